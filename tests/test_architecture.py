@@ -35,7 +35,7 @@ MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 57_200, 200, 31
 CONCEPTS = {
     "audit.law", "collector.folder", "collector.postgres", "local.classes.selection",
     "local.waves.grid_drift", "local.waves.table_drift", "privacy.slice_losses", "schema.rules",
-    "transport.pair_loops", "transport.sweeps", "wire.windows",
+    "randomizer.budget", "transport.pair_loops", "transport.sweeps", "wire.windows",
 }  # fmt: skip
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {

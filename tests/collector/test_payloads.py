@@ -15,7 +15,6 @@ from privot.audit.statistics import fit
 from privot.collector.payloads import Payloads, from_reports
 from privot.core.errors import PrivotError
 from privot.device import Device, Report
-from privot.randomizer.reports.validation import split_take
 
 PERSON = {"sex": "f", "age": 40, "work": None, "seen": "2022-02-28", "yes": True, "x": 3, "y": -90}
 
@@ -40,7 +39,7 @@ def test_reports_of_devices_have_the_law_that_the_curator_fits(name):
     randomizer = campaign(name)
     device = Device.from_json(randomizer.to_json())
     (column,), (split,) = randomizer.schema.columns, randomizer.splits.values()
-    take = split_take(split)
+    take = split.value_program()
     record = {part: 0.25 * k + 0.1 for k, part in enumerate(take["columns"])}
     count = 6_000
     release = from_reports(randomizer, [device.report(record) for _ in range(count)]).release

@@ -14,7 +14,7 @@ from privot.randomizer import Randomizer, Release
 from privot.randomizer.publishing import read_text, write_text
 from privot.randomizer.reports.candidates import INDEX, SEED
 from privot.randomizer.reports.rows import ReportTable
-from privot.randomizer.reports.validation import reasons, seal, unseal
+from privot.randomizer.reports.validation import seal, unseal
 from privot.schema import Schema
 
 VECTOR = """
@@ -168,7 +168,7 @@ def test_reports_that_no_device_sends_are_found():
     seeds = pa.array([0, 2**64 - 1, 1, 2, 3, None], pa.uint64())
     for name, column in ((INDEX, indices), (SEED, seeds)):
         table = table.set_column(table.column_names.index(name), name, column)
-    assert [why is None for why in reasons(randomizer, table).to_pylist()] == [True] * 2 + [
+    assert [why is None for why in randomizer.reasons(table).to_pylist()] == [True] * 2 + [
         False
     ] * 4
 
@@ -199,7 +199,7 @@ def test_a_strangers_text_spoils_no_report(tmp_path):
             file.write(f"{seed},{index},{identity}\n")
     (text,) = read_text(tmp_path / "reports.csv", randomizer, print)
     assert text.slice(0, 40).equals(release.table)
-    fine = [why is None for why in reasons(randomizer, text).to_pylist()]
+    fine = [why is None for why in randomizer.reasons(text).to_pylist()]
     assert fine == [True] * 40 + [False] * 4 + [True]
 
 

@@ -12,7 +12,7 @@ from privot.collector.collecting import collect_files
 from privot.core.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace
 from privot.randomizer.privatize import place_of_pipe
-from privot.randomizer.reports.validation import reasons, seal, unseal
+from privot.randomizer.reports.validation import seal, unseal
 from privot.schema.domains import Box, L2Ball
 from privot.tables.record_files import open_records
 from randomizer.strange_reports import answers, changed, homes
@@ -97,7 +97,7 @@ def test_records_whose_reports_wait_for_a_pipe_are_known_to_another_version(tmp_
 
 
 def refused_rows(release):
-    return np.flatnonzero(reasons(release.randomizer, release.table).is_valid()).tolist()
+    return np.flatnonzero(release.randomizer.reasons(release.table).is_valid()).tolist()
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])

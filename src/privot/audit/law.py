@@ -43,7 +43,6 @@ from privot.audit.statistics import (
 from privot.audit.trials import Indices, Mask, Read, Trial
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.rows import REPORT_ID
-from privot.randomizer.reports.validation import require_possible
 
 Draw = Callable[[], pa.Table]
 
@@ -167,7 +166,7 @@ def test_law(
     found = [
         *_support(randomizer, reads, _people(parts, few, rng)),
         *_fits(parts, sample, reads, rng),
-        *_bare(parts, sample, reads),
+        *_frequencies(parts, sample, reads),
         *_independence(reads, rng),
         *_stream_tests(randomizer, parts, rng),
     ]
@@ -195,7 +194,7 @@ def _people(
 def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
     """Return reports as devices send them; refused if one is impossible."""
     release = randomizer.privatize(people, keep_order=True)
-    require_possible(randomizer, release.rows)
+    release.require_possible()
     return release.table
 
 
@@ -231,10 +230,10 @@ def _fits(
         yield f"{part.name}: reports have the law of {part.kind}", _smallest(found)
 
 
-def _bare(
+def _frequencies(
     parts: Sequence[Trial], sample: Sample, reads: Mapping[str, Read]
 ) -> Iterator[tuple[str, float]]:
-    """Test for reports of a record with the same noise, or none: they agree to the last digit."""
+    """Test whether reports of one record agree to the last digit more often than by chance."""
     for part in parts:
         if part.noisy:
             read, who = reads[part.name], sample.who[part.name]
@@ -246,7 +245,8 @@ def _bare(
 def _independence(
     reads: Mapping[str, Read], rng: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
-    numbers, present, owners = _together(reads, rng)
+    """Test the independence of coordinates, of people, and of parts."""
+    numbers, present, owners = _compared(reads, rng)
     for name in reads:
         own = owners == name
         p = dependence(numbers[:, own], present[:, own])
@@ -257,10 +257,10 @@ def _independence(
         yield "columns are independent of each other", dependence(numbers, present)
 
 
-def _together(
+def _compared(
     reads: Mapping[str, Read], rng: np.random.Generator
 ) -> tuple[Array, Mask, np.ndarray]:
-    """Return numbers (n, m) of all parts, who reported them, and the part of each, at most 256."""
+    """Return uniform numbers (n, m), at most 256 a part, who reported them, and the part of each."""
     numbers, present, owners = [], [], []
     for name, read in reads.items():
         own = read.uniforms(rng)

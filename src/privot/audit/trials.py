@@ -11,7 +11,7 @@ missing values, where they are allowed. The distributions are the mechanisms' ow
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CandidateRecords, CandidatesReport
 from privot.randomizer.reports.joint import JointReport
 from privot.randomizer.reports.rows import REPORT_ID, id_words, one_array
+from privot.schema import Schema
 from privot.schema.domains import Array, to_unit
 
 Indices = NDArray[np.int64]
@@ -97,16 +98,13 @@ _FAR = 1000.0
 _ROUNDINGS = 2.0**-50  # of a report converted to the table's units and back: four or five half ulps
 
 
-@dataclass
-class ColumnTrial(Trial):
+class _ColumnTrial(Trial):
     """A split column."""
 
-    randomizer: Randomizer
-    name: str
-    records: NDArray[Any] = field(init=False)
+    records: NDArray[Any]
 
-    def __post_init__(self) -> None:
-        self.split = self.randomizer.splits[self.name]
+    def __init__(self, randomizer: Randomizer, name: str) -> None:
+        self.randomizer, self.name, self.split = randomizer, name, randomizer.splits[name]
         self.mechanism, self.kind = self.split.mechanism, self.split.mechanism.kind
         self._make_records()
         self.num_records = len(self.records)
@@ -120,7 +118,6 @@ class ColumnTrial(Trial):
         return np.zeros(values.shape)
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Read the reports with their cells; see `Trial`."""
         values, present = self._values(table)
         nearest = self.mechanism.to_grid(values)
         off: Mask = np.any(np.abs(values - nearest) > self._rounding(values), axis=1)
@@ -132,19 +129,16 @@ class ColumnTrial(Trial):
         return self.split.layout.read(table)
 
     def guarantee(self) -> PureDP | ApproximateDP:
-        """Return the guarantee of the mechanism on the column's domain."""
         return self.split.guarantee(self.randomizer.delta)
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        """Return log-likelihood ratios; see `Trial`."""
         values, present = self._values(table)
         values = self.mechanism.to_grid(values)
         ratio = self.mechanism.log_ratio(values, self.records[first], self.records[second])
         return np.where(present, ratio, 0.0)
 
 
-@dataclass
-class CodesTrial(ColumnTrial):
+class _CodesTrial(_ColumnTrial):
     """A split column that is reported by its codes."""
 
     def _make_records(self) -> None:
@@ -157,12 +151,10 @@ class CodesTrial(ColumnTrial):
         self.pairs = ((0, 1),) if last == 1 else ((0, 1), (0, last))
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return raw values inside and outside the declared limits."""
         return self.column.make_up_codes(self.name, self.column.alphabet, self.records[who], rng)
 
 
-@dataclass
-class PointsTrial(ColumnTrial):
+class _PointsTrial(_ColumnTrial):
     """A split column that is reported by its points."""
 
     noisy = True
@@ -192,7 +184,6 @@ class PointsTrial(ColumnTrial):
         self.records = self.mechanism.records(points, domain)
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return raw values inside and outside the declared limits."""
         return self.column.make_up_points(self.name, self.units[who])
 
     def _values(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
@@ -206,20 +197,17 @@ class PointsTrial(ColumnTrial):
         return allowed
 
     def gaussian_mu(self) -> float | None:
-        """Return the μ of the mechanism."""
         return self.mechanism.gaussian_mu(self.column.domain)
 
 
-@dataclass
-class JointTrial(Trial):
+class _JointTrial(Trial):
     """The joint report: records are atoms of all its columns, so that every coding is tried."""
 
-    randomizer: Randomizer
-    joint: JointReport
+    name, kind, pairs = "joint report", "subset_selection", ((0, 1), (0, 2))
 
-    def __post_init__(self) -> None:
-        self.name, self.kind = "joint report", "subset_selection"
-        self.columns = {n: self.randomizer.schema.coded[n] for n in self.joint.design.columns}
+    def __init__(self, schema: Schema, joint: JointReport) -> None:
+        self.joint, self.unit = joint, schema.unit
+        self.columns = {name: schema.coded[name] for name in joint.design.columns}
         atoms, codes = zip(*(column.atoms for column in self.columns.values()), strict=True)
         sizes = np.array([alphabet.size for alphabet in atoms])
         some = np.random.default_rng().random(len(sizes))  # no code escapes every audit
@@ -227,17 +215,15 @@ class JointTrial(Trial):
         self.records = np.vstack([0 * sizes, 0 * sizes + 1, sizes - 1, places]).astype(np.int64)
         own = [each[:, column] for each, column in zip(codes, self.records.T, strict=True)]
         self.codes = np.concatenate(own).T
-        self.num_records, self.pairs = len(self.records), ((0, 1), (0, 2))
+        self.num_records = len(self.records)
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return raw values inside and outside the declared limits."""
         made: dict[str, pa.Array] = {}
         for (name, column), records in zip(self.columns.items(), self.records.T, strict=True):
             made |= column.make_up_codes(name, column.atoms[0], records[who], rng)
         return made
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Read the reports with their cells; see `Trial`."""
         answers = self.joint.read(table)
         low, high = self.joint.probability_cells(answers, self.codes[who], rng)
         # Cells are in order, so a set is the sum of its cells' keys.
@@ -248,26 +234,21 @@ class JointTrial(Trial):
         return Read(low, high, np.ones(len(low), bool), keys)
 
     def guarantee(self) -> PureDP:
-        """Return the guarantee of one cell."""
-        return PureDP(self.joint.epsilon, unit=self.randomizer.schema.unit)
+        return PureDP(self.joint.epsilon, unit=self.unit)
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        """Return log-likelihood ratios; see `Trial`."""
         answers = self.joint.read(table)
         codes, other = (np.tile(self.codes[i], (table.num_rows, 1)) for i in (first, second))
         return self.joint.log_ratio(answers, codes, other)
 
 
-@dataclass
-class CandidatesTrial(Trial):
+class _CandidatesTrial(Trial):
     """The candidates report: records far apart with two labels, and one outside the domain."""
 
-    randomizer: Randomizer
-    report: CandidatesReport
-    vectors: NDArray[np.float32] = field(init=False)
+    kind = "candidates"
 
-    def __post_init__(self) -> None:
-        self.name, self.kind = " with ".join(self.report.columns), "candidates"
+    def __init__(self, schema: Schema, report: CandidatesReport) -> None:
+        self.report, self.unit, self.name = report, schema.unit, " with ".join(report.columns)
         column, domain = self.report.coordinates.column, self.report.coordinates.column.domain
         ends = np.array([point for pair in domain.unit.far_apart()[:2] for point in pair])
         inside = np.random.default_rng().uniform(-1, 1, (1, domain.dimension))
@@ -279,15 +260,13 @@ class CandidatesTrial(Trial):
         self.work = self.report.mechanism.codebook.num_candidates // 64
         size = 1 if self.report.labels is None else self.report.labels.alphabet.size
         self.codes = np.arange(self.num_records) % size
-        pairs = [(0, 1), *([(0, self.num_records - 1)] if column.nullable else [])]
-        self.pairs = tuple(pairs)
+        self.pairs = ((0, 1), (0, self.num_records - 1)) if column.nullable else ((0, 1),)
         projected = domain.unit.project(np.nan_to_num(self.units))
         absent = np.isnan(self.units).any(axis=1, keepdims=True)
         points = self.report.coordinates.encode(np.where(absent, np.nan, projected))
         self.vectors = self.report.vectors(CandidateRecords(points, self.codes))
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return raw values inside and outside the declared limits."""
         report, labels = self.report, self.report.labels
         made = report.coordinates.column.make_up_points(report.name, self.units[who])
         if labels is not None and report.label is not None:
@@ -295,7 +274,6 @@ class CandidatesTrial(Trial):
         return made
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Read the reports with their cells; see `Trial`."""
         answers = self.report.read(table)
         reports = (answers.seeds, answers.indices)
         low, high = self.report.mechanism.probability_cells(*reports, self.vectors[who])
@@ -303,27 +281,23 @@ class CandidatesTrial(Trial):
         return Read(low, high, np.ones(len(low), bool), keys)
 
     def guarantee(self) -> PureDP:
-        """Return the guarantee of the mechanism."""
-        return self.report.guarantee(self.randomizer.schema.unit)
+        return self.report.guarantee(self.unit)
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        """Return log-likelihood ratios; see `Trial`."""
         answers, vectors = self.report.read(table), self.vectors
         reports = (answers.seeds, answers.indices)
         return self.report.mechanism.log_ratio(*reports, vectors[first], vectors[second])
 
 
-@dataclass
-class CoinsTrial(Trial):
+class _CoinsTrial(Trial):
     """The choice of split columns: any k of them, by coins that are independent of the record."""
 
-    randomizer: Randomizer
+    name, kind, num_records = "columns reported", "coins", 1
 
-    def __post_init__(self) -> None:
-        self.name, self.kind, self.num_records = "columns reported", "coins", 1
+    def __init__(self, randomizer: Randomizer) -> None:
+        self.randomizer = randomizer
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Read the reports with their cells; see `Trial`."""
         splits = self.randomizer.splits.values()
         chosen = np.stack([split.reported(table) for split in splits], axis=1)
         count = self.randomizer.num_reported
@@ -332,15 +306,13 @@ class CoinsTrial(Trial):
         return Read(low, high, np.ones(len(sets), bool), row_keys(sets.astype(np.int64)))
 
 
-@dataclass
-class IdTrial(Trial):
+class _IdTrial(Trial):
     """The report's id: 128 fair bits, in eight parts."""
 
-    def __post_init__(self) -> None:
-        self.name, self.kind, self.num_records = "report ids", "fair coins", 1
+    name, kind, num_records = "report ids", "fair coins", 1
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Read cells of 16 bits each; a repeated id is impossible (by chance, below 1e-26)."""
+        # Cells of 16 bits each; a repeated id is impossible (by chance, below 1e-26).
         words = id_words(one_array(table.column(REPORT_ID)))
         parts = words.astype(">u8").view(">u2").astype(np.float64)
         keys = row_keys(words)
@@ -353,12 +325,12 @@ def trials(randomizer: Randomizer) -> list[Trial]:
     """Return the trials of all parts of a randomizer's reports."""
     parts: list[Trial] = []
     if randomizer.joint is not None:
-        parts.append(JointTrial(randomizer, randomizer.joint))
+        parts.append(_JointTrial(randomizer.schema, randomizer.joint))
     if randomizer.candidates is not None:
-        parts.append(CandidatesTrial(randomizer, randomizer.candidates))
+        parts.append(_CandidatesTrial(randomizer.schema, randomizer.candidates))
     for name, mechanism in randomizer.mechanisms.items():
-        trial = CodesTrial if mechanism.takes_codes else PointsTrial
+        trial = _CodesTrial if mechanism.takes_codes else _PointsTrial
         parts.append(trial(randomizer, name))
     if randomizer.num_reported < len(randomizer.mechanisms):
-        parts.append(CoinsTrial(randomizer))
-    return [*parts, IdTrial()]
+        parts.append(_CoinsTrial(randomizer))
+    return [*parts, _IdTrial()]

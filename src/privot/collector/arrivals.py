@@ -40,8 +40,7 @@ from privot.collector.store import (
 )
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
-from privot.randomizer.randomizer import Randomizer
-from privot.randomizer.reports.validation import TIME_STEP
+from privot.randomizer.randomizer import TIME_STEP, Randomizer
 from privot.waves import Panel
 from privot.wire.report import VERSION, WireError
 

@@ -60,7 +60,6 @@ from privot.randomizer.reports.rows import (
     shard_files,
     write_reports,
 )
-from privot.randomizer.reports.validation import first_fault, reasons
 from privot.tables.files import damage_of
 
 SOURCE, ROW = "source", "row"
@@ -350,7 +349,7 @@ def collect_table(
     randomizer: Randomizer, whole: pa.Table, refused: Sequence[str] = ()
 ) -> Collected:
     """Collect a table of reports, each counted once; `refused` are reasons of others refused before."""
-    against = reasons(randomizer, whole)
+    against = randomizer.reasons(whole)
     distinct, copies = count_once(in_order(whole.filter(pc.is_null(against))))
     nothing = whole.slice(0, 0)
     unread = {name: pa.nulls(len(refused), pa.string()) for name, _ in as_text(nothing)}
@@ -427,7 +426,7 @@ def _scattered(
 ) -> Iterator[Path]:
     """Write possible reports to buckets by id, and add the others to the quarantine."""
     for number, reports in enumerate(pieces):
-        against = reasons(made_by, reports)
+        against = made_by.reasons(reports)
         found.add(reports.filter(pc.is_valid(against)), against.drop_null())
         if len(possible := reports.filter(pc.is_null(against))):
             path = work / f"part-{number:06d}.arrow"
@@ -441,7 +440,7 @@ def checked(
 ) -> Iterator[tuple[Release, Collection | None]]:
     """Provide a release to learn from: the file itself, or its countable reports and their counts."""
     release = Release.open(path)
-    if first_fault(release.randomizer, release.rows) is None:
+    if release.first_fault() is None:
         yield release, None
         return
     with TemporaryDirectory(prefix="privot-") as folder:

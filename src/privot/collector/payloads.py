@@ -2,8 +2,8 @@
 
 A payload is read as `privot.wire.payload` specifies, each field in the layout of its draw. Bytes
 that no device writes (a set out of order, a bit too many, a byte where zeros belong) make a payload
-refused, so that a report has one form only; `privot.randomizer.reports.validation` decides whether
-the mechanism can have drawn what it holds.
+refused, so that a report has one form only; `Randomizer.reasons` decides whether the mechanism can
+have drawn what it holds.
 
 **Waves.** A report carries its time, rounded down to a public step (an hour), which determines its
 wave if waves begin with such steps. In memory there is a release for each wave
@@ -43,10 +43,9 @@ from privot.collector.collecting import (
 )
 from privot.core.errors import PrivotError, printable
 from privot.device.device import JointPart, SplitPart
-from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.randomizer import TIME_STEP, Randomizer, Release
 from privot.randomizer.reports.joint import JointAnswers
 from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID, is_release, shard_files
-from privot.randomizer.reports.validation import TIME_STEP, reasons
 from privot.waves import Panel
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
 from privot.wire.report import MAGIC, MAX_PAYLOAD, Report, WireError, read_batch
@@ -104,7 +103,7 @@ class Payloads:
         against: list[str | None] = [
             "a payload has bytes that no device writes" if illegible else words
             for illegible, words in zip(
-                bad.tolist(), reasons(self.randomizer, rows).to_pylist(), strict=True
+                bad.tolist(), self.randomizer.reasons(rows).to_pylist(), strict=True
             )
         ]
         return rows.filter(pa.array([words is None for words in against], pa.bool_())), against

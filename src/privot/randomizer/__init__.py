@@ -7,11 +7,4 @@ with naming_extra("privot.randomizer"):
     from privot.randomizer.plan import Plan, plan_reports
     from privot.randomizer.randomizer import Randomizer, Release
 
-__all__ = [
-    "Plan",
-    "Randomizer",
-    "Release",
-    "plan_reports",
-    "randomizer_from_noise",
-    "weight_pairs",
-]
+__all__ = ["Plan", "Randomizer", "Release", "plan_reports", "randomizer_from_noise", "weight_pairs"]

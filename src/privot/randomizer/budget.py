@@ -28,27 +28,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
 
 from privot.core.errors import PrivotError
-from privot.mechanisms import (
-    Gaussian,
-    Mechanism,
-    RandomizedResponse,
-    choose_mechanism,
-    compare_mechanisms,
-)
+from privot.mechanisms import Gaussian, Mechanism, RandomizedResponse, choose_mechanism
 from privot.mechanisms.choice import takes_points
 from privot.mechanisms.mechanism import mechanism_kind, mechanism_kinds
 from privot.privacy import (
     ApproximateDP,
-    Guarantee,
     PureDP,
     calibrate_gaussian,
-    compose,
     gaussian_delta,
     gaussian_epsilon,
 )
@@ -57,28 +47,14 @@ from privot.randomizer.information import choose_forms
 from privot.randomizer.reports.candidates import (
     CANDIDATES,
     FEW_COORDINATES,
-    INDEX,
-    SEED,
     CandidatesReport,
-    better_than_laplace,
     choose_columns,
-    reason_beside_others,
 )
-from privot.randomizer.reports.joint import CELLS, SHEET, FormDesign, JointReport
-from privot.randomizer.reports.rows import REPORT_ID
-from privot.randomizer.reports.split import SplitReport
+from privot.randomizer.reports.joint import FormDesign, JointReport
 from privot.schema import Column, Schema
+from privot.schema.columns.column import CodedColumn
 
 _ROUNDING_MARGIN = 1 + 2.0**-38
-
-
-def require_budget(epsilon: float, delta: float) -> None:
-    """Refuse an ε or δ that is out of range."""
-    if not isinstance(epsilon, int | float) or not 0 < epsilon <= LARGEST_EPSILON:
-        raise PrivotError(
-            f"epsilon {epsilon} promises nothing: give a number > 0, at most {LARGEST_EPSILON:g}"
-        )
-    check_delta(delta)
 
 
 def require_kind(mechanism: str, delta: float) -> None:
@@ -116,7 +92,6 @@ def calibrate_columns(
 
     `shares` are the ε of some pure columns; then all columns must be reported.
     """
-    require_budget(epsilon, delta)
     require_kind(mechanism, delta)
     columns, shares = {name: schema.columns[name] for name in names}, shares or {}
     kinds = {name: kind_for(column, name, mechanism) for name, column in columns.items()}
@@ -164,20 +139,6 @@ def kind_for(column: Column, name: str, mechanism: str) -> str:
     if column.domain is None:
         return RandomizedResponse.kind
     raise PrivotError(f"mechanism {mechanism!r} is not for column {name!r}: {reason}, or 'auto'")
-
-
-def with_reasons(
-    schema: Schema, mechanisms: Mapping[str, Mechanism], rows: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Add the `reason` of the choice to the rows of columns with pure mechanisms of points."""
-    for row in rows:
-        mechanism = mechanisms.get(row["column"])
-        if mechanism is not None and mechanism.pure and not mechanism.takes_codes:
-            column, alone = schema.columns[row["column"]], len(schema.columns) == 1
-            spent = mechanism.guarantee(column.domain).epsilon
-            row["reason"] = compare_mechanisms(column, mechanism, spent, alone=alone)
-            row["reason"] += reason_beside_others(schema, row["column"])
-    return rows
 
 
 def _check_shares(
@@ -274,108 +235,92 @@ def split_guarantee(
 
 
 REPORTS = ("auto", "joint", "split")
+Reports = tuple[dict[str, Mechanism], JointReport | None, CandidatesReport | None]
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Arguments of a [`Randomizer`][privot.Randomizer], as calibrated."""
-
-    mechanisms: Mapping[str, Mechanism]
-    report_columns: int | None
-    joint: JointReport | None
-    candidates: CandidatesReport | None = None
-
-    @property
-    def num_reported(self) -> int:
-        """Number of split columns in one person's report."""
-        return self.report_columns or len(self.mechanisms)
-
-
-def share_budget(
+def calibrate_reports(
     schema: Schema,
     epsilon: float,
     delta: float,
     report: str,
     mechanism: str | None,
     report_columns: int | None,
-    shares: Mapping[str, float] | None = None,
-) -> Budget:
-    """Calibrate mechanisms and a joint report that are (`epsilon`, `delta`)-private together.
+    shares: Mapping[str, float] | None,
+) -> Reports:
+    """Return split mechanisms, joint and candidates reports, (`epsilon`, `delta`)-private together.
 
     With `shares`, all columns are split. Otherwise the joint report gets as much of ε as each split
-    column.
+    column. The arguments are those of [`Randomizer.calibrate`][privot.Randomizer.calibrate].
     """
-    budget = _share(schema, epsilon, delta, report, mechanism, report_columns, shares or {})
-    promised = promise(schema, budget, delta)
-    # Every step rounds to the safe side; the guarantee is checked again, from the noise.
-    if promised.epsilon > epsilon:
-        raise PrivotError(
-            f"epsilon {epsilon} could not be reached (noise gives {promised.epsilon}): "
-            "please report this as a bug"
-        )
-    return budget
-
-
-def _share(
-    schema: Schema,
-    epsilon: float,
-    delta: float,
-    report: str,
-    mechanism: str | None,
-    report_columns: int | None,
-    shares: Mapping[str, float],
-) -> Budget:
     if report not in REPORTS:
         raise PrivotError(f"report {report!r} is not known: use one of {', '.join(REPORTS)}")
-    require_budget(epsilon, delta)
-    epsilon, delta = float(epsilon), float(delta)
-    whole = report != "split" and report_columns is None and not shares
-    if seeded := _with_candidates(schema, epsilon, delta, mechanism) if whole else None:
-        return seeded
-    if mechanism == CANDIDATES:
+    if not isinstance(epsilon, int | float) or not 0 < epsilon <= LARGEST_EPSILON:
         raise PrivotError(
-            f"mechanism {mechanism!r} is for one image, or one vector of more than {FEW_COORDINATES} "
+            f"epsilon {epsilon} promises nothing: give a number > 0, at most {LARGEST_EPSILON:g}"
+        )
+    check_delta(delta)
+    epsilon, delta = float(epsilon), float(delta)
+    kind = "auto" if mechanism is None else mechanism
+    whole = report != "split" and report_columns is None and not shares
+    if whole and (candidates := _calibrate_candidates(schema, epsilon, delta, kind)):
+        return {}, None, candidates
+    if kind == CANDIDATES:
+        raise PrivotError(
+            f"mechanism {kind!r} is for one image, or one vector of more than {FEW_COORDINATES} "
             "numbers, in a report of its own, with or without a label: use 'auto'"
         )
     if mechanism is not None:
-        require_kind(mechanism, delta)
+        require_kind(kind, delta)
     # A vector is in a cell of the joint report, unless it is alone or has a mechanism of its own.
     named = [name for name in schema.coded if name not in schema.vectors]
     coded = {n: c for n, c in schema.coded.items() if n in named or (named and mechanism is None)}
     if report == "auto":
-        joint = _joined(schema, named) and not (mechanism or shares)
-        report = "joint" if joint else "split"
+        joined = _is_joined(schema, named) and not (mechanism or shares)
+        report = "joint" if joined else "split"
     if report == "split":
-        _require_count(report_columns, len(schema.columns))
-        columns, k = list(schema.columns), report_columns or len(schema.columns)
-        mechanisms = calibrate_columns(
-            schema, columns, epsilon, delta, mechanism or "auto", k, shares
-        )
-        return Budget(mechanisms, report_columns, None)
+        require_count(report_columns, len(schema.columns))
+        names, count = list(schema.columns), report_columns or len(schema.columns)
+        return calibrate_columns(schema, names, epsilon, delta, kind, count, shares), None, None
     if shares:
         raise PrivotError("shares are of columns reported one by one: use report 'split'")
     if not coded:
         raise PrivotError("report 'joint' needs columns of a table, the schema has vectors only")
+    return *_calibrate_joint(schema, coded, epsilon, delta, mechanism, report_columns), None
+
+
+def _calibrate_joint(
+    schema: Schema,
+    coded: Mapping[str, CodedColumn],
+    epsilon: float,
+    delta: float,
+    mechanism: str | None,
+    report_columns: int | None,
+) -> tuple[dict[str, Mechanism], JointReport]:
+    """Return a joint report of the `coded` columns, and mechanisms of all others, which are split."""
+    apart, share = [name for name in schema.columns if name not in coded], epsilon
+    if apart:
+        # One step down, so that the shares, each rounded, cannot add up to more than ε.
+        share = math.nextafter(epsilon / (len(apart) + 1), 0.0)
+    elif mechanism is not None:
+        raise PrivotError(
+            f"mechanism {mechanism!r} would be ignored: a joint report of a table has its own; "
+            "leave it out, or use report 'split'"
+        )
+    elif delta > 0:
+        raise PrivotError(f"delta {delta} is not needed by a joint report: leave it out")
     codings = {n: tuple(a.size for a in column.codings) for n, column in coded.items()}
-    apart = [name for name in schema.columns if name not in coded]
+    if report_columns is None:
+        forms = choose_forms([max(sizes) for sizes in codings.values()], share)
+        joint = JointReport(FormDesign(codings, *forms), share)
+    else:
+        joint = JointReport(FormDesign.uniform(codings, report_columns), share)
     if not apart:
-        if mechanism is not None:
-            raise PrivotError(
-                f"mechanism {mechanism!r} would be ignored: a joint report of a table has its own; "
-                "leave it out, or use report 'split'"
-            )
-        if delta > 0:
-            raise PrivotError(f"delta {delta} is not needed by a joint report: leave it out")
-        return Budget({}, None, _joint(codings, report_columns, epsilon))
-    # One step down, so that the shares, each rounded, cannot add up to more than ε.
-    share = math.nextafter(epsilon / (len(apart) + 1), 0.0)
-    joint_report = _joint(codings, report_columns, share)
+        return {}, joint
     rest = math.nextafter(epsilon - share, 0.0)
-    mechanisms = calibrate_columns(schema, apart, rest, delta, mechanism or "auto", len(apart))
-    return Budget(mechanisms, None, joint_report)
+    return calibrate_columns(schema, apart, rest, delta, mechanism or "auto", len(apart)), joint
 
 
-def _joined(schema: Schema, named: Sequence[str]) -> bool:
+def _is_joined(schema: Schema, named: Sequence[str]) -> bool:
     """Say whether a table's columns, of which some are `named`, are one report by default."""
     # A label is learned with its image, from reports of both.
     if not named or (schema.images and len(named) == 1):
@@ -385,15 +330,15 @@ def _joined(schema: Schema, named: Sequence[str]) -> bool:
     return bool(others) or first.declares_codes or not takes_points(first)
 
 
-def _with_candidates(
-    schema: Schema, epsilon: float, delta: float, mechanism: str | None
-) -> Budget | None:
+def _calibrate_candidates(
+    schema: Schema, epsilon: float, delta: float, kind: str
+) -> CandidatesReport | None:
     """Return a candidates report of a column and its label, which are the whole schema.
 
     None where another mechanism is named, or candidates are unfit or err more than Laplace noise.
     """
     chosen = choose_columns(schema)
-    if mechanism not in (None, "auto", CANDIDATES) or chosen is None:
+    if kind not in ("auto", CANDIDATES) or chosen is None:
         return None
     if delta > 0:
         raise PrivotError(
@@ -401,95 +346,15 @@ def _with_candidates(
             "mechanism 'gaussian'"
         )
     candidates = CandidatesReport.calibrate(schema, *chosen, epsilon)
-    if mechanism != CANDIDATES and not better_than_laplace(candidates):
-        return None
-    return Budget({}, None, None, candidates)
+    better = candidates.stddev < candidates.laplace_stddev
+    return candidates if better or kind == CANDIDATES else None
 
 
-def promise(schema: Schema, budget: Budget, delta: float) -> PureDP | ApproximateDP:
-    """Return the guarantee of all parts together, from their noise."""
-    if not 0 <= delta < 1:
-        raise PrivotError(f"delta {delta} is not a small probability: give 0 ≤ delta < 1")
-    mechanisms, joint, candidates = budget.mechanisms, budget.joint, budget.candidates
-    parts: list[PureDP | ApproximateDP] = []
-    if joint is not None:
-        parts.append(PureDP(joint.epsilon, unit=schema.unit))
-    if candidates is not None:
-        parts.append(candidates.guarantee(schema.unit))
-    if mechanisms:
-        parts.append(split_guarantee(schema, mechanisms, budget.num_reported, delta))
-    together: PureDP | ApproximateDP = compose(*parts)
-    return together
-
-
-def require_promise(stated: Guarantee, computed: PureDP | ApproximateDP) -> None:
-    """Refuse guarantees that differ by more than the rounding of another machine's logarithm."""
-    agree = False
-    if isinstance(stated, PureDP | ApproximateDP) and type(stated) is type(computed):
-        rest = replace(stated, epsilon=computed.epsilon) == computed
-        agree = rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
-    if not agree:
-        raise PrivotError(
-            f"the randomizer states {stated}, its noise gives {computed}: calibrate again with "
-            "`privot calibrate`"
-        )
-
-
-def require_cover(schema: Schema, budget: Budget) -> None:
-    """Refuse a randomizer that does not report every column of the schema, as declared, once."""
-    mechanisms, joint = budget.mechanisms, budget.joint
-    codings = {} if joint is None else joint.design.codings
-    seeded = [] if budget.candidates is None else budget.candidates.columns
-    if sorted([*mechanisms, *codings, *seeded]) != sorted(schema.columns):
-        raise PrivotError(
-            f"mechanisms are for columns {sorted(mechanisms)}, the joint report for {sorted(codings)} "
-            f"and candidates for {sorted(seeded)}, the schema has {sorted(schema.columns)}: cover each "
-            "once"
-        )
-    # Columns are numbered in the schema's order wherever reports are read.
-    joined = {n: c for n, c in schema.coded.items() if n not in seeded}
-    whole = not joined.keys() & mechanisms.keys() - schema.vectors.keys()
-    tabular = [name for name in joined if name not in mechanisms] if whole else []
-    if joint is not None and list(codings) != tabular:
-        raise PrivotError(
-            f"the joint report has columns {list(codings)}, the schema's table {list(joined)}: report "
-            "all of them together, in this order, or all of them split; vectors may be apart"
-        )
-    for name, sizes in codings.items():
-        if tuple(coding.size for coding in schema.coded[name].codings) != sizes:
-            raise PrivotError(
-                f"column {name!r} of the joint report is not as the schema declares it: "
-                "calibrate again"
-            )
-    _require_count(budget.report_columns, len(mechanisms))
-    splits = [SplitReport(n, schema.columns[n], m) for n, m in mechanisms.items()]
-    parts = [p for split in splits if split.mechanism.fits(split.column) for p in split.types]
-    repeated = sorted({part for part in parts if parts.count(part) > 1})
-    if repeated:
-        raise PrivotError(
-            f"columns {repeated} are reserved names of a release, for the flags of missing values or "
-            "places on a curve: give the schema's columns other names"
-        )
-    if taken := {SHEET, CELLS, SEED, INDEX, REPORT_ID} & {*schema.table_columns, *parts}:
-        raise PrivotError(
-            f"columns {sorted(taken)} are reserved names of a release, for joint reports, candidates "
-            "and ids: give the schema's columns other names"
-        )
-
-
-def _require_count(report_columns: int | None, total: int) -> None:
+def require_count(report_columns: int | None, total: int) -> None:
+    """Refuse a number of reported columns that is not one of 1 to `total`, or None for all."""
     if report_columns is None:
         return
     if type(report_columns) is not int or not 1 <= report_columns <= total:
         raise PrivotError(
             f"report_columns {report_columns} is not between 1 and the {total} columns that are split"
         )
-
-
-def _joint(
-    codings: Mapping[str, tuple[int, ...]], report_columns: int | None, epsilon: float
-) -> JointReport:
-    if report_columns is None:
-        forms = choose_forms([max(sizes) for sizes in codings.values()], epsilon)
-        return JointReport(FormDesign(codings, *forms), epsilon)
-    return JointReport(FormDesign.uniform(codings, report_columns), epsilon)

@@ -50,7 +50,6 @@ from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.mechanisms import Mechanism
 from privot.mechanisms.mechanism import planned_error
 from privot.privacy.rounding import LARGEST_EPSILON
-from privot.randomizer.budget import Budget, require_budget, share_budget
 from privot.randomizer.column_plans import (
     ColumnPlan,
     Forecast,
@@ -142,14 +141,18 @@ def plan_table(
     """
     codings = {name: (size,) for name, size in sizes.items()}
     most = min(_MAX_PLANNED, len(sizes))
-    options = [_chosen(codings, epsilon, people, target_error)]
+    options = [_expected_joint(_chosen(codings, epsilon), None, epsilon, people, target_error)]
     if len(sizes) > 1:
         for k in range(1, min(most, largest_fitting(sizes.values())) + 1):
             design = FormDesign.uniform(codings, k)
-            options.append(_joint(design, k, epsilon, people, target_error))
+            options.append(_expected_joint(design, k, epsilon, people, target_error))
     if whole:
-        splits = range(1, most + 1)
-        options += [_split(sizes, k, epsilon, people, target_error) for k in splits]
+        for k in range(1, most + 1):
+            errors = split_errors(list(sizes.values()), k, epsilon, people)
+            cells = (min(sizes.values()), max(sizes.values()))
+            share = pair_share(k, len(sizes))
+            way = ("split", k, (k, k), cells, share)
+            options.append(_expected(way, errors, people, target_error))
     recommended = _least(options) if options[0].two_way is None else options[0]
     return TablePlan(
         epsilon=epsilon,
@@ -163,10 +166,8 @@ def plan_table(
     )
 
 
-def _chosen(codings: Codings, epsilon: float, people: int, target: float) -> ExpectedError:
-    sizes = [size for (size,) in codings.values()]
-    design = FormDesign(codings, *choose_forms(sizes, epsilon))
-    return _joint(design, None, epsilon, people, target)
+def _chosen(codings: Codings, epsilon: float) -> FormDesign:
+    return FormDesign(codings, *choose_forms([size for (size,) in codings.values()], epsilon))
 
 
 def _forecasts(
@@ -175,7 +176,9 @@ def _forecasts(
     """Errors fall like the root of the number of people; forms change with ε."""
     found = []
     for loss in (each for each in (epsilon / 2, epsilon, epsilon * 2) if each <= LARGEST_EPSILON):
-        there = here if loss == epsilon else _chosen(codings, loss, people, 0.5)
+        there = here
+        if loss != epsilon:
+            there = _expected_joint(_chosen(codings, loss), None, loss, people, 0.5)
         error = there.one_way if there.two_way is None else there.two_way
         for several in (people // 10, people, people * 10):
             if 1 <= several <= MOST_PEOPLE:
@@ -183,58 +186,33 @@ def _forecasts(
     return tuple(found)
 
 
-def _joint(
+def _expected_joint(
     design: FormDesign, k: int | None, epsilon: float, people: int, target: float
 ) -> ExpectedError:
-    errors = joint_errors(design, epsilon, people)
     weights, total = np.array(design.weights, np.float64), len(design.columns)
     pairs = np.array([len(form) * (len(form) - 1) for form in design.forms])
     share = float(weights @ pairs / weights.sum()) / max(1, total * (total - 1))
     cells = (int(design.num_cells.min()), int(design.num_cells.max()))
-    return _expected("joint", k, design.lengths, cells, share, errors, people, target)
-
-
-def _split(
-    sizes: Mapping[str, int], k: int, epsilon: float, people: int, target: float
-) -> ExpectedError:
-    errors = split_errors(list(sizes.values()), k, epsilon, people)
-    cells = (min(sizes.values()), max(sizes.values()))
-    share = pair_share(k, len(sizes))
-    return _expected("split", k, (k, k), cells, share, errors, people, target)
+    errors = joint_errors(design, epsilon, people)
+    return _expected(("joint", k, design.lengths, cells, share), errors, people, target)
 
 
 def _expected(
-    report: str,
-    k: int | None,
-    columns: tuple[int, int],
-    cells: tuple[int, int],
-    share: float,
+    way: tuple[str, int | None, tuple[int, int], tuple[int, int], float],
     errors: tuple[Array, Array],
     people: int,
     target: float,
 ) -> ExpectedError:
+    """Return the first five fields of `ExpectedError`, `way`, with means of the errors."""
     one_way, two_way = errors
     above = two_way[np.triu_indices(len(one_way), 1)]
-    pairs = float(above.mean()) if above.size and np.isfinite(above).all() else None
-    goal = float(one_way.mean()) if not above.size else pairs
-    return ExpectedError(
-        report=report,
-        report_columns=k,
-        columns=columns,
-        cells=cells,
-        pair_share=share,
-        one_way=float(one_way.mean()),
-        two_way=pairs,
-        people_needed=_people_needed(people, goal, target),
-        marginals_only=columns[1] == 1 < len(one_way),
-    )
-
-
-def _people_needed(people: int, error: float | None, target: float) -> int | None:
-    """Errors fall like the root of the number of people."""
-    if error is None or not math.isfinite(error):
-        return None
-    return math.ceil(people * (error / target) ** 2)
+    one = float(one_way.mean())
+    two = float(above.mean()) if above.size and np.isfinite(above).all() else None
+    goal, needed = two if above.size else one, None
+    if goal is not None and math.isfinite(goal):  # falls like the root of the number of people
+        needed = math.ceil(people * (goal / target) ** 2)
+    marginals_only = way[2][1] == 1 < len(one_way)
+    return ExpectedError(*way, one, two, needed, marginals_only)
 
 
 def _least(options: Sequence[ExpectedError]) -> ExpectedError:
@@ -319,26 +297,26 @@ def plan_reports(
     Raises:
         PrivotError: for numbers out of range, or too large alphabets.
     """
-    require_budget(epsilon, 0.0)
     people = require_count("people", people, MOST_PEOPLE, "more than ever lived")
     if not 0 < target_error < 1:
         raise PrivotError(f"target_error is {target_error}: give a total variation between 0 and 1")
-    budget = share_budget(schema, epsilon, 0.0, "auto", None, None)
+    randomizer = Randomizer.calibrate(schema, epsilon)
     return Plan(
         epsilon=float(epsilon),
         unit=schema.unit,
         people=people,
-        table=_table(schema, budget, people, target_error),
-        columns=tuple(_columns(schema, budget, people)),
+        table=_table(randomizer, people, target_error),
+        columns=tuple(_columns(randomizer, people)),
     )
 
 
-def _table(schema: Schema, budget: Budget, people: int, target_error: float) -> TablePlan | None:
-    split = {name: m for name, m in budget.mechanisms.items() if m.takes_codes}
-    if budget.joint is None and not split:
+def _table(randomizer: Randomizer, people: int, target_error: float) -> TablePlan | None:
+    schema, joint = randomizer.schema, randomizer.joint
+    split = {name: m for name, m in randomizer.mechanisms.items() if m.takes_codes}
+    if joint is None and not split:
         return None
-    if budget.joint is not None:
-        names, share = budget.joint.design.columns, budget.joint.epsilon
+    if joint is not None:
+        names, share = joint.design.columns, joint.epsilon
     else:
         names = list(split)
         share = sum(made.guarantee().epsilon for made in split.values())
@@ -347,15 +325,15 @@ def _table(schema: Schema, budget: Budget, people: int, target_error: float) -> 
     return plan_table(sizes, share, people, target_error, whole=whole)
 
 
-def _columns(schema: Schema, budget: Budget, people: int) -> list[ColumnPlan]:
-    delta = _DELTA_TIMES_PEOPLE / people
+def _columns(randomizer: Randomizer, people: int) -> list[ColumnPlan]:
+    schema, delta = randomizer.schema, _DELTA_TIMES_PEOPLE / people
     plans = []
-    if (seeded := budget.candidates) is not None:
+    if (seeded := randomizer.candidates) is not None:
         ways = ways_of_means(schema, seeded.name, seeded.label, delta, candidates=True)
         measure, spent = "mean" if seeded.label is None else "class means", seeded.mechanism.epsilon
         found = compare_ways(ways, CANDIDATES, spent, people)
         plans.append(ColumnPlan(tuple(seeded.columns), measure, spent, delta, *found))
-    for name, made in budget.mechanisms.items():
+    for name, made in randomizer.mechanisms.items():
         column = schema.columns[name]
         if made.takes_codes or column.domain is None:
             continue
@@ -382,18 +360,21 @@ def min_informative_reports(randomizer: Randomizer) -> int | None:
         >>> [min_informative_reports(Randomizer.calibrate(schema, epsilon)) for epsilon in (0.1, 1.0)]
         [1021, 12]
     """
-    if (joint := randomizer.joint) is not None:
+    joint, splits = randomizer.joint, randomizer.splits
+    if joint is not None:
+        guess = _guess(joint.design.sizes)
         errors, _ = joint_errors(joint.design, joint.epsilon, 1)
-        return _beyond_a_guess(errors, joint.design.sizes)
-    splits = randomizer.splits
-    if splits and all(split.mechanism.takes_codes for split in splits.values()):
+    elif splits and all(split.mechanism.takes_codes for split in splits.values()):
         sizes = [randomizer.schema.coded[name].alphabet.size for name in splits]
-        epsilon = randomizer.guarantee.epsilon
-        return _beyond_a_guess(split_errors(sizes, randomizer.num_reported, epsilon, 1)[0], sizes)
-    if len(splits) != 1:
+        guess, epsilon = _guess(sizes), randomizer.guarantee.epsilon
+        errors, _ = split_errors(sizes, randomizer.num_reported, epsilon, 1)
+    elif len(splits) == 1:
+        ((name, split),) = splits.items()
+        return _beyond_the_known(split.mechanism, randomizer.schema.point_column(name).domain)
+    else:
         return None
-    ((name, split),) = splits.items()
-    return _beyond_the_known(split.mechanism, randomizer.schema.point_column(name).domain)
+    needed = float(np.mean(errors) / guess) ** 2
+    return math.ceil(needed) if needed <= MOST_PEOPLE else None
 
 
 def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
@@ -408,8 +389,3 @@ def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
         improved = planned_error(mechanism, domain, middle) < nothing
         least, most = (least, middle) if improved else (middle, most)
     return most
-
-
-def _beyond_a_guess(errors: np.ndarray, sizes: list[int]) -> int | None:
-    needed = float(np.mean(errors) / _guess(sizes)) ** 2
-    return math.ceil(needed) if needed <= MOST_PEOPLE else None

@@ -126,13 +126,12 @@ def read_text(
 def as_text(reports: pa.Table) -> Iterator[tuple[str, pa.Array]]:
     """Yield columns as they are written: ids and lists as text."""
     for name in reports.column_names:
-        yield name, _to_text(one_array(reports.column(name)))
-
-
-def _to_text(column: pa.Array) -> pa.Array:
-    if column.type == ID_TYPE:
-        return to_hex(column)
-    return _joined(column) if _is_list(column.type) else column
+        column = one_array(reports.column(name))
+        if column.type == ID_TYPE:
+            column = to_hex(column)
+        elif _is_list(column.type):
+            column = _joined(column)
+        yield name, column
 
 
 def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -259,7 +258,7 @@ class Parts:
         Arguments:
             output: Path of the run's output.
             part_rows: Records a part.
-            buckets: Buckets a part.
+            buckets: Number of random buckets of each part.
             randomizer: JSON of the randomizer.
             identity: Fields that change with the source; None if there are none.
             left: Treatment of parts of a killed run.
@@ -279,7 +278,10 @@ class Parts:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             drafts = list(folder.glob(".part-*.draft"))
             for trash in [*output.parent.glob(f".{output.name}.*.draft"), *drafts]:
-                _remove(trash)
+                if trash.is_dir():
+                    shutil.rmtree(trash)
+                else:
+                    trash.unlink(missing_ok=True)
             # Parts without a manifest are left from a killed removal: their records are unknown.
             if (folder / _MANIFEST).exists() or any(folder.glob("part-*.arrow")):
                 _require_same_run(folder, made_with)
@@ -327,7 +329,7 @@ class Parts:
         return [self.path(number) for number in numbers]
 
     def remove(self) -> None:
-        """Delete all parts: everything is published, or nothing is to be."""
+        """Delete all parts, because everything is published, or nothing is to be."""
         discard(self.folder)
 
 
@@ -395,13 +397,6 @@ def _link(draft: Path, path: Path) -> None:
         os.rename(draft, path)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -460,10 +455,7 @@ def gather(parts: Sequence[Path], first: int, stop: int) -> pa.Table:
 
 
 def publish(
-    parts: Parts,
-    output: Path | IO[bytes],
-    randomizer: str,
-    progress: Progress | None = None,
+    parts: Parts, output: Path | IO[bytes], randomizer: str, progress: Progress | None = None
 ) -> int:
     """Write all parts' reports in random order, as the output's suffix says; returns the row count.
 

@@ -20,8 +20,9 @@ report is a second budget: a device resends its first.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -32,30 +33,20 @@ import pyarrow as pa
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
 from privot.core.summary import Summarized
-from privot.mechanisms import Mechanism
-from privot.privacy import ApproximateDP, PureDP
-from privot.randomizer.budget import (
-    Budget,
-    promise,
-    require_cover,
-    require_promise,
-    share_budget,
-    with_reasons,
-)
-from privot.randomizer.reports.candidates import CandidatesReport
-from privot.randomizer.reports.joint import JointAnswers, JointReport
+from privot.mechanisms import Mechanism, compare_mechanisms
+from privot.mechanisms.mechanism import mechanism_from_dict
+from privot.privacy import ApproximateDP, PureDP, compose, guarantee_from_dict
+from privot.randomizer.budget import calibrate_reports, require_count, split_guarantee
+from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
+from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, in_order
 from privot.randomizer.reports.split import SplitReport, privatize_columns
-from privot.randomizer.reports.validation import (
-    device_program,
-    read_text,
-    require_possible,
-    require_program,
-    seal_parts,
-    unseal_parts,
-)
+from privot.randomizer.reports.validation import first_fault, first_reasons, read_text, seal, unseal
 from privot.schema import Schema
 from privot.tables.files import as_table
+
+PROGRAM_VERSION = 2
+TIME_STEP = 3600  # seconds, to which devices round the times of reports
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,7 +70,8 @@ class Randomizer(Summarized):
     candidates: CandidatesReport | None = None
 
     def __post_init__(self) -> None:
-        require_cover(self.schema, self._budget)
+        self._require_each_column_once()
+        self._require_names_unreserved()
         _ = self.guarantee  # refuses mechanisms that do not fit, or have no guarantee
 
     @classmethod
@@ -108,17 +100,33 @@ class Randomizer(Summarized):
             report_columns: Number of columns a person reports; with 1, only marginals are learned.
             shares: The ε of some split columns; the others share the rest of `epsilon`.
         """
-        made = share_budget(schema, epsilon, delta, report, mechanism, report_columns, shares)
-        return cls(schema, made.mechanisms, made.report_columns, delta, made.joint, made.candidates)
+        mechanisms, joint, candidates = calibrate_reports(
+            schema, epsilon, delta, report, mechanism, report_columns, shares
+        )
+        made = cls(schema, mechanisms, None if joint else report_columns, delta, joint, candidates)
+        # Every step rounds to the safe side; the guarantee is checked again, from the noise.
+        if made.guarantee.epsilon > epsilon:
+            raise PrivotError(
+                f"epsilon {epsilon} could not be reached (noise gives {made.guarantee.epsilon}): "
+                "please report this as a bug"
+            )
+        return made
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
-        """Guarantee of one report, computed from the noise, never merely stored."""
-        return promise(self.schema, self._budget, self.delta)
-
-    @property
-    def _budget(self) -> Budget:
-        return Budget(self.mechanisms, self.report_columns, self.joint, self.candidates)
+        """Guarantee of one report, all parts together, computed from the noise, never merely stored."""
+        if not 0 <= self.delta < 1:
+            raise PrivotError(f"delta {self.delta} is not a small probability: give 0 ≤ delta < 1")
+        schema, mechanisms, joint = self.schema, self.mechanisms, self.joint
+        parts: list[PureDP | ApproximateDP] = []
+        if joint is not None:
+            parts.append(PureDP(joint.epsilon, unit=schema.unit))
+        if self.candidates is not None:
+            parts.append(self.candidates.guarantee(schema.unit))
+        if mechanisms:
+            parts.append(split_guarantee(schema, mechanisms, self.num_reported, self.delta))
+        together: PureDP | ApproximateDP = compose(*parts)
+        return together
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
@@ -131,7 +139,7 @@ class Randomizer(Summarized):
     @property
     def num_reported(self) -> int:
         """Number of split columns in one person's report."""
-        return self._budget.num_reported
+        return self.report_columns or len(self.mechanisms)
 
     @cached_property
     def splits(self) -> dict[str, SplitReport]:
@@ -149,7 +157,23 @@ class Randomizer(Summarized):
         """Program by which a device draws from integers alone (`privot.device`); None without one."""
         if self.candidates:
             return None
-        return device_program(self.schema, self.joint, self.splits, self.num_reported)
+        joint, splits = self.joint, self.splits.values()
+        coded = {name: self.schema.coded[name] for name in joint.design.columns} if joint else {}
+        takes = {name: column.code_program(name, column.codings) for name, column in coded.items()}
+        takes |= {split.name: split.value_program() for split in splits}
+        draws = [{"column": s.name, "draw": s.mechanism.program(s.column)} for s in splits]
+        if None in takes.values() or any(each["draw"] is None for each in draws):
+            return None
+        program = {
+            "version": PROGRAM_VERSION,
+            "time_step": TIME_STEP,
+            "columns": takes,
+            "joint": joint.program() if joint else None,
+            "split": {"choose": self.num_reported, "reports": draws} if draws else None,
+        }
+        if self.schema.unread_columns:
+            program["unread"] = list(self.schema.unread_columns)
+        return dict(json.loads(json.dumps(program)))  # as whoever reads it sees it
 
     @property
     def fingerprint(self) -> str:
@@ -164,7 +188,15 @@ class Randomizer(Summarized):
 
     def expected_noise(self) -> list[dict[str, Any]]:
         """One row a part: see `Mechanism.expected` and `JointReport.expected`; and reasons."""
-        return with_reasons(self.schema, self.mechanisms, [part.expected() for part in self.parts])
+        rows, alone = [part.expected() for part in self.parts], len(self.schema.columns) == 1
+        for row in rows:
+            mechanism = self.mechanisms.get(row["column"])
+            if mechanism is not None and mechanism.pure and not mechanism.takes_codes:
+                column = self.schema.columns[row["column"]]
+                spent = mechanism.guarantee(column.domain).epsilon
+                row["reason"] = compare_mechanisms(column, mechanism, spent, alone=alone)
+                row["reason"] += reason_beside_others(self.schema, row["column"])
+        return rows
 
     @property
     def marginals_only(self) -> bool:
@@ -198,20 +230,69 @@ class Randomizer(Summarized):
         self.schema.check_table(table := as_table(data))
         return {name: c.count_outside(name, table) for name, c in self.schema.points.items()}
 
+    def reasons(self, table: pa.Table) -> pa.Array:
+        """Return the reason why each row of columns of these types is no report; null for reports."""
+        return first_reasons(self._faults(table), table.num_rows)
+
+    def _faults(self, table: pa.Table) -> Iterator[tuple[np.ndarray, str]]:
+        """Yield masks of rows (n,) that no device sends, with the reason."""
+        ids = table.column(REPORT_ID)
+        yield np.asarray(ids.is_null().to_numpy()), "it has no id of 32 hexadecimal digits"
+        for part in self.parts:
+            yield from part.faults(table)
+        count = sum((split.reported(table) for split in self.splits.values()), np.zeros(len(table)))
+        wanted = self.num_reported
+        yield count != wanted, f"it does not hold {wanted} columns of those split"
+
     def to_json(self) -> str:
         """Canonical JSON, with guarantee and fingerprint; of one that was read, what was read."""
         return self._text
 
     @cached_property
     def _text(self) -> str:
-        return seal_parts(self)
+        split = [name for name in self.schema.columns if name in self.mechanisms]
+        seeded = {} if self.candidates is None else {"candidates": self.candidates.to_dict()}
+        return seal(
+            schema=self.schema.to_dict(),
+            mechanisms={name: self.mechanisms[name].to_dict() for name in split},
+            report_columns=self.report_columns,
+            delta=self.delta,
+            joint=None if self.joint is None else self.joint.to_dict(),
+            **seeded,
+            guarantee=self.guarantee.to_dict(),
+            device=self.program,
+        )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Read the canonical JSON; refused if it was damaged or altered, or is from a newer version."""
-        randomizer, stated, program, sealed = unseal_parts(text, cls)
-        require_promise(stated, randomizer.guarantee)
-        require_program(program, randomizer.program)
+        fields = unseal(text)
+        try:
+            schema, seeded = Schema.from_dict(fields["schema"]), fields.get("candidates")
+            mechanisms = {n: mechanism_from_dict(m) for n, m in fields["mechanisms"].items()}
+            joint = None if fields["joint"] is None else JointReport.from_dict(fields["joint"])
+            candidates = seeded and CandidatesReport.from_dict(schema, seeded)
+            count, delta = fields["report_columns"], fields["delta"]
+            randomizer = cls(schema, mechanisms, count, delta, joint, candidates)
+            stated, program = guarantee_from_dict(fields["guarantee"]), fields["device"]
+            sealed = seal(**fields)
+        except (KeyError, AttributeError, TypeError):
+            raise PrivotError("the randomizer lacks parts: calibrate it again") from None
+        computed, agree = randomizer.guarantee, False
+        if isinstance(stated, PureDP | ApproximateDP) and type(stated) is type(computed):
+            rest = replace(stated, epsilon=computed.epsilon) == computed
+            # Another machine may round a logarithm otherwise.
+            agree = rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
+        if not agree:
+            raise PrivotError(
+                f"the randomizer states {stated}, its noise gives {computed}: calibrate again with "
+                "`privot calibrate`"
+            )
+        if program != randomizer.program:
+            raise PrivotError(
+                "the randomizer's program for devices is not that of its mechanisms, so it has no "
+                "guarantee there: calibrate it again"
+            )
         # Reports, and records whose reports wait for a pipe, refer to it, whatever a version rounds.
         vars(randomizer)["_text"] = sealed
         return randomizer
@@ -225,6 +306,49 @@ class Randomizer(Summarized):
         """Write `randomizer.json`; an existing file survives any failure."""
         with replacing_file(path) as draft:
             draft.write_text(self.to_json() + "\n", encoding="utf-8")
+
+    def _require_each_column_once(self) -> None:
+        """Refuse parts that do not report every column of the schema, as declared, once."""
+        schema, mechanisms, joint = self.schema, self.mechanisms, self.joint
+        codings = {} if joint is None else joint.design.codings
+        seeded = [] if self.candidates is None else self.candidates.columns
+        if sorted([*mechanisms, *codings, *seeded]) != sorted(schema.columns):
+            raise PrivotError(
+                f"mechanisms are for columns {sorted(mechanisms)}, the joint report for "
+                f"{sorted(codings)} and candidates for {sorted(seeded)}, the schema has "
+                f"{sorted(schema.columns)}: cover each once"
+            )
+        # Columns are numbered in the schema's order wherever reports are read.
+        joined = {n: c for n, c in schema.coded.items() if n not in seeded}
+        whole = not joined.keys() & mechanisms.keys() - schema.vectors.keys()
+        tabular = [name for name in joined if name not in mechanisms] if whole else []
+        if joint is not None and list(codings) != tabular:
+            raise PrivotError(
+                f"the joint report has columns {list(codings)}, the schema's table {list(joined)}: "
+                "report all of them together, in this order, or all of them split; vectors may be apart"
+            )
+        for name, sizes in codings.items():
+            if tuple(coding.size for coding in schema.coded[name].codings) != sizes:
+                raise PrivotError(
+                    f"column {name!r} of the joint report is not as the schema declares it: "
+                    "calibrate again"
+                )
+        require_count(self.report_columns, len(mechanisms))
+
+    def _require_names_unreserved(self) -> None:
+        """Refuse columns whose names a release has for something else."""
+        fitting = [s for s in self.splits.values() if s.mechanism.fits(s.column)]
+        names = [name for split in fitting for name in split.types]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise PrivotError(
+                f"columns {repeated} are reserved names of a release, for the flags of missing values "
+                "or places on a curve: give the schema's columns other names"
+            )
+        if taken := {SHEET, CELLS, SEED, INDEX, REPORT_ID} & {*self.schema.table_columns, *names}:
+            raise PrivotError(
+                f"columns {sorted(taken)} are reserved names of a release, for joint reports, "
+                "candidates and ids: give the schema's columns other names"
+            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -307,5 +431,22 @@ class Release(Summarized):
     def load(cls, path: str | Path) -> Self:
         """Open a release, and refuse impossible or repeated reports: it was altered."""
         release = cls.open(path)
-        require_possible(release.randomizer, release.rows)
+        release.require_possible()
         return release
+
+    def first_fault(self) -> tuple[int, str] | None:
+        """Return the index of an impossible or repeated report, and the reason; None without one."""
+        return first_fault(self.rows, self.randomizer.reasons)
+
+    def require_possible(self) -> None:
+        """Refuse impossible or repeated reports.
+
+        Raises:
+            PrivotError: naming the first row, and the reason.
+        """
+        if fault := self.first_fault():
+            row, reason = fault
+            raise PrivotError(
+                f"{self.rows.source}, report {row + 1:,}: {reason}, so the file was altered: "
+                "`privot collect` accepts possible reports, and quarantines the rest"
+            )

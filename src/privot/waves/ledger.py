@@ -280,6 +280,7 @@ def losses(draws: Draws, days: float | None, now: float) -> tuple[Fraction, Frac
 
 
 def _written(number: float) -> Fraction:
+    """Return the decimal fraction that a number is written as."""
     return Fraction(repr(float(number)))
 
 

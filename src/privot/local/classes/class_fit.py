@@ -89,8 +89,8 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
 def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
     tallies: dict[int, Tally] = {}
     sheet_type = np.min_scalar_type(joint.design.num_sheets)  # up to 16 bits are sorted by radix
-    for piece in release.pieces():
-        answers = piece.joint_answers
+    for table in release.rows.pieces():
+        answers = joint.read(table)
         order = np.argsort(answers.sheets.astype(sheet_type), kind="stable")
         ends = np.searchsorted(answers.sheets[order], np.arange(joint.design.num_sheets + 1))
         for number, (start, stop) in enumerate(pairwise(ends)):

@@ -334,9 +334,9 @@ def noise_channel(release: Release, name: str, form: NoiseForm, most: int) -> Pr
 
 
 def _count(release: Release, name: str, number: Callable[[Array], Array], size: int) -> Array:
-    counts = np.zeros(size)
-    for piece in release.pieces():
-        reports, reported = piece.reports(name)
+    counts, split = np.zeros(size), release.randomizer.splits[name]
+    for table in release.rows.pieces():
+        reports, reported = split.read(table)
         counts += np.bincount(number(reports[reported]), minlength=size)
     return counts
 

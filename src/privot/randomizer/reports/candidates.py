@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.mechanisms import Laplace, Mechanism
+from privot.mechanisms import Laplace
 from privot.mechanisms.candidates.codebook import LARGEST_DIMENSION, ClosestCandidates, Codebook
 from privot.mechanisms.candidates.features import Coordinates, Features, Moments
 from privot.privacy import PureDP
@@ -189,6 +189,12 @@ class CandidatesReport:
         linear = math.sqrt(1 - self.features.label_weight)
         return self.coordinates.large_length / (self.mechanism.gain * linear)
 
+    @property
+    def laplace_stddev(self) -> float:
+        """The same with Laplace noise, where a label has an equal share of ε."""
+        share = self.mechanism.epsilon / len(self.columns)
+        return math.sqrt(Laplace.for_column(self.coordinates.column, share).variance)
+
     def guarantee(self, unit: str) -> PureDP:
         """Return the guarantee of one report."""
         return PureDP(self.mechanism.epsilon, unit=unit)
@@ -197,7 +203,7 @@ class CandidatesReport:
         """Describe its noise, before anyone reports; see `Randomizer.expected_noise`."""
         total, close = self.mechanism.codebook.num_candidates, self.mechanism.closest
         keep = self.mechanism.words[0] / 2**64
-        laplace = math.sqrt(_laplace(self).variance)
+        laplace = self.laplace_stddev
         near = "the closest" if close == 1 else f"one of the {close:,} closest"
         return {
             "column": " with ".join(self.columns),
@@ -258,17 +264,6 @@ def reason_beside_others(schema: Schema, name: str) -> str:
         "; candidates, which err less, report one image or long vector with one label at most, and "
         "are not combined with more columns"
     )
-
-
-def better_than_laplace(report: CandidatesReport) -> bool:
-    """Say whether means of coordinates err less than with Laplace noise at the same ε."""
-    return report.stddev < math.sqrt(_laplace(report).variance)
-
-
-def _laplace(report: CandidatesReport) -> Mechanism:
-    """Return Laplace noise for the column, where a label has an equal share of ε."""
-    share = report.mechanism.epsilon / len(report.columns)
-    return Laplace.for_column(report.coordinates.column, share)
 
 
 def coordinates_at(column: PointColumn, epsilon: float) -> Coordinates:

@@ -67,14 +67,11 @@ Sheets = NDArray[np.int32]
 def largest_fitting(sizes: Collection[int]) -> int:
     """Return the most columns that all forms of one length may have, by their cells and number."""
     descending = sorted(sizes, reverse=True)
-    fits = 0
     for k in range(1, len(descending) + 1):
         cells, ways = math.prod(descending[:k]), math.comb(len(descending), k)
-        if cells <= MOST_CELLS and ways <= MOST_FORMS:
-            fits = k
-        else:
-            break
-    return fits
+        if cells > MOST_CELLS or ways > MOST_FORMS:
+            return k - 1
+    return len(descending)
 
 
 @dataclass(frozen=True)
@@ -185,13 +182,12 @@ class FormDesign:
         return high - low
 
     def questions(self, sheet: int) -> tuple[tuple[int, int], ...]:
-        """Return column and coding of each digit of a sheet's cells."""
+        """Return the questions of a sheet, as pairs of column and coding; one a digit of its cells."""
         form, view = divmod(sheet, self.views)
-        counts = list(map(len, self.codings.values()))
-        return tuple((column, view % counts[column]) for column in self.forms[form])
+        return tuple((column, view % int(self._counts[column])) for column in self.forms[form])
 
     def numbers(self, sheet: int) -> tuple[int, ...]:
-        """Return the same questions, numbered one column's after another's."""
+        """Return the numbers of a sheet's questions, counted through the codings of all columns."""
         return tuple(int(self._first[column]) + coding for column, coding in self.questions(sheet))
 
     def shape(self, sheet: int) -> tuple[int, ...]:
@@ -200,22 +196,25 @@ class FormDesign:
         return tuple(sizes[column][coding] for column, coding in self.questions(sheet))
 
     @cached_property
+    def _counts(self) -> Codes:
+        """Number of every column's questions."""
+        return np.array(list(map(len, self.codings.values())), np.int64)
+
+    @cached_property
     def _first(self) -> Codes:
         """Number of every column's first question."""
-        counts = np.array(list(map(len, self.codings.values())))
-        return np.cumsum(counts) - counts
+        return np.cumsum(self._counts) - self._counts
 
     @cached_property
     def _digits(self) -> tuple[Codes, Codes, Codes]:
-        """Questions (k, s) of every sheet, the strides of their codes (k, s), and its cells (s,).
+        """Numbers of the questions (k, s) of every sheet, strides of their codes, and its cells (s,).
 
-        Questions are numbered one column's after another's. Past the end of a form, strides are 0.
+        Where a form has fewer than k columns, strides are 0.
         """
         most = self.lengths[1]
         forms = np.array([form + (-1,) * (most - len(form)) for form in self.forms])
         forms, view = forms.repeat(self.views, axis=0), np.tile(range(self.views), len(self.forms))
-        counts = np.array(list(map(len, self.codings.values())))
-        place = self._first[forms] + view[:, None] % counts[forms]
+        place = self._first[forms] + view[:, None] % self._counts[forms]
         sizes = np.concatenate(list(self.codings.values()))[place]
         sizes = np.where(forms < 0, 1.0, sizes)[:, ::-1]  # floats: products of any size
         products = np.cumprod(np.insert(sizes, 0, 1.0, axis=1), axis=1)
@@ -232,13 +231,16 @@ class FormDesign:
     def draw(self, number: int) -> Sheets:
         """Draw the sheets of so many reports, by fresh coins."""
         drawn = uniforms_below(int(self._ends[-1]), number)
-        form = self._listed[drawn] if self._listed.size else self._form(drawn)
+        if self._form_of.size:
+            form = self._form_of[drawn]
+        else:
+            form = np.searchsorted(self._ends, drawn, side="right")
         if self.views > 1:
             form = form * self.views + uniforms_below(self.views, number)
         return form.astype(np.int32)
 
     def draw_cells(self, sheets: NDArray[Any]) -> tuple[Array, Array]:
-        """Return the interval of (0, 1) of each drawn sheet; those of all sheets cover it."""
+        """Return an interval of (0, 1) for each drawn sheet, as long as the sheet is probable."""
         weights = np.repeat(np.array(self.weights, np.int64), self.views)
         ends = np.cumsum(weights)
         return (ends - weights)[sheets] / ends[-1], ends[sheets] / ends[-1]
@@ -256,13 +258,11 @@ class FormDesign:
     def _ends(self) -> Codes:
         return np.cumsum(self.weights, dtype=np.int64)
 
-    def _form(self, drawn: Codes) -> Codes:
-        return np.searchsorted(self._ends, drawn, side="right")
-
     @cached_property
-    def _listed(self) -> Codes:
-        total = int(self._ends[-1])
-        return self._form(np.arange(total if total <= _MAX_LISTED else 0))
+    def _form_of(self) -> Codes:
+        """Form of every number below the sum of the weights; empty if that is large."""
+        few = self._ends[-1] <= _MAX_LISTED
+        return np.repeat(np.arange(len(self.forms)), self.weights if few else 0)
 
 
 def _require_codings(codings: Mapping[str, Sequence[int]]) -> None:
@@ -369,6 +369,19 @@ class JointReport:
         """Return its arguments as plain values."""
         return self.design.to_dict() | {"epsilon": self.epsilon}
 
+    def program(self) -> dict[str, Any]:
+        """Return its part of the program by which a device draws (`Randomizer.program`)."""
+        design = self.design
+        laws = {n: self.mechanism(n).program() for n in sorted({*design.num_cells.tolist()})}
+        return {
+            "columns": design.columns,
+            "sizes": list(design.codings.values()),
+            "views": design.views,
+            "forms": design.forms,
+            "weights": design.weights,
+            "sets": {str(n): {"size": law["size"], "out": law["out"]} for n, law in laws.items()},
+        }
+
     @cached_property
     def widths(self) -> Codes:
         """Number of cells in a report of each sheet."""
@@ -441,8 +454,11 @@ class JointReport:
         """Names and types of its columns in a release."""
         return {SHEET: pa.int32(), CELLS: pa.list_(pa.int32())}
 
-    def possible(self, table: pa.Table) -> NDArray[np.bool_]:
-        """Return a mask of rows with a sheet, and with as many increasing cells as a device sends."""
+    def faults(self, table: pa.Table) -> Iterator[tuple[NDArray[np.bool_], str]]:
+        """Yield masks of rows (n,) that no device sends, with the reason.
+
+        A device sends a sheet's number, and as many increasing cells as its mechanism names.
+        """
         drawn, lists = (one_array(table.column(name)) for name in (SHEET, CELLS))
         drawn = drawn.fill_null(-1).to_numpy()
         possible = (drawn >= 0) & (drawn < self.design.num_sheets) & np.asarray(lists.is_valid())
@@ -454,11 +470,8 @@ class JointReport:
         rising = np.diff(cells, prepend=-1) > 0
         rising[(np.cumsum(widths) - widths)[widths > 0]] = True
         wrong = ~rising | (cells < 0) | (cells >= self.design.num_cells[sheets][rows])
-        return np.asarray(possible & (np.bincount(rows, wrong, len(widths)) == 0))
-
-    def faults(self, table: pa.Table) -> Iterator[tuple[NDArray[np.bool_], str]]:
-        """Yield masks of rows (n,) that no device sends, with the reason."""
-        yield ~self.possible(table), "no device names these cells of these columns"
+        possible &= np.bincount(rows, wrong, len(widths)) == 0
+        yield ~possible, "no device names these cells of these columns"
 
     def expected(self) -> dict[str, Any]:
         """Describe its noise, before anyone reports; see `Randomizer.expected_noise`."""

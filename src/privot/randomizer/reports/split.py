@@ -61,41 +61,38 @@ class Layout(ABC):
         """Return reports (n, w), up to the table's rounding, and a mask of who reported."""
 
     def legible(self, table: pa.Table) -> pa.Table:
-        """Return the table without values that would be larger to read than any report."""
+        """Return the table without values that are longer than any report."""
         return table
 
     def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        """Return a mask of rows that equal, as stored, the possible reports nearest to them."""
+        """Return a mask of rows whose stored values are those of the nearest possible report."""
         return np.ones(len(nearest), bool)
 
 
-class Labels(Layout):
+class _Labels(Layout):
     """One code, as its label."""
 
     def __init__(self, name: str, column: CodedColumn) -> None:
         self.name, self.labels, self.types = name, pa.array(column.labels), {name: pa.string()}
 
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
-        """See `Layout`."""
         codes = np.zeros(len(reported), np.int64)
         codes[reported] = reports
         return {self.name: self.labels.take(pa.array(codes, mask=~reported))}
 
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        """See `Layout`."""
         codes = pc.index_in(table.column(self.name), value_set=self.labels)
         reported = np.asarray(pc.is_valid(codes).to_numpy())
         return codes.fill_null(0).to_numpy().astype(np.int32)[:, None], reported
 
 
-class Sets(Layout):
+class _Sets(Layout):
     """A set of codes, as a list."""
 
     def __init__(self, name: str, column: CodedColumn) -> None:
         self.name, self.most, self.types = name, column.alphabet.size, {name: pa.list_(pa.int32())}
 
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
-        """See `Layout`."""
         support = mechanism.support(reports)
         width = np.zeros(len(reported), np.int32)
         width[reported] = (support >= 0).sum(axis=1)
@@ -105,7 +102,6 @@ class Sets(Layout):
         return {self.name: pa.ListArray.from_arrays(pa.array(offsets, mask=mask), codes)}
 
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        """See `Layout`."""
         lists = table.column(self.name).combine_chunks()
         reported = np.asarray(lists.is_valid())
         width = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
@@ -114,13 +110,13 @@ class Sets(Layout):
         return support, reported
 
     def legible(self, table: pa.Table) -> pa.Table:
-        """Return the table without overlong lists: a forged one would make a table as wide."""
+        # A forged list that is overlong would make a table as wide.
         lists = one_array(table.column(self.name))
         long = np.asarray(pc.fill_null(pc.greater(pc.list_value_length(lists), self.most), False))
         return pa.table({self.name: lists.take(pa.array(np.arange(len(lists)), mask=long))})
 
 
-class Numbers(Layout):
+class _Numbers(Layout):
     """A point in the column's own units, or its place along a curve; and a flag if there is one."""
 
     def __init__(self, name: str, column: PointColumn, mechanism: Mechanism) -> None:
@@ -132,14 +128,16 @@ class Numbers(Layout):
             self.types[f"{name}.missing"] = pa.bool_()
 
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
-        """See `Layout`."""
         d = self.domain.dimension
         numbers = (*from_unit(self.domain, reports[:, :d]).T, *reports[:, d:].T)
-        made = [_nullable(column, reported) for column in numbers]
-        return {part: m.cast(k) for m, (part, k) in zip(made, self.types.items(), strict=True)}
+        columns, absent = {}, None if reported.all() else ~reported
+        for (part, kind), own in zip(self.types.items(), numbers, strict=True):
+            values = np.zeros(len(reported), own.dtype)  # nothing is in memory under a null
+            values[reported] = own
+            columns[part] = pa.array(values, mask=absent).cast(kind)
+        return columns
 
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        """See `Layout`."""
         d, parts = self.domain.dimension, [table.column(part) for part in self.types]
         reported = np.asarray(pc.is_valid(parts[0]).to_numpy())
         numbers = [part.cast(pa.float64()).fill_null(0.0).to_numpy() for part in parts]
@@ -149,7 +147,6 @@ class Numbers(Layout):
         return values, reported
 
     def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        """Compare up to the rounding of units; see `Layout`."""
         parts = [table.column(part).fill_null(0.0).to_numpy() for part in self.parts]
         stored = np.stack(parts, axis=1)
         again = from_unit(self.domain, nearest[:, : self.domain.dimension])
@@ -157,7 +154,7 @@ class Numbers(Layout):
         return np.asarray((np.abs(again - stored) <= error).all(axis=1))
 
 
-class Pixels(Layout):
+class _Pixels(Layout):
     """An image, as one list of 32-bit numbers; noised some at a time, to hold little else."""
 
     exact = True
@@ -167,8 +164,7 @@ class Pixels(Layout):
         self.types = {name: pa.list_(pa.float32(), self.dimension)}
 
     def privatize(self, mechanism: Mechanism, records: Any, reported: Mask) -> dict[str, pa.Array]:
-        """See `Layout`."""
-        noisy = np.zeros(records.shape, np.float32)
+        noisy = np.zeros(records.shape, np.float32)  # of all rows, whoever reported
         rows = max(1, _NUMBERS_AT_ONCE // self.dimension)
         for start in range(0, len(records), rows):
             part = slice(start, start + rows)
@@ -176,13 +172,11 @@ class Pixels(Layout):
         return self.write(noisy, mechanism, reported)
 
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
-        """See `Layout`; of all rows (n, d), as 32-bit floats."""
         flat, absent = pa.array(reports.reshape(-1)), pa.array(~reported)
         lists = pa.FixedSizeListArray.from_arrays(flat, type=self.types[self.name], mask=absent)
         return {self.name: lists}
 
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        """See `Layout`."""
         lists = table.column(self.name)
         reported = np.asarray(pc.is_valid(lists).to_numpy())
         points = np.zeros((len(lists), self.dimension), np.float32)
@@ -191,7 +185,6 @@ class Pixels(Layout):
         return points, reported
 
     def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        """Compare to the bit; see `Layout`."""
         return np.asarray((self.read(table)[0] == nearest).all(axis=1))
 
 
@@ -213,17 +206,23 @@ class SplitReport:
     def layout(self) -> Layout:
         """Layout in a release's table."""
         if self.mechanism.takes_codes:
-            layout = Labels if self.mechanism.names_code else Sets
+            layout = _Labels if self.mechanism.names_code else _Sets
             return layout(self.name, cast("CodedColumn", self.column))
         column = cast("PointColumn", self.column)
         if column.image_shape is not None:
-            return Pixels(self.name, column)
-        return Numbers(self.name, column, self.mechanism)
+            return _Pixels(self.name, column)
+        return _Numbers(self.name, column, self.mechanism)
 
     @property
     def types(self) -> dict[str, pa.DataType]:
         """Names and types of its columns in a release."""
         return self.layout.types
+
+    def value_program(self) -> dict[str, Any] | None:
+        """Return the program by which a device reads a value of the column; None without one."""
+        if self.mechanism.takes_codes:
+            return self.column.code_program(self.name, [self.column.alphabet])
+        return self.column.point_program(self.name)
 
     def encode(self, table: pa.Table) -> NDArray[Any]:
         """Encode raw values for the mechanism: codes (n,), or projected unit coordinates (n, d)."""
@@ -269,15 +268,6 @@ class SplitReport:
         """Describe its noise, before anyone reports; see `Randomizer.expected_noise`."""
         noise = self.mechanism.expected(self.column)
         return {"column": self.name, "mechanism": self.mechanism.kind} | noise
-
-
-def _nullable(numbers: NDArray[Any], reported: Mask) -> pa.Array:
-    """Return numbers of those who `reported` (n,); null, and 0 in memory, elsewhere."""
-    if reported.all():
-        return pa.array(numbers)
-    values = np.zeros(len(reported), numbers.dtype)
-    values[reported] = numbers
-    return pa.array(values, mask=~reported)
 
 
 def privatize_columns(

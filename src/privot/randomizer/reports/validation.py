@@ -1,13 +1,9 @@
-"""Randomizer checksums, programs for devices, and validation of reports.
+"""Checksums of randomizers, and validation of the reports of a whole release.
 
 **The checksum** (seal) of a randomizer's JSON is a hash against alteration by accident or by hand, not a
 signature: whoever can write the file can seal it again. The guarantee of a randomizer is computed from
-its noise whenever it is read.
-
-**Programs** are the parts of a randomizer that a device needs, in integers and public numbers. Column
-kinds say how their values are read, mechanisms how they draw; `privot.device` runs it, and
-`docs/reference/wire.md` specifies it. A program is part of the randomizer's JSON, under its seal, and is
-computed again whenever that is read: one that draws otherwise than its mechanisms is refused.
+its noise whenever it is read, and so is the **program** by which devices draw (`privot.device` runs it,
+`docs/reference/wire.md` specifies it): a file that states others than its mechanisms give is refused.
 
 **Reports** come from untrusted devices. A row that no device makes, or makes with probability below
 2^−64 whatever the record (`Mechanism.possible`), is reported with the first reason found. The others may
@@ -23,98 +19,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.mechanism import mechanism_from_dict
-from privot.privacy import ApproximateDP, PureDP, guarantee_from_dict
-from privot.randomizer.reports.candidates import CandidatesReport
-from privot.randomizer.reports.joint import JointReport
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable, id_words, one_array, order_of
-from privot.randomizer.reports.split import SplitReport
-from privot.schema import Schema
 
-if TYPE_CHECKING:
-    from privot.randomizer.randomizer import Randomizer
-
-VERSION = 2
-TIME_STEP = 3600
-
-Program = dict[str, Any]
-
-
-def device_program(
-    schema: Schema, joint: JointReport | None, splits: Mapping[str, SplitReport], num_reported: int
-) -> Program | None:
-    """Return the program of a joint and of split reports; None if devices cannot draw some of them."""
-    coded = {name: schema.coded[name] for name in joint.design.columns} if joint else {}
-    takes = {name: column.code_program(name, column.codings) for name, column in coded.items()}
-    takes |= {name: split_take(split) for name, split in splits.items()}
-    draws = {name: split.mechanism.program(split.column) for name, split in splits.items()}
-    if None in takes.values() or None in draws.values():
-        return None
-    reports = [{"column": name, "draw": draw} for name, draw in draws.items()]
-    program = {
-        "version": VERSION,
-        "time_step": TIME_STEP,
-        "columns": takes,
-        "joint": _joint(joint) if joint else None,
-        "split": {"choose": num_reported, "reports": reports} if reports else None,
-    }
-    if schema.unread_columns:
-        program["unread"] = list(schema.unread_columns)
-    return dict(json.loads(json.dumps(program)))  # as whoever reads it sees it
-
-
-def require_program(stated: object, computed: Program | None) -> None:
-    """Refuse a program that is not that of the mechanisms beside it."""
-    if stated != computed:
-        raise PrivotError(
-            "the randomizer's program for devices is not that of its mechanisms, so it has no guarantee "
-            "there: calibrate it again"
-        )
-
-
-def split_take(split: SplitReport) -> Program | None:
-    """Return the program by which a device reads a split column's value."""
-    name, column = split.name, split.column
-    codes = split.mechanism.takes_codes
-    return column.code_program(name, [column.alphabet]) if codes else column.point_program(name)
-
-
-def _joint(joint: JointReport) -> Program:
-    design = joint.design
-    laws = {n: joint.mechanism(n).program() for n in sorted({*design.num_cells.tolist()})}
-    return {
-        "columns": design.columns,
-        "sizes": list(design.codings.values()),
-        "views": design.views,
-        "forms": design.forms,
-        "weights": design.weights,
-        "sets": {str(n): {"size": law["size"], "out": law["out"]} for n, law in laws.items()},
-    }
-
+Mask = NDArray[np.bool_]
 
 FORMAT = 3
-Guarantee = PureDP | ApproximateDP
-Made = TypeVar("Made")
 _FIELDS = (
-    "schema",
-    "mechanisms",
-    "report_columns",
-    "delta",
-    "joint",
-    "candidates",
-    "guarantee",
-    "device",
-)
+    "schema", "mechanisms", "report_columns", "delta", "joint", "candidates", "guarantee", "device",
+)  # fmt: skip
 
 
 def seal(**fields: Any) -> str:
@@ -149,36 +70,6 @@ def unseal(text: str | bytes) -> dict[str, Any]:
     return {name: fields[name] for name in _FIELDS if name in fields}
 
 
-def seal_parts(parts: Randomizer) -> str:
-    """Return the sealed JSON of a randomizer's arguments, guarantee and program."""
-    split = [name for name in parts.schema.columns if name in parts.mechanisms]
-    return seal(
-        schema=parts.schema.to_dict(),
-        mechanisms={name: parts.mechanisms[name].to_dict() for name in split},
-        report_columns=parts.report_columns,
-        delta=parts.delta,
-        joint=None if parts.joint is None else parts.joint.to_dict(),
-        **({} if parts.candidates is None else {"candidates": parts.candidates.to_dict()}),
-        guarantee=parts.guarantee.to_dict(),
-        device=parts.program,
-    )
-
-
-def unseal_parts(text: str | bytes, make: Callable[..., Made]) -> tuple[Made, Guarantee, Any, str]:
-    """Return the randomizer that `make` makes, the stated guarantee and program, and the sealed JSON."""
-    fields = unseal(text)
-    try:
-        schema, seeded = Schema.from_dict(fields["schema"]), fields.get("candidates")
-        made = {name: mechanism_from_dict(m) for name, m in fields["mechanisms"].items()}
-        joint = None if fields["joint"] is None else JointReport.from_dict(fields["joint"])
-        several = schema, made, fields["report_columns"], fields["delta"], joint
-        randomizer = make(*several, seeded and CandidatesReport.from_dict(schema, seeded))
-        stated = guarantee_from_dict(fields["guarantee"])
-        return randomizer, stated, fields["device"], seal(**fields)
-    except (KeyError, AttributeError, TypeError):
-        raise PrivotError("the randomizer lacks parts: calibrate it again") from None
-
-
 def read_text(path: str | Path) -> str:
     """Read the text of a randomizer's file."""
     try:
@@ -193,22 +84,19 @@ def _fingerprint(fields: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def reasons(randomizer: Randomizer, table: pa.Table) -> pa.Array:
-    """Return the reason why each row of columns of these types cannot be a report; null where it can."""
-    found = _Reasons(table.num_rows)
-    found.add(_is_null(table, REPORT_ID), "it has no id of 32 hexadecimal digits")
-    for part in randomizer.parts:
-        for against, words in part.faults(table):
-            found.add(against, words)
-    count = np.zeros(table.num_rows, np.int64)
-    for split in randomizer.splits.values():
-        count += split.reported(table)
-    wanted = randomizer.num_reported
-    found.add(count != wanted, f"it does not hold {wanted} columns of those split")
-    return found.in_words()
+def first_reasons(faults: Iterable[tuple[Mask, str]], num_rows: int) -> pa.Array:
+    """Return the reason of the first fault of each row, of masks (n,) with reasons; null without one."""
+    reasons: list[str | None] = [None]
+    first = np.zeros(num_rows, np.int32)
+    for against, reason in faults:
+        first[against & (first == 0)] = len(reasons)
+        reasons.append(reason)
+    return pa.array(reasons, pa.string()).take(pa.array(first))
 
 
-def first_fault(randomizer: Randomizer, rows: ReportTable) -> tuple[int, str] | None:
+def first_fault(
+    rows: ReportTable, reasons: Callable[[pa.Table], pa.Array]
+) -> tuple[int, str] | None:
     """Return the index of an impossible or repeated report, and the reason; None if there is none.
 
     Another report of the same id is no copy of it (`privot.collector.collecting`). Ids of reports
@@ -216,7 +104,7 @@ def first_fault(randomizer: Randomizer, rows: ReportTable) -> tuple[int, str] | 
     """
     last, first, rising = np.zeros((1, 2), np.uint64), 0, True
     for piece in rows.pieces():
-        against = reasons(randomizer, piece)
+        against = reasons(piece)
         for row in np.flatnonzero(np.asarray(against.is_valid()))[:1]:
             return first + int(row), str(against[row])
         words = id_words(one_array(piece.column(REPORT_ID)))
@@ -229,7 +117,7 @@ def first_fault(randomizer: Randomizer, rows: ReportTable) -> tuple[int, str] | 
 
 def _repeated(rows: ReportTable) -> tuple[int, str] | None:
     """Return the first report whose id and content repeat an earlier one's."""
-    words = np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in rows.pieces()])
+    words = rows.id_words()
     order = order_of(words)
     same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
     several = np.zeros(len(words), bool)
@@ -251,36 +139,3 @@ def _less(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.b
     """Compare pairs of words."""
     high, low = first.T < second.T
     return np.asarray(high | ((first[:, 0] == second[:, 0]) & low))
-
-
-def require_possible(randomizer: Randomizer, rows: ReportTable) -> None:
-    """Refuse impossible or repeated reports.
-
-    Raises:
-        PrivotError: naming the first row, and the reason.
-    """
-    if fault := first_fault(randomizer, rows):
-        row, reason = fault
-        raise PrivotError(
-            f"{rows.source}, report {row + 1:,}: {reason}, so the file was altered: `privot collect` "
-            "accepts possible reports, and quarantines the rest"
-        )
-
-
-def _is_null(table: pa.Table, name: str) -> NDArray[np.bool_]:
-    return np.asarray(pc.is_null(table.column(name)).to_numpy())
-
-
-class _Reasons:
-    """The first reason against each row."""
-
-    def __init__(self, num_rows: int) -> None:
-        self._words: list[str | None] = [None]
-        self._first = np.zeros(num_rows, np.int32)
-
-    def add(self, against: NDArray[np.bool_], words: str) -> None:
-        self._first[against & (self._first == 0)] = len(self._words)
-        self._words.append(words)
-
-    def in_words(self) -> pa.Array:
-        return pa.array(self._words, pa.string()).take(pa.array(self._first))
