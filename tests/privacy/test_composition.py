@@ -15,7 +15,7 @@ from privot.privacy import (
     compose,
     guarantee_from_dict,
 )
-from privot.privacy.composition import weakest
+from privot.privacy.guarantees import weakest
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=6))

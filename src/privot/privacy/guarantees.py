@@ -1,6 +1,6 @@
-"""Privacy guarantees as types: what is promised.
+"""Privacy guarantees as types, their conversions and their composition.
 
-A mechanism M maps private data D to something that others see. A guarantee bounds, for every
+A mechanism M maps private data D to an output that others see. A guarantee bounds, for every
 pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′) can be:
 
 - `PureDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) for every event S (Dwork, McSherry, Nissim, Smith 2006).
@@ -12,30 +12,37 @@ pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′)
 
 **Who may differ** (`neighboring`) is part of the promise:
 
-- `local`: D and D′ are any two values of one unit's own record; the report itself is what
-  others see, the curator included.
+- `local`: D and D′ are any two values of one unit's own record; others, the curator included, see the
+  report itself.
 - `replace_one`: data sets of equal size that differ in one unit's record; a curator is trusted.
 - `zero_out`: one unit's record is replaced by a blank; a curator is trusted.
 - `any`: any two data sets.
 
-`unit` says whom one record belongs to. A guarantee covers one use: a second report of the same
-person is a second budget, and `composition` adds the two. Every number is rounded up.
+`unit` says whom one record belongs to. Every number is rounded up.
 
 **In words** a pure promise bounds odds: whoever sees the output can multiply their odds between two
-values of what is protected by at most e^ε (Bayes' rule: posterior odds are prior odds times the
-likelihood ratio, and the ratio is bounded). A local report is drawn from one record alone, and what
-is computed from a report tells no more of the record than the report. What a curator computes
-depends on all records: there the ratio is bounded between two data sets that differ in one of them,
-and so the odds are of somebody who knows all others. What other people's records tell about a
-person, as by a correlation, is not bounded.
+values of the protected record by at most e^ε (Bayes' rule: posterior odds are prior odds times the
+likelihood ratio). A local report is drawn from one record alone, and nothing computed from a report
+reveals more of the record than the report (post-processing). A curator's output depends on all records:
+there the ratio is bounded between two data sets that differ in one of them, and so the odds are of
+somebody who knows all others. What other people's records reveal about a person, as by a correlation, is
+not bounded.
 
 A δ > 0 does **not** mean "the promise fails with probability δ": it is the slack added to the
 probability of every set of outcomes. A mechanism that publishes each record outright with chance δ
 satisfies it, and so does one in which nothing as bad ever happens; the sentence must fit both.
 
-**What is covered** are the releases that the guarantee was computed for, and whatever is made of
-them: nothing else that a curator publishes. Two runs on the same records are two sets of releases,
-and compose.
+**Coverage.** A guarantee covers the releases that it was computed for, and their post-processing, but no
+other release of the curator. A second report of the same person, and a second run on the same records,
+is a second budget.
+
+**Composition** (`compose`). Adaptive composition adds up within one kind: ε for pure, (ε, δ)
+componentwise for approximate (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006), ε(α) order by order for
+Rényi, ρ for zero-concentrated, ε for integral draws, and ε per unit of distance for locations. It is
+about the *same* unit: reports of different people do not compose. Mixed kinds are first converted to one
+kind that all of them imply: pure → approximate, pure → zero-concentrated → Rényi, integral →
+approximate; and a promise between *any* two data sets to the weaker one between the neighbors of the
+other. Any other difference, in who may differ or in whom a record belongs to, is refused.
 
 **By order.** With the Rényi divergence D_α(P ‖ Q) = log E_Q (dP/dQ)^α / (α−1), a mechanism is (α,
 ε(α))-RDP if D_α(M(D) ‖ M(D′)) ≤ ε(α) for all neighboring D, D′ (Mironov 2017), and ρ-zCDP if ε(α) = ρ α
@@ -47,21 +54,17 @@ for all α > 1 (Bun, Steinke 2016). Both add up under composition.
 
 (Canonne, Kamath, Steinke 2020, Proposition 12): any order gives a valid ε, the best is taken.
 
-**By distance**, geo-indistinguishability fades. A randomizer of locations is ε-geo-indistinguishable if
-for any two places $x, x′$ and every event
+**By distance.** A randomizer of locations is ε-geo-indistinguishable if for any two places $x, x′$ and
+every event
 
 $$ P(M(x) ∈ S) ≤ e^{ε ‖x − x′‖_2} P(M(x′) ∈ S) . $$
 
-Adjacency: any two values of one person's record (`local`), but what is promised between them grows
-with their distance. Places next door are well hidden from one another, far ones are not: it is weaker
-than local privacy of the same ε, and fits where only the neighborhood is sensitive. Between the two
-farthest places of a domain of ℓ2 diameter Δ it is ε-local privacy at $εΔ$ (`to_pure`).
-
-Records are rounded to a public grid before the noise. That moves two of them apart by a distance
-that is tiny but not proportional to theirs; `epsilon_rounding` adds what it costs, at any distance.
-
-Reports of one person compose by adding both numbers, for the same unit of distance only. A sum with
-other kinds of guarantee is no function of distance alone, and is refused: `to_pure` comes first.
+Adjacency: any two values of one person's record (`local`), but the loss between them grows with their
+distance. It is weaker than local privacy of the same ε, and fits where only the neighborhood is
+sensitive. Between the two farthest places of a domain of ℓ2 diameter Δ it is ε-local privacy at $εΔ$
+(`to_pure`). Records are rounded to a public grid before the noise, which changes their distance by a
+constant; `epsilon_rounding` adds its cost, at any distance. Reports of one person compose by adding both
+numbers, for the same unit of distance only; other kinds need `to_pure` first.
 
 References:
     Andrés, Bordenabe, Chatzikokolakis, Palamidessi, *Geo-indistinguishability: differential privacy
@@ -72,9 +75,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from functools import reduce
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from privot.core.errors import PrivotError
@@ -107,7 +111,7 @@ _COMPARED = {
 
 
 class Guarantee(ABC):
-    """The promise common to all kinds: who may differ, and whom one record belongs to.
+    """A guarantee of any kind: who may differ, and whom one record belongs to.
 
     A kind is a frozen dataclass of plain values; `losses` names those that add up under composition.
 
@@ -137,7 +141,7 @@ class Guarantee(ABC):
 
     @abstractmethod
     def _loss(self) -> str:
-        """The losses in figures."""
+        """Print the losses."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -148,7 +152,7 @@ class Guarantee(ABC):
         return {"kind": type(self).__name__, **asdict(self)}
 
     def plus(self, other: Self) -> Self:
-        """The promise of both uses together, of one kind: losses add up, rounded up.
+        """Return the guarantee of both uses together, of one kind: losses add up, rounded up.
 
         Raises:
             PrivotError: if the two differ in anything but their losses.
@@ -174,13 +178,12 @@ class Guarantee(ABC):
 
     def _parties(self) -> tuple[str, str]:
         """Name who sees something, and what they compare."""
-        kinds = (_WHO_SEES[self.neighboring], _COMPARED[self.neighboring])
-        who, compared = (words.format(unit=self.unit) for words in kinds)
-        return who, compared
+        who, compared = _WHO_SEES[self.neighboring], _COMPARED[self.neighboring]
+        return who.format(unit=self.unit), compared.format(unit=self.unit)
 
 
 def require_same(first: Guarantee, second: Guarantee, names: Sequence[str]) -> None:
-    """Refuse two promises that differ in one of these fields."""
+    """Refuse two guarantees that differ in one of these fields."""
     for name in names:
         mine, other = getattr(first, name), getattr(second, name)
         if mine != other:
@@ -303,7 +306,7 @@ class IntegralPrivacy(Guarantee):
         return PureDP(self.epsilon, neighboring, self.unit)
 
 
-# Conversions take a few logarithms of order-one relative error; this covers them amply.
+# A bound on the rounding of a few logarithms, each of order-one relative error.
 _CONVERSION_ERROR = 1e-14
 
 
@@ -338,7 +341,7 @@ class RenyiDP(Guarantee):
 
     @classmethod
     def of_pure(cls, pure: PureDP, orders: tuple[float, ...]) -> Self:
-        """The curve ε(α) = min(ε, α ε²/2) at `orders` of a pure promise (Bun, Steinke 2016)."""
+        """Return the curve ε(α) = min(ε, α ε²/2) of a pure guarantee (Bun, Steinke 2016)."""
         most = pure.epsilon
         epsilons = (min(most, multiply_up(order, 0.5, most, most)) for order in orders)
         return cls(orders, tuple(epsilons), pure.neighboring, pure.unit)
@@ -381,7 +384,7 @@ class ZeroConcentratedDP(Guarantee):
 
     @classmethod
     def of_pure(cls, pure: PureDP) -> Self:
-        """Return what a pure promise implies: ρ = min(ε, ε²/2) (Bun, Steinke 2016, Proposition 3.3)."""
+        """Return ρ = min(ε, ε²/2) of a pure guarantee (Bun, Steinke 2016, Proposition 3.3)."""
         rho = min(pure.epsilon, multiply_up(0.5, pure.epsilon, pure.epsilon))
         return cls(rho, pure.neighboring, pure.unit)
 
@@ -485,3 +488,96 @@ class GeoIndistinguishability(Guarantee):
     def to_pure(self, diameter: float) -> PureDP:
         """Return ε-local privacy on a domain of ℓ2 `diameter`, in the same unit of distance."""
         return PureDP(self.epsilon_at(diameter), self.neighboring, self.unit)
+
+
+_KINDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        PureDP, ApproximateDP, RenyiDP, ZeroConcentratedDP, IntegralPrivacy, GeoIndistinguishability,
+    )
+}  # fmt: skip
+
+# Conversions of a guarantee of the first kind, to be composed with one of the second.
+_CONVERSIONS: dict[tuple[type, type], Callable[[Any, Any], Guarantee]] = {
+    (PureDP, ApproximateDP): lambda pure, _: pure.to_approximate(),
+    (IntegralPrivacy, ApproximateDP): lambda integral, _: integral.to_approximate(),
+    (PureDP, ZeroConcentratedDP): lambda pure, _: ZeroConcentratedDP.of_pure(pure),
+    (PureDP, RenyiDP): lambda pure, curve: RenyiDP.of_pure(pure, curve.orders),
+    (ZeroConcentratedDP, RenyiDP): lambda concentrated, curve: concentrated.to_renyi(curve.orders),
+}
+
+
+def compose(*guarantees: Guarantee) -> Any:
+    """Return the guarantee of publishing all outputs about the same unit, rounded up.
+
+    >>> print(compose(PureDP(1.0), ApproximateDP(0.5, 1e-6)))
+    ε = 1.5, δ = 1e-06, local, per person
+
+    Raises:
+        PrivotError: if none is given, or if neighboring, unit or kinds cannot be combined.
+    """
+    if not guarantees:
+        raise PrivotError("compose was given no guarantees: give at least one")
+    return reduce(_compose_two, guarantees)
+
+
+def weakest(*guarantees: PureDP | ApproximateDP) -> PureDP | ApproximateDP:
+    """Return the guarantee that holds for all people, if each has one of these.
+
+    >>> print(weakest(PureDP(1.0), PureDP(4.0)))
+    ε = 4 (pure), local, per person
+
+    Raises:
+        PrivotError: if they differ in who may differ, or whom a record belongs to.
+    """
+    first, *others = guarantees
+    for other in others:
+        require_same(first, other, ("neighboring", "unit"))
+    epsilon = max(each.epsilon for each in guarantees)
+    delta = max(getattr(each, "delta", 0.0) for each in guarantees)
+    if delta == 0.0:
+        return PureDP(epsilon, first.neighboring, first.unit)
+    return ApproximateDP(epsilon, delta, first.neighboring, first.unit)
+
+
+def guarantee_from_dict(values: dict[str, Any]) -> Any:
+    """Return the guarantee that `to_dict` wrote.
+
+    Examples:
+        >>> guarantee_from_dict(PureDP(1.0).to_dict()) == PureDP(1.0)
+        True
+    """
+    kind = values.get("kind")
+    if kind not in _KINDS:
+        raise PrivotError(f"kind is {kind!r}: choose one of {', '.join(_KINDS)}")
+    given = {name: value for name, value in values.items() if name != "kind"}
+    known = [field.name for field in fields(_KINDS[kind])]
+    if unknown := sorted(set(given) - set(known)):
+        raise PrivotError(f"{kind} has no field {unknown[0]!r}: its fields are {', '.join(known)}")
+    try:
+        return _KINDS[kind](**given)
+    except TypeError as error:
+        raise PrivotError(f"{kind} cannot be read from {given!r}: {error}") from error
+
+
+def _compose_two(first: Any, second: Any) -> Guarantee:
+    first, second = _between(first, second.neighboring), _between(second, first.neighboring)
+    require_same(first, second, ("neighboring", "unit"))
+    for one, other in ((first, second), (second, first)):
+        if convert := _CONVERSIONS.get((type(one), type(other))):
+            return other.plus(convert(one, other))
+    if type(first) is not type(second):
+        raise PrivotError(
+            f"{type(first).__name__} and {type(second).__name__} cannot be composed: bring both to "
+            "one kind first, with to_pure(…) or to_approximate(delta)"
+        )
+    return first.plus(second)
+
+
+def _between(guarantee: Any, neighboring: Neighboring) -> Guarantee:
+    """Weaken a promise between any two data sets to one between neighbors of a curator."""
+    if guarantee.neighboring != "any" or neighboring in ("any", "local"):
+        return guarantee
+    if isinstance(guarantee, IntegralPrivacy):
+        return guarantee.to_pure(neighboring)
+    return replace(guarantee, neighboring=neighboring)
