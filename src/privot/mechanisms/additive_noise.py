@@ -144,11 +144,6 @@ class AdditiveNoise(Mechanism):
     def _cells(self, noise: Array) -> tuple[Array, Array]:
         """Return the `probability_cells` of integer noise (n, d)."""
 
-    @property
-    def bias(self) -> float:
-        """0: the noise is symmetric (rounding the record moves it by at most grid/2)."""
-        return 0.0
-
     @cached_property
     def _limit(self) -> float:
         return _MAX_CELL * self.grid
@@ -381,11 +376,6 @@ class NullableNoise(Mechanism, kind="nullable"):
     def impossible(self, reports: Array) -> NDArray[np.bool_]:
         """Find reports that are not finite, or whose flag is neither 0 nor 1."""
         return super().impossible(reports) | ~np.isin(reports[:, -1], (0.0, 1.0))
-
-    @property
-    def bias(self) -> float:
-        """Bias of a coordinate that is present."""
-        return self.value.bias
 
     @property
     def variance(self) -> float:

@@ -42,6 +42,11 @@ from privot.privacy.rounding import percent_at_least, percent_at_most, require_e
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
+_BLOCK = 2**14
+_BLOCK_CELLS = 2**21  # cells of the membership table of one block of reports
+_SCALAR_LIMIT, _SCALAR_SETS = 12, 16  # up to here, one report at a time is faster than arrays
+_AUDITED_MEMBERS = 3  # members of a set that an audit tests
+
 
 def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.int64]:
     """Return integer codes as int64, or refuse without naming the code, which is private."""
@@ -126,15 +131,18 @@ class FrequencyOracle(Mechanism):
         k = self.num_values
         return own * math.log2(k * own / size) + rest * math.log2(k * rest / (k - size))
 
-    @property
-    def _code_bits(self) -> int:
-        return math.ceil(math.log2(max(self.num_values, 2)))
+    def report_bits(self, column: Column) -> int:
+        """Bits of the codes in a support."""
+        return (self.support_size or 1) * math.ceil(math.log2(max(self.num_values, 2)))
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Find supports (n, w) that are not increasing codes below K, padded with −1 at the end."""
         rising = (np.diff(reports, axis=1) > 0) | (reports[:, 1:] == -1)
         inside = (reports >= -1) & (reports < self.num_values)
-        return ~(inside.all(axis=1) & rising.all(axis=1))
+        possible: NDArray[np.bool_] = inside.all(axis=1) & rising.all(axis=1)
+        if self.support_size is not None:
+            possible &= (reports >= 0).sum(axis=1) == self.support_size
+        return ~possible
 
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
         """Return ln r if a support has `x` but not `other`, −ln r if the other way round, else 0."""
@@ -146,19 +154,10 @@ class FrequencyOracle(Mechanism):
         return PureDP(self.epsilon)
 
     @property
-    def bias(self) -> float:
-        """0: the indicator $(1[…] − q)/(p−q)$ is unbiased."""
-        return 0.0
-
-    @property
     def variance(self) -> float:
         """$q(1−q)/(p−q)^2$: of the unbiased indicator of a category that the record is not in."""
         own, other = self.probabilities
         return other * (1 - other) / (own - other) ** 2
-
-
-_BLOCK = 2**14
-_SCALAR_LIMIT = 12
 
 
 @dataclass(frozen=True)
@@ -233,10 +232,6 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         low = np.where(code == truth, 0.0, keep + other * (code - (code > truth)))[:, None]
         return low, low + np.where(code == truth, keep, other)[:, None]
 
-    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Find reports that do not name one category."""
-        return super().impossible(reports) | ((reports >= 0).sum(axis=1) != 1)
-
     @property
     def probabilities(self) -> tuple[float, float]:
         """P(the true category is reported), P(one given other is), as the integers imply."""
@@ -273,7 +268,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         k = self.num_categories
         if type(code) is not int or not 0 <= code < k:
             raise PrivotError(f"x has a value that is no integer 0 … {k - 1}: encode by the schema")
-        other, _ = divmod(random_word(), self._slot)
+        other = random_word() // self._slot
         return code if other >= k - 1 else other + (other >= code)
 
     def log_likelihood(self, y: NDArray[Any], x: NDArray[Any]) -> Array:
@@ -288,21 +283,12 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         own, other = self.probabilities
         return self._information_of_sets(1, own, (self.num_values - 1) * other)
 
-    def report_bits(self, column: Column) -> int:
-        """Bits of one code."""
-        return self._code_bits
-
     def expected(self, column: Column) -> dict[str, Any]:
         """Say how often the report is the truth."""
         base = super().expected(column)
         truth, others = percent_at_most(base["keep"]), self.num_values - 1
         words = f"the truth with probability {truth}, else one of the other {others} at random"
         return base | {"in_words": words}
-
-
-_SCALAR_SETS = 16  # up to here, one report at a time is faster than arrays
-_AUDITED_MEMBERS = 3  # members of a set that an audit tests
-_BLOCK_CELLS = 2**21  # cells of the membership table of one block of reports
 
 
 def set_cells(
@@ -426,11 +412,6 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         first = np.where(inside, 0.0, own), np.where(inside, own, 1.0)
         return np.column_stack([first[0], low]), np.column_stack([first[1], high])
 
-    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Find reports that are not sets of w cells."""
-        wrong = (reports >= 0).sum(axis=1) != self.subset_size
-        return super().impossible(reports) | wrong
-
     @property
     def probabilities(self) -> tuple[float, float]:
         """P(a cell is reported) for the true cell, and for any given other."""
@@ -512,7 +493,3 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         """Return the mutual information of sets of w."""
         inside, outside = (words / WORDS for words in self.words)
         return self._information_of_sets(self.subset_size, inside, outside)
-
-    def report_bits(self, column: Column) -> int:
-        """Bits of w codes."""
-        return self.subset_size * self._code_bits

@@ -55,6 +55,7 @@ class Mechanism(ABC):
     shares_delta: ClassVar[bool] = False  # several mechanisms share one δ, as Gaussians do
     among_auto: ClassVar[bool] = True  # may be chosen by default
     noise_word: ClassVar[str] = "noise"
+    bias: ClassVar[float] = 0.0  # of the debiased report
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
@@ -131,17 +132,17 @@ class Mechanism(ABC):
         """
         domain, deviation = column.domain, float(np.sqrt(self.variance))
         assert domain is not None
+        words = f"{self.noise_word} of standard deviation "
+        stddev: float | list[float] = deviation
         if column.image_shape is not None:
-            words = (
-                f"{self.noise_word} of standard deviation {at_least(deviation)} on each of "
-                f"{domain.dimension:,} pixels or coefficients (pixels from -1 to 1; images are at most "
-                f"{at_most(domain.diameter(2))} apart)"
+            words += (
+                f"{at_least(deviation)} on each of {domain.dimension:,} pixels or coefficients "
+                f"(pixels from -1 to 1; images are at most {at_most(domain.diameter(2))} apart)"
             )
-            return {"stddev": deviation, "relative": deviation / 2, "in_words": words}
-        stddev = (deviation * domain.scale).tolist()
-        each = ", ".join(map(at_least, stddev[:4])) + (", …" if len(stddev) > 4 else "")
-        share = percent_at_least(deviation / 2, 2)
-        words = f"{self.noise_word} of standard deviation {each} ({share} of the range)"
+        else:
+            stddev = (deviation * domain.scale).tolist()
+            each = ", ".join(map(at_least, stddev[:4])) + (", …" if len(stddev) > 4 else "")
+            words += f"{each} ({percent_at_least(deviation / 2, 2)} of the range)"
         return {"stddev": stddev, "relative": deviation / 2, "in_words": words}
 
     @abstractmethod
@@ -219,11 +220,6 @@ class Mechanism(ABC):
         by a factor of at most $e^ε$.
         """
         return ~self.impossible(y)
-
-    @property
-    @abstractmethod
-    def bias(self) -> float:
-        """Bias of the debiased report (of a coordinate, or of a category's indicator)."""
 
     @property
     @abstractmethod

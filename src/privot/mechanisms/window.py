@@ -277,8 +277,6 @@ class Window(Mechanism, kind="window"):
         """Return ε between any two records."""
         return PureDP(self.epsilon)
 
-    bias = 0.0
-
     @property
     def variance(self) -> float:
         """Largest variance, over all records, of a coordinate's affine unbiased estimate."""

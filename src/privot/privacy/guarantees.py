@@ -10,7 +10,7 @@ pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′)
 - `RenyiDP` and `ZeroConcentratedDP`: bounds on Rényi divergences, below.
 - `GeoIndistinguishability`: `PureDP` with ε in proportion to the distance of two places.
 
-**Who may differ** (`neighboring`) is part of the promise:
+**Who may differ** (`neighboring`) is part of the guarantee:
 
 - `local`: D and D′ are any two values of one unit's own record; others, the curator included, see the
   report itself.
@@ -20,7 +20,7 @@ pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′)
 
 `unit` says whom one record belongs to. Every number is rounded up.
 
-**In words** a pure promise bounds odds: whoever sees the output can multiply their odds between two
+**In words** a pure guarantee bounds odds: whoever sees the output can multiply their odds between two
 values of the protected record by at most e^ε (Bayes' rule: posterior odds are prior odds times the
 likelihood ratio). A local report is drawn from one record alone, and nothing computed from a report
 reveals more of the record than the report (post-processing). A curator's output depends on all records:
@@ -28,7 +28,7 @@ there the ratio is bounded between two data sets that differ in one of them, and
 somebody who knows all others. What other people's records reveal about a person, as by a correlation, is
 not bounded.
 
-A δ > 0 does **not** mean "the promise fails with probability δ": it is the slack added to the
+A δ > 0 does **not** mean "the guarantee fails with probability δ": it is the slack added to the
 probability of every set of outcomes. A mechanism that publishes each record outright with chance δ
 satisfies it, and so does one in which nothing as bad ever happens; the sentence must fit both.
 
@@ -41,7 +41,7 @@ componentwise for approximate (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006),
 Rényi, ρ for zero-concentrated, ε for integral draws, and ε per unit of distance for locations. It is
 about the *same* unit: reports of different people do not compose. Mixed kinds are first converted to one
 kind that all of them imply: pure → approximate, pure → zero-concentrated → Rényi, integral →
-approximate; and a promise between *any* two data sets to the weaker one between the neighbors of the
+approximate; and a guarantee between *any* two data sets to the weaker one between the neighbors of the
 other. Any other difference, in who may differ or in whom a record belongs to, is refused.
 
 **By order.** With the Rényi divergence D_α(P ‖ Q) = log E_Q (dP/dQ)^α / (α−1), a mechanism is (α,
@@ -145,7 +145,7 @@ class Guarantee(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Return the promise in plain words."""
+        """Return the guarantee in plain words."""
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON, with the type's name under "kind"."""
@@ -215,7 +215,7 @@ class ApproximateDP(Guarantee):
         return f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
 
     def describe(self) -> str:
-        """Return the promise in plain words; δ is added to probabilities, not a failure rate."""
+        """Return the guarantee in plain words; δ is added to probabilities, not a failure rate."""
         if self.delta == 0:
             return PureDP(self.epsilon, self.neighboring, self.unit).describe()
         who, compared = self._parties()
@@ -244,7 +244,7 @@ class PureDP(Guarantee):
         return f"ε = {at_most(self.epsilon)} (pure)"
 
     def describe(self) -> str:
-        """Return the promise in plain words."""
+        """Return the guarantee in plain words."""
         who, compared = self._parties()
         return (
             f"{who[0].upper()}{who[1:]} can change their odds between {compared} by a factor of at most "
@@ -252,7 +252,7 @@ class PureDP(Guarantee):
         )
 
     def to_approximate(self) -> ApproximateDP:
-        """Return the same promise as (ε, δ), with δ = 0."""
+        """Return the same guarantee as (ε, δ), with δ = 0."""
         return ApproximateDP(self.epsilon, 0.0, self.neighboring, self.unit)
 
 
@@ -260,7 +260,7 @@ class PureDP(Guarantee):
 class IntegralPrivacy(Guarantee):
     """P(A(D) ∈ S) ≤ e^ε P(A(D′) ∈ S) for all events S and any data sets D, D′, of any sizes.
 
-    What is covered are the draws: never the density, its parameters or plots of it.
+    It covers the draws, never the density, its parameters or plots of it.
 
     >>> print(IntegralPrivacy(2.0))
     ε = 2 (integral), any, per person
@@ -282,18 +282,18 @@ class IntegralPrivacy(Guarantee):
         return f"ε = {at_most(self.epsilon)} (integral)"
 
     def describe(self) -> str:
-        """Return the promise in plain words."""
+        """Return the guarantee in plain words."""
         return (
             f"{PureDP(self.epsilon, 'any', self.unit).describe()} These releases are draws: the "
             "density, its weights and plots of it are not among them."
         )
 
     def to_approximate(self) -> ApproximateDP:
-        """Return the same promise of the draws as (ε, δ) between any two data sets, with δ = 0."""
+        """Return the same guarantee of the draws as (ε, δ) between any two data sets, with δ = 0."""
         return ApproximateDP(self.epsilon, 0.0, self.neighboring, self.unit)
 
     def to_pure(self, neighboring: Neighboring) -> PureDP:
-        """Return the weaker promise between neighboring data sets of one kind.
+        """Return the weaker guarantee between neighboring data sets of one kind.
 
         Raises:
             PrivotError: for `"local"`: the curator of integral privacy holds the raw records.
@@ -356,7 +356,7 @@ class RenyiDP(Guarantee):
         return tuple(map(sum_up, zip(self.epsilons, other.epsilons, strict=True)))
 
     def describe(self) -> str:
-        """Return the promise in plain words, as what it implies at δ = 1e-6."""
+        """Return the guarantee in plain words, as what it implies at δ = 1e-6."""
         return f"At δ = 1e-6: {self.to_approximate(1e-6).describe()}"
 
     def to_approximate(self, delta: float) -> ApproximateDP:
@@ -392,7 +392,7 @@ class ZeroConcentratedDP(Guarantee):
         return f"ρ = {at_most(self.rho)} (zero-concentrated)"
 
     def describe(self) -> str:
-        """Return the promise in plain words, as what it implies at δ = 1e-6."""
+        """Return the guarantee in plain words, as what it implies at δ = 1e-6."""
         return f"At δ = 1e-6: {self.to_approximate(1e-6).describe()}"
 
     def to_renyi(self, orders: tuple[float, ...]) -> RenyiDP:
@@ -470,7 +470,7 @@ class GeoIndistinguishability(Guarantee):
         return f"ε = {figures} (geo-indistinguishability)"
 
     def describe(self) -> str:
-        """Return the promise in plain words, odds at one unit of distance first."""
+        """Return the guarantee in plain words, odds at one unit of distance first."""
         one, two = self.epsilon_at(1.0), self.epsilon_at(2.0)
         return (
             f"Whoever sees one {self.unit}'s report can change their odds between two places of that "
@@ -575,7 +575,7 @@ def _compose_two(first: Any, second: Any) -> Guarantee:
 
 
 def _between(guarantee: Any, neighboring: Neighboring) -> Guarantee:
-    """Weaken a promise between any two data sets to one between neighbors of a curator."""
+    """Weaken a guarantee between any two data sets to one between neighbors of a curator."""
     if guarantee.neighboring != "any" or neighboring in ("any", "local"):
         return guarantee
     if isinstance(guarantee, IntegralPrivacy):

@@ -1,4 +1,4 @@
-r"""Entropy: 64-bit words that nobody can predict, fast enough for billions of records.
+r"""Cryptographic random words of 64 bits, fast enough for billions of records.
 
 Words come from AES-256 in counter mode, keyed by the operating system's generator. To distinguish these
 words from uniform ones is to break AES; that computational assumption is the only one between the
@@ -39,7 +39,7 @@ from privot.core.processes import OwnProcess
 Words = NDArray[np.uint64]
 
 WORDS = 2**64
-EXACT = Context(prec=80)  # no operator of Decimal: it would round as the caller's own context says
+EXACT = Context(prec=80)  # operators of Decimal would round by the caller's own context
 
 _REKEY_BYTES = 2**32
 _CHUNK_BYTES = 2**17

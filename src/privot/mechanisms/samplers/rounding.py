@@ -7,7 +7,7 @@ $h(|U_1|, …) ≥ −½$ of real uniforms on $(−1, 1)$, $h$ proportional to a
 the first 63 bits of $|U| ∈ [m, m+1) 2^{−63}$: $m = a$, or $−a−1$ (`~a`) where $a$ is negative.
 
 **Why floats do no harm.** A sampler computes $h$ in float64 at the middle of the cell and proves
-that this is within $t · 2^{−39}$ of $h$ everywhere in the cell; where it has no proof it says NaN.
+that this is within $t · 2^{−39}$ of $h$ everywhere in the cell; where it has no proof it returns NaN.
 The nearest integer is accepted only if a half-integer is farther away than that: then every continuation
 of the bits has this nearest integer. ($h$ minus its nearest integer is exact in floats. The limit
 ½ − $t · 2^{−39}$ is itself rounded, which matters only for $t < 2^{−15}$, where every $h$ with a
@@ -80,7 +80,7 @@ def negative_log(numerator: int, bits: int, context: Context) -> Decimal:
 
     From above, a numerator of 0 gives infinity.
     """
-    # `ln` rounds to nearest whatever the context says, and the change of sign is exact.
+    # `ln` rounds to nearest in every context, and the change of sign is exact.
     return max(Decimal(0), outward(context.minus(context.ln(dyadic(numerator, bits))), context))
 
 
