@@ -21,8 +21,8 @@ import numpy as np
 
 from privot import Randomizer, Schema
 from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, SubsetSelection, Window
-from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
-from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
+from privot.mechanisms.gaussian import sample_rounded_gaussian
+from privot.mechanisms.laplace import sample_discrete_laplace
 from privot.schema.domains import Box, L2Ball
 from studies.rivals.planar_laplace import PlanarLaplace
 from studies.rivals.unary_encoding import UnaryEncoding

@@ -57,7 +57,7 @@ from scipy.sparse import csr_array
 from scipy.special import gammaln
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
+from privot.mechanisms.laplace import sample_discrete_laplace
 from privot.privacy import PureDP
 
 Array = NDArray[np.float64]

@@ -40,7 +40,7 @@ from privot.central.adaptation.classifier import AdaptationSettings, Classifier,
 from privot.central.adaptation.rounds import Course
 from privot.central.slices import poisson_sample
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
+from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy.slice_accounting import SlicedAccounting
 from privot.training.loop import train
 from privot.training.parallel import threads_for

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
+from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy import ApproximateDP
 from privot.privacy.curves import calibrate_gaussian
 from privot.training.loop import TrainingSettings, train

@@ -35,7 +35,7 @@ arithmetic, changes how often a proposal is kept (π/4 of them for large t), nev
 
 Floats do no harm: one word gives the first 63 bits $r$ of $U ∈ [r, r+1) 2^{−63}$. For $r ≥ 2^{44}$
 the float $−\ln U$ is within $2^{−43}$, as in
-`privot.mechanisms.samplers.discrete_laplace`. While $‖k‖_2/t ≤ 2^7$, so that $‖k‖_1/s ≤ 2^7$ as
+`privot.mechanisms.laplace`. While $‖k‖_2/t ≤ 2^7$, so that $‖k‖_1/s ≤ 2^7$ as
 well, $a$ takes a dozen roundings of relative size $2^{−53}$ (integers to floats, squares, sum, root,
 quotients, difference) of numbers below $2^7$: it is within $2^{−42}$. The comparison is kept only if
 both sides differ by more than $2^{−40}$; for $r < 2^{44}$, $U ≤ 2^{−19}$ and $−\ln U$ may only be taken
@@ -79,11 +79,11 @@ from privot.mechanisms.additive_noise import (
     rounded_sensitivity,
 )
 from privot.mechanisms.forms import NoiseForm
-from privot.mechanisms.mechanism import UNHEARD_OF, Mechanism
-from privot.mechanisms.samplers.discrete_laplace import (
+from privot.mechanisms.laplace import (
     draw_discrete_laplace,
     sample_discrete_laplace,
 )
+from privot.mechanisms.mechanism import NEGLIGIBLE, Mechanism
 from privot.mechanisms.samplers.entropy import random_bits, random_word, random_words
 from privot.mechanisms.samplers.rounding import (
     LOG_ERROR_OK,
@@ -278,7 +278,7 @@ class PlanarLaplace(AdditiveNoise):
 
     def _reach(self, dimension: int) -> tuple[int, float]:
         """‖noise‖₂ is a Gamma variable of 2 steps, up to $e^{\\sqrt2/t}$ for each point's square."""
-        unheard_of = UNHEARD_OF * math.exp(-math.sqrt(2) * self.grid / self.scale)
+        unheard_of = NEGLIGIBLE * math.exp(-math.sqrt(2) * self.grid / self.scale)
         return 2, self.scale * float(scipy.special.gammainccinv(2, unheard_of)) + 2 * self.grid
 
     def _draw_list(self, count: int) -> list[int]:

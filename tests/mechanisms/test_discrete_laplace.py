@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers import discrete_laplace, rounding
-from privot.mechanisms.samplers.discrete_laplace import (
+from privot.mechanisms import laplace
+from privot.mechanisms.laplace import (
     draw_discrete_laplace,
     enclose,
     sample_discrete_laplace,
 )
+from privot.mechanisms.samplers import rounding
 from privot.mechanisms.samplers.rounding import decide, directed_contexts
 
 FINE = 2.0**19.5
@@ -102,7 +103,7 @@ def asked_by(words, ratio, monkeypatch):
         return [1.0]
 
     monkeypatch.setattr(rounding, "decide", spy)
-    monkeypatch.setattr(discrete_laplace, "random_words", lambda n: words[:n])
+    monkeypatch.setattr(laplace, "random_words", lambda n: words[:n])
     return sample_discrete_laplace(len(words), ratio), asked
 
 

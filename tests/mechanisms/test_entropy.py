@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers import entropy
-from privot.mechanisms.samplers.discrete_laplace import (
+from privot.mechanisms.laplace import (
     draw_discrete_laplace,
     sample_discrete_laplace,
 )
+from privot.mechanisms.samplers import entropy
 from privot.mechanisms.samplers.entropy import (
     WORDS,
     random_bits,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, Window
-from privot.mechanisms.mechanism import planned_error
+from privot.mechanisms.choice import planned_error
 from privot.schema import Box, L2Ball, Polyline
 
 PLANE = Box((0.0, 0.0), (1.0, 1.0))

@@ -11,14 +11,10 @@ from scipy.special import ndtr
 
 from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
 from privot.core.errors import PrivotError
+from privot.mechanisms import gaussian
+from privot.mechanisms.gaussian import draw_rounded_gaussian, enclose, sample_rounded_gaussian
 from privot.mechanisms.samplers import rounding
-from privot.mechanisms.samplers.rounding import (
-    decide,
-    directed_contexts,
-    draw_rounded_gaussian,
-    enclose,
-    sample_rounded_gaussian,
-)
+from privot.mechanisms.samplers.rounding import decide, directed_contexts
 
 FINE = 2.0**19.5
 
@@ -60,7 +56,7 @@ def test_single_draws_have_the_same_law(ratio):
 
 def test_the_two_values_of_a_pair_are_independent():
     """A block is all first values of its pairs, then all second ones."""
-    blocks = [rounding._draw(2**14, FINE).reshape(2, -1) for _ in range(60)]
+    blocks = [gaussian._draw(2**14, FINE).reshape(2, -1) for _ in range(60)]
     first, second = np.concatenate(blocks, axis=1) / FINE
     limit = 6 / np.sqrt(first.size)
     assert abs((first * second).mean()) < limit
@@ -154,7 +150,7 @@ def test_undecidable_words_always_take_the_exact_path(ratio, signs, monkeypatch)
                 low, high = (low, middle) if above == (ends[1] > ends[0]) else (middle, high)
         tried += 1
         words = [m if sign > 0 else ~m for m, sign in zip((low, second), signs, strict=True)]
-        monkeypatch.setattr(rounding, "random_words", given_words(*words))
+        monkeypatch.setattr(gaussian, "random_words", given_words(*words))
         noise = sample_rounded_gaussian(20, ratio)
         assert set(asked) == {(low, second)}
         assert set(noise.tolist()) <= {signs[0], 2 * signs[1]}
@@ -170,7 +166,7 @@ def test_words_at_the_edges_take_the_exact_path(words, monkeypatch):
     monkeypatch.setattr(
         rounding, "decide", lambda prefixes, *_: asked.append(prefixes) or [1.0, 1.0]
     )
-    monkeypatch.setattr(rounding, "random_words", given_words(*words))
+    monkeypatch.setattr(gaussian, "random_words", given_words(*words))
     sample_rounded_gaussian(20, 100.0)
     assert asked[0] == [words[0] if words[0] >= 0 else ~words[0], words[1]]
 
@@ -186,7 +182,7 @@ def test_pairs_at_the_edges_are_decided(prefixes):
 
 def test_pairs_outside_the_disk_leave_nothing_behind(monkeypatch):
     """S straddles 1: some continuations are accepted, and only they may come out."""
-    monkeypatch.setattr(rounding, "random_words", given_words(2**63 - 1, 3 * 2**30))
+    monkeypatch.setattr(gaussian, "random_words", given_words(2**63 - 1, 3 * 2**30))
     noise = sample_rounded_gaussian(40, 2.0**40)
     assert noise.size == 40
     assert (noise[:1] > 0).all()

@@ -8,6 +8,7 @@ import pytest
 from privot.core.errors import PrivotError
 from privot.privacy import (
     ApproximateDP,
+    DistributedDP,
     IntegralPrivacy,
     PureDP,
     RenyiDP,
@@ -15,7 +16,6 @@ from privot.privacy import (
     compose,
     guarantee_from_dict,
 )
-from privot.privacy.guarantees import DistributedDP
 
 EVERY_KIND = [
     PureDP(4.0),

@@ -86,8 +86,8 @@ from torch import Tensor, nn
 from privot.central.records import FeatureMap
 from privot.central.sums import whole_records
 from privot.core.errors import PrivotError
+from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.mechanisms.samplers.entropy import random_words
-from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
 from privot.privacy import ApproximateDP
 from privot.privacy.accounts import charge, fingerprint
 from privot.privacy.ledger import Ledger

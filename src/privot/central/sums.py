@@ -74,7 +74,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
+from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP, calibrate_gaussian, gaussian_epsilon
 from privot.privacy.accounts import charge, fingerprint

@@ -5,23 +5,23 @@ as $x$ + noise (Mironov 2012). Here the record is rounded to a grid $g = 2^{−j
 $k$ is added, and the sum is scaled back, exactly. Whatever the record, every multiple of $g$ can
 come out, and nothing else.
 
-**Rounding counts.** It moves each coordinate by at most $g/2$, so two records may end up farther
+**Sensitivity.** Rounding moves each coordinate by at most $g/2$, so two records may end up farther
 apart than the domain's diameter Δ: at most $Δ_1 + d g$ in ℓ1, $Δ_2 + \sqrt d g$ in ℓ2, and Δ itself
 where rounding cannot leave the domain (`domain.on_grid`).
 
-**The grid is public and fine**: noise is $2^{19}$ to $2^{20}$ steps wide, so rounding changes
-neither utility nor, visibly, the density; the likelihood is that of the integers all the same.
+**The grid is public and fine**: noise is $2^{19}$ to $2^{20}$ steps wide, so that rounding changes
+neither utility nor, visibly, the density; the likelihood is that of the integers.
 
-**How far out a report can be.** Noise is unbounded, but not in practice: in the mechanism's own norm
-(ℓ1 of Laplace noise, else ℓ2), the noise of all coordinates is longer than r(d) with probability below
-$2^{−64}$. From the domain's point $x_0$ nearest to its center, no record is farther than D = Δ, or Δ/2
-if the domain is symmetric; so a report farther than D + r(d) from $x_0$ is nobody's. What is left moves
-a log-likelihood ratio by at most Δ/b of Laplace noise, as always, and by at most $Δ (2D + r(d))/σ^2$ of
-Gaussian noise, which is linear in the report.
+**Possible reports.** In the mechanism's own norm (ℓ1 for Laplace noise, else ℓ2), the noise of all
+coordinates is longer than r(d) with probability below $2^{−64}$. From the domain's point $x_0$ nearest
+to its center, no record is farther than D = Δ, or Δ/2 if the domain is symmetric; so a report farther
+than D + r(d) from $x_0$ counts as impossible. Any other changes a log-likelihood ratio by at most Δ/b
+under Laplace noise, and by at most $Δ (2D + r(d))/σ^2$ under Gaussian noise, where it is linear in the
+report.
 
-**What a record must be**: projected into its domain, in unit coordinates. Nothing is clamped here;
-numbers that are not finite are refused (a refusal shows that the record was invalid: it must happen
-on the device, before anything is sent).
+**Records** must be projected into their domain, in unit coordinates. Nothing is clamped here; numbers
+that are not finite are refused (a refusal shows that the record was invalid: it must happen on the
+device, before anything is sent).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SCALAR_LIMIT = 12  # up to here, plain Python is faster than arrays
 
 
 def choose_grid(noise: float) -> float:
-    """The power of two with noise/grid in [2^19, 2^20), but within 2^−40 … 2^−10.
+    """Return the power of two with noise/grid in [2^19, 2^20), but within 2^−40 … 2^−10.
 
     >>> choose_grid(1.0) == 2.0**-19
     True
@@ -64,7 +64,7 @@ def choose_grid(noise: float) -> float:
 
 
 def rounded_sensitivity(domain: Domain | None, norm: int, grid: float) -> float:
-    """Largest ℓ_norm distance of two rounded records in unit coordinates, rounded up."""
+    """Return the largest ℓ_norm distance of two rounded records in unit coordinates, rounded up."""
     if domain is None:
         raise PrivotError("domain is None: additive noise hides what its domain's diameter bounds")
     unit = domain.unit
@@ -77,12 +77,12 @@ def rounded_sensitivity(domain: Domain | None, norm: int, grid: float) -> float:
 
 
 def stand_in(domain: Domain) -> Array:
-    """The domain's point (d,) nearest to its center, in unit coordinates: public."""
+    """Return the domain's point (d,) nearest to its center, in unit coordinates: public."""
     return domain.unit.project(np.zeros((1, domain.dimension)))[0]
 
 
 class AdditiveNoise(Mechanism):
-    """Integer noise on the grid `grid`; subclasses, dataclasses with that field, add its law."""
+    """Integer noise on the grid `grid`, a field of its subclasses, which add the noise's law."""
 
     grid: float
 
@@ -90,7 +90,7 @@ class AdditiveNoise(Mechanism):
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """Categories have no domain; and windows say that a number is missing in the same report."""
+        """Refuse categories, which have no domain, and missing numbers, which windows report."""
         if column.domain is None:
             return "it is for points: use 'randomized_response'"
         if column.nullable and column.is_number:
@@ -103,7 +103,7 @@ class AdditiveNoise(Mechanism):
 
     @abstractmethod
     def form(self, column: Column) -> NoiseForm:
-        """Return the form of its reports: how likely one is at a distance."""
+        """Return the likelihood of a report by its distance."""
 
     def _check(self, name: str, noise: float, grid: float) -> None:
         require_finite(name, noise, positive=True)
@@ -114,10 +114,10 @@ class AdditiveNoise(Mechanism):
 
     @abstractmethod
     def _reach(self, dimension: int) -> tuple[int, float]:
-        """A norm, and what the noise of d coordinates, rounding included, exceeds once in 2^64."""
+        """Return a norm, and a length that noise and rounding exceed with probability 2^−64."""
 
     def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
-        """Finite, and within the domain's diameter and the noise's reach of the domain's center."""
+        """Find finite reports within the domain's radius and the noise's reach of its center."""
         norm, reach = self._reach(np.shape(y)[-1])
         if domain is None:
             raise PrivotError("domain is None: how far noise carries depends on where records are")
@@ -130,31 +130,26 @@ class AdditiveNoise(Mechanism):
 
     @abstractmethod
     def _draw_list(self, count: int) -> list[int]:
-        """Integer noise for few values."""
+        """Draw integer noise for few values."""
 
     @abstractmethod
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """Integer noise for many values."""
+        """Draw integer noise for many values."""
 
     @abstractmethod
     def _log_pmf(self, noise: Array) -> Array:
-        """$\\ln P(k)$ of integer noise, elementwise."""
+        """Evaluate $\\ln P(k)$ of integer noise, elementwise."""
 
     @abstractmethod
     def _cells(self, noise: Array) -> tuple[Array, Array]:
-        """The cells of integer noise (n, d): see `probability_cells`."""
-
-    @property
-    def bias(self) -> float:
-        """0: the noise is symmetric (rounding the record moves it by at most grid/2)."""
-        return 0.0
+        """Return the `probability_cells` of integer noise (n, d)."""
 
     @cached_property
     def _limit(self) -> float:
         return _MAX_CELL * self.grid
 
     def privatize(self, x: Array) -> Array:
-        """Reports $g(\\mathrm{round}(x/g) + k)$ in unit coordinates; any shape, last axis d.
+        """Draw reports $g(\\mathrm{round}(x/g) + k)$ in unit coordinates; any shape, last axis d.
 
         Raises:
             PrivotError: if a value is not finite, or too large to have been projected.
@@ -179,15 +174,15 @@ class AdditiveNoise(Mechanism):
     def probability_cells(
         self, reports: Array, x: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """The cells of the integers that were added to the rounded records."""
+        """Return the cells of the noise, the integers added to the rounded records."""
         return self._cells(np.rint(reports / self.grid) - np.rint(x / self.grid))
 
     def to_grid(self, y: Array) -> Array:
-        """The multiples of the grid nearest to `y`."""
+        """Return the multiples of the grid nearest to `y`."""
         return np.rint(np.asarray(y, np.float64) / self.grid) * self.grid
 
     def log_likelihood(self, y: Array, x: Array) -> Array:
-        """$\\ln P(y | x)$ of the integers, summed over the last axis; −∞ where y is off the grid.
+        """Evaluate $\\ln P(y | x)$ of the integers, summed over the last axis; −∞ off the grid.
 
         `y` and `x` broadcast: (n, 1, d) against (m, d) gives (n, m).
         """
@@ -206,11 +201,11 @@ class _Noise(Protocol):
 
     @classmethod
     def calibrate(cls, domain: Domain, epsilon: float) -> AdditiveNoise:
-        """The least that is ε-private on a domain."""
+        """Return the least noise that is ε-private on a domain."""
 
 
 def noise_for(noise: type[_Noise], column: Column, epsilon: float) -> Mechanism:
-    """Noise for a column's points, beside a flag where they may be missing."""
+    """Calibrate noise for a column's points, beside a flag where they may be missing."""
     assert column.domain is not None
     if column.nullable:
         return NullableNoise.around(noise, column.domain, epsilon)
@@ -218,10 +213,7 @@ def noise_for(noise: type[_Noise], column: Column, epsilon: float) -> Mechanism:
 
 
 def mark_missing(points: Array, domain: Domain) -> Array:
-    """Records as the mechanism takes them: unit coordinates and 1 where missing, (n, d+1).
-
-    A row with a NaN is missing: it becomes the stand-in.
-    """
+    """Return records (n, d+1): points, and the stand-in and a 1 in place of rows with a NaN."""
     missing = np.isnan(points).any(axis=1, keepdims=True)
     return np.hstack([np.where(missing, stand_in(domain), points), missing])
 
@@ -230,11 +222,11 @@ def mark_missing(points: Array, domain: Domain) -> Array:
 class NullableNoise(Mechanism, kind="nullable"):
     r"""A flag and a noisy point; records and reports are (n, d+1), the last number the flag.
 
-    A device that sent a point only where it has one would tell whether it has one. So every device
-    sends both: a flag, which says "missing" or "present" under randomized response of $ε_f$, and a
-    point with additive noise of $ε_v$. Where the record is missing, the noise is added to a **public
-    stand-in** $x_0$, the domain's point nearest to the center of its chart; flag and noise are drawn
-    independently. With $m$ the record's own missingness,
+    A device that sent a point only where it has one would reveal whether it has one. So every device
+    sends both: a flag, "missing" or "present", under randomized response of $ε_f$, and a point with
+    additive noise of $ε_v$. Where the record is missing, the noise is added to a **public stand-in**
+    $x_0$, the domain's point nearest to the center of its chart; flag and noise are drawn independently.
+    With $m$ the record's missingness,
 
     $$ f(\text{flag}, y \mid m, x) = f(\text{flag} | m) \, f(y | x_0)^m f(y | x)^{1−m} . $$
 
@@ -242,11 +234,11 @@ class NullableNoise(Mechanism, kind="nullable"):
 
     - both present: flags have the same law, the loss is $ε_v$, noise being scaled to the diameter Δ;
     - both missing: no loss;
-    - one missing: $ε_f$ for the flag, and for the point what lies between $x_0$ and the farthest $x$:
-      $s\,ε_v$, where $s = 1$ always holds, and $s = ½$ for domains that are symmetric about $x_0$
-      (boxes, balls): the reflection $−x$ of a record is a record, rounding to the grid commutes with
-      it, so $‖\tilde x‖ = ½ ‖\tilde x − \widetilde{(−x)}‖$ is at most half of what two rounded records
-      may differ by.
+    - one missing: $ε_f$ for the flag, and $s\,ε_v$ for the distance of the point from $x_0$, where
+      $s = 1$ always holds, and $s = ½$ for domains that are symmetric about $x_0$ (boxes, balls): the
+      reflection $−x$ of a record is a record, and rounding to the grid commutes with it, so
+      $‖\tilde x‖ = ½ ‖\tilde x − \widetilde{(−x)}‖$ is at most half of the largest distance of two
+      rounded records.
 
     Hence $ε = \max(ε_v,\; ε_f + s\,ε_v)$. `calibrate` takes $ε_f = ε/2$ and $ε_v = ε$ where $s = ½$, so
     a point of such a domain has no more noise for being nullable; elsewhere $ε_f = ε_v = ε/2$.
@@ -254,14 +246,13 @@ class NullableNoise(Mechanism, kind="nullable"):
     **Privacy review.** Adjacency: any two records, missing or not. Who sees what: the flag and the
     point leave the device, both noised, in every report. Besides the noised values nothing depends on
     the record: the stand-in is put in before any noise is drawn, so both cases take the same path and
-    the same samplers, whose time tells noise only. A half missing vector counts as missing: there is
-    nothing to refuse, and a refusal would be seen. What a curator must not do is read the flag as the
-    truth, or drop points whose flag says "missing": the flag is noise too, and the likelihood weighs
-    both cases.
+    the same samplers, whose time depends on the noise only. A vector with a missing coordinate counts
+    as missing: a refusal would be seen. A curator must weigh both cases by the likelihood, and neither
+    read the flag as the truth nor drop points whose flag says "missing".
 
     Arguments:
         value: Noise of the point.
-        flag: Response about missingness: 0 is present, 1 is missing.
+        flag: Randomized response of the flag: 0 is present, 1 is missing.
 
     Examples:
         >>> from privot.mechanisms import Laplace
@@ -291,19 +282,19 @@ class NullableNoise(Mechanism, kind="nullable"):
 
     @classmethod
     def around(cls, noise: type[_Noise], domain: Domain, epsilon: float) -> Self:
-        """The split that the module's docstring gives."""
+        """Split ε between point and flag."""
         half = epsilon / 2
         value = noise.calibrate(domain, epsilon if domain.symmetric else half)
         return cls(value, RandomizedResponse(2, half))
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """Made by its noise's kind, never by its own."""
+        """Refuse: it is requested by the kind of its noise."""
         return "it is noise and a flag: use 'laplace'"
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        """Return the one with Laplace noise."""
+        """Return the mechanism of Laplace noise."""
         return mechanism_kind("laplace").for_column(column, epsilon)
 
     @property
@@ -312,15 +303,15 @@ class NullableNoise(Mechanism, kind="nullable"):
         return self.value.kind
 
     def records(self, points: Array, domain: Domain) -> Array:
-        """Points and flags."""
+        """Return points and flags."""
         return mark_missing(points, domain)
 
     def fits(self, column: Column) -> bool:
-        """Return True if values are points that may be missing, and no code says so."""
+        """Return True if values are points that may be missing."""
         return not self.value.unfit(column) and column.nullable
 
     def form(self, column: Column) -> FlaggedForm:
-        """The noise's, and the flag's."""
+        """Return the likelihood of point and flag."""
         assert column.domain is not None
         start = tuple(stand_in(column.domain).tolist())
         return FlaggedForm(self.value.form(column), self.flag.probabilities, start)
@@ -330,20 +321,20 @@ class NullableNoise(Mechanism, kind="nullable"):
         return self.value.attenuation(waves)
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """Return what is expected of the point, and how often the flag is right."""
+        """Describe the error of the point, and how often the flag is right."""
         point, keep = super().expected(column), self.flag.probabilities[0]
         flag = f"and whether it is missing, the truth with probability {percent_at_most(keep)}"
         return point | {"keep": keep, "in_words": f"{point['in_words']}, {flag}"}
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """$\\max(ε_v, ε_f + s ε_v)$ between any two records, rounded up; no δ is needed."""
+        """Return $\\max(ε_v, ε_f + s ε_v)$ between any two records, rounded up; no δ is needed."""
         present = self.value.guarantee(domain).epsilon
         assert domain is not None  # or the noise has refused
         reach = present / 2 if domain.symmetric else present
         return PureDP(max(present, sum_up([self.flag.guarantee().epsilon, reach])))
 
     def privatize(self, x: Array) -> Array:
-        """Reports for records (n, d+1) of `mark_missing`.
+        """Draw reports for records (n, d+1) of `mark_missing`.
 
         Raises:
             PrivotError: if a number is not finite, or a flag neither 0 nor 1.
@@ -357,19 +348,18 @@ class NullableNoise(Mechanism, kind="nullable"):
         return np.concatenate([points, reported[..., None]], axis=-1)
 
     def log_likelihood(self, y: Array, x: Array) -> Array:
-        """$\\ln f(\\text{flag} | m) + \\ln f(\\text{point} | x)$; `y` and `x` broadcast."""
+        """Evaluate $\\ln f(\\text{flag} | m) + \\ln f(\\text{point} | x)$; `y` and `x` broadcast."""
         y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
         points = self.value.log_likelihood(y[..., :-1], x[..., :-1])
-        return points + self.flag.log_likelihood(
-            y[..., -1].astype(np.int64), x[..., -1].astype(np.int64)
-        )
+        flags, missing = (end[..., -1].astype(np.int64) for end in (y, x))
+        return points + self.flag.log_likelihood(flags, missing)
 
     def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
-        """A flag that is 0 or 1, and a point that the noise can have made."""
+        """Find reports of a flag that is 0 or 1 and a possible point."""
         return np.isin(y[:, -1], (0.0, 1.0)) & self.value.possible(y[:, :-1], domain)
 
     def to_grid(self, y: Array) -> Array:
-        """Reports with their points back on the grid that they were drawn on."""
+        """Return reports with their points on the grid."""
         return np.hstack([self.value.to_grid(y[:, :-1]), y[:, -1:]])
 
     def probability_cells(
@@ -386,11 +376,6 @@ class NullableNoise(Mechanism, kind="nullable"):
     def impossible(self, reports: Array) -> NDArray[np.bool_]:
         """Find reports that are not finite, or whose flag is neither 0 nor 1."""
         return super().impossible(reports) | ~np.isin(reports[:, -1], (0.0, 1.0))
-
-    @property
-    def bias(self) -> float:
-        """Bias of a coordinate that is present."""
-        return self.value.bias
 
     @property
     def variance(self) -> float:

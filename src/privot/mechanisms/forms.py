@@ -1,14 +1,14 @@
-r"""Forms of channels: all that a curator needs of a mechanism to learn from its reports, in numbers.
+r"""Likelihoods of reports in a few closed forms, in numbers, from which a curator learns.
 
-A form says what likelihood $f(y | x)$ reports have, up to a factor that is the report's own. What is
-learned is a point for forms of noise, whose cost has a slope in x, and for the others a distribution
-p over the codes v of the column's alphabet, whose cost is
+A form states the likelihood $f(y | x)$ up to a factor that depends on the report alone. Under additive
+noise a point is learned, since the likelihood has a slope in x; under the others a distribution p over
+the codes v of the column's alphabet, whose negative log-likelihood is
 
 $$ −\ln \sum_v p(v) f(y | v) = −\ln \big( 1 + (r−1) \sum_v p(v) A_{yv} \big) − \ln c(y), \qquad
 f(y | v) = c(y) (1 + (r−1) A_{yv}), \quad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
 
-`privot.local` computes the costs on tensors, and counts reports by their A; a mechanism that states one
-of these forms is learned from without a line there.
+`privot.local` knows the forms, not the mechanisms: a new mechanism of one of these forms needs no change
+there.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from privot.schema import Column
 from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array
 
-_MAX_PLACES = 4096
+_MAX_PLACES = 4096  # values that stand for a bin of more
 
 
 @dataclass(frozen=True)
 class Form:
-    """Dependence of reports on what is learned: see the module."""
+    """Likelihood of reports, and whether it is of points or of codes."""
 
     learns_codes: ClassVar[bool] = False  # a distribution over codes, rather than a point
     flagged: ClassVar[bool] = False  # points that may be missing
-    alone: ClassVar[bool] = False  # learned only where it is all that is reported
+    alone: ClassVar[bool] = False  # can be learned from only if no other column is reported
 
 
 @dataclass(frozen=True)
 class NoiseForm(Form):
-    """Points y of cost ‖x − y‖₁/b, ‖x − y‖₂/b or ‖x − y‖₂²/(2σ²), b or σ being the `scale`."""
+    """Additive noise: −ln f is ‖x − y‖₁/b, ‖x − y‖₂/b or ‖x − y‖₂²/(2σ²); `scale` is b or σ."""
 
     distance: Literal["manhattan", "euclidean", "squared_euclidean"]
     scale: float
@@ -51,11 +51,11 @@ class NoiseForm(Form):
 
 @dataclass(frozen=True)
 class FlaggedForm(Form):
-    """A noisy point and a flag: a mixture of two cases (`mechanisms.additive.nullable_noise`).
+    """A noisy point and a flag of missingness (`privot.mechanisms.additive_noise.NullableNoise`).
 
     Arguments:
-        noise: That of the point.
-        probabilities: P(the flag tells the truth), P(it does not).
+        noise: Likelihood of the point.
+        probabilities: P(the flag is right), P(it is wrong).
         stand_in: The point (d,) that noise is added to where the record is missing.
     """
 
@@ -67,7 +67,7 @@ class FlaggedForm(Form):
 
 
 class CodeForm(Form):
-    """Reports of codes, or from which codes are learned."""
+    """Reports from which a distribution over codes is learned."""
 
     ratio: float  # r
 
@@ -75,11 +75,11 @@ class CodeForm(Form):
 
     @abstractmethod
     def shares(self, reports: NDArray[Any]) -> Array | scipy.sparse.csr_array:
-        """A (n, K) of reports as a curator reads them, which may repeat."""
+        """Return A (n, K) of reports, which may repeat."""
 
     @abstractmethod
     def indicators(self, reports: NDArray[Any]) -> Array:
-        """Numbers (n, K) whose mean over the reports of a code is 1 at that code, 0 elsewhere."""
+        """Return unbiased estimates (n, K) of the record's indicator: 1 at its code, else 0."""
 
 
 @dataclass(frozen=True)
@@ -99,22 +99,20 @@ class SupportForm(CodeForm):
     size: int | None
 
     def shares(self, reports: NDArray[Any]) -> scipy.sparse.csr_array:
-        """A (n, K) of reported sets (n, w), padded with −1."""
+        """Return A (n, K) of reported sets (n, w), padded with −1."""
         rows, places = np.nonzero(reports >= 0)
-        shape = (len(reports), self.num_values)
-        return scipy.sparse.csr_array(
-            (np.ones(rows.size), (rows, reports[rows, places])), shape=shape
-        )
+        entries = np.ones(rows.size), (rows, reports[rows, places])
+        return scipy.sparse.csr_array(entries, shape=(len(reports), self.num_values))
 
     def indicators(self, reports: NDArray[Any]) -> Array:
-        """(1[v ∈ S] − q)/(p − q)."""
+        """Return (1[v ∈ S] − q)/(p − q)."""
         own, other = self.probabilities
-        held: Array = self.shares(reports).toarray()
-        return (held - other) / (own - other)
+        contained: Array = self.shares(reports).toarray()
+        return (contained - other) / (own - other)
 
 
 def codes_of_bits(bits: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """The codes (n, w) whose bits (n, K) are set, padded with −1 to the longest."""
+    """Return the codes (n, w) whose bits (n, K) are set, padded with −1 to the longest."""
     count = np.count_nonzero(bits, axis=1)
     out = np.full((len(bits), int(count.max(initial=0))), -1, np.int32)
     rows, codes = np.nonzero(bits)
@@ -129,9 +127,9 @@ class TableForm(CodeForm):
 
     Arguments:
         likelihood: P(report | code), all > 0, (reports, K).
-        first: The first report, as a curator reads it: a number, or a code.
-        step: From one report to the next.
-        nullable: Whether reports end with a flag, 1 of the last report of all.
+        first: The first report: a number, or a code.
+        step: Difference of consecutive reports.
+        nullable: Whether reports end with a flag, which is 1 in the last row only.
     """
 
     likelihood: Array
@@ -147,27 +145,31 @@ class TableForm(CodeForm):
         grid: float,
         column: Column,
     ) -> TableForm:
-        """Return the form of a mechanism of numbers: likelihoods are means over the values of bins.
+        """Tabulate the likelihood of a mechanism of numbers, averaged over the values of each bin.
 
         Arguments:
             likelihood: $f(y | x)$ of reports (n, 1) and records (m, 1) that broadcast to (n, m).
-            reports: All of them (n,), evenly spaced, in unit coordinates.
-            grid: Of the records, from −1 on; those between are rounded.
-            column: Of numbers or dates, in bins.
+            reports: All possible reports (n,), evenly spaced, in unit coordinates.
+            grid: Spacing of the records, from −1 on; values between are rounded.
+            column: Column of numbers or dates, in bins.
         """
         bins, domain = column.alphabet, column.domain
         assert isinstance(bins, Bins)
         assert domain is not None
         columns = []
         for low, high in pairwise(bins.edges):
-            places = (_within(low, high, bins.integer) - domain.center[0]) / domain.scale[0]
-            cells, count = np.unique(np.rint((places + 1) / grid), return_counts=True)
+            if bins.integer and high - low <= _MAX_PLACES:
+                values = np.arange(low, high)
+            else:
+                values = low + (high - low) * (np.arange(_MAX_PLACES) + 0.5) / _MAX_PLACES
+            units = (values - domain.center[0]) / domain.scale[0]
+            cells, count = np.unique(np.rint((units + 1) / grid), return_counts=True)
             f = likelihood(reports[:, None, None], (cells * grid - 1)[:, None])
             columns.append(f @ (count / count.sum()))
         return cls(np.stack(columns, axis=1), float(reports[0]), float(reports[1] - reports[0]))
 
     def with_missing(self, right: float, wrong: float) -> TableForm:
-        """The same beside a missing value: one code and one report more, the last ones.
+        """Add a missing value: one code and one report more, the last ones.
 
         Arguments:
             right: P(the report is "missing" | it is missing).
@@ -180,11 +182,11 @@ class TableForm(CodeForm):
         return replace(self, likelihood=table, nullable=True)
 
     def rows(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Numbers (n,) of reports (n, 1), or (n, 2) with a flag."""
+        """Return rows (n,) of the table, of reports (n, 1), or (n, 2) with a flag."""
         rows = np.rint((reports[:, 0] - self.first) / self.step).astype(np.int64)
-        return (
-            np.where(reports[:, -1] == 1, len(self.likelihood) - 1, rows) if self.nullable else rows
-        )
+        if self.nullable:
+            rows[reports[:, -1] == 1] = len(self.likelihood) - 1
+        return np.asarray(rows)
 
     @cached_property
     def _least(self) -> Array:
@@ -196,7 +198,7 @@ class TableForm(CodeForm):
         return float((self.likelihood / self._least).max())
 
     def shares(self, reports: NDArray[Any]) -> Array:
-        """A (n, K) of reports (n, 1)."""
+        """Return A (n, K) of reports (n, 1)."""
         rows = self.rows(reports)
         if self.ratio == 1.0:
             return np.zeros((len(rows), self.likelihood.shape[1]))
@@ -204,7 +206,7 @@ class TableForm(CodeForm):
         return np.clip(share, 0.0, 1.0)[rows]
 
     def indicators(self, reports: NDArray[Any]) -> Array:
-        """The left inverse of the table that has least variance where every code is as likely."""
+        """Apply the left inverse of the table of least variance at equally likely codes."""
         weights = 1 / np.sqrt(self.likelihood.mean(axis=1, keepdims=True))
         inverse: Array = np.linalg.pinv(self.likelihood * weights) * weights.T
         return inverse[:, self.rows(reports)].T
@@ -212,23 +214,22 @@ class TableForm(CodeForm):
 
 @dataclass(frozen=True)
 class WindowForm(Form):
-    """Windows on a grid (`privot.mechanisms.windows`): what is learned is a law of record cells.
+    """Windows on a grid (`privot.mechanisms.window`): a distribution over record cells is learned.
 
     Record cells are j ∈ 0 … N a coordinate, at −1 + 2j/N in unit coordinates; report cells −r … N + r.
     A report cell y has the probability `inside` if it is in the record's window, and else `outside`;
-    of a product each coordinate has, by itself.
+    in a product, each coordinate has, by itself.
 
     Arguments:
         dimension: Coordinates d.
         steps: N.
-        radius: r; the window is $‖y − x‖_2 ≤ r$, or $|y_i − x_i| ≤ r$ of a product.
+        radius: r; the window is $‖y − x‖_2 ≤ r$, or $|y_i − x_i| ≤ r$ in a product.
         shape: `"ball"` or `"product"`.
-        area: Where records lie: all of the box, a ball, or a curve, of which a number says how far
-            along.
+        area: Where records lie: in the box, in a ball, or at one number along a curve.
         inside: P(one cell of the window).
-        outside: P(one cell outside of it).
-        nullable: Whether reports (n, d+1) say at the end that they are missing. That one symbol has as
-            much weight as a window's cells: `inside` m if the record is missing, else `outside` m.
+        outside: P(one cell outside).
+        nullable: Whether reports (n, d+1) end with a flag, 1 if missing. That one symbol weighs as much
+            as a window's m cells: `inside` m if the record is missing, else `outside` m.
     """
 
     dimension: int
@@ -249,16 +250,16 @@ class WindowForm(Form):
 
     @property
     def reach(self) -> int:
-        """Report cells beyond the record cells, on each side of a coordinate."""
+        """Number of report cells beyond the record cells, on each side of a coordinate."""
         return self.radius
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """The cells (m, d) of the window of 0; of a product, those (m, 1) of one coordinate's."""
+        """Window (m, d) of cell 0; in a product, (m, 1) of one coordinate."""
         return window_offsets(self.dimension if self.shape == "ball" else 1, self.radius)
 
     def by_bins(self, column: Column) -> TableForm:
-        """Return the form for numbers in bins: all reports by the column's codes."""
+        """Tabulate all reports of a number by the column's bins."""
         cells = np.arange(-self.radius, self.steps + self.radius + 1.0)
 
         def likelihood(y: Array, x: Array) -> Array:
@@ -271,13 +272,6 @@ class WindowForm(Form):
         return form.with_missing(right, wrong) if self.nullable else form
 
     def cells(self, reports: Array) -> NDArray[np.int64]:
-        """Report cells (n, d), each −r … N + r, of reports in unit coordinates; flags are left out."""
+        """Return report cells (n, d), each −r … N + r, of reports in unit coordinates, without flags."""
         points = np.asarray(reports, np.float64)[:, : self.dimension]
         return np.rint((points + 1.0) * (self.steps / 2)).astype(np.int64)
-
-
-def _within(low: float, high: float, integer: bool) -> Array:
-    """Return the values of a bin: all its integers, or as many numbers as make no difference."""
-    if integer and high - low <= _MAX_PLACES:
-        return np.arange(low, high)
-    return low + (high - low) * (np.arange(_MAX_PLACES) + 0.5) / _MAX_PLACES

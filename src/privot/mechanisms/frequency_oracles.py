@@ -2,12 +2,12 @@ r"""Frequency oracles: mechanisms for categories whose reports *support* some of
 
 A report supports a set of categories (the one it names, those in its set, those whose bit is on). The
 true category is supported with probability p, any given other one with q < p. Then $(1[\text{report
-supports } v] − q)/(p − q)$ is an unbiased estimate of whether the record is v, and the three oracles
-here differ only in p, q, and in what is sent. The likelihood of a report y takes two values,
+supports } v] − q)/(p − q)$ is an unbiased estimate of whether the record is v, and oracles
+differ only in p, q, and in what is sent. The likelihood of a report y takes two values,
 
 $$ f(y | v) = c(y) · r \text{ if y supports } v, \text{ else } c(y) , \qquad 1 < r ≤ e^ε , $$
 
-so that what a report says of the record is its support S(y) and the public ratio r, no more.
+so that its support S(y) and the public ratio r are a sufficient statistic of a report.
 
 References:
     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.mechanisms.forms import SupportForm
-from privot.mechanisms.mechanism import Mechanism, require_codes
+from privot.mechanisms.mechanism import Mechanism
 from privot.mechanisms.samplers.entropy import (
     EXACT,
     WORDS,
@@ -43,9 +43,24 @@ from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
+_BLOCK = 2**14
+_BLOCK_CELLS = 2**21  # cells of the membership table of one block of reports
+_SCALAR_LIMIT, _SCALAR_SETS = 12, 16  # up to here, one report at a time is faster than arrays
+_AUDITED_MEMBERS = 3  # members of a set that an audit tests
+
+
+def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.int64]:
+    """Return integer codes as int64, or refuse without naming the code, which is private."""
+    codes = np.asarray(codes)
+    if codes.dtype.kind not in "iu":
+        raise PrivotError(f"{name} has type {codes.dtype}: give integer codes 0 … {num_codes - 1}")
+    if codes.size and (codes.min() < 0 or codes.max() >= num_codes):
+        raise PrivotError(f"{name} has a code outside 0 … {num_codes - 1}: encode by the schema")
+    return codes.astype(np.int64, copy=False)
+
 
 class FrequencyOracle(Mechanism):
-    """A pure ε-local randomizer of categories, of which subclasses give the proof.
+    """A pure ε-local randomizer of categories; subclasses prove their ε.
 
     Examples:
         >>> from privot.mechanisms import RandomizedResponse
@@ -66,7 +81,7 @@ class FrequencyOracle(Mechanism):
     @property
     @abstractmethod
     def likelihood_ratio(self) -> float:
-        """The ratio r of a report's two likelihoods, as the integers imply; at most e^ε."""
+        """Ratio r of a report's two likelihoods, as the integers imply; at most e^ε."""
 
     @property
     @abstractmethod
@@ -76,7 +91,7 @@ class FrequencyOracle(Mechanism):
     @property
     @abstractmethod
     def support_size(self) -> int | None:
-        """Codes in every support; None where every code is in it by itself."""
+        """Number of codes in every support; None where each code is in it independently."""
 
     @classmethod
     def unfit(cls, column: Column) -> str:
@@ -85,7 +100,7 @@ class FrequencyOracle(Mechanism):
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Self:
-        """Return the one for the column's alphabet."""
+        """Return the oracle for the column's alphabet."""
         assert column.alphabet is not None
         return cls(column.alphabet.size, epsilon)  # type: ignore[call-arg]  # of all subclasses
 
@@ -95,16 +110,16 @@ class FrequencyOracle(Mechanism):
 
     @property
     def supports(self) -> SupportForm:
-        """Codes in the support are r times likelier."""
+        """Likelihood of reports: codes in the support are r times likelier."""
         ratio, size = self.likelihood_ratio, self.support_size
         return SupportForm(self.num_values, ratio, self.probabilities, size)
 
     def form(self, column: Column) -> SupportForm:
-        """Return the form of its supports."""
+        """Return `supports`."""
         return self.supports
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """Say how often a report holds the truth, and any given other."""
+        """Say how often a report supports the truth, and any given other."""
         own, other = self.probabilities
         words = (
             f"the truth with probability {percent_at_most(own)}, each of {self.num_values - 1} others "
@@ -113,43 +128,37 @@ class FrequencyOracle(Mechanism):
         return {"keep": own, "in_words": words}
 
     def _information_of_sets(self, size: int, own: float, rest: float) -> float:
-        r"""$p \log \frac{kp}{w} + (1−p) \log \frac{k(1−p)}{k−w}$, p of sets of w holding the truth."""
+        r"""$p \log \frac{kp}{w} + (1−p) \log \frac{k(1−p)}{k−w}$, p = P(the set of w has the code)."""
         k = self.num_values
         return own * math.log2(k * own / size) + rest * math.log2(k * rest / (k - size))
 
-    @property
-    def _code_bits(self) -> int:
-        return math.ceil(math.log2(max(self.num_values, 2)))
+    def report_bits(self, column: Column) -> int:
+        """Bits of the codes in a support."""
+        return (self.support_size or 1) * math.ceil(math.log2(max(self.num_values, 2)))
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Supports (n, w) that are not increasing codes below K, padded with −1 at the end."""
+        """Find supports (n, w) that are not increasing codes below K, padded with −1 at the end."""
         rising = (np.diff(reports, axis=1) > 0) | (reports[:, 1:] == -1)
         inside = (reports >= -1) & (reports < self.num_values)
-        return ~(inside.all(axis=1) & rising.all(axis=1))
+        possible: NDArray[np.bool_] = inside.all(axis=1) & rising.all(axis=1)
+        if self.support_size is not None:
+            possible &= (reports >= 0).sum(axis=1) == self.support_size
+        return ~possible
 
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
-        """Ln r if a support has `x` but not `other`, −ln r if the other way round, else 0."""
+        """Return ln r if a support has `x` but not `other`, −ln r if the other way round, else 0."""
         has = [(reports == np.asarray(code)[..., None]).any(axis=1) for code in (x, other)]
         return math.log(self.likelihood_ratio) * (has[0].astype(float) - has[1])
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """ε between any two categories, by the proof of the mechanism; no argument is needed."""
+        """Return ε between any two categories; no argument is needed."""
         return PureDP(self.epsilon)
-
-    @property
-    def bias(self) -> float:
-        """0: the indicator $(1[…] − q)/(p−q)$ is unbiased."""
-        return 0.0
 
     @property
     def variance(self) -> float:
         """$q(1−q)/(p−q)^2$: of the unbiased indicator of a category that the record is not in."""
         own, other = self.probabilities
         return other * (1 - other) / (own - other) ** 2
-
-
-_BLOCK = 2**14
-_SCALAR_LIMIT = 12
 
 
 @dataclass(frozen=True)
@@ -218,24 +227,20 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     def probability_cells(
         self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """The true category first, then the others in order."""
+        """Return the cells: the true category comes first, then the others in order."""
         keep, other = self.probabilities
         code, truth = reports[:, 0].astype(np.int64), np.asarray(x)
         low = np.where(code == truth, 0.0, keep + other * (code - (code > truth)))[:, None]
         return low, low + np.where(code == truth, keep, other)[:, None]
 
-    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Find reports that do not name one category."""
-        return super().impossible(reports) | ((reports >= 0).sum(axis=1) != 1)
-
     @property
     def probabilities(self) -> tuple[float, float]:
-        """P(true category reported), P(one given other reported), as the integers imply."""
+        """P(the true category is reported), P(one given other is), as the integers imply."""
         keep, other = self.words
         return keep / WORDS, other / WORDS
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """Reported codes (int64, the shape of `x`) for true codes 0 … k−1."""
+        """Draw reported codes (int64, the shape of `x`) for true codes 0 … k−1."""
         codes = np.asarray(x)
         if codes.size <= _SCALAR_LIMIT:
             reports = [self._privatize_one(code) for code in codes.ravel().tolist()]
@@ -253,11 +258,11 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         return out.reshape(codes.shape)
 
     def program(self, column: Column) -> dict[str, Any]:
-        """See `Mechanism`."""
+        """Return k and m."""
         return {"draw": "response", "values": self.num_categories, "slot": f"{self._slot:x}"}
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Mechanism`."""
+        """Return the drawn codes."""
         return answers[:, 0]
 
     @property
@@ -269,47 +274,38 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         k = self.num_categories
         if type(code) is not int or not 0 <= code < k:
             raise PrivotError(f"x has a value that is no integer 0 … {k - 1}: encode by the schema")
-        other, _ = divmod(random_word(), self._slot)
+        other = random_word() // self._slot
         return code if other >= k - 1 else other + (other >= code)
 
     def log_likelihood(self, y: NDArray[Any], x: NDArray[Any]) -> Array:
-        """$\\ln P(y | x)$ of codes, elementwise; `y` and `x` broadcast."""
+        """Evaluate $\\ln P(y | x)$ of codes, elementwise; `y` and `x` broadcast."""
         y = require_codes("y", y, self.num_categories)
         x = require_codes("x", x, self.num_categories)
         keep, other = np.log(self.probabilities)
         return np.where(y == x, keep, other)
 
     def information(self, column: Column) -> float:
-        """See `FrequencyOracle`, w = 1."""
+        """Return the mutual information of sets of w = 1."""
         own, other = self.probabilities
         return self._information_of_sets(1, own, (self.num_values - 1) * other)
 
-    def report_bits(self, column: Column) -> int:
-        """Bits of one code."""
-        return self._code_bits
-
     def expected(self, column: Column) -> dict[str, Any]:
-        """Say how often it is the truth."""
+        """Say how often the report is the truth."""
         base = super().expected(column)
         truth, others = percent_at_most(base["keep"]), self.num_values - 1
         words = f"the truth with probability {truth}, else one of the other {others} at random"
         return base | {"in_words": words}
 
 
-_SCALAR_SETS = 16  # up to here, one report at a time is faster than arrays
-_AUDITED_MEMBERS = 3  # members of a set that stand for all in an audit
-_BLOCK_CELLS = 2**21  # cells of the membership table of one block of reports
-
-
 def set_cells(
     ranks: NDArray[np.int64], sizes: NDArray[np.int64], total: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Cells (n, 3) of uniformly random sets, of three members in random order: see `probability_cells`.
+    """Return `probability_cells` (n, 3) of uniformly random sets, of three members in random order.
 
     Arguments:
         ranks: Members 0 … total−1 of each set, (n, w), the first `sizes` of a row being valid.
-        sizes: Number of members (n,); of what a set does not have, the cell is all of (0, 1).
-        total: What sets are chosen from.
+        sizes: Number of members (n,); a missing member's cell is all of (0, 1).
+        total: Number of elements that sets are chosen from.
         rng: Draws the order.
     """
     rows = np.arange(len(ranks))
@@ -329,7 +325,7 @@ def set_cells(
 
 
 def _skip(index: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The index-th of the integers from 0 on that are not `taken` in each row."""
+    """Return the index-th of the integers from 0 on that are not `taken`, in each row."""
     for place in np.sort(taken, axis=1).T:
         index = index + (index >= place)
     return index
@@ -353,8 +349,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     The rest is uniform: a w-subset of the other cells by Floyd's algorithm, whose uniform integers come
     from words by rejection, so exactly; if $v$ belongs in, it takes the place of one element drawn
-    uniformly. All steps are taken whether $v$ is in or not: time tells nothing of it, as it would add
-    to what the set tells.
+    uniformly. All steps are taken whether $v$ is in or not, so that the time is independent of it.
 
     References:
         Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
@@ -381,7 +376,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     @cached_property
     def subset_size(self) -> int:
-        """Cells in a report: w = max(1, round(K/(1+e^ε)))."""
+        """Number of cells in a report, w = max(1, round(K/(1+e^ε)))."""
         odds = EXACT.add(EXACT.exp(Decimal(self.epsilon)), 1)
         share = EXACT.divide(Decimal(self.num_cells), odds)
         return max(1, int(share.to_integral_value(ROUND_HALF_EVEN)))
@@ -423,11 +418,6 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         first = np.where(inside, 0.0, own), np.where(inside, own, 1.0)
         return np.column_stack([first[0], low]), np.column_stack([first[1], high])
 
-    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Find reports that are no set of w cells."""
-        wrong = (reports >= 0).sum(axis=1) != self.subset_size
-        return super().impossible(reports) | wrong
-
     @property
     def probabilities(self) -> tuple[float, float]:
         """P(a cell is reported) for the true cell, and for any given other."""
@@ -435,7 +425,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return inside, (self.subset_size - inside) / (self.num_cells - 1)
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """Sorted sets of w cells, shape (n, w), for true cells 0 … K−1, shape (n,)."""
+        """Draw sorted sets of w cells, shape (n, w), for true cells 0 … K−1, shape (n,)."""
         cells = require_codes("x", x, self.num_cells)
         if cells.ndim != 1:
             raise PrivotError(f"x has shape {cells.shape}: give one cell a person, shape (n,)")
@@ -449,12 +439,12 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return out
 
     def program(self, column: Column | None = None) -> dict[str, Any]:
-        """See `Mechanism`."""
+        """Return K, w and L."""
         law = {"size": self.subset_size, "out": f"{self._words_out:x}"}
         return {"draw": "subset", "cells": self.num_cells} | law
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Mechanism`."""
+        """Return the drawn sets."""
         return answers
 
     @property
@@ -490,7 +480,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return drawn
 
     def log_likelihood(self, y: NDArray[Any], x: NDArray[Any]) -> Array:
-        """$\\ln f(S | v)$ for sets `y` (…, w) and cells `x` (…), broadcast over the leading axes."""
+        """Evaluate $\\ln f(S | v)$ of sets `y` (…, w) and cells `x` (…); leading axes broadcast."""
         y = require_codes("y", y, self.num_cells)
         x = require_codes("x", x, self.num_cells)
         if y.shape[-1] != self.subset_size:
@@ -507,14 +497,10 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     @property
     def support_size(self) -> int:
-        """It is w."""
+        """Number of cells in a report."""
         return self.subset_size
 
     def information(self, column: Column) -> float:
-        """See `FrequencyOracle`."""
+        """Return the mutual information of sets of w."""
         inside, outside = (words / WORDS for words in self.words)
         return self._information_of_sets(self.subset_size, inside, outside)
-
-    def report_bits(self, column: Column) -> int:
-        """Bits of w codes."""
-        return self.subset_size * self._code_bits

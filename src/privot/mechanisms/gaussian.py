@@ -1,4 +1,4 @@
-r"""The Gaussian mechanism on a grid: (ε, δ)-local privacy for vectors.
+r"""The Gaussian mechanism on a grid: (ε, δ)-local privacy for vectors, by an exact sampler.
 
 $y = g(\mathrm{round}(x/g) + k)$, $k = ⌊tZ + ½⌋$, $t = σ/g$, $Z$ standard Gaussian. With $n =
 \mathrm{round}(x/g)$ the integer $n + k = ⌊n + tZ + ½⌋$: a rounding of the continuous Gaussian
@@ -9,14 +9,31 @@ $$ δ(ε) = Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ), $$
 with Δ the ℓ2 diameter of the domain plus rounding. The probability of an integer is a difference
 of Φ at half-integers over $t$.
 
+**The sampler** is Marsaglia's polar method: for real $U, V$ uniform on $(−1, 1)$, given that $S =
+U^2 + V^2 < 1$, the two numbers $U f, V f$ with $f = \sqrt{−2 \ln S / S}$ are independent standard
+Gaussians. The magnitudes $t |U| f, t |V| f$, and ∞ where $S ≥ 1$, are rounded exactly by
+`privot.mechanisms.samplers.rounding`, **the pair at once**: acceptance and both roundings come from the
+same real $U$ and $V$, so they stay independent. (The discrete Gaussian would need bounds of its own.)
+
+**Why floats do no harm.** Let $η = 2^{−53}$. For $S ≥ 2^{−20}$, float64 gives $S$ to the relative
+error $6η + 2^{−52.5} < 2^{−50}$ ($U$ and $V$ to $2η$ each and $2^{−64}$ for bits not drawn, a
+rounding for each square and the sum). With $R = \sqrt{−2 \ln S}$, the error of $Z = U f$ is at most
+$2^{−50}/R$ (from $\ln S$) plus $14 η R$ (4 from $S$ in the quotient; 4 ulp of the logarithm,
+checked at import, halved by the root: 4; quotient, root and two products: 3.5; and $U$: 2), plus
+$2^{−64} f$. For $2^{−20} ≤ S ≤ 1 − 2^{−20}$, $2^{−9.5} ≤ R < 5.3$ and $f ≤ 2^{12.4}$, so this is
+below $2^{−40.4}$, while $2^{−39}$ is allowed. Outside these limits floats decide nothing, except
+that for $S > 1 + 2^{−40}$ they reject: there $S ≥ 1$ whatever bits follow.
+
 References:
-    Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
+    Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018); Marsaglia, Bray, *A
+    convenient method for generating normal variables* (1964).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Self
 
 import numpy as np
@@ -26,8 +43,19 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.mechanisms.additive_noise import AdditiveNoise, choose_grid, rounded_sensitivity
 from privot.mechanisms.forms import NoiseForm
-from privot.mechanisms.mechanism import UNHEARD_OF, Mechanism
-from privot.mechanisms.samplers.rounding import draw_rounded_gaussian, sample_rounded_gaussian
+from privot.mechanisms.mechanism import NEGLIGIBLE, Mechanism
+from privot.mechanisms.samplers.entropy import random_words, upcoming
+from privot.mechanisms.samplers.rounding import (
+    Floats,
+    Integers,
+    Size,
+    dyadic,
+    middles,
+    negative_log,
+    outward,
+    sample,
+    settle,
+)
 from privot.privacy.curves import calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantees import ApproximateDP
 from privot.privacy.rounding import divide_up, multiply_up
@@ -35,6 +63,58 @@ from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
 _FINE_RATIO = 2.0**9
+_SQUARE_MIN = 2.0**-20
+_SQUARE_MAX = 1.0 - 2.0**-20
+_SQUARE_REJECT = 1.0 + 2.0**-40
+
+
+def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) -> list[Decimal]:
+    """Bound t|U|f and t|V|f in the cell, as `context` rounds; infinite where S ≥ 1."""
+    up = context.rounding == ROUND_CEILING
+    edges = [prefix + up for prefix in prefixes]
+    if sum(edge**2 for edge in edges) >= 4**bits:
+        return [Decimal("Infinity")] * 2
+    # The factor falls with S: the largest S gives its lower bound.
+    square = sum((prefix + 1 - up) ** 2 for prefix in prefixes)
+    twice = context.multiply(Decimal(2), negative_log(square, 2 * bits, context))
+    root = context.sqrt(context.divide(twice, dyadic(square, 2 * bits)))  # rounded to nearest
+    factor = context.multiply(ratio, outward(root, context))
+    return [context.multiply(factor, dyadic(edge, bits)) for edge in edges]
+
+
+def _draw(count: int, ratio: float) -> Floats:
+    pairs = 5 * count // 8 + 8  # 4 of 5 are accepted
+    words = random_words(2 * pairs).view(np.int64).reshape(2, -1)
+    value = middles(words)
+    square = np.square(value[0])
+    square += np.square(value[1])
+    accepted = np.flatnonzero(square <= _SQUARE_REJECT)
+    words, value, square = words.take(accepted, 1), value.take(accepted, 1), square[accepted]
+    square[(square < _SQUARE_MIN) | (square > _SQUARE_MAX)] = np.nan
+    value *= np.sqrt(np.log(square) * -2.0 / square) * ratio
+    np.abs(value, out=value)
+    noise = settle(words, value, ratio, enclose)
+    accepted = np.isfinite(noise[0])
+    return (noise if accepted.all() else noise[:, accepted]).ravel()
+
+
+def sample_rounded_gaussian(size: Size, ratio: float) -> Integers:
+    r"""Draw independent integers $⌊\text{ratio}·Z + ½⌋$, $Z ∼ N(0,1)$, exactly; int64 of shape `size`.
+
+    Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
+    for a ratio outside $(0, 2^{40}]$.
+
+    Examples:
+        >>> noise = sample_rounded_gaussian(3, ratio=100.0)
+        >>> noise.shape, noise.dtype
+        ((3,), dtype('int64'))
+    """
+    return sample(size, ratio, _draw)
+
+
+def draw_rounded_gaussian(count: int, ratio: float) -> list[int]:
+    """Take `count` numbers of `sample_rounded_gaussian` that were drawn ahead."""
+    return upcoming(count, sample_rounded_gaussian, ratio)
 
 
 @dataclass(frozen=True)
@@ -62,7 +142,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
 
     @classmethod
     def calibrate(cls, domain: Domain, epsilon: float, delta: float) -> Self:
-        """The least σ that is (ε, δ)-private on `domain`, rounding included, on the safe side."""
+        """Return the least σ that is (ε, δ)-private on `domain`, rounding included, rounded up."""
         stddev = calibrate_gaussian(domain.unit.diameter(2), epsilon, delta)
         grid = choose_grid(stddev)
         # The noise is proportional to the sensitivity: rounding only scales it.
@@ -74,28 +154,28 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
 
     @classmethod
     def of_multiplier(cls, domain: Domain, multiplier: float) -> Self:
-        """Noise of `multiplier` times the sensitivity, rounding to the grid included."""
+        """Return noise of `multiplier` times the sensitivity, rounding to the grid included."""
         grid = choose_grid(multiplier * domain.unit.diameter(2))
         stddev = multiplier * rounded_sensitivity(domain, 2, grid)
-        # A few roundings up to here, each below 2^−52; whoever shares a budget checks ε again.
+        # A few roundings up to here, each below 2^−52; callers that share a budget check ε again.
         return cls(stddev * (1 + 2.0**-48), grid)
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """Its loss is no distance, so no flag can be beside it."""
+        """Refuse missing values too: the loss is no distance, so it cannot be split with a flag."""
         if not (reason := super().unfit(column)) and column.nullable:
             return "which may be missing: use 'laplace'"
         return reason
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        """Refused: `calibrate` and `of_multiplier` know the δ."""
+        """Refuse: a δ is needed (`calibrate`, `of_multiplier`)."""
         raise PrivotError(
             "delta 0 cannot be had with mechanism 'gaussian': give delta > 0, or use 'laplace'"
         )
 
     def form(self, column: Column) -> NoiseForm:
-        """‖x − y‖₂²/(2σ²)."""
+        """Return −ln f = ‖x − y‖₂²/(2σ²)."""
         return NoiseForm("squared_euclidean", self.stddev)
 
     def attenuation(self, waves: Array) -> Array:
@@ -103,7 +183,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         return np.asarray(np.exp(-((self.stddev * waves) ** 2).sum(axis=1) / 2))
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> ApproximateDP:
-        """(ε, δ) between any two records of `domain`: the exact curve at `delta`, rounded up.
+        """Return (ε, δ) between any two records of `domain`: the exact curve at `delta`, rounded up.
 
         Raises:
             PrivotError: if delta is not in (0, 1): Gaussian noise promises nothing at δ = 0.
@@ -124,8 +204,8 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         return self.grid**2 * (t**2 + 1 / 12 + waves)
 
     def _reach(self, dimension: int) -> tuple[int, float]:
-        """‖noise‖₂ is at most a χ variable of d degrees times σ, and half a step a coordinate."""
-        half_square = float(scipy.special.gammainccinv(dimension / 2, UNHEARD_OF))
+        """‖noise‖₂ is at most σ times a χ variable of d degrees, and half a step a coordinate."""
+        half_square = float(scipy.special.gammainccinv(dimension / 2, NEGLIGIBLE))
         return 2, self.stddev * math.sqrt(2 * half_square) + math.sqrt(dimension) * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
@@ -148,10 +228,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         center = np.abs(noise) * step
         if ratio < _FINE_RATIO:
             # The tail's own side of 0 keeps both terms far from 1.
-            near, far = (
-                scipy.special.log_ndtr(step / 2 - center),
-                scipy.special.log_ndtr(-step / 2 - center),
-            )
+            near, far = (scipy.special.log_ndtr(half - center) for half in (step / 2, -step / 2))
             return near + np.log(-np.expm1(far - near))
         # ∫ φ(z+s) ds over |s| ≤ h/2 = φ(z) h · sinh(zh/2)/(zh/2) · (1 − h²/24 + O(h⁴ z²)):
         # the difference of Φ without its cancellation.

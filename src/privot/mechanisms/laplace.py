@@ -1,4 +1,4 @@
-r"""The Laplace mechanism on a grid: pure ε-local privacy for numbers.
+r"""The Laplace mechanism on a grid: pure ε-local privacy for numbers, by an exact sampler.
 
 $y = g(\mathrm{round}(x/g) + k)$ with independent discrete Laplace $k_j$, $P(k) ∝ e^{−|k| g/b}$.
 For any two records, with $n, n′$ their rounded integers,
@@ -6,17 +6,33 @@ For any two records, with $n, n′$ their rounded integers,
 $$ \frac{P(y | x)}{P(y | x′)} ≤ e^{‖n − n′‖_1 g/b} ≤ e^{Δ_1/b}, $$
 
 with equality for $y$ beyond both: ε = Δ₁/b exactly, Δ₁ being the ℓ1 diameter of the domain plus
-rounding. No relation between $x$ and $x′$ is needed.
+rounding.
+
+**The sampler** draws $P(k) ∝ e^{−|k|/t}$, $t = b/g$. For a real uniform $|U|$, $G = ⌊−t \ln |U|⌋$ has
+$P(G ≥ k) = P(|U| ≤ e^{−k/t}) = e^{−k/t}$: geometric. The sign of $U$, with −0 drawn again, gives
+$P(±k) ∝ ½ (1 − e^{−1/t}) e^{−k/t}$ and, at 0, the same formula. $G$ is the integer nearest to
+$h = −t \ln |U| − ½$, which `privot.mechanisms.samplers.rounding` decides for full real $U$: pure ε
+survives.
+
+**Why floats do no harm.** For $|U| ≥ 2^{−19}$, $t \ln |U|$ in float64 at the cell's middle differs
+from the truth anywhere in the cell by at most $t$ times: $2^{−45}$ (bits not drawn), $2^{−52}$ (the
+middle's two roundings), $4 · 2^{−49}$ (4 ulp of a logarithm below 16, checked at import) and
+$2^{−49}$ (the product): below $t · 2^{−44}$, while $t · 2^{−39}$ is allowed. Subtracting ½ is exact from
+¼ on, and below ¼ the nearest integer is 0 with or without its rounding.
+
+**Timing.** The time of a draw depends on the noise and on the public ratio, never on a record.
 
 References:
     Dwork, McSherry, Nissim, Smith, *Calibrating noise to sensitivity* (2006); Ghosh, Roughgarden,
-    Sundararajan, *Universally utility-maximizing privacy mechanisms* (2012).
+    Sundararajan, *Universally utility-maximizing privacy mechanisms* (2012); Mironov, *On significance
+    of the least significant bits for differential privacy* (2012).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, Self
 
 import numpy as np
@@ -30,15 +46,63 @@ from privot.mechanisms.additive_noise import (
     rounded_sensitivity,
 )
 from privot.mechanisms.forms import NoiseForm
-from privot.mechanisms.mechanism import UNHEARD_OF, Mechanism
-from privot.mechanisms.samplers.discrete_laplace import (
-    draw_discrete_laplace,
-    sample_discrete_laplace,
+from privot.mechanisms.mechanism import NEGLIGIBLE, Mechanism
+from privot.mechanisms.samplers.entropy import random_words, upcoming
+from privot.mechanisms.samplers.rounding import (
+    Floats,
+    Integers,
+    Size,
+    middles,
+    negative_log,
+    sample,
+    settle,
 )
 from privot.privacy.curves import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees import PureDP
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
+
+_UNIFORM_MIN = 2.0**-19
+_NEGATIVE_ZERO = np.iinfo(np.int64).min  # bits of the float −0.0
+
+
+def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) -> list[Decimal]:
+    """Bound h in the cell, as `context` rounds: h falls with |U|; infinite for prefix 0."""
+    edge = prefixes[0] + (context.rounding == ROUND_FLOOR)
+    value = context.multiply(ratio, negative_log(edge, bits, context))
+    return [context.subtract(value, Decimal("0.5"))]
+
+
+def _draw(count: int, ratio: float) -> Floats:
+    words = random_words(count).view(np.int64).reshape(1, count)
+    value = middles(words)
+    np.abs(value, out=value)
+    value[value < _UNIFORM_MIN] = np.nan
+    np.log(value, out=value)
+    value *= -ratio
+    value -= 0.5
+    noise = settle(words, value, ratio, enclose)[0]
+    valid = noise.view(np.int64) != _NEGATIVE_ZERO
+    return noise if valid.all() else noise[valid]
+
+
+def sample_discrete_laplace(size: Size, ratio: float) -> Integers:
+    r"""Draw independent integers of law $P(k) ∝ e^{−|k|/\text{ratio}}$, exactly; int64 of shape `size`.
+
+    Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
+    for a ratio outside $(0, 2^{40}]$.
+
+    Examples:
+        >>> noise = sample_discrete_laplace((2, 3), ratio=100.0)
+        >>> noise.shape, noise.dtype
+        ((2, 3), dtype('int64'))
+    """
+    return sample(size, ratio, _draw)
+
+
+def draw_discrete_laplace(count: int, ratio: float) -> list[int]:
+    """Take `count` numbers of `sample_discrete_laplace` that were drawn ahead."""
+    return upcoming(count, sample_discrete_laplace, ratio)
 
 
 @dataclass(frozen=True)
@@ -64,17 +128,17 @@ class Laplace(AdditiveNoise, kind="laplace"):
 
     @classmethod
     def calibrate(cls, domain: Domain, epsilon: float) -> Self:
-        """The least noise with Δ₁/b ≤ ε, rounding to the grid included, in exact arithmetic."""
+        """Return the least noise with Δ₁/b ≤ ε, rounding to the grid included, in exact arithmetic."""
         grid = choose_grid(calibrate_laplace(domain.unit.diameter(1), epsilon))
         return cls(calibrate_laplace(rounded_sensitivity(domain, 1, grid), epsilon), grid)
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        """Noise, beside a flag if the column may be missing."""
+        """Return the noise, beside a flag if the column may be missing."""
         return noise_for(cls, column, epsilon)
 
     def form(self, column: Column) -> NoiseForm:
-        """‖x − y‖₁/b."""
+        """Return −ln f = ‖x − y‖₁/b."""
         return NoiseForm("manhattan", self.scale)
 
     def attenuation(self, waves: Array) -> Array:
@@ -82,7 +146,7 @@ class Laplace(AdditiveNoise, kind="laplace"):
         return np.asarray((1 / (1 + (self.scale * waves) ** 2)).prod(axis=1))
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """ε = Δ₁/b between any two records of `domain`, rounded up; no δ is needed."""
+        """Return ε = Δ₁/b between any two records of `domain`, rounded up; no δ is needed."""
         return PureDP(laplace_epsilon(self.scale, rounded_sensitivity(domain, 1, self.grid)))
 
     @property
@@ -92,7 +156,7 @@ class Laplace(AdditiveNoise, kind="laplace"):
         return self.grid**2 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0
 
     def program(self, column: Column) -> dict[str, Any] | None:
-        """See `Mechanism`: the ratio of scale and grid is a ratio of integers."""
+        """Return the ratio of scale and grid, as a ratio of integers, and the grid."""
         if column.domain is None or column.domain.program is None or self.unfit(column):
             return None
         ratio = [f"{part:x}" for part in (self.scale / self.grid).as_integer_ratio()]
@@ -100,13 +164,13 @@ class Laplace(AdditiveNoise, kind="laplace"):
         return how | {"grid_bits": -round(math.log2(self.grid))}
 
     def of_device(self, answers: NDArray[np.int64]) -> Array:
-        """See `Mechanism`."""
+        """Return grid points of integers (n, d)."""
         return np.asarray(answers * self.grid, np.float64)
 
     def _reach(self, dimension: int) -> tuple[int, float]:
-        """‖noise‖₁ is at most a Gamma variable of d steps and scale b, and a grid step a coordinate."""
-        steps = float(scipy.special.gammainccinv(dimension, UNHEARD_OF))
-        return 1, self.scale * steps + 2 * dimension * self.grid
+        """‖noise‖₁ is at most a Gamma(d, b) variable, and a grid step a coordinate."""
+        quantile = float(scipy.special.gammainccinv(dimension, NEGLIGIBLE))
+        return 1, self.scale * quantile + 2 * dimension * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
         return draw_discrete_laplace(count, self.scale / self.grid)

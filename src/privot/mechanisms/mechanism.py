@@ -1,24 +1,22 @@
 r"""Mechanisms: local randomizers with a known likelihood.
 
-A mechanism is a channel $f(y | x)$ that a person's device applies to one column. It offers both halves
-of private learning: `privatize` draws $y ∼ f(· | x)$ exactly, and `log_likelihood` evaluates
-$\ln f(y | x)$ exactly, so that a curator can learn the law of $x$ from reports $y$. Its `guarantee`
-bounds $f(y | x) / f(y | x′)$ over **every** pair of records (local privacy: neighbors are any two values
-that one person may hold).
+A mechanism is a channel $f(y | x)$ that a person's device applies to one column: `privatize` draws
+$y ∼ f(· | x)$ exactly, and `log_likelihood` evaluates $\ln f(y | x)$ exactly, so that a curator can
+learn the law of $x$ from reports $y$. Its `guarantee` bounds $f(y | x) / f(y | x′)$ over **every** pair
+of records (local privacy: neighbors are any two values that one person may hold).
 
-Everything else that depends on a mechanism's kind it says itself: which columns it is for (`unfit`,
-`fits`), how it is made for one (`for_column`), how much its reports tell (`information` of codes,
-`attenuation` of points), what a curator learns from (`form`), how its noise is put into words
-(`expected`), what a record is to it (`records`), and what an **audit** of its draws should find: which
-reports are `impossible`, and, by `probability_cells`, how reports of one record are turned into
-independent uniform numbers: one test for all laws (`privot.audit.statistics`).
+A mechanism also states for which columns it is (`unfit`, `fits`) and how it is made for one
+(`for_column`), how informative its reports are (`information` of codes, `attenuation` of points), the
+likelihood in closed form (`form`), the expected error in words (`expected`), and what an **audit** of
+its draws tests: which reports are `impossible`, and how reports of one record become independent uniform
+numbers (`probability_cells`, for `privot.audit.statistics`).
 
-Every mechanism sees *unit coordinates* of its column's domain (float64, shape (n, d)), or integer
-codes of categories (shape (n,)). What comes out depends on a record through the noised value alone,
-except for time: the samplers' docstrings say what their timing tells, which is noise only.
+Records are *unit coordinates* of the column's domain (float64, shape (n, d)), or integer codes of
+categories (shape (n,)). A report depends on a record through the noised value alone, except for its
+time, which depends on the noise only (see the samplers).
 
-Mechanisms are frozen dataclasses of plain numbers: what `to_dict` writes, `mechanism_from_dict`
-reads back. Naming a `kind` makes one known by that name wherever a mechanism may be named.
+Mechanisms are frozen dataclasses of plain numbers, which `to_dict` writes and `mechanism_from_dict`
+reads. A subclass with a `kind` is registered under that name.
 """
 
 from __future__ import annotations
@@ -40,8 +38,8 @@ from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
-# Reports that are less likely than this, whatever the record, are nobody's.
-UNHEARD_OF = 2.0**-64
+# Reports that are less likely than this, whatever the record, count as impossible.
+NEGLIGIBLE = 2.0**-64
 
 _KINDS: dict[str, type[Mechanism]] = {}
 
@@ -55,9 +53,10 @@ class Mechanism(ABC):
     takes_codes: ClassVar[bool] = False  # records are codes of an alphabet, not points of a domain
     names_code: ClassVar[bool] = False  # a report is one code, as a record is
     by_kind: ClassVar[bool] = True  # may be requested by its kind
-    shares_delta: ClassVar[bool] = False  # several spend one δ together, as Gaussians do
-    among_auto: ClassVar[bool] = True  # may be chosen without being named
+    shares_delta: ClassVar[bool] = False  # several mechanisms share one δ, as Gaussians do
+    among_auto: ClassVar[bool] = True  # may be chosen by default
     noise_word: ClassVar[str] = "noise"
+    bias: ClassVar[float] = 0.0  # of the debiased report
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
@@ -73,78 +72,78 @@ class Mechanism(ABC):
     @classmethod
     @abstractmethod
     def unfit(cls, column: Column) -> str:
-        """Say why no mechanism of this kind is for a column, and what is instead; nothing if one is."""
+        """Return why this kind is not for a column, and which kind is; empty if it is."""
 
     @classmethod
     @abstractmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        """The most accurate one that spends `epsilon` on a column that it is not `unfit` for."""
+        """Return the most accurate mechanism of this kind for a column at `epsilon`."""
 
     @property
     def requested_kind(self) -> str:
-        """Kind that it is requested by."""
+        """Kind that a user requests it by."""
         return self.kind
 
     @property
     def flagged(self) -> bool:
-        """True if records and reports have one number more: 1 where missing."""
+        """True if records and reports end with a flag: 1 where missing."""
         return False
 
     def records(self, points: Array, domain: Domain) -> Array:
-        """Return what `privatize` takes of points (n, d) in the unit domain; rows of NaN are missing."""
+        """Return the records of points (n, d) in the unit domain; rows of NaN are missing."""
         return points
 
     def report_domain(self, domain: Domain) -> Domain:
-        """Return the domain of whose unit coordinates reports are: by default, the points' own."""
+        """Return the domain whose unit coordinates reports have: by default, the points' own."""
         return domain
 
     def fits(self, column: Column) -> bool:
-        """Return True if it reports every value that the column declares."""
+        """Return True if it can report every value of the column."""
         return not self.unfit(column)
 
     @abstractmethod
     def form(self, column: Column) -> Form:
-        """Return the form that the column is learned by: a point or, beside other columns, its bins."""
+        """Return the likelihood that the column is learned by, of points or of bins."""
 
     def point_form(self, column: Column) -> Form:
-        """Return the form that the column's points are learned by, where there is nothing else."""
+        """Return the likelihood of points, for a column that is reported alone."""
         return self.form(column)
 
     def places(self, records: Array, domain: Domain) -> Array:
-        """Points (n, d) in unit coordinates of records (n, c) of `report_domain`."""
+        """Return points (n, d) in unit coordinates of records (n, c) of `report_domain`."""
         return records
 
     def information(self, column: Column) -> float:
-        """Bits that one report tells of a code of uniform prior; NaN of mechanisms of points."""
+        """Mutual information in bits of a report and a uniform code; NaN for mechanisms of points."""
         return math.nan
 
     def attenuation(self, waves: Array) -> Array:
-        """Share (k,) that reports keep of waves $e^{i⟨ω, x⟩}$ (k, d); NaN of mechanisms of codes."""
+        """Characteristic function (k,) of the noise at waves ω (k, d); NaN for mechanisms of codes."""
         return np.full(len(waves), math.nan)
 
     def report_bits(self, column: Column) -> int:
-        """Size of a report: 64 bits a coordinate, by default."""
+        """Size of a report in bits: 64 for each coordinate, by default."""
         return 64 if column.domain is None else 64 * column.domain.dimension
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """Describe a report to be expected, in numbers and `in_words`.
+        """Describe the error of a report, in numbers and `in_words`.
 
         By default the noise of a point: `stddev` of each coordinate, in the column's units, and
-        `relative` to the coordinate's range. Of an image it is one number, pixels being in [−1, 1].
+        `relative` to the coordinate's range; of an image one number, for pixels in [−1, 1].
         """
         domain, deviation = column.domain, float(np.sqrt(self.variance))
         assert domain is not None
+        words = f"{self.noise_word} of standard deviation "
+        stddev: float | list[float] = deviation
         if column.image_shape is not None:
-            words = (
-                f"{self.noise_word} of standard deviation {at_least(deviation)} on each of "
-                f"{domain.dimension:,} pixels or coefficients (pixels from -1 to 1; images are at most "
-                f"{at_most(domain.diameter(2))} apart)"
+            words += (
+                f"{at_least(deviation)} on each of {domain.dimension:,} pixels or coefficients "
+                f"(pixels from -1 to 1; images are at most {at_most(domain.diameter(2))} apart)"
             )
-            return {"stddev": deviation, "relative": deviation / 2, "in_words": words}
-        stddev = (deviation * domain.scale).tolist()
-        each = ", ".join(map(at_least, stddev[:4])) + (", …" if len(stddev) > 4 else "")
-        share = percent_at_least(deviation / 2, 2)
-        words = f"{self.noise_word} of standard deviation {each} ({share} of the range)"
+        else:
+            stddev = (deviation * domain.scale).tolist()
+            each = ", ".join(map(at_least, stddev[:4])) + (", …" if len(stddev) > 4 else "")
+            words += f"{each} ({percent_at_least(deviation / 2, 2)} of the range)"
         return {"stddev": stddev, "relative": deviation / 2, "in_words": words}
 
     @abstractmethod
@@ -152,14 +151,14 @@ class Mechanism(ABC):
         """Draw one report for every record in `x`, with fresh noise from the operating system."""
 
     def program(self, column: Column) -> dict[str, Any] | None:
-        """Return a device's draw from integers (`privot.wire.draws`); None if it takes logarithms."""
+        """Return the integers of a device's draw (`privot.wire.draws`); None if it needs logarithms."""
         return None
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[Any]:
-        """Reports, as `privatize` returns them, of what devices drew by its `program` (n, m).
+        """Return reports, as `privatize` does, from integers (n, m) that devices drew by `program`.
 
         Raises:
-            PrivotError: if it has none.
+            PrivotError: if it has no program.
         """
         raise PrivotError(f"mechanism {self.kind!r} has no program for devices: use another")
 
@@ -178,33 +177,33 @@ class Mechanism(ABC):
     def probability_cells(
         self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        r"""The part of (0, 1) that each coordinate of a report takes: lower and upper ends, (n, m).
+        r"""Return Rosenblatt's transform of reports: lower and upper ends (n, m) of cells of (0, 1).
 
-        Rosenblatt's transform: a coordinate's cell is $[F(y−), F(y))$ of its conditional law, given the
-        record and the coordinates before it. A uniform point of each cell is then uniform on (0, 1),
-        independently of all the others, if and only if the reports have the law that is claimed
-        (of many coordinates, some may stand for all). Ends may lie beyond 1: they count modulo 1.
+        A coordinate's cell is $[F(y−), F(y))$ of its conditional law, given the record and the
+        coordinates before it. A uniform point of each cell is then uniform on (0, 1), independently of
+        all the others, if and only if the reports have the claimed law. Of many coordinates, a random
+        choice is tested. Ends beyond 1 count modulo 1.
 
         Arguments:
-            reports: As a curator reads them: unit coordinates (n, d), or supported codes (n, w).
-            x: The records (n, …) that they are of.
-            rng: Of the audit: which coordinates stand for all.
+            reports: Unit coordinates (n, d), or supported codes (n, w).
+            x: Their records (n, …).
+            rng: Chooses the coordinates.
         """
 
     def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
-        """The codes (n, w) that each report supports, padded with −1, where records are codes."""
+        """Return the codes (n, w) that each report supports, padded with −1, where records are codes."""
         return np.asarray(reports, np.int32).reshape(len(reports), -1)
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Find the reports (n, …), as a curator reads them, that no record can have."""
+        """Find the reports (n, …) that no record can have."""
         return ~np.isfinite(reports).all(axis=1)
 
     def to_grid(self, y: Array) -> Array:
-        """The possible reports nearest to `y`: undoes the roundings of units, printing, and reading."""
+        """Return the possible reports nearest to `y`, to undo roundings of units and of files."""
         return y
 
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
-        """$\\ln f(y | x) / f(y | x′)$ of reports as a curator reads them."""
+        """Evaluate $\\ln f(y | x) / f(y | x′)$ of reports."""
         return self.log_likelihood(reports, x) - self.log_likelihood(reports, other)
 
     @property
@@ -213,26 +212,20 @@ class Mechanism(ABC):
         return None
 
     def gaussian_mu(self, domain: Domain) -> float | None:
-        """The promised μ of Gaussian differential privacy (Dong, Roth, Su 2022); None if ε is pure.
+        """Return μ of Gaussian differential privacy (Dong, Roth, Su 2022); None if ε is pure.
 
-        Where δ is far below one over the draws, an audit cannot count the events that ε is about, but
-        it can still tell by how much the laws of two records lie apart.
+        An audit compares μ where δ is so small that it cannot count the events that ε bounds.
         """
         return None
 
     def possible(self, y: NDArray[Any], domain: Domain | None = None) -> NDArray[np.bool_]:
         """Find the reports (n, d), or supports (n, w) of codes, that a device can have sent, shape (n,).
 
-        Not what no record of `domain` leads to with probability $2^{−64}$ or more. What is left bounds
-        the influence of any one report, whoever made it: under pure ε its likelihoods of two records
-        differ by a factor of at most $e^ε$.
+        Reports of probability below $2^{−64}$ for every record of `domain` are excluded. This bounds
+        the influence of one report, whoever made it: under pure ε its likelihoods of two records differ
+        by a factor of at most $e^ε$.
         """
         return ~self.impossible(y)
-
-    @property
-    @abstractmethod
-    def bias(self) -> float:
-        """Bias of the debiased report (of a coordinate, or of a category's indicator)."""
 
     @property
     @abstractmethod
@@ -242,14 +235,12 @@ class Mechanism(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values: `kind` and the dataclass fields; parts that are mechanisms likewise."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {"kind": self.kind} | {
-            name: value.to_dict() if isinstance(value, Mechanism) else value
-            for name, value in values.items()
-        }
+        parts = {n: v.to_dict() if isinstance(v, Mechanism) else v for n, v in values.items()}
+        return {"kind": self.kind} | parts
 
 
 def mechanism_kind(kind: object) -> type[Mechanism]:
-    """The class of a kind.
+    """Return the class of a kind.
 
     Examples:
         >>> from privot.mechanisms import Laplace
@@ -262,7 +253,7 @@ def mechanism_kind(kind: object) -> type[Mechanism]:
 
 
 def mechanism_kinds(column: Column | None = None) -> dict[str, type[Mechanism]]:
-    """All kinds that are known, or those for a column, by name.
+    """Return all registered kinds, or those for a column, by name.
 
     Examples:
         >>> from privot.schema import BooleanColumn
@@ -289,73 +280,3 @@ def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
         )
     parts = {n: mechanism_from_dict(v) if isinstance(v, Mapping) else v for n, v in values.items()}
     return cls(**parts)
-
-
-def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.int64]:
-    """Integer codes as int64, or a refusal that never tells the code itself (it is private)."""
-    codes = np.asarray(codes)
-    if codes.dtype.kind not in "iu":
-        raise PrivotError(f"{name} has type {codes.dtype}: give integer codes 0 … {num_codes - 1}")
-    if codes.size and (codes.min() < 0 or codes.max() >= num_codes):
-        raise PrivotError(f"{name} has a code outside 0 … {num_codes - 1}: encode by the schema")
-    return codes.astype(np.int64, copy=False)
-
-
-PEOPLE = 100_000
-# s and κ, by coordinates.
-_PRIOR = {1: 0.3, 2: 0.3, 3: 0.15}
-_VARIANCE_FACTOR = {1: 3.0, 2: 6.0, 3: 6.0}
-_WAVES = {1: 256, 2: 48, 3: 16}  # a coordinate
-
-
-def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) -> float:
-    r"""The error in unit coordinates (of a curve, in halves of its length); NaN beyond three of them.
-
-    Of people $x$ in $[−1, 1]^d$, what reports tell of a wave $E \cos ⟨ω, x⟩$ is dampened: a mechanism
-    keeps the share $g(ω)$ of it (its `attenuation`), so that n reports tell the wave up to a variance
-    of about $κ / (2 n g(ω)^2)$, or it is known no better than before, which we take to be $s/(1 +
-    ‖ω‖^2)$, as of people who live in towns: s = .3, and half of it in space. In the dual Sobolev norm,
-    which for small differences of densities is the Wasserstein distance,
-
-    $$ \mathrm{error}^2 = \sum_ω \min\Big( \frac{s}{1 + ‖ω‖^2}, \frac{κ}{2 n g(ω)^2} \Big)
-       \frac1{‖ω‖^2} $$
-
-    over the waves $ω ∈ \frac π2 ℤ_{≥0}^d$, ω ≠ 0, of the box.
-
-    **κ** is what a fit pays for not knowing which waves to believe: 1 of the best that is linear, and
-    of `privot.fit` on public synthetic people (clusters and filaments, `python -m studies
-    reports.windows`) 6 in the plane and in space, where W₂ is meant, and 3 of numbers, where W₁ is: the
-    error of a former fit up to 20 % in the plane, from ε = 1 to 8 and 10⁴ to 2·10⁵ people, and up to 40
-    % elsewhere. Today's is as near by windows in the plane, and nearer elsewhere
-    (docs/results/best_report.md).
-
-    >>> from privot.mechanisms import Laplace, Window
-    >>> from privot.schema import Box
-    >>> place = Box((0.0, 0.0), (1.0, 1.0))
-    >>> laplace, window = Laplace.calibrate(place, 4.0), Window.for_domain(place, 4.0)
-    >>> planned_error(window, place) < planned_error(laplace, place) / 2
-    True
-    """
-    dimension = 1 if domain.area == "curve" else domain.dimension
-    if dimension not in _WAVES:
-        return math.nan
-    waves = _waves(dimension)
-    share = mechanism.attenuation(_seen(waves, mechanism, domain))
-    square = (waves**2).sum(axis=1)
-    known = _VARIANCE_FACTOR[dimension] / (2 * people * np.maximum(share**2, 1e-30))
-    return math.sqrt(float((np.minimum(_PRIOR[dimension] / (1 + square), known) / square).sum()))
-
-
-def _waves(dimension: int) -> Array:
-    axis = np.arange(_WAVES[dimension]) * math.pi / 2
-    grid = np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1)
-    return grid.reshape(-1, dimension)[1:]
-
-
-def _seen(waves: Array, mechanism: Mechanism, domain: Domain) -> Array:
-    """Waves in the coordinates of reports: noise is added to a curve's points, in all of them."""
-    line = mechanism.report_domain(domain).dimension
-    if waves.shape[1] == line:
-        return waves
-    half = float(domain.unit.diameter(2)) / 2
-    return np.pad(waves / half, ((0, 0), (0, line - waves.shape[1])))

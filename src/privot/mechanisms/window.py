@@ -1,27 +1,27 @@
-r"""Windows: reports near the record are e^ε times likelier than all others, and all are bounded.
+r"""The window mechanism (square wave, disk): reports near the record are e^ε times likelier than others.
 
 In unit coordinates, on a grid of N steps: a record of d coordinates is rounded to its cell x, and its
 **window** $W(x) = \{y : ‖y − x‖_2 ≤ r\}$, r in cells, has the same number m of cells for all records,
-inside the K cells of reports (`privot.mechanisms.window_cells`). Then
+inside the K report cells (`privot.mechanisms.window_cells`, which draws P in integers, with rounding
+against ε). Then
 
 $$ P(y | x) = a \text{ if } y ∈ W(x), \text{ else } b, \qquad a m + b (K − m) = 1, \quad a ≤ e^ε b, $$
 
 so the likelihood ratio of any two records is at most $e^ε$. In one dimension this is the square wave,
 in two the disk; as a `product`, each coordinate has a window of its own, and ε/d.
 
-**Missing values** are one record more, whose window is one symbol of weight m: think of m cells more,
-all of which are written as the same symbol. Any two records still have windows of m among K + m cells.
+**Missing values** are one record more, whose window is one symbol of weight m, as if m more cells were
+all written as the same symbol. Any two records still have windows of m among K + m cells.
 
-`privot.mechanisms.window_cells` draws P in integers, with rounding against ε.
+**Curves.** A place on a known curve is its length along the curve, with a window of lengths.
 
-**Curves.** A place on a known curve is the length of the way there, with a window of lengths.
+**Privacy review.** Adjacency: any two records, missing or not. All random numbers are drawn for every
+record, before the record is read; the record enters by one addition. The sampler sees a cell and nothing
+else, so the guarantee is that of any two raw values. A value outside the domain is refused: columns
+project.
 
-**Privacy review.** Adjacency: any two records, missing or not. What is drawn is drawn for every record,
-before the record is looked at; what the record does is one addition. The sampler sees a cell and nothing
-else, so the guarantee is that of any two raw values; one outside the domain is refused: columns project.
-
-The likelihood is flat in x inside the window, so it gives a point no gradient: what is learned is a
-distribution, over cells or bins.
+The likelihood is constant in x inside the window, so it gives a point no gradient: a fit learns a
+distribution over cells or bins.
 
 References:
     Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li, *Estimating numerical distributions under local
@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,21 +42,15 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.forms import Form, WindowForm
 from privot.mechanisms.mechanism import Mechanism
 from privot.mechanisms.samplers.rounding import Integers
-from privot.mechanisms.window_cells import (
-    Area,
-    Mask,
-    Shape,
-    WindowCells,
-    WindowLaw,
-    WindowMixture,
-    window_plan,
-)
+from privot.mechanisms.window_cells import Area, WindowCells, WindowMixture, window_plan
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import require_finite
 from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain, Polyline
 from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array, from_unit, to_unit
+
+Shape = Literal["ball", "product"]
 
 _MAX_EPSILON = 40.0
 _CHUNK = 2**15
@@ -67,14 +61,14 @@ class Window(Mechanism, kind="window"):
     """Bounded reports of points of one to three unit coordinates, in a box or a ball.
 
     Arguments:
-        epsilon: Of the whole report.
+        epsilon: Privacy loss of the whole report.
         dimension: Coordinates of a record.
-        steps: N, even.
+        steps: N, a power of two.
         radius: r, in cells.
         shape: `"ball"`: one window; `"product"`: one for each coordinate.
         area: Where records lie; on a curve they are one number from −1 to 1.
-        non_negative: Whether only in the part of it that is.
-        nullable: Whether they may be missing; records and reports are then (n, d+1).
+        non_negative: Whether records have no negative coordinate.
+        nullable: Whether records may be missing; records and reports are then (n, d+1).
 
     Examples:
         >>> from privot.schema import Box
@@ -108,7 +102,7 @@ class Window(Mechanism, kind="window"):
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """It is for places of few coordinates; a spike is a share of people at one place."""
+        """Refuse many coordinates, and numbers with spikes: many records of one value."""
         domain, bins = column.domain, column.alphabet
         if domain is None or (isinstance(bins, Bins) and bins.spikes):
             return "it is for places and numbers without spikes: use 'laplace'"
@@ -124,14 +118,14 @@ class Window(Mechanism, kind="window"):
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, *, nullable: bool = False) -> Self:
-        """The window that `window_plan` gives, for 40 at most: reports are places there."""
-        d, area, part = _geometry(domain)
+        """Return the window of `window_plan`, for an ε of at most 40."""
+        d, area, non_negative = _geometry(domain)
         assert area
-        plan = window_plan(d, epsilon := min(epsilon, _MAX_EPSILON))
-        return cls(epsilon, d, plan.steps, plan.radius, plan.shape, area, part, nullable)
+        steps, radius = window_plan(d, epsilon := min(epsilon, _MAX_EPSILON))
+        return cls(epsilon, d, steps, radius, "ball", area, non_negative, nullable)
 
     def records(self, points: Array, domain: Domain) -> Array:
-        """Points, or places on a curve, and flags if they may be missing."""
+        """Return points, or places on a curve, and flags if they may be missing."""
         unit, missing = domain.unit, np.isnan(points).any(axis=1, keepdims=True)
         if isinstance(unit, Polyline):
             points = to_unit(unit.line, unit.along(np.where(missing, 0.0, points))).clip(-1.0, 1.0)
@@ -172,31 +166,27 @@ class Window(Mechanism, kind="window"):
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """P(report) of one cell inside the window, one outside."""
+        """P(report) of one cell inside the window, and of one outside."""
         return self._mixture.probabilities
 
-    @property
-    def _law(self) -> WindowLaw:
-        return WindowLaw(self._block, *self.probabilities)
-
     def form(self, column: Column) -> Form:
-        """All its reports by the bins of the column, if it has bins, and else `point_form`."""
+        """Return the likelihood by bins for a column of numbers, else `point_form`."""
         form = self.point_form(column)
         return form.by_bins(column) if column.is_number else form
 
     def point_form(self, column: Column) -> WindowForm:
-        """Windows, in integers."""
+        """Return the likelihood by cells."""
         size = self.dimension, self.steps, self.radius, self.shape, self.area
         return WindowForm(*size, *self.probabilities, self.nullable)
 
     def attenuation(self, waves: Array) -> Array:
         """Return a window's attenuation; a product's is the product over the coordinates of the wave."""
         blocks = waves.reshape(-1, self._block.dimension)
-        share = np.where((blocks == 0).all(axis=1), 1.0, self._law.attenuation(blocks))
+        share = np.where((blocks == 0).all(axis=1), 1.0, self._mixture.attenuation(blocks))
         return share.reshape(len(waves), -1).prod(axis=1)
 
     def privatize(self, x: Array) -> Array:
-        """Reports in unit coordinates, multiples of the grid; last axis d, or d+1 with a flag.
+        """Draw reports in unit coordinates, on the grid; last axis d, or d+1 with a flag.
 
         Raises:
             PrivotError: if a value lies outside the domain or is not a number.
@@ -216,39 +206,34 @@ class Window(Mechanism, kind="window"):
             if not (missing | (x[:, d] == 0.0)).all():
                 raise PrivotError("x has a flag that is neither 0 nor 1: mark what is missing")
         known = np.abs(x[:, :d]) <= 1
-        own = self._blocks(cells.of_units(np.where(known, x[:, :d], 0.0))).reshape(
-            -1, cells.dimension
-        )
+        own = self._cells(np.where(known, x[:, :d], 0.0)).reshape(-1, cells.dimension)
         if not known.all() or (cells.reached is not None and not cells.may_record(own).all()):
             raise PrivotError("x has a value outside its domain: project it to the domain")
         return self._points(self._mixture.report(cells.number(own), missing))
 
     def program(self, column: Column) -> dict[str, Any] | None:
-        """See `Mechanism`; of boxes and ℓ2 balls."""
+        """Return the mixture's integers, for boxes and ℓ2 balls; else None."""
         blocks = {"blocks": self.dimension // self._block.dimension}
         return self._mixture.program | blocks if self.area in ("box", "l2_ball") else None
 
     def of_device(self, answers: NDArray[np.int64]) -> Array:
-        """See `Mechanism`: of numbers of cells; those of none become some that are impossible."""
+        """Return the points of cell numbers; numbers of no cell become impossible reports."""
         return self._points(np.where(answers > self._mixture.symbol, -1, answers).ravel())
 
     def _points(self, numbers: Integers) -> Array:
         return self._mixture.points(numbers).reshape(-1, self.dimension + self.nullable)
 
     def _cells(self, x: Array) -> Integers:
-        """Cells (…, blocks, d) of points in unit coordinates, or of points and flags."""
-        return self._blocks(self._block.of_units(x[..., : self.dimension]))
-
-    def _blocks(self, cells: Integers) -> Integers:
-        each = self._block.dimension
+        """Return cells (…, windows, coordinates of each) of points in unit coordinates."""
+        cells, each = self._block.of_units(x[..., : self.dimension]), self._block.dimension
         return cells.reshape(*cells.shape[:-1], self.dimension // each, each)
 
     def log_likelihood(self, y: Array, x: Array) -> Array:
-        """$\\ln P(y | x)$ of possible reports, one cell or, where missing, its weight; broadcasts."""
+        """Evaluate $\\ln P(y | x)$ of possible reports; of a missing one, of all its m cells."""
         y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
         gap = self._cells(y) - self._cells(x)
         inside, outside = np.log(self.probabilities)
-        near: Mask = (gap**2).sum(axis=-1) <= self.radius**2
+        near = np.asarray((gap**2).sum(axis=-1) <= self.radius**2)
         if not self.nullable:
             return np.asarray(np.where(near, inside, outside).sum(axis=-1))
         flagged, missing = y[..., -1] == 1, x[..., -1] == 1
@@ -259,12 +244,12 @@ class Window(Mechanism, kind="window"):
     def probability_cells(
         self, reports: Array, x: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Coordinate by coordinate, given those before it in the window; and of the flag."""
+        """Return the cells of the flag, if there is one, and of each coordinate, given those before."""
         present = np.ones(len(x), bool) if not self.nullable else x[:, -1] == 0
         places, records = (self._cells(points) for points in (reports, x))
         low, high = (
             ends.reshape(len(x), self.dimension)
-            for ends in self._law.probability_cells(places, records, present[:, None])
+            for ends in self._mixture.probability_cells(places, records, present[:, None])
         )
         if not self.nullable:
             return low, high
@@ -274,7 +259,7 @@ class Window(Mechanism, kind="window"):
         return low, np.hstack([np.where(flagged, 1.0, high), np.where(flagged, flag, 1.0)])
 
     def impossible(self, reports: Array) -> NDArray[np.bool_]:
-        """Find reports that no window reaches, or whose flag is neither 0 nor 1."""
+        """Find reports that are in no window, or whose flag is neither 0 nor 1."""
         finite = np.asarray((np.abs(reports) <= 2.0**32).all(axis=1))  # and no NaN
         reports = np.where(finite[:, None], reports, 0.0)
         reached = self._block.may_report(self._cells(reports)).all(axis=1)
@@ -284,13 +269,13 @@ class Window(Mechanism, kind="window"):
         return ~(finite & reached)
 
     def to_grid(self, y: Array) -> Array:
-        """The cells nearest to `y`."""
+        """Return the cells nearest to `y`."""
         y = np.asarray(y, np.float64)
         points = self._block.units(self._block.of_units(y[:, : self.dimension]))
         return np.hstack([points, y[:, self.dimension :]])
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """ε, between any two records."""
+        """Return ε between any two records."""
         return PureDP(self.epsilon)
 
     @property
@@ -300,16 +285,14 @@ class Window(Mechanism, kind="window"):
             return None
         return ReportLaw.of_sets(self.epsilon, len(self._block.window), self._mixture.total)
 
-    bias = 0.0
-
     @property
     def variance(self) -> float:
-        """Variance of a coordinate's affine unbiased estimate, the largest over all records."""
-        return self._law.variance()
+        """Largest variance, over all records, of a coordinate's affine unbiased estimate."""
+        return self._mixture.variance()
 
 
 def _geometry(domain: Domain) -> tuple[int, Area | None, bool]:
-    """Coordinates of a record, where they lie, and whether in the non-negative part only."""
+    """Return the number of coordinates, where they lie, and whether none is negative."""
     if domain.area == "curve":
         return 1, "curve", False
     return domain.dimension, domain.area, not domain.symmetric

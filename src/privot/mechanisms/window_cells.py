@@ -1,15 +1,15 @@
-r"""The cells of a window, and all cells that some window reaches: finite public sets, in integers.
+r"""A window mechanism on a grid of integer cells: its cells, its width, its draws and its law.
 
 Coordinates are counted in cells of a public grid: a record's are $j ∈ 0 … N$, at −1 + 2j/N in unit
-coordinates. A **window** is what lies within r cells of a record, in ℓ2. What some window reaches is
-covered by
+coordinates. The **window** of a record holds the cells within r cells of it, in ℓ2. **Report cells** are
+a finite set that contains every window:
 
 - box: $−r ≤ y_i ≤ N + r$;
-- ℓ2 ball: besides, $‖2y − N‖_2 ≤ N + 2 + 2r$: rounding moves a point by $\sqrt d / 2 < 1$ cell;
-- ℓ1 ball: besides, $‖2y − N‖_1 ≤ N + d + ⌈2r\sqrt d⌉$;
-- the non-negative part of a ball: besides, $y_i ≥ N/2 − r$.
+- ℓ2 ball: also $‖2y − N‖_2 ≤ N + 2 + 2r$: rounding moves a point by $\sqrt d / 2 < 1$ cell;
+- ℓ1 ball: also $‖2y − N‖_1 ≤ N + d + ⌈2r\sqrt d⌉$;
+- the non-negative part of a ball: also $y_i ≥ N/2 − r$.
 
-Records are held to the same with r = 0, so the triangle inequality puts every window inside, exactly.
+Record cells satisfy the same with r = 0, so the triangle inequality puts every window inside, exactly.
 A cell has one number: its coordinates, first one first, are digits of a base that no window leaves, so
 that the number of record + offset is the sum of theirs, and numbers are in the order of coordinates.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy
@@ -30,10 +30,11 @@ from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outsid
 from privot.mechanisms.samplers.rounding import Integers
 from privot.schema.domains import Array
 
-Shape = Literal["ball", "product"]
+Mask = NDArray[np.bool_]
 Area = Literal["box", "l1_ball", "l2_ball", "curve"]
 
-_HALF_CELLS = 8  # of a window, where the finest grid allows it
+_MAX_CELLS = 2**26
+_MIN_RADIUS_CELLS = 8  # where the finest grid allows it
 # Coarsest and finest number of steps of the grid, by dimension.
 _STEPS = {1: (2**10, 2**14), 2: (2**8, 2**9), 3: (2**6, 2**7)}
 _MAX_RADIUS = 2.0
@@ -41,64 +42,56 @@ _MAX_RULE_EPSILON = 5.0  # ε, of one coordinate
 _RADIUS_TIMES_EPSILON = {2: 0.9, 3: 1.6}
 
 
-@dataclass(frozen=True)
-class WindowPlan:
-    """A window of `radius` cells, on a grid of `steps` cells a unit domain's width."""
+class WindowPlan(NamedTuple):
+    """A grid of `steps` cells across the unit domain, and a window of `radius` cells."""
 
-    shape: Shape
     steps: int
     radius: int
 
 
 def window_plan(dimension: int, epsilon: float) -> WindowPlan:
-    r"""The window for reports of ε, by the rule of the module.
+    r"""Choose grid and window for reports of ε.
 
-    **One coordinate.** Of a uniform record, a window that is a share τ of all reports tells, edges
-    aside,
+    **One coordinate.** For a uniform record, and edges aside, a window that is a share τ of all report
+    cells has the mutual information
 
     $$ I(τ) = \frac{ε τ e^ε}{1 + τ(e^ε − 1)} − \ln(1 + τ(e^ε − 1)), \qquad
     τ^* = \frac{ε e^ε − e^ε + 1}{(e^ε − 1)^2} \text{ being the best,} $$
 
-    which is the square wave's width. Beyond ε = 5 it stays what it is there: narrower windows tell no
-    more of where people are than their number can.
+    which is the square wave's width. Beyond ε = 5 the width is that of ε = 5: there the number of
+    reports, not the width, limits what is learned.
 
-    **A disk, a ball.** W₂ of what is learned weighs a frequency k by $|k|^{−2}$, which information does
-    not. Of public synthetic clusters and filaments, not of any data (`python -m studies
-    reports.windows`), the radius that is best for W₂, in unit coordinates, is about $0.9 / ε$ in the
-    plane and $1.6 / ε$ in space, over ε from 1 to 8 and 10⁴ to 2·10⁶ people; a third less or more costs
-    up to 12 %. A window a coordinate at ε/d each has 1.3 to 1.6 times the error, at any width, and a
-    mixture of radii is no better than one.
+    **A disk, a ball.** W₂ weighs a frequency k by $|k|^{−2}$, which information does not. On public
+    synthetic clusters and filaments (`python -m studies reports.windows`), the radius of least W₂, in
+    unit coordinates, is about $0.9 / ε$ in the plane and $1.6 / ε$ in space, for ε from 1 to 8 and 10⁴
+    to 2·10⁶ reports; a third less or more costs up to 12 %. One window for each coordinate, at ε/d, has
+    1.3 to 1.6 times the error, at any width, and a mixture of radii is no better than one.
 
     References:
         Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li, *Estimating numerical distributions under local
         differential privacy* (2020).
 
     >>> window_plan(1, 1.0)
-    WindowPlan(shape='ball', steps=1024, radius=262)
+    WindowPlan(steps=1024, radius=262)
     >>> window_plan(2, 4.0)
-    WindowPlan(shape='ball', steps=256, radius=29)
+    WindowPlan(steps=256, radius=29)
     """
     if dimension == 1:
-        return on_grid("ball", dimension, most_telling_radius(min(epsilon, _MAX_RULE_EPSILON)))
-    return on_grid("ball", dimension, min(_MAX_RADIUS, _RADIUS_TIMES_EPSILON[dimension] / epsilon))
+        share = best_share(min(epsilon, _MAX_RULE_EPSILON))
+        return on_grid(dimension, share / (1 - share))
+    return on_grid(dimension, min(_MAX_RADIUS, _RADIUS_TIMES_EPSILON[dimension] / epsilon))
 
 
-def on_grid(shape: Shape, dimension: int, radius: float) -> WindowPlan:
-    """The plan of a radius in unit coordinates: the coarsest grid that is fine enough for it."""
+def on_grid(dimension: int, radius: float) -> WindowPlan:
+    """Return the coarsest grid that is fine enough for a radius in unit coordinates."""
     steps, finest = _STEPS[dimension]
-    while steps < finest and radius * steps < 2 * _HALF_CELLS:
+    while steps < finest and radius * steps < 2 * _MIN_RADIUS_CELLS:
         steps *= 2
-    return WindowPlan(shape, steps, round(radius * steps / 2))
-
-
-def most_telling_radius(epsilon: float) -> float:
-    """The radius of greatest information of one coordinate, in unit coordinates."""
-    share = best_share(epsilon)
-    return share / (1 - share)
+    return WindowPlan(steps, round(radius * steps / 2))
 
 
 def best_share(epsilon: float) -> float:
-    """τ*, which is ½ − ε/6 + … for small ε.
+    """Return τ*, the share of greatest information: ½ − ε/6 + … for small ε.
 
     >>> round(best_share(1.0), 3)
     0.339
@@ -107,11 +100,6 @@ def best_share(epsilon: float) -> float:
         return 0.5 - epsilon / 6
     power = math.expm1(epsilon)
     return ((epsilon - 1) * (power + 1) + 1) / power**2
-
-
-Mask = NDArray[np.bool_]
-
-_MAX_CELLS = 2**26
 
 
 def window_offsets(dimension: int, radius: int) -> Integers:
@@ -127,11 +115,11 @@ class WindowCells:
     """The cells of records, windows and reports.
 
     Arguments:
-        dimension: d.
+        dimension: Number d of coordinates.
         steps: N.
         radius: r.
-        area: Where records lie; the numbers −1 … 1 stand for places on a curve.
-        non_negative: Whether only in the part of it that is.
+        area: Where records lie; numbers −1 … 1 stand for places on a curve.
+        non_negative: Whether records have no negative coordinate.
     """
 
     dimension: int
@@ -162,26 +150,26 @@ class WindowCells:
 
     @property
     def numbers(self) -> int:
-        """Number of numbers that cells may have: 0 … base^d − 1."""
+        """Number of cell numbers, 0 … base^d − 1."""
         return self.base**self.dimension
 
     def units(self, cells: Integers) -> Array:
-        """Unit coordinates of cells."""
+        """Return unit coordinates of cells."""
         return np.asarray(cells * (2 / self.steps) - 1.0)
 
     def of_units(self, x: Array) -> Integers:
-        """The cells nearest to unit coordinates."""
+        """Return the cells nearest to unit coordinates."""
         return np.rint((x + 1.0) * (self.steps / 2)).astype(np.int64)
 
     def number(self, cells: Integers) -> Integers:
-        """Numbers (…) of cells (…, d)."""
+        """Return numbers (…) of cells (…, d)."""
         number = cells[..., 0] + self.radius
         for i in range(1, self.dimension):
             number = number * self.base + (cells[..., i] + self.radius)
         return np.asarray(number)
 
     def cells(self, numbers: Integers) -> Integers:
-        """Cells (…, d) of numbers (…)."""
+        """Return cells (…, d) of numbers (…)."""
         digits = np.empty((*np.shape(numbers), self.dimension), np.int64)
         rest = numbers
         for i in range(self.dimension - 1, 0, -1):
@@ -194,17 +182,17 @@ class WindowCells:
 
     @cached_property
     def window(self) -> Integers:
-        """Offsets that are added to a record's number, in increasing order (m,)."""
+        """Window offsets (m,) of a record's number, in increasing order."""
         return self.number(self.offsets) - self.number(np.zeros(self.dimension, np.int64))
 
     @cached_property
     def offsets(self) -> Integers:
-        """Cells (m, d) of the window of 0, in the order of their coordinates."""
+        """Window (m, d) of cell 0, in the order of coordinates."""
         return window_offsets(self.dimension, self.radius)
 
     @cached_property
     def reached(self) -> Integers | None:
-        """Numbers of all cells of reports, in increasing order; None where all numbers are."""
+        """Numbers of the report cells, in increasing order; None if every number is one."""
         if self.area in ("box", "curve"):
             return None
         numbers = np.arange(self.numbers)
@@ -212,21 +200,21 @@ class WindowCells:
 
     @cached_property
     def count(self) -> int:
-        """K, the number of cells of reports."""
+        """Number of report cells."""
         return self.numbers if self.reached is None else len(self.reached)
 
     def rank(self, numbers: Integers) -> Integers:
-        """Count the cells of reports that have a smaller number."""
+        """Count the report cells of smaller number."""
         if self.reached is None:
             return np.clip(numbers, 0, self.numbers)
         return np.searchsorted(self.reached, numbers)
 
     def may_record(self, cells: Integers) -> Mask:
-        """Find the cells (…, d) that a record can be in."""
+        """Find the record cells among cells (…, d)."""
         return self._within(cells, 0)
 
     def may_report(self, cells: Integers) -> Mask:
-        """Find the cells (…, d) that some window reaches."""
+        """Find the report cells among cells (…, d)."""
         return self._within(cells, self.radius)
 
     def _within(self, cells: Integers, radius: int) -> Mask:
@@ -246,94 +234,27 @@ class WindowCells:
 
 
 @dataclass(frozen=True)
-class WindowLaw:
-    r"""Cells, and the probability of one `inside` a window and of one `outside`.
-
-    With a and b the probabilities of a cell inside and outside, and m cells in a window, a report of a
-    record x has the mean $a \sum_{W(x)} y + b \sum_{y ∉ W(x)} y = b \sum y + (a − b) m x$, affine in x.
-    """
-
-    cells: WindowCells
-    inside: float
-    outside: float
-
-    def attenuation(self, waves: Array) -> Array:
-        r"""$(a − b) \sum_{k ∈ W(0)} e^{i⟨ω, k⟩}$ of waves (k, d), by the integral over the ball.
-
-        It is $(a − b) m$ times $Γ(\tfrac d2 + 1) (2/z)^{d/2} J_{d/2}(z)$, z = ‖ω‖ r.
-        """
-        half, window = self.cells.dimension / 2, len(self.cells.window)
-        radius = (window * math.gamma(half + 1)) ** (0.5 / half) / math.sqrt(math.pi)  # of as many
-        reach = radius * 2 / self.cells.steps
-        z = np.maximum(np.sqrt((waves**2).sum(axis=1)) * reach, 1e-6)
-        ball = math.gamma(half + 1) * (2 / z) ** half * scipy.special.jv(half, z)
-        return np.asarray((self.inside - self.outside) * window * ball)
-
-    def variance(self) -> float:
-        """Largest variance, over all records, of a coordinate's affine unbiased estimate."""
-        cells = self.cells
-        excess = self.inside - self.outside
-        gain = excess * len(cells.window)  # the slope of the mean
-        numbers = np.arange(cells.numbers) if cells.reached is None else cells.reached
-        first = numbers // cells.base ** (cells.dimension - 1) - cells.radius - cells.steps / 2
-        # It is convex in the record, so largest at an end.
-        record = np.array([0.0 if cells.non_negative else -1.0, 1.0]) * cells.steps / 2
-        mean = self.outside * first.sum() + gain * record
-        second = self.outside * (first**2).sum() + gain * record**2
-        second += excess * (cells.offsets[:, 0] ** 2).sum()
-        return float(((second - mean**2) / gain**2).max()) * (2 / cells.steps) ** 2
-
-    def probability_cells(
-        self, reports: Integers, records: Integers, present: Mask
-    ) -> tuple[Array, Array]:
-        """Ends (…, d) of the part of (0, 1) of each coordinate, given those before it.
-
-        Numbers of cells are in the order of coordinates, so the cells that begin alike have numbers
-        that follow each other, and counting takes two searches.
-
-        Arguments:
-            reports: Cells (…, d).
-            records: Cells (…, d).
-            present: Whether the record is (…), and has a window.
-        """
-        cells = self.cells
-        report, record = cells.number(reports), cells.number(records)
-        excess = (self.inside - self.outside) * present
-
-        def mass(low: Integers, high: Integers) -> Array:
-            near = np.searchsorted(cells.window, high - record)
-            near -= np.searchsorted(cells.window, low - record)
-            return self.outside * (cells.rank(high) - cells.rank(low)) + excess * near
-
-        lows, highs = [], []
-        for width in cells.base ** np.arange(cells.dimension, 0, -1):
-            start, each = report // width * width, width // cells.base
-            own = report // each * each
-            whole = mass(start, start + width)
-            lows.append(mass(start, own) / whole)
-            highs.append(mass(start, own + each) / whole)
-        return np.stack(lows, axis=-1), np.stack(highs, axis=-1)
-
-
-@dataclass(frozen=True)
 class WindowMixture:
-    r"""Reports of cells, at ε.
+    r"""The mechanism: a mixture of a uniform cell of the window and a uniform cell of all.
 
-    With m cells in a window of K, and $L = ⌊2^{64} K / (e^ε m + K − m)⌋ + 1$, a 64-bit word below L
-    sends the report to one of all K cells, uniformly, any other to one of the window, uniformly. So a
-    cell has the probability $b = L / (2^{64} K)$ outside and $a = b + (1 − L/2^{64}) / m$ inside, and
+    With m of K report cells in a window, and $L = ⌊2^{64} K / (e^ε m + K − m)⌋ + 1$, a 64-bit word
+    below L gives a uniform cell of all K, any other a uniform cell of the window. So a cell has the
+    probability $b = L / (2^{64} K)$ outside and $a = b + (1 − L/2^{64}) / m$ inside, and
 
     $$ \frac ab = 1 + \frac{2^{64} − L}{L} \frac Km
        ≤ 1 + \Big( \frac{e^ε m + K − m}{K} − 1 \Big) \frac Km = e^ε. $$
 
-    **Missing values** have a window of m cells of their own, so that K includes them; all of them are
-    written as one symbol, which is cell number `symbol`.
+    The mean report of a record x, $a \sum_{W(x)} y + b \sum_{y ∉ W(x)} y = b \sum y + (a − b) m x$, is
+    affine in x.
 
-    **Privacy review.** A cell of all, an offset of the window of 0, and the word are drawn for every
-    record, before the record is looked at: draws, rejections and their time know nothing of it.
+    **Missing values** have a window of m cells of their own, so that K includes them; all of them are
+    written as one symbol, the cell number `symbol`.
+
+    **Privacy review.** A cell of all, a window offset and the word are drawn for every record, before
+    the record is read: draws, rejections and their time do not depend on it.
 
     Arguments:
-        cells: Of records and reports.
+        cells: Record cells and report cells.
         epsilon: ε.
         nullable: Whether records may be missing.
     """
@@ -344,24 +265,24 @@ class WindowMixture:
 
     @property
     def symbol(self) -> int:
-        """The number that stands for all cells of the missing value."""
+        """The cell number of a missing value."""
         return self.cells.numbers
 
     @cached_property
     def total(self) -> int:
-        """K, cells of the missing value included."""
+        """K: all report cells, those of a missing value included."""
         return self.cells.count + self.nullable * len(self.cells.window)
 
     @cached_property
     def words(self) -> tuple[int, int]:
-        """Numbers of 2^64 words that send a report into the window, and anywhere."""
+        """Of 2^64 words, how many give a cell of the window, and how many a cell of all."""
         near = len(self.cells.window)
         anywhere = words_outside(self.epsilon, near, self.total - near, self.total)
         return WORDS - anywhere, anywhere
 
     @cached_property
     def probabilities(self) -> tuple[float, float]:
-        """P(report) for one cell inside the window, and for one outside."""
+        """P(report) of one cell inside the window, and of one outside."""
         near, anywhere = self.words
         outside = anywhere / WORDS / self.total
         return outside + near / WORDS / len(self.cells.window), outside
@@ -369,11 +290,11 @@ class WindowMixture:
     @property
     def program(self) -> dict[str, Any]:
         """The integers of the draw, for devices."""
-        anywhere = {"nullable": self.nullable, "anywhere": f"{self.words[1]:x}"}
-        return {"draw": "window"} | asdict(self.cells) | anywhere
+        law = {"nullable": self.nullable, "anywhere": f"{self.words[1]:x}"}
+        return {"draw": "window"} | asdict(self.cells) | law
 
     def report(self, records: Integers, missing: Mask | None) -> Integers:
-        """Numbers (n,) of reports, of those of records (n,), some of which may be `missing`."""
+        """Draw report numbers (n,) for record numbers (n,), some of which may be `missing`."""
         near, far = self.draw(len(records))
         inside = random_words(len(records)) >= np.uint64(self.words[1])
         near += records
@@ -382,7 +303,7 @@ class WindowMixture:
         return np.where(inside, near, far)
 
     def points(self, numbers: Integers) -> Array:
-        """Unit coordinates (n, d) of cells of these numbers, and flags if some may be missing."""
+        """Return unit coordinates (n, d) of cell numbers, and flags if some may be missing."""
         if not self.nullable:
             return self.cells.units(self.cells.cells(numbers))
         missing = numbers == self.symbol
@@ -391,10 +312,10 @@ class WindowMixture:
         return np.hstack([points, missing[:, None]])
 
     def draw(self, count: int) -> tuple[Integers, Integers]:
-        """Draw the offset of a record's number, and the number of any cell.
+        """Draw a uniform window offset (n,), and the number (n,) of a uniform cell of all.
 
-        Either is uniform, and they share a word: no report is made of both. Words beyond the last full
-        multiple of m K are drawn again.
+        They share a word, since no report is made of both. Words beyond the last full multiple of m K
+        are drawn again.
         """
         near, total = len(self.cells.window), self.total
         words = random_words(count)
@@ -406,15 +327,73 @@ class WindowMixture:
             (words - words // np.uint64(bound) * np.uint64(bound)).view(np.int64)
             for bound in (near, total)
         )
-        return self.cells.window.take(near_index), self._numbers(far)
-
-    def _numbers(self, far: Integers) -> Integers:
-        """Return numbers of cells, in order, from their places; the missing value's are last."""
+        # The cells of a missing value, all of one number, are the last.
         if self._listed is not None:
-            return self._listed.take(far, mode="clip")
-        return np.minimum(far, self.symbol) if self.nullable else far
+            far = self._listed.take(far, mode="clip")
+        elif self.nullable:
+            far = np.minimum(far, self.symbol)
+        return self.cells.window.take(near_index), far
 
     @cached_property
     def _listed(self) -> Integers | None:
         reached = self.cells.reached
         return None if reached is None else np.append(reached, self.symbol)
+
+    def attenuation(self, waves: Array) -> Array:
+        r"""$(a − b) \sum_{k ∈ W(0)} e^{i⟨ω, k⟩}$ of waves (k, d), by the integral over the ball.
+
+        It is $(a − b) m$ times $Γ(\tfrac d2 + 1) (2/z)^{d/2} J_{d/2}(z)$, z = ‖ω‖ r.
+        """
+        half, window = self.cells.dimension / 2, len(self.cells.window)
+        inside, outside = self.probabilities
+        radius = (window * math.gamma(half + 1)) ** (0.5 / half) / math.sqrt(
+            math.pi
+        )  # of equal volume
+        z = np.maximum(np.sqrt((waves**2).sum(axis=1)) * (radius * 2 / self.cells.steps), 1e-6)
+        ball = math.gamma(half + 1) * (2 / z) ** half * scipy.special.jv(half, z)
+        return np.asarray((inside - outside) * window * ball)
+
+    def variance(self) -> float:
+        """Return the largest variance over records of a coordinate's affine unbiased estimate."""
+        cells, (inside, outside) = self.cells, self.probabilities
+        excess = inside - outside
+        gain = excess * len(cells.window)  # the slope of the mean
+        numbers = np.arange(cells.numbers) if cells.reached is None else cells.reached
+        first = numbers // cells.base ** (cells.dimension - 1) - cells.radius - cells.steps / 2
+        # It is convex in the record, so largest at an end.
+        record = np.array([0.0 if cells.non_negative else -1.0, 1.0]) * cells.steps / 2
+        mean = outside * first.sum() + gain * record
+        second = outside * (first**2).sum() + gain * record**2
+        second += excess * (cells.offsets[:, 0] ** 2).sum()
+        return float(((second - mean**2) / gain**2).max()) * (2 / cells.steps) ** 2
+
+    def probability_cells(
+        self, reports: Integers, records: Integers, present: Mask
+    ) -> tuple[Array, Array]:
+        """Return ends (…, d) of the part of (0, 1) of each coordinate, given those before it.
+
+        Cell numbers are in the order of coordinates, so cells that begin alike have consecutive
+        numbers, and two searches count those of a window.
+
+        Arguments:
+            reports: Cells (…, d).
+            records: Cells (…, d).
+            present: Whether the record (…) has a window: it is not missing.
+        """
+        cells, (inside, outside) = self.cells, self.probabilities
+        report, record = cells.number(reports), cells.number(records)
+        excess = (inside - outside) * present
+
+        def mass(low: Integers, high: Integers) -> Array:
+            near = np.searchsorted(cells.window, high - record)
+            near -= np.searchsorted(cells.window, low - record)
+            return outside * (cells.rank(high) - cells.rank(low)) + excess * near
+
+        lows, highs = [], []
+        for width in cells.base ** np.arange(cells.dimension, 0, -1):
+            start, each = report // width * width, width // cells.base
+            own = report // each * each
+            whole = mass(start, start + width)
+            lows.append(mass(start, own) / whole)
+            highs.append(mass(start, own + each) / whole)
+        return np.stack(lows, axis=-1), np.stack(highs, axis=-1)

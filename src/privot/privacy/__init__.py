@@ -1,13 +1,12 @@
-"""Guarantees, and the arithmetic behind them.
+"""Privacy guarantees, and the noise that they need.
 
-What a device never needs is left to its own import, for it loads SciPy: amplification by shuffling
-(`privot.privacy.shuffling`), audits (`privot.audit.statistics`) and `privot.privacy.slice_accounting`.
+Modules that load SciPy are imported by themselves: amplification by shuffling
+(`privot.privacy.shuffling`) and the accounting of slices (`privot.privacy.slice_accounting`).
 """
 
 from privot.core.errors import naming_extra
 
 with naming_extra("privot.privacy", "release"):
-    from privot.privacy.composition import compose, guarantee_from_dict, weakest
     from privot.privacy.curves import (
         calibrate_gaussian,
         calibrate_gaussian_zhao,
@@ -18,6 +17,7 @@ with naming_extra("privot.privacy", "release"):
         laplace_epsilon,
         randomized_response_epsilon,
     )
+    from privot.privacy.distributed import DistributedDP
     from privot.privacy.guarantees import (
         ApproximateDP,
         GeoIndistinguishability,
@@ -27,10 +27,14 @@ with naming_extra("privot.privacy", "release"):
         PureDP,
         RenyiDP,
         ZeroConcentratedDP,
+        compose,
+        guarantee_from_dict,
+        weakest,
     )
 
 __all__ = [
     "ApproximateDP",
+    "DistributedDP",
     "GeoIndistinguishability",
     "Guarantee",
     "IntegralPrivacy",

@@ -1,29 +1,26 @@
-r"""Accounts: every run on the same records is seen, and their guarantees are composed.
+r"""Accounts: all runs on the same records, and the composition of their guarantees.
 
 A plan's guarantee covers one run. A second run on the same records, with the first one's ledger deleted,
-in another folder, by another method, is a second budget, and whoever sees what both publish is
-promised the sum. So each run, before anything of it is released, is entered in the account of its
-records with its plan's **whole** guarantee; runs that go on, and go on again, have one entry, that of
-their ledger. Entries are never taken back: what was promised to be the end of a run may have left.
+in another folder, by another method, is a second budget, and the guarantee of both is their sum. So each
+run, before anything of it is released, is entered in the account of its records with its plan's
+**whole** guarantee; a resumed run has one entry, that of its ledger. Entries are never removed.
 
 **Composition** is `privot.privacy.compose`: epsilons add, and deltas, for runs whose later settings may
-depend on what the earlier ones released; draws, which are promised between any two data sets, add to
-slices under the neighbors of those. Where no rule adds runs up (different units, `zero_out` beside
-`replace_one`) there is **no promise of ours about all of them**: sums are given of parts.
+depend on earlier releases. Where no rule composes runs (different units, `zero_out` beside
+`replace_one`) there is **no guarantee of all of them**, and each part has its own sum.
 
-**How many runs** there are must not depend on what they showed, if δ > 0: a sum of the runs that *were*
-made is no odometer, as little as a ledger's (`privot.privacy.ledger`). Who goes on until something shows
+**The number of runs** must not depend on their releases, if δ > 0: the sum of the runs that *were* made
+is no privacy odometer (`privot.privacy.ledger`). Whoever continues until a release shows something
 spends the δ of every run that might have followed, too.
 
-**A run that goes on** goes on with the records it began with: a ledger that was spent from and
-is entered in another account is refused. That compares with what accounts hold anyway; nothing is stored
-for it.
+**A resumed run** uses the records that it began with: a ledger that was spent from and is entered in
+another account is refused.
 
-**Who sees what.** Which runs share an account is a function of raw data: it tells whether two sets of
-records are equal. It is shown to the curator alone: as a warning on standard error when a run is entered
-(`RepeatedRecords`), by a refusal to go on with other records, and by `accounts`. It is never written to
-a model, a history or a report. What is seen are runs that share a state folder, on records that are
-equal row for row: runs elsewhere, or on records that overlap, are the curator's to add.
+**Who sees what.** Which runs share an account is a function of raw data: it reveals whether two sets of
+records are equal. Only the curator sees it: by a warning on standard error when a run is entered
+(`RepeatedRecords`), a refusal to resume with other records, and `accounts`. It is never written to
+a model, a history or a report. Accounts cover runs that share a state folder, on records that are equal
+row for row; runs elsewhere, or on records that overlap, the curator must add.
 
 **The fingerprint** that names an account is equal for equal records in any order, and secret: a keyed
 hash of a multiset (Clarke et al. 2003, *MSet-Add-Hash*). With a pseudorandom function $F_k$ of one row,
@@ -31,13 +28,13 @@ here BLAKE2b keyed by the user account's secret key,
 
 $$ H_k(M) = F_k\Big(|M|,\ \sum_{x ∈ M} F_k(x) \bmod 2^{256}\Big). $$
 
-A sum does not depend on order, and counts repeated rows. Without $k$ the digests are random: they tell
-neither records nor, from one user account to another, whether two sets are equal. **Whoever has the key
-can ask whether a guessed set is the one that was used**: the digest is a function of raw data, it stays
-in the state folder, with the curator. A row is the whole record, its label included. Rows are compared
-in single precision, flattened, so that it does not matter whether pixels were divided by 255 in single
-or in double precision. One record more or fewer, another label, another scale or another encoding (of
-the same table as coordinates of slices and as codes of sums) is another set.
+A sum does not depend on order, and counts repeated rows. Without $k$ the digests are random: they reveal
+neither records nor, from one user account to another, whether two sets are equal. **With the key one can
+test whether a guessed set is the one that was used**: the digest is a function of raw data and stays in
+the state folder, with the curator. A row is the whole record, its label included. Rows are compared in
+single precision, flattened, so that it does not matter whether pixels were divided by 255 in single
+or in double precision. One record more or fewer, another label, scale or encoding (of the same table as
+coordinates of slices and as codes of sums) is another set.
 
 References:
     Clarke, Devadas, van Dijk, Gassend, Suh, *Incremental multiset hash functions and their application
@@ -65,7 +62,7 @@ from privot.privacy.ledger import Ledger
 
 
 class RepeatedRecords(UserWarning):
-    """The records of this run were used before; for the curator's eyes."""
+    """The records of this run were used before; for the curator alone."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +71,9 @@ class Run:
 
     Arguments:
         ledger: Identity of its ledger.
-        uses: What its plan declares, in words.
+        uses: Declared uses of its plan, in words.
         begun: Day of its entry.
-        guarantee: Its plan's, whole.
+        guarantee: Guarantee of its whole plan.
 
     Examples:
         >>> from privot.privacy import ApproximateDP
@@ -90,13 +87,13 @@ class Run:
     guarantee: Guarantee
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return vars(self) | {"guarantee": self.guarantee.to_dict()}
 
 
 @dataclass(frozen=True)
 class Account:
-    """All runs on one set of records. A function of raw data: the curator's.
+    """All runs on one set of records; a function of raw data, for the curator alone.
 
     Arguments:
         digest: Keyed fingerprint of the records.
@@ -114,7 +111,7 @@ class Account:
 
     @property
     def sums(self) -> tuple[tuple[Guarantee, int], ...]:
-        """Return joint promises of runs and their numbers: one sum of all runs, or several of parts."""
+        """Return composed guarantees and numbers of runs: one sum of all runs, or several of parts."""
         sums: list[tuple[Guarantee, int]] = []
         for run in self.runs:
             for index, (total, count) in enumerate(sums):
@@ -137,7 +134,7 @@ class Account:
 
 
 def fingerprint(parts: Iterable[NDArray[Any]]) -> str:
-    """The digest of whole records (n, …) that come in parts; 64 hexadecimal digits, the curator's."""
+    """Return the digest of whole records (n, …) that come in parts: 64 hexadecimal digits, secret."""
     key, total, count = secret_key(), 0, 0
     for part in parts:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -155,7 +152,7 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
 
     Arguments:
         digest: Fingerprint of the records.
-        ledger: The run's; call before anything of it is released.
+        ledger: Ledger of the run, before anything of it is released.
 
     Raises:
         PrivotError: if the run has spent already, on other records.
@@ -168,7 +165,8 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
         account = _read(path) if path.exists() else Account(digest, ())
         if any(known.ledger == run.ledger for known in account.runs):
             return account
-        if goes_on and _is_entered(run.ledger, state):
+        others = map(_read, (state / "accounts").glob("*.json"))
+        if goes_on and any(r.ledger == run.ledger for other in others for r in other.runs):
             raise PrivotError(
                 f"ledger {ledger.path} counts a run on other records than these: resume it with those, "
                 "or give these a run of their own"
@@ -186,16 +184,10 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
 
 
 def accounts() -> list[Account]:
-    """Every account of this user account, by the day of its first run. The curator's."""
+    """Return every account of this user, by the day of its first run; for the curator alone."""
     with holding_state() as state:
         known = [_read(path) for path in sorted((state / "accounts").glob("*.json"))]
     return sorted(known, key=lambda account: account.runs[0].begun)
-
-
-def _is_entered(ledger: str, state: Path) -> bool:
-    """Return True if any account has a run of this ledger."""
-    known = map(_read, (state / "accounts").glob("*.json"))
-    return any(run.ledger == ledger for account in known for run in account.runs)
 
 
 def _read(path: Path) -> Account:

@@ -1,4 +1,4 @@
-"""Noise from a promise, and the promise of a noise: Gaussian, Laplace, randomized response.
+"""Calibration: noise for ε and δ, and ε and δ of noise: Gaussian, Laplace, randomized response.
 
 **Gaussian.** y = x + N(0, σ²I). Between two inputs at ℓ2 distance Δ the privacy loss is Gaussian, and
 the smallest δ for a given ε is (Balle, Wang 2018, Theorem 8), with Φ the normal distribution function,
@@ -13,25 +13,23 @@ included. Rounding the noised value to a public grid is post-processing and chan
 
     δ = φ(u) (R(u) − R(u+m)) = φ(u) ∫_u^{u+m} (1 − x R(x)) dx,   R(x) = Φ(−x)/φ(x) (Mills' ratio),
 
-so neither e^ε nor a tiny δ is ever formed except as a logarithm. The difference is used where it does
-not cancel, the integral (Gauss–Legendre, m < ½) where it would. A bound on the relative rounding error
-of about 1e-13 is carried along, and every result lies on the safe side by it: δ up, ε up, σ up.
+so e^ε and tiny δ appear as logarithms only. The difference is used where it does not cancel, the
+integral (Gauss–Legendre, m < ½) where it would. A bound on the relative rounding error of about 1e-13 is
+added, so that every result errs on the safe side: δ up, ε up, σ up.
 
 **Laplace.** y = x + s with s_j independent, density ∝ e^(−|s|/b). For two inputs x, x′ the
 likelihood ratio at any y is e^((‖y−x′‖₁ − ‖y−x‖₁)/b) ≤ e^(‖x−x′‖₁/b), attained for y beyond x. So
-the mechanism is ε-DP exactly for ε = Δ/b, where the sensitivity Δ is the largest ‖x−x′‖₁ between
-neighbors: for local privacy the **diameter** of the domain (a ball of radius r has 2r), rounding to
-the grid included. The same holds word for word for discrete Laplace noise on a grid (Dwork,
+the mechanism is ε-DP exactly for ε = Δ/b, where Δ is the largest ‖x−x′‖₁ between neighbors: for local
+privacy the diameter of the domain again. The same holds for discrete Laplace noise on a grid (Dwork,
 McSherry, Nissim, Smith 2006; Ghosh, Roughgarden, Sundararajan 2009).
 
 **Randomized response.** With probability p the true category is reported, otherwise one of the other
-k−1, uniformly. P(y | x=y) = p and P(y | x≠y) = (1−p)/(k−1): for any two records and any report the
-likelihood ratio is p(k−1)/(1−p), its inverse, or 1. So the mechanism is ε-DP exactly for
-ε = |log(p(k−1)/(1−p))|, and p = e^ε/(e^ε + k − 1) spends ε (Warner 1965; Kairouz, Oh,
-Viswanath 2014). Neighbors are any two values of one person's record.
+k−1, uniformly. P(y | x=y) = p and P(y | x≠y) = (1−p)/(k−1): the likelihood ratio of two records is
+p(k−1)/(1−p), its inverse, or 1. So the mechanism is ε-DP exactly for ε = |log(p(k−1)/(1−p))|, and
+p = e^ε/(e^ε + k − 1) spends ε (Warner 1965; Kairouz, Oh, Viswanath 2014).
 
-Everything is rounded to the safe side (scale up, p down, ε up) in exact rational arithmetic; the
-ratio of a float p is rational, and logarithms are taken in 50-digit decimals.
+Results are rounded to the safe side (scale up, p down, ε up) in exact rational arithmetic; logarithms
+are taken in 50-digit decimals.
 """
 
 import math
@@ -41,8 +39,8 @@ from fractions import Fraction
 from privot.core.errors import PrivotError, require_count
 from privot.privacy.rounding import bracket, divide_up, require_delta, require_finite, round_up
 
-# Beyond these nothing is computed: no promise that anyone could use needs it.
-_LARGEST_EPSILON, _LARGEST_RATIO = 1e6, 1e100
+_LARGEST_EPSILON, _LARGEST_RATIO = 1e6, 1e100  # no useful guarantee is beyond
+_DIGITS = 50  # of logarithms in decimals
 _UNIT = 2.0**-52
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 # Ten-point Gauss–Legendre rule on [−1, 1]: exact to 1e-20 for the integrand over m < ½.
@@ -62,7 +60,7 @@ def _require_epsilon(epsilon: float) -> None:
 
 
 def _ratio(sensitivity: float, stddev: float, epsilon: float = 0.0) -> float:
-    """Δ/σ, rounded up, and raised to ε/10⁵ at least: δ grows with it, and is below e^(−10⁹) there."""
+    """Return Δ/σ, rounded up, and at least ε/10⁵: δ grows with it, and is below e^(−10⁹) there."""
     m = divide_up(sensitivity, stddev)
     if m > _LARGEST_RATIO:
         raise PrivotError(
@@ -148,9 +146,8 @@ def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> floa
 def calibrate_gaussian_zhao(sensitivity: float, epsilon: float, delta: float) -> float:
     """Return the closed form σ = Δ (c + √(c²+ε))/(ε√2), c² = log(2/(√(16δ+1) − 1)), rounded up.
 
-    Sufficient, not necessary (Zhao et al. 2019): at δ = 1e-4 it is looser than
-    `calibrate_gaussian` by 4 % (ε=35), 13 % (ε=5) and 28 % (ε=1). Here to reproduce the papers
-    on entropic optimal transport, which calibrate with it.
+    Sufficient, not necessary (Zhao et al. 2019): at δ = 1e-4 it is looser than `calibrate_gaussian` by
+    4 % (ε=35), 13 % (ε=5) and 28 % (ε=1). Papers on entropic optimal transport calibrate with it.
 
     >>> round(calibrate_gaussian_zhao(sensitivity=1.0, epsilon=1.0, delta=1e-6), 3)
     5.084
@@ -177,10 +174,9 @@ def _log_delta(m: float, epsilon: float) -> float:
     if m < 0.5 and u * m < 1:
         half = m / 2
         centre = u + half
-        total = math.fsum(
-            weight * (_mills_slope(centre - half * node) + _mills_slope(centre + half * node))
-            for node, weight in _NODES
-        )
+        ends = ((w, centre - half * node, centre + half * node) for node, w in _NODES)
+        # −R′(x) = 1 − x R(x), at pairs of nodes.
+        total = math.fsum(w * ((1 - x * _mills(x)) + (1 - y * _mills(y))) for w, x, y in ends)
         logarithm = density + math.log(half * total)
         error += 32 * _UNIT * (2 + u) ** 2
     elif u < 0:
@@ -195,11 +191,6 @@ def _log_delta(m: float, epsilon: float) -> float:
     return logarithm + error + 4 * _UNIT * abs(logarithm)
 
 
-def _mills_slope(x: float) -> float:
-    """Return −R′(x) = 1 − x R(x)."""
-    return 1 - x * _mills(x)
-
-
 def _mills(x: float) -> float:
     """Return R(x) = Φ(−x)/φ(x) for x > −1, to about 16 units in the last place.
 
@@ -211,9 +202,6 @@ def _mills(x: float) -> float:
     for term in range(60 if x < 10 else 25, 0, -1):
         tail = x + term / tail
     return 1 / tail
-
-
-_DIGITS = 50
 
 
 def calibrate_laplace(sensitivity: float, epsilon: float) -> float:

@@ -1,6 +1,6 @@
-"""Privacy guarantees as types: what is promised.
+"""Privacy guarantees as types, their conversions and their composition.
 
-A mechanism M maps private data D to something that others see. A guarantee bounds, for every
+A mechanism M maps private data D to an output that others see. A guarantee bounds, for every
 pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′) can be:
 
 - `PureDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) for every event S (Dwork, McSherry, Nissim, Smith 2006).
@@ -10,32 +10,39 @@ pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′)
 - `RenyiDP` and `ZeroConcentratedDP`: bounds on Rényi divergences, below.
 - `GeoIndistinguishability`: `PureDP` with ε in proportion to the distance of two places.
 
-**Who may differ** (`neighboring`) is part of the promise:
+**Who may differ** (`neighboring`) is part of the guarantee:
 
-- `local`: D and D′ are any two values of one unit's own record; the report itself is what
-  others see, the curator included.
+- `local`: D and D′ are any two values of one unit's own record; others, the curator included, see the
+  report itself.
 - `replace_one`: data sets of equal size that differ in one unit's record; a curator is trusted.
 - `zero_out`: one unit's record is replaced by a blank; a curator is trusted.
 - `any`: any two data sets.
 
-`unit` says whom one record belongs to. A guarantee covers one use: a second report of the same
-person is a second budget, and `composition` adds the two. Every number is rounded up.
+`unit` says whom one record belongs to. Every number is rounded up.
 
-**In words** a pure promise bounds odds: whoever sees the output can multiply their odds between two
-values of what is protected by at most e^ε (Bayes' rule: posterior odds are prior odds times the
-likelihood ratio, and the ratio is bounded). A local report is drawn from one record alone, and what
-is computed from a report tells no more of the record than the report. What a curator computes
-depends on all records: there the ratio is bounded between two data sets that differ in one of them,
-and so the odds are of somebody who knows all others. What other people's records tell about a
-person, as by a correlation, is not bounded.
+**In words** a pure guarantee bounds odds: whoever sees the output can multiply their odds between two
+values of the protected record by at most e^ε (Bayes' rule: posterior odds are prior odds times the
+likelihood ratio). A local report is drawn from one record alone, and nothing computed from a report
+reveals more of the record than the report (post-processing). A curator's output depends on all records:
+there the ratio is bounded between two data sets that differ in one of them, and so the odds are of
+somebody who knows all others. What other people's records reveal about a person, as by a correlation, is
+not bounded.
 
-A δ > 0 does **not** mean "the promise fails with probability δ": it is the slack added to the
+A δ > 0 does **not** mean "the guarantee fails with probability δ": it is the slack added to the
 probability of every set of outcomes. A mechanism that publishes each record outright with chance δ
 satisfies it, and so does one in which nothing as bad ever happens; the sentence must fit both.
 
-**What is covered** are the releases that the guarantee was computed for, and whatever is made of
-them: nothing else that a curator publishes. Two runs on the same records are two sets of releases,
-and compose.
+**Coverage.** A guarantee covers the releases that it was computed for, and their post-processing, but no
+other release of the curator. A second report of the same person, and a second run on the same records,
+is a second budget.
+
+**Composition** (`compose`). Adaptive composition adds up within one kind: ε for pure, (ε, δ)
+componentwise for approximate (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006), ε(α) order by order for
+Rényi, ρ for zero-concentrated, ε for integral draws, and ε per unit of distance for locations. It is
+about the *same* unit: reports of different people do not compose. Mixed kinds are first converted to one
+kind that all of them imply: pure → approximate, pure → zero-concentrated → Rényi, integral →
+approximate; and a guarantee between *any* two data sets to the weaker one between the neighbors of the
+other. Any other difference, in who may differ or in whom a record belongs to, is refused.
 
 **By order.** With the Rényi divergence D_α(P ‖ Q) = log E_Q (dP/dQ)^α / (α−1), a mechanism is (α,
 ε(α))-RDP if D_α(M(D) ‖ M(D′)) ≤ ε(α) for all neighboring D, D′ (Mironov 2017), and ρ-zCDP if ε(α) = ρ α
@@ -47,21 +54,17 @@ for all α > 1 (Bun, Steinke 2016). Both add up under composition.
 
 (Canonne, Kamath, Steinke 2020, Proposition 12): any order gives a valid ε, the best is taken.
 
-**By distance**, geo-indistinguishability fades. A randomizer of locations is ε-geo-indistinguishable if
-for any two places $x, x′$ and every event
+**By distance.** A randomizer of locations is ε-geo-indistinguishable if for any two places $x, x′$ and
+every event
 
 $$ P(M(x) ∈ S) ≤ e^{ε ‖x − x′‖_2} P(M(x′) ∈ S) . $$
 
-Adjacency: any two values of one person's record (`local`), but what is promised between them grows
-with their distance. Places next door are well hidden from one another, far ones are not: it is weaker
-than local privacy of the same ε, and fits where only the neighborhood is sensitive. Between the two
-farthest places of a domain of ℓ2 diameter Δ it is ε-local privacy at $εΔ$ (`to_pure`).
-
-Records are rounded to a public grid before the noise. That moves two of them apart by a distance
-that is tiny but not proportional to theirs; `epsilon_rounding` adds what it costs, at any distance.
-
-Reports of one person compose by adding both numbers, for the same unit of distance only. A sum with
-other kinds of guarantee is no function of distance alone, and is refused: `to_pure` comes first.
+Adjacency: any two values of one person's record (`local`), but the loss between them grows with their
+distance. It is weaker than local privacy of the same ε, and fits where only the neighborhood is
+sensitive. Between the two farthest places of a domain of ℓ2 diameter Δ it is ε-local privacy at $εΔ$
+(`to_pure`). Records are rounded to a public grid before the noise, which changes their distance by a
+constant; `epsilon_rounding` adds its cost, at any distance. Reports of one person compose by adding both
+numbers, for the same unit of distance only; other kinds need `to_pure` first.
 
 References:
     Andrés, Bordenabe, Chatzikokolakis, Palamidessi, *Geo-indistinguishability: differential privacy
@@ -72,9 +75,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from functools import reduce
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from privot.core.errors import PrivotError
@@ -107,7 +111,7 @@ _COMPARED = {
 
 
 class Guarantee(ABC):
-    """The promise common to all kinds: who may differ, and whom one record belongs to.
+    """A guarantee of any kind: who may differ, and whom one record belongs to.
 
     A kind is a frozen dataclass of plain values; `losses` names those that add up under composition.
 
@@ -117,9 +121,13 @@ class Guarantee(ABC):
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
+    kinds: ClassVar[dict[str, Any]] = {}
     losses: ClassVar[tuple[str, ...]] = ("epsilon",)
     neighboring: Neighboring
     unit: str
+
+    def __init_subclass__(cls) -> None:
+        cls.kinds[cls.__name__] = cls
 
     def __post_init__(self) -> None:
         for name in self.losses:
@@ -137,18 +145,18 @@ class Guarantee(ABC):
 
     @abstractmethod
     def _loss(self) -> str:
-        """The losses in figures."""
+        """Print the losses."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Return the promise in plain words."""
+        """Return the guarantee in plain words."""
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON, with the type's name under "kind"."""
         return {"kind": type(self).__name__, **asdict(self)}
 
     def plus(self, other: Self) -> Self:
-        """The promise of both uses together, of one kind: losses add up, rounded up.
+        """Return the guarantee of both uses together, of one kind: losses add up, rounded up.
 
         Raises:
             PrivotError: if the two differ in anything but their losses.
@@ -174,13 +182,12 @@ class Guarantee(ABC):
 
     def _parties(self) -> tuple[str, str]:
         """Name who sees something, and what they compare."""
-        kinds = (_WHO_SEES[self.neighboring], _COMPARED[self.neighboring])
-        who, compared = (words.format(unit=self.unit) for words in kinds)
-        return who, compared
+        who, compared = _WHO_SEES[self.neighboring], _COMPARED[self.neighboring]
+        return who.format(unit=self.unit), compared.format(unit=self.unit)
 
 
 def require_same(first: Guarantee, second: Guarantee, names: Sequence[str]) -> None:
-    """Refuse two promises that differ in one of these fields."""
+    """Refuse two guarantees that differ in one of these fields."""
     for name in names:
         mine, other = getattr(first, name), getattr(second, name)
         if mine != other:
@@ -212,7 +219,7 @@ class ApproximateDP(Guarantee):
         return f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
 
     def describe(self) -> str:
-        """Return the promise in plain words; δ is added to probabilities, not a failure rate."""
+        """Return the guarantee in plain words; δ is added to probabilities, not a failure rate."""
         if self.delta == 0:
             return PureDP(self.epsilon, self.neighboring, self.unit).describe()
         who, compared = self._parties()
@@ -241,7 +248,7 @@ class PureDP(Guarantee):
         return f"ε = {at_most(self.epsilon)} (pure)"
 
     def describe(self) -> str:
-        """Return the promise in plain words."""
+        """Return the guarantee in plain words."""
         who, compared = self._parties()
         return (
             f"{who[0].upper()}{who[1:]} can change their odds between {compared} by a factor of at most "
@@ -249,7 +256,7 @@ class PureDP(Guarantee):
         )
 
     def to_approximate(self) -> ApproximateDP:
-        """Return the same promise as (ε, δ), with δ = 0."""
+        """Return the same guarantee as (ε, δ), with δ = 0."""
         return ApproximateDP(self.epsilon, 0.0, self.neighboring, self.unit)
 
 
@@ -257,7 +264,7 @@ class PureDP(Guarantee):
 class IntegralPrivacy(Guarantee):
     """P(A(D) ∈ S) ≤ e^ε P(A(D′) ∈ S) for all events S and any data sets D, D′, of any sizes.
 
-    What is covered are the draws: never the density, its parameters or plots of it.
+    It covers the draws, never the density, its parameters or plots of it.
 
     >>> print(IntegralPrivacy(2.0))
     ε = 2 (integral), any, per person
@@ -279,18 +286,18 @@ class IntegralPrivacy(Guarantee):
         return f"ε = {at_most(self.epsilon)} (integral)"
 
     def describe(self) -> str:
-        """Return the promise in plain words."""
+        """Return the guarantee in plain words."""
         return (
             f"{PureDP(self.epsilon, 'any', self.unit).describe()} These releases are draws: the "
             "density, its weights and plots of it are not among them."
         )
 
     def to_approximate(self) -> ApproximateDP:
-        """Return the same promise of the draws as (ε, δ) between any two data sets, with δ = 0."""
+        """Return the same guarantee of the draws as (ε, δ) between any two data sets, with δ = 0."""
         return ApproximateDP(self.epsilon, 0.0, self.neighboring, self.unit)
 
     def to_pure(self, neighboring: Neighboring) -> PureDP:
-        """Return the weaker promise between neighboring data sets of one kind.
+        """Return the weaker guarantee between neighboring data sets of one kind.
 
         Raises:
             PrivotError: for `"local"`: the curator of integral privacy holds the raw records.
@@ -303,7 +310,7 @@ class IntegralPrivacy(Guarantee):
         return PureDP(self.epsilon, neighboring, self.unit)
 
 
-# Conversions take a few logarithms of order-one relative error; this covers them amply.
+# A bound on the rounding of a few logarithms, each of order-one relative error.
 _CONVERSION_ERROR = 1e-14
 
 
@@ -338,7 +345,7 @@ class RenyiDP(Guarantee):
 
     @classmethod
     def of_pure(cls, pure: PureDP, orders: tuple[float, ...]) -> Self:
-        """The curve ε(α) = min(ε, α ε²/2) at `orders` of a pure promise (Bun, Steinke 2016)."""
+        """Return the curve ε(α) = min(ε, α ε²/2) of a pure guarantee (Bun, Steinke 2016)."""
         most = pure.epsilon
         epsilons = (min(most, multiply_up(order, 0.5, most, most)) for order in orders)
         return cls(orders, tuple(epsilons), pure.neighboring, pure.unit)
@@ -353,7 +360,7 @@ class RenyiDP(Guarantee):
         return tuple(map(sum_up, zip(self.epsilons, other.epsilons, strict=True)))
 
     def describe(self) -> str:
-        """Return the promise in plain words, as what it implies at δ = 1e-6."""
+        """Return the guarantee in plain words, as what it implies at δ = 1e-6."""
         return f"At δ = 1e-6: {self.to_approximate(1e-6).describe()}"
 
     def to_approximate(self, delta: float) -> ApproximateDP:
@@ -381,7 +388,7 @@ class ZeroConcentratedDP(Guarantee):
 
     @classmethod
     def of_pure(cls, pure: PureDP) -> Self:
-        """Return what a pure promise implies: ρ = min(ε, ε²/2) (Bun, Steinke 2016, Proposition 3.3)."""
+        """Return ρ = min(ε, ε²/2) of a pure guarantee (Bun, Steinke 2016, Proposition 3.3)."""
         rho = min(pure.epsilon, multiply_up(0.5, pure.epsilon, pure.epsilon))
         return cls(rho, pure.neighboring, pure.unit)
 
@@ -389,7 +396,7 @@ class ZeroConcentratedDP(Guarantee):
         return f"ρ = {at_most(self.rho)} (zero-concentrated)"
 
     def describe(self) -> str:
-        """Return the promise in plain words, as what it implies at δ = 1e-6."""
+        """Return the guarantee in plain words, as what it implies at δ = 1e-6."""
         return f"At δ = 1e-6: {self.to_approximate(1e-6).describe()}"
 
     def to_renyi(self, orders: tuple[float, ...]) -> RenyiDP:
@@ -467,7 +474,7 @@ class GeoIndistinguishability(Guarantee):
         return f"ε = {figures} (geo-indistinguishability)"
 
     def describe(self) -> str:
-        """Return the promise in plain words, odds at one unit of distance first."""
+        """Return the guarantee in plain words, odds at one unit of distance first."""
         one, two = self.epsilon_at(1.0), self.epsilon_at(2.0)
         return (
             f"Whoever sees one {self.unit}'s report can change their odds between two places of that "
@@ -487,97 +494,87 @@ class GeoIndistinguishability(Guarantee):
         return PureDP(self.epsilon_at(diameter), self.neighboring, self.unit)
 
 
-_TRUSTED = {
-    "shuffled": "the shuffler is honest",
-    "aggregated": "one of the two servers is honest",
-}
-_HONEST = {
-    "shuffled": (
-        "If the shuffler is honest (it drops who sent what, opens no fewer reports, shows them to "
-        "nobody before, and then in random order), "
-    ),
-    "aggregated": (
-        "If one of the two servers is honest (it adds its noise, sums the shares of no fewer people, "
-        "and shows its shares to nobody), "
-    ),
+# Conversions of a guarantee of the first kind, to be composed with one of the second.
+_CONVERSIONS: dict[tuple[type, type], Callable[[Any, Any], Guarantee]] = {
+    (PureDP, ApproximateDP): lambda pure, _: pure.to_approximate(),
+    (IntegralPrivacy, ApproximateDP): lambda integral, _: integral.to_approximate(),
+    (PureDP, ZeroConcentratedDP): lambda pure, _: ZeroConcentratedDP.of_pure(pure),
+    (PureDP, RenyiDP): lambda pure, curve: RenyiDP.of_pure(pure, curve.orders),
+    (ZeroConcentratedDP, RenyiDP): lambda concentrated, curve: concentrated.to_renyi(curve.orders),
 }
 
 
-@dataclass(frozen=True)
-class DistributedDP(Guarantee):
-    r"""(ε, δ) of a whole batch if a named party is honest, and what is left if it is not.
+def compose(*guarantees: Guarantee) -> Any:
+    """Return the guarantee of publishing all outputs about the same unit, rounded up.
 
-    Adjacency `replace_one`: batches of equal size that differ in one unit's record. No curator holds
-    records. `"shuffled"`: each report is ε₀-locally private by itself, and a shuffler, which cannot read
-    reports, mixes them (`privot.privacy.shuffling`); if it and the analyst work together, ε₀ is left.
-    `"aggregated"`: each of two servers gets a share of every record's counts, uniform by itself, and
-    adds noise that is enough alone; if both work together, nothing is left.
+    >>> print(compose(PureDP(1.0), ApproximateDP(0.5, 1e-6)))
+    ε = 1.5, δ = 1e-06, local, per person
 
-    Arguments:
-        epsilon: ε of the batch.
-        delta: δ of the batch.
-        where: `"shuffled"` or `"aggregated"`.
-        people: How many reports the batch has, of honest people: whoever works with the analyst does
-            not count.
-        floor: ε₀ that holds against everybody together; None if nothing does.
-        unit: Whom one record belongs to.
+    Raises:
+        PrivotError: if none is given, or if neighboring, unit or kinds cannot be combined.
+    """
+    if not guarantees:
+        raise PrivotError("compose was given no guarantees: give at least one")
+    return reduce(_compose_two, guarantees)
+
+
+def weakest(*guarantees: PureDP | ApproximateDP) -> PureDP | ApproximateDP:
+    """Return the guarantee that holds for all people, if each has one of these.
+
+    >>> print(weakest(PureDP(1.0), PureDP(4.0)))
+    ε = 4 (pure), local, per person
+
+    Raises:
+        PrivotError: if they differ in who may differ, or whom a record belongs to.
+    """
+    first, *others = guarantees
+    for other in others:
+        require_same(first, other, ("neighboring", "unit"))
+    epsilon = max(each.epsilon for each in guarantees)
+    delta = max(getattr(each, "delta", 0.0) for each in guarantees)
+    if delta == 0.0:
+        return PureDP(epsilon, first.neighboring, first.unit)
+    return ApproximateDP(epsilon, delta, first.neighboring, first.unit)
+
+
+def guarantee_from_dict(values: dict[str, Any]) -> Any:
+    """Return the guarantee that `to_dict` wrote.
 
     Examples:
-        >>> print(DistributedDP(1.0, 1e-6, "shuffled", 200_000, floor=8.5))
-        ε = 1, δ = 1e-06 if the shuffler is honest, else ε = 8.5 (pure, local), replace_one, per person
+        >>> guarantee_from_dict(PureDP(1.0).to_dict()) == PureDP(1.0)
+        True
     """
+    kind = values.get("kind")
+    if kind not in Guarantee.kinds:
+        raise PrivotError(f"kind is {kind!r}: choose one of {', '.join(Guarantee.kinds)}")
+    given = {name: value for name, value in values.items() if name != "kind"}
+    known = [field.name for field in fields(Guarantee.kinds[kind])]
+    if unknown := sorted(set(given) - set(known)):
+        raise PrivotError(f"{kind} has no field {unknown[0]!r}: its fields are {', '.join(known)}")
+    try:
+        return Guarantee.kinds[kind](**given)
+    except TypeError as error:
+        raise PrivotError(f"{kind} cannot be read from {given!r}: {error}") from error
 
-    losses = ("epsilon", "delta")
-    epsilon: float
-    delta: float
-    where: Literal["shuffled", "aggregated"]
-    people: int
-    floor: float | None = None
-    unit: str = "person"
-    neighboring: Neighboring = "replace_one"
 
-    def __post_init__(self) -> None:
-        require_delta(self.delta)
-        if self.where not in _TRUSTED:
-            raise PrivotError(f"where is {self.where!r}: choose one of {', '.join(_TRUSTED)}")
-        if self.neighboring != "replace_one":
-            raise PrivotError(
-                f"neighboring is {self.neighboring!r}: a batch has a public size; use 'replace_one'"
-            )
-        if self.floor is not None:
-            require_finite("floor", self.floor)
-        super().__post_init__()
-
-    def _loss(self) -> str:
-        left = "nothing" if self.floor is None else f"ε = {at_most(self.floor)} (pure, local)"
-        held = f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
-        return f"{held} if {_TRUSTED[self.where]}, else {left}"
-
-    def describe(self) -> str:
-        """Return who is trusted with what, the promise in plain words, and what is left of it."""
-        promise = self.to_approximate().describe().split(" The curator, who")[0]
-        if self.floor is None:
-            left = "If both servers work together, they can read every record: nothing is promised then."
-        else:
-            alone = PureDP(self.floor, "local", self.unit)
-            left = (
-                "If the shuffler and the analyst work together, what is left is the noise of each "
-                f"report: odds change by a factor of at most {odds_factor(alone.epsilon)}."
-            )
-        return (
-            f"{_HONEST[self.where]}the batch of {self.people:,} reports has this promise. {promise} "
-            f"{left} Another batch with a report of the same {self.unit} is not covered: the ε and δ of "
-            "both add up."
+def _compose_two(first: Any, second: Any) -> Guarantee:
+    first, second = _between(first, second.neighboring), _between(second, first.neighboring)
+    require_same(first, second, ("neighboring", "unit"))
+    for one, other in ((first, second), (second, first)):
+        if convert := _CONVERSIONS.get((type(one), type(other))):
+            return other.plus(convert(one, other))
+    if type(first) is not type(second):
+        raise PrivotError(
+            f"{type(first).__name__} and {type(second).__name__} cannot be composed: bring both to "
+            "one kind first, with to_pure(…) or to_approximate(delta)"
         )
+    return first.plus(second)
 
-    def plus(self, other: Self) -> Self:
-        """The promise of both batches together: losses and floors add up, no floor stays none."""
-        require_same(self, other, ("where", "unit"))
-        floors = (self.floor, other.floor)
-        floor = None if None in floors else sum_up([each for each in floors if each is not None])
-        both = {name: self._sum(other, name) for name in self.losses}
-        return replace(self, **both, people=min(self.people, other.people), floor=floor)
 
-    def to_approximate(self) -> ApproximateDP:
-        """Return (ε, δ) between batches, for whoever trusts the party."""
-        return ApproximateDP(self.epsilon, self.delta, "replace_one", self.unit)
+def _between(guarantee: Any, neighboring: Neighboring) -> Guarantee:
+    """Weaken a guarantee between any two data sets to one between neighbors of a curator."""
+    if guarantee.neighboring != "any" or neighboring in ("any", "local"):
+        return guarantee
+    if isinstance(guarantee, IntegralPrivacy):
+        return guarantee.to_pure(neighboring)
+    return replace(guarantee, neighboring=neighboring)

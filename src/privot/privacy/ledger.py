@@ -1,19 +1,18 @@
-"""The ledger: how many of a plan's declared uses are spent. Spent is spent, before anything leaves.
+"""The ledger: counts how many of a plan's declared uses are spent, before each use.
 
 A plan declares a number of uses (releases of slices, draws of a density) and one guarantee for **all**
 of them. `spend` counts before the use exists, so that a kill between the two loses uses, never budget;
 the use after the last is refused.
 
-**Where it counts.** In memory, where the whole budget is in hand until the process ends. Or in a file: a
-chain of entries (`privot.privacy.ledger`), replaced as a whole and flushed with its folder. Uses are
-taken from the file in blocks where one takes long compared to a write (`ahead`); `close` gives back
-the rest, a kill loses it. Outside, in the state folder, a **witness** holds the head of the chain;
-file and witness change under one lock of all threads and processes.
+**Storage.** A ledger counts in memory, or in a file: a `Chain` of entries, replaced as a whole and
+flushed with its folder. Where a write takes long compared to a use, uses are taken from the file in
+blocks (`ahead`); `close` returns the rest, a kill loses it. Outside, in the state folder, a **witness**
+holds the head of the chain; file and witness change under one lock of all threads and processes.
 
 *Nobody overspends.* Every block is appended, under the lock, to a chain that contains the witness's
-head, and the witness then names the new head. So blocks that were handed out lie on **one** chain, whose
-sum never exceeds the plan. (A block that a kill leaves between file and witness was never handed out.)
-Refused are, therefore,
+head, and the witness then names the new head. So all blocks lie on **one** chain, whose sum never
+exceeds the plan. (A block that a kill leaves between file and witness was never used.) Refused are
+therefore
 
 - a file that was **restored** or **copied**, once the other has been spent from: the witness's head is
   not in it; before, all copies share one budget;
@@ -24,14 +23,14 @@ Refused are, therefore,
 A ledger exists **once, in one process**: it is not copied or pickled, nor used by the child of a fork
 (`privot.core.processes`). Threads share it.
 
-What cannot be detected: use on machines that do not share a state folder, after `adopt`; a state folder
-rolled back together with the ledger (a snapshot of the machine); someone who rewrites files, hashes and
+Not detected are: use on machines that do not share a state folder, after `adopt`; a state folder rolled
+back together with the ledger (a snapshot of the machine); someone who rewrites files, hashes and
 witness. The curator holds the records, and is trusted: a ledger protects from accidents, not its owner.
 
-**When to stop.** The guarantee is the plan's, fixed in advance, after any number of uses: what the
-reader of a part sees is a function of the whole, whatever rule they stop by. The (ε, δ) of so many uses
-as *were* made would not be a guarantee if that number was chosen by what they showed: each number's δ is
-the probability of its own bad event, and a reader who stops when the loss is large collects them all.
+**When to stop.** The guarantee is the plan's, fixed in advance, after any number of uses: a part of the
+output is a function of the whole, whatever the stopping rule. The (ε, δ) of as many uses as *were* made
+would not be a guarantee if that number depends on their output: each number's δ is the probability of
+its own bad event, and a reader who stops when the loss is large collects them all.
 
 Who sees what: counts are public, they depend on no record. Times in the file are the curator's.
 """
@@ -60,23 +59,23 @@ class Chain:
     r"""The content of a ledger's file.
 
     **The chain.** The file names a plan and a random number; together they are the ledger's identity.
-    Entry $i$ says how many uses it took and how many are spent by then, and carries
+    Entry $i$ holds the uses that it took, the uses spent by then, and
 
     $$ h_i = \mathrm{SHA256}(\text{entry}_i, h_{i-1}),
     \qquad h_0 = \mathrm{SHA256}(\text{id}, \text{plan}). $$
 
-    An entry of a negative number gives back what was taken and not used. A changed plan, number or
-    order does not fit its hashes. There is no secret in them: they find accidents, not forgers.
+    An entry of a negative number returns unused uses. A changed plan, number or order does not match the
+    hashes. They hold no secret: they detect accidents, not forgers.
 
-    **The witness** holds the head of the chain, so that an older copy of the file is found: its head is
-    *not* in that chain. Both are written under one lock, the file first: a kill in between leaves the
-    witness on an earlier entry of the chain, and that is still in order. The witness's draft is on the
-    disk before: where there is no room for it, the file stays as it is.
+    **The witness** holds the head of the chain, which an older copy of the file does *not* contain. Both
+    are written under one lock, the file first: a kill in between leaves the witness on an earlier entry
+    of the chain, which is accepted. The witness's draft is on the disk before: where there is no room
+    for it, the file stays as it is.
 
     Arguments:
         id: Random number of the ledger, 32 hexadecimal digits.
-        plan: What it counts the uses of, plain values.
-        entries: What was taken, oldest first.
+        plan: Plan of the uses, plain values.
+        entries: Entries, oldest first.
     """
 
     id: str
@@ -95,12 +94,12 @@ class Chain:
 
     @property
     def hashes(self) -> list[str]:
-        """The identity's, and every entry's."""
+        """Hashes of the identity and of every entry."""
         identity = _hash({"id": self.id, "plan": self.plan})
         return [identity, *(entry["hash"] for entry in self.entries)]
 
     def taking(self, uses: int) -> Self:
-        """The chain with one more entry."""
+        """Return the chain with one more entry."""
         fields = {
             "uses": uses,
             "spent": self.spent + uses,
@@ -111,16 +110,16 @@ class Chain:
         return type(self)(self.id, self.plan, (*self.entries, entry))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"id": self.id, "plan": self.plan, "entries": list(self.entries)}
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The chain in a file."""
+        """Read and verify the chain of a file."""
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             chain = cls(fields["id"], dict(fields["plan"]), tuple(fields["entries"]))
-            chain._check()
+            chain._verify()
         except FileNotFoundError:
             raise PrivotError(
                 f"ledger {path} is gone, and nobody knows how much is spent: restore it; to start "
@@ -133,7 +132,7 @@ class Chain:
             ) from None
         return chain
 
-    def _check(self) -> None:
+    def _verify(self) -> None:
         if not self.entries:
             raise ValueError("it has no entries")
         previous, spent = self.hashes[0], 0
@@ -147,12 +146,12 @@ class Chain:
 
 
 def witnessing(chain: Chain, state: Path) -> AbstractContextManager[None]:
-    """Note a chain's head after the block that writes its ledger; while holding the state folder."""
+    """Write a chain's head to the witness after the block; only while holding the state folder."""
     return writing_down(_path(chain, state), {"spent": chain.spent, "head": chain.head})
 
 
 def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
-    """Refuse a chain that the witness has seen ahead of what it is; while holding the state folder."""
+    """Refuse a chain without the witness's head; only while holding the state folder."""
     try:
         seen = json.loads(_path(chain, state).read_text(encoding="utf-8"))
         head, spent = seen["head"], int(seen["spent"])
@@ -178,7 +177,7 @@ def adopt(ledger: Path) -> None:
     Only if the original will never be used again: otherwise the budget is spent twice.
 
     Raises:
-        PrivotError: if it cannot be trusted, or this account knows it, and so better.
+        PrivotError: if the file cannot be trusted, or this account has a witness of it.
     """
     chain = Chain.read(ledger)
     with holding_state() as state:
@@ -201,7 +200,7 @@ class BudgetExhausted(PrivotError):  # noqa: N818 (an end, not a fault)
 
 
 class Countable(Protocol):
-    """A plan: what a ledger counts the uses of."""
+    """A plan of a declared number of uses."""
 
     @property
     def uses(self) -> int:
@@ -213,21 +212,21 @@ class Countable(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Promise of all uses together."""
+        """Guarantee of all uses together."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that decides privacy, plain values."""
+        """Return everything that decides privacy, as plain values."""
 
 
 P = TypeVar("P", bound=Countable)
 
 
 class Ledger(OwnProcess, Generic[P]):
-    """Counts the uses of one plan; never more than it declares.
+    """Counts the uses of one plan, and refuses more than it declares.
 
     Arguments:
-        plan: What may be used.
-        path: File to count in, begun with the first use; only in memory without one.
+        plan: Plan of the uses.
+        path: File to count in, begun with the first use; None counts in memory.
         resume: Whether to go on with a file that is there.
         ahead: Uses taken from the file at once, beyond those requested.
 
@@ -250,7 +249,7 @@ class Ledger(OwnProcess, Generic[P]):
         self.path = None if path is None else path.absolute()
         self._ahead, self._begun = ahead, False
         self._alone = threading.Lock()
-        # Of `_taken` uses, `_in_hand` are still to be made; in memory, the whole budget is in hand.
+        # Of `_taken` uses, `_in_hand` are still to be made; in memory, all are taken at once.
         self._taken = self._in_hand = plan.uses if path is None else 0
         if self.path is not None and self.path.exists():
             chain = Chain.read(self.path)
@@ -281,7 +280,7 @@ class Ledger(OwnProcess, Generic[P]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Promise of all declared uses together, however many are made."""
+        """Guarantee of all declared uses together, however many are made."""
         return self.plan.guarantee
 
     def spend(self, uses: int = 1) -> int:
@@ -293,8 +292,8 @@ class Ledger(OwnProcess, Generic[P]):
 
         Raises:
             BudgetExhausted: if fewer are left; then none is spent.
-            PrivotError: if `uses` is no number of uses (NaN would be less than any budget), or the
-                ledger cannot be trusted, or belongs to another process.
+            PrivotError: if `uses` is not a positive integer, or the ledger cannot be trusted, or belongs
+                to another process.
         """
         self._check_process()
         uses = require_count("n", uses, MOST_ROWS, f"how many {self.plan.noun} to make")
@@ -322,17 +321,17 @@ class Ledger(OwnProcess, Generic[P]):
             self._start(target.absolute())
 
     def close(self) -> None:
-        """Give back what was taken and not used, at the end of a run or of a stage."""
+        """Return unused uses to the file, at the end of a run or of a stage."""
         self._check_process()
         with self._alone:
-            # First out of hand: a failure in between may lose them, never use them all the same.
+            # Given up first: a failure in between may lose them, but never lets them be used as well.
             rest, self._in_hand = (self._in_hand, 0) if self._begun else (0, self._in_hand)
             if rest:
                 with holding_state() as state:
                     self._append(self._verified(state), -rest, state)
 
     def _take(self, needed: int) -> None:
-        """Have so many more uses in hand, written down."""
+        """Take so many more uses from the file."""
         if self.path is None:
             self._refuse(needed, 0)
         if not self._begun:
@@ -369,7 +368,7 @@ class Ledger(OwnProcess, Generic[P]):
         self._taken = longer.spent
 
     def _verified(self, state: Path) -> Chain:
-        """The file's chain, if it is this ledger's and the witness agrees."""
+        """Read the file's chain, if it is this ledger's and the witness agrees."""
         assert self.path is not None
         chain = Chain.read(self.path)
         self._check_plan(chain)
@@ -414,5 +413,5 @@ class Ledger(OwnProcess, Generic[P]):
 
 
 def _plain(plan: Countable) -> dict[str, Any]:
-    """A plan as JSON gives it back."""
+    """Return a plan as JSON reads it back."""
     return dict(json.loads(json.dumps(plan.to_dict())))

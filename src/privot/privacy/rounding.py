@@ -1,15 +1,14 @@
-"""Directed rounding: floating-point results, and figures in print, that err on the safe side only.
+"""Directed rounding of numbers and of printed figures, and the checks of ε and δ.
 
 **Numbers.** A privacy loss that is rounded to nearest can be smaller than the truth by half a unit in
-the last place, and then the promise is false. Sums, products and quotients here are the smallest float
+the last place, and then the guarantee is false. Sums, products and quotients here are the smallest float
 that is not below the exact result: they are computed with exact rational numbers (every finite float
-is one) and rounded once. What has no closed form is enclosed by `bracket`, whose safe end was checked.
+is one) and rounded once. Roots are enclosed by `bracket`, whose safe end was checked.
 
-**Figures.** A loss that is printed too small promises more than holds. So what bounds a loss from above
-(ε, δ, ρ, a factor of odds, a diameter, the chance of the truth) is printed by `at_most`, rounded up;
-what bounds one from below (an audit's ε, noise that protects, a confidence) by `at_least`, rounded down.
-A float stands for the shortest decimal that is read back as it (0.1 is "0.1"), and from that decimal
-on everything is exact: with x the number read from the text,
+**Figures.** Upper bounds of a loss (ε, δ, ρ, a factor of odds, a diameter, the probability of the truth)
+are printed by `at_most`, rounded up; lower bounds (an audit's ε, noise, a confidence) by `at_least`,
+rounded down. A float stands for the shortest decimal that is read back as it (0.1 is "0.1"), and from
+that decimal on everything is exact: with x the number read from the text,
 
     value ≤ x < value + u  (at_most),   value − u < x ≤ value  (at_least),
 
@@ -26,13 +25,10 @@ from fractions import Fraction
 
 from privot.core.errors import SMALLEST_DELTA, PrivotError
 
-# A δ from which nothing is promised; and the records that a δ is for, where nobody has said how many.
-_REFUSED_DELTA, _FEWEST = 0.1, 1000
-# Beyond this ε a factor is no protection, and nobody reads its digits.
-_LARGEST_FACTOR_EPSILON = 34.5  # e^34.5 is about 10^15
-EVERY_DIGIT = 17
-# e^ε has more than 400 digits beyond; whoever wants that wants no noise.
-LARGEST_EPSILON = 1000.0
+_REFUSED_DELTA = 0.1
+_FEWEST = 1000  # records, where their number is unknown
+_LARGEST_FACTOR_EPSILON = 34.5  # e^34.5 is about 10^15: no protection
+LARGEST_EPSILON = 1000.0  # e^1000 has more than 400 digits
 
 
 def round_up(exact: Fraction) -> float:
@@ -80,10 +76,9 @@ def bracket(
 ) -> tuple[float, float]:
     """Return (unsafe, safe), within a relative tolerance, with excess > 0 at one and ≤ 0 at the other.
 
-    `excess` changes sign between `unsafe`, where it is positive, and `safe`, where it is not. Only
-    points where it is not positive ever become the safe end, so that whatever is returned is safe,
-    even where rounding makes `excess` wiggle. Steps alternate: two of regula falsi in its Illinois
-    variant (Dowell, Jarratt 1971), one of bisection, for certainty. Two ends below `smallest` will do.
+    Only points where `excess` is not positive become the safe end, which is therefore safe even where
+    rounding makes `excess` wiggle. Two steps of regula falsi in its Illinois variant (Dowell, Jarratt
+    1971) alternate with one of bisection. The search also ends with both ends below `smallest`.
     """
     high, low = excess(unsafe), excess(safe)
     step, side = 0, 0
@@ -92,7 +87,7 @@ def bracket(
         middle = unsafe + (safe - unsafe) / 2
         if step % 3 and high > low > -math.inf:
             chord = unsafe + (safe - unsafe) * (high / (high - low))
-            # Not nearer to an end than a part of the tolerance: a step must not stand still.
+            # Not nearer to an end than a part of the tolerance, so that every step moves.
             margin = 0.4 * tolerance * max(unsafe, safe)
             first, last = sorted((unsafe, safe))
             if last - first > 2 * margin:
@@ -111,7 +106,7 @@ def bracket(
 def require_finite(name: str, value: float, *, positive: bool = False) -> None:
     """Refuse a number that is not finite, or negative (or, with `positive`, zero)."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    # An integer may be larger than any float, and have more digits than anybody reads.
+    # An integer may be larger than any float.
     if not number or not 0 <= value <= sys.float_info.max or (positive and value == 0):
         wanted = "finite and positive" if positive else "finite and at least 0"
         raise PrivotError(f"{name} is {value!r:.40}: give a number that is {wanted}")
@@ -141,11 +136,11 @@ def require_delta(delta: float, *, positive: bool = False) -> None:
 def check_delta(delta: float, records: int | None = None) -> None:
     """Refuse a δ of 1/10 or more, and warn of one above one over the number of records.
 
-    To publish one of n records, drawn at random, is (0, 1/n)-private: its law moves by 1/n in total
+    To publish one of n records, drawn at random, is (0, 1/n)-private: its law changes by 1/n in total
     variation when one record changes. To send one's record outright with probability δ is (0, δ)-private
-    locally, and of n people δn are then seen on average. So a δ above 1/n allows what nobody would call
-    private, whatever ε is, and must be well below. Where nobody has said how many records there will be,
-    n counts as 1000: for fewer, use noise that needs no δ (Laplace, randomized response).
+    locally, and reveals δn of n people on average. So a δ above 1/n is no protection, whatever ε is, and
+    must be well below. If the number of records is unknown, n counts as 1000: for fewer, use noise that
+    needs no δ (Laplace, randomized response).
 
     >>> check_delta(1e-6)
     >>> check_delta(0.5)
@@ -193,7 +188,7 @@ def exactly(value: float) -> str:
     >>> exactly(0.1), exactly(5.0)
     ('0.1', '5')
     """
-    return at_most(value, EVERY_DIGIT)
+    return at_most(value, 17)
 
 
 def percent_at_most(share: float, digits: int = 3) -> str:
@@ -215,7 +210,7 @@ def percent_at_least(share: float, digits: int = 3) -> str:
 
 
 def odds_factor(epsilon: float) -> str:
-    """Return "e^ε = number": ε rounded up, and e to what stands there, rounded up once more.
+    """Return "e^ε = number": ε rounded up, and e to the printed power, rounded up once more.
 
     >>> odds_factor(4.0), odds_factor(10.0049)
     ('e^4 = 55', 'e^10.01 = 23,000')
@@ -227,7 +222,9 @@ def odds_factor(epsilon: float) -> str:
         return f"e^{power} (no protection worth the name)"
     precise = _context(50)
     factor = precise.next_plus(precise.exp(Decimal(power)))
-    return f"e^{power} = {_grouped(_rounded(factor, 3 if factor < 10 else 2, ROUND_CEILING))}"
+    rounded = _context(3 if factor < 10 else 2, ROUND_CEILING).plus(factor)
+    text = f"{rounded:,f}"
+    return f"e^{power} = {text.rstrip('0').removesuffix('.') if '.' in text else text}"
 
 
 def _decimal(value: float) -> Decimal:
@@ -235,21 +232,10 @@ def _decimal(value: float) -> Decimal:
 
 
 def _context(digits: int, rounding: str = ROUND_CEILING) -> Context:
-    """A context of its own: whatever a program sets for its decimals changes no figure."""
+    """Return a context that does not depend on the program's own settings of decimals."""
     return Context(digits, rounding, MIN_EMIN, MAX_EMAX, capitals=0, clamp=0, flags=[], traps=[])
-
-
-def _rounded(value: Decimal, digits: int, rounding: str) -> Decimal:
-    return _context(digits, rounding).plus(value)
 
 
 def _text(value: Decimal, digits: int, rounding: str) -> str:
     whole = value.adjusted() + 1 if value.is_finite() else 0
-    text = repr(float(_rounded(value, max(digits, whole), rounding)))
-    return text.removesuffix(".0")
-
-
-def _grouped(value: Decimal) -> str:
-    """Plain digits, thousands set apart, without zeros after the point's last digit."""
-    text = f"{value:,f}"
-    return text.rstrip("0").removesuffix(".") if "." in text else text
+    return repr(float(_context(max(digits, whole), rounding).plus(value))).removesuffix(".0")

@@ -1,7 +1,7 @@
-r"""The promise of a run of slicing, and the noise that a promise needs.
+r"""Accounting of noisy random projections (slices): the guarantee of a run, and calibration.
 
 `SlicedAccounting` is the public setting of a run: everything that decides its privacy but the noise
-and the number of steps. See the package's docstring for who may differ and what is published.
+and the number of steps.
 
 **Rényi curves.** The mechanism publishes $(U, XU + V)$, V of i.i.d. $N(0, σ²)$, U drawn afresh and
 independent of the data. Given U it is Gaussian with squared sensitivity H, and so, no δ spent on the
@@ -16,17 +16,17 @@ curve):
 $$ ε_{sub}(α) = \tfrac{1}{α−1} \log\Big(1 + q²\tbinom α2 \min\{4(e^{ε(2)}−1), 2e^{ε(2)}\}
    + \sum_{j=3}^{α} 2 q^j \tbinom αj e^{(j−1)ε(j)}\Big) . $$
 
-**Padded Poisson sampling**, `zero_out`: each record enters with probability q, whoever entered
-stands in uniformly random slots of a public constant number of rows, the other rows are blank.
-Given U and the others' slots, the record's slot holds $N(0, σ²)$ against $(1−q)N(0, σ²) + qN(z,
+**Padded Poisson sampling**, `zero_out`: each record enters with probability q; those that enter stand
+in uniformly random slots of a public constant number of rows, the other rows are blank. Given U and the
+others' slots, the record's slot holds $N(0, σ²)$ against $(1−q)N(0, σ²) + qN(z,
 σ²)$, and
 
 $$ ε_{sub}(α) = \tfrac{1}{α−1} \log \sum_{l=0}^{α} \tbinom αl (1−q)^{α−l} q^l M_l ,
    \quad M_0 = M_1 = 1 . $$
 
 For each H the other order of the pair is below this one (Mironov, Talwar, Zhang 2019, Theorem 5),
-hence its average over H too. Without padding every row brings a noise row of its own, the count of
-rows shows who takes part, and neither formula means anything.
+hence its average over H too. Without padding the number of noisy rows would reveal who takes part, and
+neither formula would hold.
 
 Both formulas hold for integer α ≥ 2.
 """
@@ -61,12 +61,24 @@ from privot.privacy.slice_sensitivity import (
     record_sensitivity,
 )
 
+Method = Literal["rdp", "pld"]
+
 SAMPLED_ORDERS = np.array(
     [*range(2, 65), *range(68, 129, 4), *range(144, 257, 16), *range(288, 513, 32)], dtype=np.int64
 )
 FULL_BATCH_ORDERS = 1.0 + np.geomspace(1e-3, 1e6, 400)
 # Sums of 512 positive terms of log-gamma accuracy; and log-gamma loses 1e-16 of ~3000.
 _ERROR = 1e-11
+# Share of δ for overflowing batches of padded Poisson sampling.
+_OVERFLOW_SHARE = 1 / 40
+_MIN_NOISE = 1e-60
+_COUNTS = {
+    "dim": MOST_DIMENSIONS,
+    "num_projections": MOST_PROJECTIONS,
+    "records": MOST_PEOPLE,
+    "batch_size": MOST_PEOPLE,
+}
+_CELLS_OF_EPSILON, _MAX_REFINEMENTS = 160, 8
 
 
 def full_batch_renyi(
@@ -101,6 +113,13 @@ def padded_poisson_renyi(
     return _mixed(j, log_factors, np.full(len(j), left_out))
 
 
+_CURVES = {
+    "none": full_batch_renyi,
+    "padded_poisson": padded_poisson_renyi,
+    "without_replacement": without_replacement_renyi,
+}
+
+
 def _log_moments(length: ProjectedLength, stddev: float, j: Floats) -> Floats:
     return length.log_moment(j * (j - 1) / (2 * stddev**2)) * (1 + 1e-15)
 
@@ -127,30 +146,15 @@ def _log_expm1(x: Floats) -> Floats:
     return np.asarray(x + np.log(-np.expm1(-x)))
 
 
-Method = Literal["rdp", "pld"]
-
-# The part of δ that overflowing batches of padded Poisson sampling may spend.
-_OVERFLOW_SHARE = 1 / 40
-_MIN_NOISE = 1e-60
-_COUNTS = {
-    "dim": MOST_DIMENSIONS,
-    "num_projections": MOST_PROJECTIONS,
-    "records": MOST_PEOPLE,
-    "batch_size": MOST_PEOPLE,
-}
-_CELLS_OF_EPSILON, _MAX_REFINEMENTS = 160, 8
-
-
 @dataclass(frozen=True)
 class SlicedAccounting:
-    """The setting of a run that publishes (U, XU + V) at every step, for its accounting.
+    """The setting of a run that publishes (U, XU + V) at every step.
 
-    Records have norm at most `radius` (clipped to it: a public number), `dim` coordinates, and are
-    projected on `num_projections` directions (uniform and independent, or an `orthonormal` frame)
-    that are drawn afresh at each step. `records` of them are held; each step sees `batch_size` of
-    them (exactly, on average for `padded_poisson`, all for `none`). Projections are rounded to
-    `grid` (0: not at all). `non_negative` records have no negative entry. One record belongs to one
-    `unit`.
+    Records are clipped to norm `radius` (a public number), have `dim` coordinates, and are projected
+    on `num_projections` directions (uniform and independent, or an `orthonormal` frame) that are drawn
+    afresh at each step. Each step sees `batch_size` of the `records` (exactly; on average for
+    `padded_poisson`; all for `none`). Projections are rounded to `grid` (0: not at all). `non_negative`
+    records have no negative entry. One record belongs to one `unit`.
 
     >>> mnist = SlicedAccounting(
     ...     dim=784, num_projections=1000, records=60_000, batch_size=100, radius=0.5
@@ -190,13 +194,12 @@ class SlicedAccounting:
                 f"batch_size is {self.batch_size} with sampling 'none': every step then sees all "
                 f"{self.records} records; set it to that, or choose a sampling"
             )
-        # All validate what they are given.
-        _ = self.sensitivity, self.length
+        _ = self.sensitivity, self.length  # which validate the rest
         _ = ApproximateDP(0.0, 0.0, self.neighboring, self.unit)
 
     @cached_property
     def sensitivity(self) -> float:
-        """Δ: how far apart two rows of neighboring runs can be (`record_sensitivity`)."""
+        """Sensitivity Δ, the largest distance of two rows of neighboring runs."""
         return record_sensitivity(self.radius, self.neighboring, self.sampling, self.non_negative)
 
     @cached_property
@@ -208,7 +211,7 @@ class SlicedAccounting:
 
     @property
     def rate(self) -> float:
-        """The probability of a record to be in a batch."""
+        """Probability of a record to be in a batch."""
         return self.batch_size / self.records
 
     def steps_of(self, epochs: float) -> int:
@@ -217,13 +220,13 @@ class SlicedAccounting:
         return math.ceil(epochs * self.records / self.batch_size)
 
     def overflow(self, steps: int, delta: float) -> tuple[float, int]:
-        """Return what overflows of padded batches cost of δ, and the rows that they are padded to.
+        """Return the part of δ that overflowing padded batches spend, and the rows of a batch.
 
-        The fewest rows that are exceeded in any of the steps with probability at most δ/40; a batch
-        that overflows after all is cut. The cost is steps · P(Bin(records, rate) > rows), rounded up:
-        the number of sampled records is drawn by coins that have the same law whether a record is real
-        or blank, so a run may be conditioned on no batch overflowing; what is left has this
-        probability under both neighbors. (0, batch_size) where batches are not random in size.
+        The rows are the fewest that are exceeded in any of the steps with probability at most δ/40; a
+        batch that overflows is cut. The cost is steps · P(Bin(records, rate) > rows), rounded up: the
+        number of sampled records has the same law whether a record is real or blank, so a run may be
+        conditioned on no overflow, whose probability is the same under both neighbors. It is
+        (0, batch_size) where batches are not random in size.
         """
         steps = require_count("steps", steps, MOST_STEPS)
         if self.sampling != "padded_poisson":
@@ -240,7 +243,7 @@ class SlicedAccounting:
         return cost(rows), rows
 
     def renyi(self, stddev: float, steps: int) -> RenyiDP:
-        """Return the Rényi curve of `steps` releases, rounded up; overflows of batches not counted."""
+        """Return the Rényi curve of `steps` releases, rounded up, without overflows of batches."""
         require_finite("stddev", stddev, positive=True)
         steps = require_count("steps", steps, MOST_STEPS)
         if stddev < _MIN_NOISE * self.sensitivity:
@@ -248,12 +251,7 @@ class SlicedAccounting:
                 f"stddev is {stddev!r}: so little noise against a sensitivity of "
                 f"{exactly(self.sensitivity)} promises nothing; give more"
             )
-        curve = {
-            "none": full_batch_renyi,
-            "padded_poisson": padded_poisson_renyi,
-            "without_replacement": without_replacement_renyi,
-        }[self.sampling]
-        orders, epsilons = curve(self.length, stddev, self.rate)
+        orders, epsilons = _CURVES[self.sampling](self.length, stddev, self.rate)
         totals = steps * epsilons
         return RenyiDP(tuple(orders.tolist()), tuple(totals.tolist()), self.neighboring, self.unit)
 
@@ -262,14 +260,14 @@ class SlicedAccounting:
 
         `method` is "rdp" (tens of milliseconds) or "pld", the privacy-loss distribution (a second;
         never larger, as the smaller of two valid bounds is taken). Warns if δ is above one over the
-        number of records: publishing a record at random would keep such a promise.
+        number of records.
         """
         return self._epsilon(stddev, steps, self._delta_left(steps, delta), method)
 
     def calibrate(self, epsilon: float, delta: float, steps: int, method: Method = "rdp") -> float:
         """Return a stddev that keeps (ε, δ), above the smallest by at most 1e-9 (1e-5 by "pld").
 
-        What is returned was itself checked with `epsilon`, which rounds up.
+        The result was itself checked with `epsilon`, which rounds up.
         """
         require_finite("epsilon", epsilon, positive=True)
         left = self._delta_left(steps, delta)
@@ -286,7 +284,7 @@ class SlicedAccounting:
     def guarantee(
         self, stddev: float, steps: int, delta: float, method: Method = "rdp"
     ) -> ApproximateDP:
-        """Return the promise of `steps` releases as a type: (ε, δ), who may differ, per unit."""
+        """Return the guarantee of `steps` releases."""
         epsilon = self.epsilon(stddev, steps, delta, method)
         return ApproximateDP(epsilon, delta, self.neighboring, self.unit)
 
@@ -295,7 +293,7 @@ class SlicedAccounting:
         return atoms(self.length)
 
     def _epsilon(self, stddev: float, steps: int, delta: float, method: Method) -> float:
-        """Return ε at what overflows leave of δ."""
+        """Return ε at the δ that overflows leave."""
         require_choice("method", method, get_args(Method))
         by_renyi = self.renyi(stddev, steps).to_approximate(delta).epsilon
         if method == "rdp" or by_renyi == 0:
@@ -322,7 +320,7 @@ class SlicedAccounting:
         return composed_epsilon(loss, steps, delta)
 
     def _delta_left(self, steps: int, delta: float) -> float:
-        """δ less what overflowing batches spend."""
+        """Return δ less the part that overflowing batches spend."""
         require_delta(delta, positive=True)
         steps = require_count("steps", steps, MOST_STEPS)
         check_delta(delta, self.records)
@@ -334,20 +332,25 @@ class SlicedAccounting:
 def _calibrated(
     setting: SlicedAccounting, epsilon: float, delta: float, steps: int, method: Method
 ) -> float:
-    """Return the least stddev at what overflows leave of δ, or infinity: of public numbers alone.
+    """Return the least stddev at the δ that overflows leave, or infinity.
 
-    A plan, its run and its report ask for the same.
+    Cached, since a plan, its run and its report need the same.
     """
-    start = setting.sensitivity
-    stddev = _least_stddev(
-        lambda noise: setting._epsilon(noise, steps, delta, "rdp"), epsilon, start, 1.0, 1e-9
-    )
-    if method == "pld":
-        start = stddev if math.isfinite(stddev) else start
-        stddev = _least_stddev(
-            lambda noise: setting._epsilon(noise, steps, delta, "pld"), epsilon, start, 0.08, 1e-5
+
+    def least(by: Method, start: float, width: float, tolerance: float) -> float:
+        return _least_stddev(
+            lambda noise: setting._epsilon(noise, steps, delta, by),
+            epsilon,
+            start,
+            width,
+            tolerance,
         )
-    return stddev
+
+    stddev = least("rdp", setting.sensitivity, 1.0, 1e-9)
+    if method == "rdp":
+        return stddev
+    start = stddev if math.isfinite(stddev) else setting.sensitivity
+    return least("pld", start, 0.08, 1e-5)
 
 
 def _least_stddev(
@@ -359,9 +362,9 @@ def _least_stddev(
 ) -> float:
     """Return σ with epsilon_at(σ) ≤ target, within `tolerance` (of log σ) of one that is above it.
 
-    ε falls as the noise grows, but an accountant that rounds up may wiggle on the way: only what was
-    evaluated and keeps the promise is returned. The search leaves `start` by factors that grow from
-    1 + `width`; infinite if 1e9 times `start` is too little.
+    ε decreases in σ, but an accountant that rounds up may wiggle: only a σ that was evaluated is
+    returned. The search leaves `start` by factors that grow from 1 + `width`; infinite if 1e9 times
+    `start` is too little.
     """
 
     @cache

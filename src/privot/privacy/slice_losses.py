@@ -64,6 +64,8 @@ from privot.privacy.slice_sensitivity import Floats, ProjectedLength, log_kummer
 
 _LOG_TAIL = -20 * math.log(10)
 _DIRECT, _DIRECT_CELLS, _CELLS = 32, 2**20, 2**18
+_MAX_CELLS, _MAX_POINTS, _MAX_LOSS = 2**17, 2**23, 600.0
+_ROUNDING = 1e-9
 
 
 def atoms(length: ProjectedLength) -> tuple[Floats, Floats]:
@@ -80,8 +82,8 @@ def atoms(length: ProjectedLength) -> tuple[Floats, Floats]:
       exact moment-generating function is lower, that is taken instead. So far tails keep their digits.
     - An orthonormal frame's single Beta variable needs none of this.
 
-    `atoms` then rounds up to some hundreds of values, near the mean a twentieth of a standard deviation
-    and at most a hundredth of the mean apart.
+    The result is rounded up to some hundreds of values, near the mean a twentieth of a standard
+    deviation and at most a hundredth of the mean apart.
     """
     shares = _edges(length)
     above = _survival(length, shares)
@@ -149,9 +151,8 @@ def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
         # One more share, rounded up to this step; it is far narrower than the sum.
         one = _rounded_beta(b, step, math.ceil(_highest(dim, 1) / step))
         size = scipy.fft.next_fast_len(len(both) + len(one), real=True)
-        both = _positive(
-            scipy.fft.irfft(scipy.fft.rfft(both, size) * scipy.fft.rfft(one, size), size)
-        )
+        product = scipy.fft.rfft(both, size) * scipy.fft.rfft(one, size)
+        both = _positive(scipy.fft.irfft(product, size))
     top = _highest(dim, count)
     factor = max(1, math.ceil(top / (_CELLS * step)))
     coarse = -(-np.arange(len(both)) // factor)
@@ -160,7 +161,7 @@ def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
 
 
 def _positive(law: Floats) -> Floats:
-    """Rounding leaves ±1e-18 where the truth is less."""
+    """Scale to total 1, without the negative rounding errors of a transform."""
     law = np.maximum(law, 0.0)
     return np.asarray(law / law.sum())
 
@@ -181,10 +182,6 @@ def _highest(dim: int, count: int) -> float:
     return min(float(count), float(best.fun))
 
 
-_MAX_CELLS, _MAX_POINTS, _MAX_LOSS = 2**17, 2**23, 600.0
-_ROUNDING = 1e-9
-
-
 @dataclass(frozen=True)
 class LossDistribution:
     """P(loss = (first + i)·step) = masses[i] and P(loss = ∞) = infinite, under the first measure."""
@@ -202,7 +199,7 @@ class LossDistribution:
         """Return the losses of the swapped pair: −loss, weighted by e^−loss."""
         masses = self.masses * np.exp(-self.losses())
         last = self.first + len(masses) - 1
-        # What was given up before the swap may be infinite after it, too.
+        # Mass that was left out before the swap may be infinite after it, too.
         infinite = max(0.0, 1 - math.fsum(masses)) + self.infinite
         return LossDistribution(self.step, -last, masses[::-1], infinite)
 
@@ -212,7 +209,7 @@ def one_sided(
 ) -> LossDistribution:
     """Return the losses of (R, Q), R = (1−q)Q + qP with q < 1, from above.
 
-    `shifts` are √H/σ, each with its weight. About `top_mass` at most is left to infinite losses; a
+    `shifts` are √H/σ, each with its weight. Infinite losses have a mass of about `top_mass` at most; a
     step that would make more than 131 072 cells is made coarser.
     """
     return _cells(shifts, weights, rate, step, top_mass, math.log1p(-rate))
@@ -233,11 +230,10 @@ def symmetrized(
 def _highest_loss(shifts: Floats, weights: Floats, rate: float, top_mass: float) -> float:
     """Return a loss that (R, Q) exceeds under P with probability of about top_mass/q, or 600."""
     high = 1.0
-    while high < _MAX_LOSS and (
-        rate
-        * float(weights @ scipy.special.ndtr(shifts - _threshold(np.array(high), rate, shifts)))
-        > top_mass
-    ):
+    while high < _MAX_LOSS:
+        above = scipy.special.ndtr(shifts - _threshold(np.array(high), rate, shifts))
+        if not rate * float(weights @ above) > top_mass:
+            break
         high *= 1.25
     return min(high, _MAX_LOSS)
 

@@ -1,4 +1,4 @@
-r"""Distance of two records before and after projection: the sensitivity Δ, and the moments of H.
+r"""Sensitivity Δ of noisy slices, and the moments of the projected squared distance H.
 
 Records are clipped to ‖x‖ ≤ R, a public radius. **Δ** is the largest distance between two rows that can
 stand in the same slot of two neighboring runs.
@@ -31,8 +31,8 @@ t².
 
 $$ E\,e^{xY} = {}_1F_1(a; b; x) = \sum_n \frac{(a)_n}{(b)_n} \frac{x^n}{n!} , \qquad x ≥ 0 . $$
 
-What is wanted is the *logarithm*, for $d$ up to $10^6$ and $x$ of any size, a result of $10^{-9}$ as
-sharp (relatively) as one of $10^9$. **Two ways**, each where it loses nothing:
+Its *logarithm* is computed, for $d$ up to $10^6$ and $x$ of any size, to the same relative accuracy for
+results from $10^{-9}$ to $10^9$, in **two ways**:
 
 - the series, all of whose terms are positive, as long as 240 terms leave out less than $10^{-30}$
   ($x ≤ 40$; or $a ≤ 1$ and $x ≤ b/2$, when the ratio of terms is at most ½);
@@ -209,12 +209,12 @@ class ProjectedLength:
 
     @property
     def copies(self) -> int:
-        """Number of independent shares that add up to H/Δ²."""
+        """Number of independent shares whose sum is H/Δ²."""
         return 1 if self.orthonormal else self.num_projections
 
     @property
     def rounding(self) -> float:
-        """√k·g, the most that rounding adds to √H."""
+        """Largest increase √k·g of √H by rounding."""
         return math.sqrt(self.num_projections) * self.grid
 
     def log_moment(self, scale: Floats) -> Floats:

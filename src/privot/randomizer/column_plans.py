@@ -39,7 +39,8 @@ import numpy as np
 
 from privot.core.errors import MOST_PEOPLE, PrivotError
 from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
-from privot.mechanisms.mechanism import mechanism_kinds, planned_error
+from privot.mechanisms.choice import planned_error
+from privot.mechanisms.mechanism import mechanism_kinds
 from privot.privacy.rounding import LARGEST_EPSILON
 from privot.randomizer.reports.candidates import CANDIDATES, CandidatesReport, coordinates_at
 from privot.schema import Column, Schema

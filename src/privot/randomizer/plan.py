@@ -48,7 +48,7 @@ import numpy as np
 
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.mechanisms import Mechanism
-from privot.mechanisms.mechanism import planned_error
+from privot.mechanisms.choice import planned_error
 from privot.privacy.rounding import LARGEST_EPSILON
 from privot.randomizer.column_plans import (
     ColumnPlan,

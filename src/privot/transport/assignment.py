@@ -5,11 +5,11 @@ $$ \min_{s ∈ S_n} \tfrac1n \sum_i ‖x_i − y_{s(i)}‖_p^p , \qquad p ∈ \{
 with the ℓ1 (p = 1) or Euclidean (p = 2) ground cost: Birkhoff's theorem makes the optimal coupling of
 two uniform samples a permutation, which SciPy's linear assignment finds in O(n³).
 
-Adding a number to a row or a column of the costs changes no assignment's rank. The search therefore
-starts from costs reduced by potentials of entropic problems, first between the means of small cells of
-points, by ever less regularization, then between the points: nearly all augmenting paths are then
-short (20 seconds become half of one for noisy samples, n = 3000). The result is exact, whatever they
-are.
+Adding a number to a row or a column of the costs does not change the order of assignments. The search
+therefore starts from costs reduced by potentials of entropic problems, first between the means of small
+cells of points, by ever less regularization, then between the points: nearly all augmenting paths are
+then short (for noisy samples, n = 3000, half a second instead of 20). The result is exact for any
+potentials.
 
 References:
     Peyré, Cuturi, *Computational optimal transport* (2019), sections 2.3 and 4.2.

@@ -6,24 +6,23 @@ $$ W_p(x, y) = \Big( \min_{s ∈ S_n} \tfrac1n \sum_i ‖x_i − y_{s(i)}‖_p^p
 
 for p = 1 (ℓ1 ground cost) and p = 2 (Euclidean), by [`assignment`][privot.transport.assignment].
 
-**On the line**, sorting solves it. For a cost that is convex in the difference, such as $|x − y|^p$ with
-p ≥ 1, the optimal coupling of two laws is the monotone one, and
+**On the line**, for a cost that is convex in the difference, such as $|x − y|^p$ with p ≥ 1, the optimal
+coupling of two laws is the monotone one, and
 
 $$ W_p^p(μ, ν) = \int_0^1 |F_μ^{-1}(t) − F_ν^{-1}(t)|^p\, dt . $$
 
-The quantile functions of samples are steps. Merging the levels at which either of them jumps, i/n and
-j/m, cuts [0, 1] into at most n + m − 1 pieces on which both are constant: the integral is a sum, exact
-for any sizes, and of n terms for two samples of n points. Levels are merged as the integers i·m and j·n:
-no rounding decides which points meet. The coupling is piecewise constant in the points, so the gradient
-is that of the matched gaps.
+The quantile functions of samples are step functions. Their levels i/n and j/m cut [0, 1] into at most
+n + m − 1 pieces on which both are constant, so the integral is a sum, exact for any sizes. Levels are
+merged as the integers i·m and j·n, without rounding. The coupling is piecewise constant in the points,
+so the gradient is that of the matched gaps.
 
 **Sliced Wasserstein distances** are means over directions of distances on the line:
 
 $$ \mathrm{SW}_p^p(μ, ν) = \int_{‖u‖ = 1} W_p^p(⟨u, ·⟩_\# μ,\ ⟨u, ·⟩_\# ν)\, du $$
 
-is a metric, is computed by sorting, and its sampling error is free of the dimension. The integral
-is replaced by a mean over directions: unbiased for $\mathrm{SW}_p^p$ when they are drawn uniformly
-and independently of the data. For two point masses $\mathrm{SW}_2^2 = ‖x − y‖^2 / d$.
+is a metric, is computed by sorting, and its sampling error does not depend on the dimension. A mean over
+directions that are drawn uniformly and independently of the data is unbiased for $\mathrm{SW}_p^p$. For
+two point masses $\mathrm{SW}_2^2 = ‖x − y‖^2 / d$.
 
 References:
     Santambrogio, *Optimal transport for applied mathematicians* (2015), section 2.2. Peyré, Cuturi,
@@ -122,7 +121,7 @@ def sliced_wasserstein(x: Tensor, y: Tensor, directions: Tensor, p: float = 2.0)
 
     Arguments:
         x: Points (n, d).
-        y: Points (m, d), as many as one likes.
+        y: Points (m, d).
         directions: Unit columns (d, k), such as `random_directions` draws; cast to x's type.
         p: Exponent, at least 1.
 

@@ -51,6 +51,8 @@ _BLOCK_ROWS = 4
 _MAX_WORK_OF_ONE_THREAD = 2**24
 # Cost of a pass over a matrix in memory, in such differences.
 _PASS = 8
+# Fewer multiplications than these are done before oneDNN has found its code.
+_MIN_MULTIPLICATIONS = 2**20
 
 
 def manhattan(x: Tensor, y: Tensor) -> Tensor:
@@ -108,10 +110,7 @@ class _Manhattan(_Ground):
             return _cost_few(x, y, 1)
         cost = x.new_empty(len(x), len(y))
         points, others, out = _array(x), _array(y), cost.numpy()
-        _over_rows(
-            len(x), cost.numel() * x.shape[1],
-            lambda first, last: pair_loops.cost_blocks(points, others, out, first, last),
-        )  # fmt: skip
+        _over_rows(len(x), cost.numel() * x.shape[1], pair_loops.cost_blocks, points, others, out)
         return cost
 
 
@@ -130,11 +129,8 @@ class _SquaredEuclidean(_Ground):
             cost = product(x, y)
         if not runs:
             return cost.mul_(-2).add_(rows[:, None]).add_(columns).clamp_min_(0)
-        lengths, others, out = _array(rows), _array(columns), cost.numpy()
-        _over_rows(
-            len(x), _PASS * cost.numel(),
-            lambda first, last: pair_loops.complete_squares(lengths, others, out, first, last),
-        )  # fmt: skip
+        squares = _array(rows), _array(columns), cost.numpy()
+        _over_rows(len(x), _PASS * cost.numel(), pair_loops.complete_squares, *squares)
         return cost
 
 
@@ -151,11 +147,7 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
     work = pairs.size * d
     if d <= (_FEW_COORDINATES if power == 1 else _FEW_COORDINATES_SQUARED):
         columns = np.ascontiguousarray(others.T)
-
-        def few(first: int, last: int) -> None:
-            pair_loops.gradient_few(points, columns, pairs, out, first, last, power)
-
-        _over_rows(n, work, few)
+        _over_rows(n, work, pair_loops.gradient_few, points, columns, pairs, out, power)
         return gradient
     counts, listed = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
     # A plan that spreads its mass is recognized by its first rows.
@@ -164,21 +156,11 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
     if power == 2 and share > _SPARSE:
         return _squared_product(x, y, weights)
     if power == 1 and share > _DENSE and n >= _BLOCK_ROWS:
-
-        def signs(first: int, last: int) -> None:
-            pair_loops.manhattan_gradient(points, others, pairs, out, first, last)
-
-        _over_rows(n, work, signs)
+        _over_rows(n, work, pair_loops.manhattan_gradient, points, others, pairs, out)
         return gradient
     total = pair_loops.list_columns(pairs, 0, n, counts, listed)
-    gradient_of = (
-        pair_loops.sparse_manhattan_gradient if power == 1 else pair_loops.squared_gradient
-    )
-
-    def sums(first: int, last: int) -> None:
-        gradient_of(points, others, pairs, counts, listed, out, first, last)
-
-    _over_rows(n, total * d, sums)
+    loop = pair_loops.sparse_manhattan_gradient if power == 1 else pair_loops.squared_gradient
+    _over_rows(n, total * d, loop, points, others, pairs, counts, listed, out)
     return gradient
 
 
@@ -206,22 +188,20 @@ def _squared_product(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
 
 def _cost_few(x: Tensor, y: Tensor, power: int) -> Tensor:
     cost = x.new_empty(len(x), len(y))
-    points, columns, out = _array(x), np.ascontiguousarray(_array(y).T), cost.numpy()
-    _over_rows(
-        len(x), cost.numel() * x.shape[1],
-        lambda first, last: pair_loops.cost_few(points, columns, out, first, last, power),
-    )  # fmt: skip
+    points, columns = _array(x), np.ascontiguousarray(_array(y).T)
+    work = cost.numel() * x.shape[1]
+    _over_rows(len(x), work, pair_loops.cost_few, points, columns, cost.numpy(), power)
     return cost
 
 
-def _over_rows(num_rows: int, work: int, task: Callable[[int, int], None]) -> None:
-    """Split rows among threads, where there is work enough for them."""
+def _over_rows(num_rows: int, work: int, loop: Callable[..., Any], *arguments: Any) -> None:
+    """Run loop(first row, last row, *arguments), in threads if there is enough work."""
     parts = min(torch.get_num_threads(), num_rows // 8) if work > _MAX_WORK_OF_ONE_THREAD else 1
     if parts <= 1:
-        task(0, num_rows)
+        loop(0, num_rows, *arguments)
         return
     edges = [num_rows * part // parts for part in range(parts + 1)]
-    in_threads(lambda part: task(edges[part], edges[part + 1]), parts)
+    in_threads(lambda part: loop(edges[part], edges[part + 1], *arguments), parts)
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:
@@ -234,14 +214,13 @@ def _full_precision(like: Tensor) -> Iterator[None]:
     """Turn off TF32 and bfloat16 inside the block: costs of eight or ten bits are too coarse."""
     if like.device.type != "cuda":
         before = torch.get_float32_matmul_precision()
-        if before == "highest":
-            yield
-            return
-        torch.set_float32_matmul_precision("highest")
+        if before != "highest":
+            torch.set_float32_matmul_precision("highest")
         try:
             yield
         finally:
-            torch.set_float32_matmul_precision(before)
+            if before != "highest":
+                torch.set_float32_matmul_precision(before)
         return
     allowed = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -258,29 +237,21 @@ def _check(x: Tensor, y: Tensor) -> None:
         )
 
 
-# Fewer multiplications than these are done before oneDNN has found its code.
-_MIN_MULTIPLICATIONS = 2**20
-
-
 def product(a: Tensor, b: Tensor) -> Tensor:
     """Return products $⟨a_i, b_j⟩$ of the rows of a (n, k) and b (m, k), shape (n, m); no gradients.
 
     Exact to single precision where PyTorch's products are: see `set_float32_matmul_precision`.
     """
+    single = a.device.type == "cpu" and a.dtype == b.dtype == torch.float32
     wide = _wide_product()
-    if (
-        wide is None
-        or a.device.type != "cpu"
-        or not a.dtype == b.dtype == torch.float32
-        or len(a) * b.numel() < _MIN_MULTIPLICATIONS
-    ):
+    if wide is None or not single or len(a) * b.numel() < _MIN_MULTIPLICATIONS:
         return a @ b.T
     return wide(a, b)
 
 
 @cache
 def _wide_product() -> Callable[[Tensor, Tensor], Tensor] | None:
-    """Return the product by oneDNN, if it is there and right."""
+    """Return the product by oneDNN, if it exists and a trial is right."""
     if torch.backends.cpu.get_cpu_capability() != "AVX512":
         return None
     trial = torch.arange(48.0).reshape(3, 16)

@@ -27,7 +27,7 @@ _STRIP = 400
 
 
 @compiled_reordering
-def cost_blocks(x, y, out, first, last):
+def cost_blocks(first, last, x, y, out):
     """Write rows first … last of the costs of x (n, d) and y (m, d); n, m and last − first at least 4.
 
     The last block overlaps the one before, where sizes are no multiples of 4.
@@ -67,7 +67,7 @@ def cost_blocks(x, y, out, first, last):
 
 
 @compiled
-def cost_few(x, y_columns, out, first, last, power):
+def cost_few(first, last, x, y_columns, out, power):
     """Write costs of few coordinates, from y transposed (d, m); |x − y| or, with power 2, squares."""
     d, m = y_columns.shape
     for i in range(first, last):
@@ -85,7 +85,7 @@ def cost_few(x, y_columns, out, first, last, power):
 
 
 @compiled
-def complete_squares(rows, columns, products, first, last):
+def complete_squares(first, last, rows, columns, products):
     """Turn products ⟨x_i, y_j⟩ into ‖x_i‖² + ‖y_j‖² − 2⟨x_i, y_j⟩, at least 0."""
     for i in range(first, last):
         for j in range(columns.size):
@@ -118,7 +118,7 @@ def _mass(weights, i):
 
 
 @compiled
-def manhattan_gradient(x, y, weights, out, first, last):
+def manhattan_gradient(first, last, x, y, weights, out):
     """Write rows first … last, at least 4, of Σ_j G_ij sign(x_ik − y_jk).
 
     Points come scaled, so that a difference other than 0 is beyond ±1, or too small to matter. The last
@@ -136,7 +136,7 @@ def manhattan_gradient(x, y, weights, out, first, last):
 
 
 @compiled
-def sparse_manhattan_gradient(x, y, weights, counts, columns, out, first, last):
+def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
     """Write the same rows, summed over the listed columns only."""
     d = x.shape[1]
     for begin in range(0, d, _STRIP):
@@ -221,7 +221,7 @@ def _signs(point, y, weights, columns, sums, begin):
 
 
 @compiled_reordering
-def squared_gradient(x, y, weights, counts, columns, out, first, last):
+def squared_gradient(first, last, x, y, weights, counts, columns, out):
     """Write rows first … last of 2 Σ_j G_ij (x_ik − y_jk), over the listed columns."""
     d = x.shape[1]
     for i in range(first, last):
@@ -247,7 +247,7 @@ def squared_gradient(x, y, weights, counts, columns, out, first, last):
 
 
 @compiled_reordering
-def gradient_few(x, y_columns, weights, out, first, last, power):
+def gradient_few(first, last, x, y_columns, weights, out, power):
     """Write either gradient for few coordinates, from y transposed (d, m); no column is left out.
 
     For power 1, points come scaled as in `manhattan_gradient`.

@@ -3,20 +3,20 @@ r"""Entropic optimal transport: problems, Sinkhorn's algorithm, its marginal err
 The solution has the form $π_{ij} = a_i b_j\, e^{(f_i + g_j − C_{ij})/λ}$; Sinkhorn's algorithm
 alternates between the potentials f and g, each time fitting one marginal.
 
-**What the marginal error says.** The plan returned has the form above, and exact columns. So it *is* the
-solution of the same problem for row weights a′ = π1 instead of a, and `marginal_error`
-$= ‖a′ − a‖_1$ is the distance of that problem from the given one. The distance of the plans follows from
-the identity, for plans of mass 1,
+**The marginal error.** The plan returned has the form above, and exact columns. So it *is* the solution
+of the same problem for row weights a′ = π1 instead of a, and `marginal_error` $= ‖a′ − a‖_1$ is the
+distance of that problem from the given one. The distance of the plans follows from the identity, for
+plans of mass 1,
 
 $$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) $$
 
 of the dual value D, and Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\, \mathrm{KL}(π^* ‖ π)}$: slow problems, of
 contraction ρ near 1, can be off by $1/\sqrt{1 − ρ}$ times the marginal error.
 
-**Precision.** Single precision sums thousands of terms with relative errors near 1e-6. A tolerance below
-1e-5, or numbers that overflow, make the solver work in double precision by itself; the result says in
-which. Where costs exceed λ so far that even double precision does not resolve the exponents to the
-tolerance, the result says so too, whatever its marginals look like.
+**Precision.** Single precision sums thousands of terms with relative errors near 1e-6. For a tolerance
+below 1e-5, or after an overflow, the solver works in double precision; the result names the precision.
+Where costs exceed λ so far that even double precision does not resolve the exponents to the tolerance,
+the status is `UNRESOLVED`, whatever the marginals.
 
 **Iterations** run in the kernel domain, with shifts, absorption and over-relaxation. With $K_{ij} =
 e^{(f_i + g_j − C_{ij})/λ}$ for the current potentials, the plan is $a_i u_i K_{ij} v_j b_j$, and a step
@@ -31,15 +31,13 @@ is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three things make this safe:
    plan, which is then wrong while its marginals look right.
 3. **Potentials in double precision**, and exponents too, whatever the precision of K.
 
-`solve_compiled` runs compiled loops, over parts of the rows, one part a thread: what rows have in common
-is a sum or a minimum over rows, which each thread forms for its own part. Problems of fewer than four
-million pairs are one part: an iteration of theirs takes less time than waking a thread, and runs in
-compiled code throughout. `solve_tensors` does the same mathematics by plain tensor operations, on any
-device, without over-relaxation (Schmitzer 2019).
+`solve_compiled` runs compiled loops, over parts of the rows, one part a thread, which forms sums and
+minima over its own rows. Problems of fewer than four million pairs are one part: their iterations take
+less time than waking a thread, and run in compiled code throughout. `solve_tensors` does the same by
+tensor operations, on any device, without over-relaxation (Schmitzer 2019).
 
 **Gradient.** By the envelope theorem, the derivative of the minimum (`entropic_cost`) with respect to C
-is the optimal plan π itself. Nothing is propagated back through the iterations: the plan is held fixed
-and the gradient of $⟨π, C⟩$ taken, exact at the optimum.
+is the optimal plan π. Nothing is propagated back through the iterations.
 
 References:
     Cuturi, *Sinkhorn distances* (2013). Peyré, Cuturi, *Computational optimal transport* (2019).
@@ -54,7 +52,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -69,19 +67,9 @@ from privot.transport.threads import in_threads, runs_compiled
 _MAX_SCALING = math.exp(20.0)
 _NEGLIGIBLE = 1e-30
 _MIN_DIVIDED_PAIRS = 2**22
+_MIN_SINGLE_TOLERANCE = 1e-5
 
 Array = NDArray[Any]
-
-
-class Setup(NamedTuple):
-    """Costs (n, m) in single or double precision, weights a (n,) and b (m,), λ, and when to stop."""
-
-    cost: Tensor
-    a: Tensor
-    b: Tensor
-    reg: float
-    tolerance: float
-    most: int
 
 
 @dataclass(frozen=True)
@@ -99,20 +87,20 @@ class Iterated:
     iterations: int
 
 
-def solve_compiled(setup: Setup, dtype: torch.dtype) -> Iterated:
+def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) -> Iterated:
     """Iterate by compiled loops, on the CPU, with K in single or double precision."""
-    cost, reg = setup.cost.contiguous().numpy(), setup.reg
+    cost, reg = problem.cost.detach().contiguous().numpy(), problem.reg
     rows = RowParts.of(*cost.shape)
-    a, b = setup.a.double().numpy(), setup.b.double().numpy()
+    a, b = problem.a.double().numpy(), problem.b.double().numpy()
     f, g = np.empty(len(a)), np.empty(len(b))
     finite = rows.shift(cost, f, g)
     plan = torch.empty(cost.shape, dtype=dtype)
     kernel = plan.numpy()
     u, v = np.ones(len(a)), np.ones(len(b))
     scaled = Scaled(kernel, a, b, u, v)
-    state = np.array([1.0, 0.0, 0.0, 0.0, setup.tolerance, 2.0])
-    errors = np.full(setup.most + 1, np.inf)
-    pace = Pace(state, errors, setup.tolerance, setup.most, _MAX_SCALING)
+    tolerance, most = solver.tolerance, solver.max_iterations
+    state = np.array([1.0, 0.0, 0.0, 0.0, tolerance, 2.0])
+    pace = Pace(state, np.full(most + 1, np.inf), tolerance, most, _MAX_SCALING)
     outcome = sweeps.ABSORB if finite else sweeps.BROKEN
     while outcome == sweeps.ABSORB:
         rows.build(cost, f, g, reg, kernel)
@@ -136,10 +124,10 @@ def solve_compiled(setup: Setup, dtype: torch.dtype) -> Iterated:
     return Iterated(*potentials, plan, row_error, column_error, int(state[1]))
 
 
-def solve_tensors(setup: Setup, dtype: torch.dtype) -> Iterated:
+def solve_tensors(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) -> Iterated:
     """Iterate by tensor operations, on the device of the costs, with K in that precision."""
-    cost, reg = setup.cost, setup.reg
-    a, b = setup.a.to(dtype), setup.b.to(dtype)
+    cost, reg = problem.cost.detach(), problem.reg
+    a, b = problem.a.to(dtype), problem.b.to(dtype)
     f = cost.amin(dim=1).double()
     g = (cost - f[:, None]).amin(dim=0)
     kernel = _kernel(cost, f, g, reg, dtype)
@@ -148,7 +136,7 @@ def solve_tensors(setup: Setup, dtype: torch.dtype) -> Iterated:
     while True:
         row = kernel @ (b * v)
         error = float((a * (u * row - 1)).abs().sum()) if iterations else math.inf
-        if not error > setup.tolerance or iterations >= setup.most:
+        if not error > solver.tolerance or iterations >= solver.max_iterations:
             break
         u = 1 / row
         v = 1 / (kernel.T @ (a * u))
@@ -161,8 +149,8 @@ def solve_tensors(setup: Setup, dtype: torch.dtype) -> Iterated:
     plan = kernel.mul_((a * u)[:, None]).mul_((b * v)[None, :])
     if not bool(torch.isfinite(f).all() and torch.isfinite(g).all() and torch.isfinite(plan).all()):
         return Iterated(f, g, None, math.nan, math.nan, iterations)
-    row_error = float((plan.sum(dim=1, dtype=torch.float64) - setup.a).abs().sum())
-    column_error = float((plan.sum(dim=0, dtype=torch.float64) - setup.b).abs().sum())
+    row_error = float((plan.sum(dim=1, dtype=torch.float64) - problem.a).abs().sum())
+    column_error = float((plan.sum(dim=0, dtype=torch.float64) - problem.b).abs().sum())
     return Iterated(f, g, plan, row_error, column_error, iterations)
 
 
@@ -207,46 +195,36 @@ class RowParts:
         if len(self.parts) == 1:
             single: int = sweeps.iterate(scaled, pace)
             return single
-        kernel, a, b, u, v = scaled
+        kernel, _, b, _, v = scaled
         w, t = np.empty(len(v), kernel.dtype), np.empty((len(self.parts), len(v)), kernel.dtype)
         outcome = -1
         while outcome < 0:
             omega = sweeps.begin(b, v, w, t[0], pace)
             t[1:] = 0
-
-            def work(k: int, rows: slice, omega: float = omega) -> Swept:
-                ended: Swept = sweeps.sweep(
-                    kernel[rows], a[rows], w, u[rows], t[k], omega, pace.widest
-                )
-                return ended
-
-            ended = self._each(work)
-            swept = Swept(
-                sum(part.error for part in ended),
-                all(part.inside for part in ended),
-                any(part.broken for part in ended),
-            )
+            swept = self._sweep(scaled, w, t, omega, pace.widest)
             outcome = sweeps.finish(b, v, t.sum(axis=0), swept, pace)
         return outcome
+
+    def _sweep(self, scaled: Scaled, w: Array, t: Array, omega: float, widest: float) -> Swept:
+        kernel, a, _, u, _ = scaled
+        errors, inside, broken = zip(
+            *self._each(
+                lambda k, rows: sweeps.sweep(kernel[rows], a[rows], w, u[rows], t[k], omega, widest)
+            ),
+            strict=True,
+        )
+        return Swept(sum(errors), all(inside), any(broken))
 
     def write_plan(self, scaled: Scaled) -> tuple[float, float]:
         """Run `sweeps.write_plan` on all parts; return the rows' and the columns' marginal errors."""
         kernel, a, b, u, v = scaled
         columns = np.zeros((len(self.parts), len(v)))
-
-        def write(k: int, rows: slice) -> float:
-            error: float = sweeps.write_plan(
-                Scaled(kernel[rows], a[rows], b, u[rows], v), columns[k]
-            )
-            return error
-
-        return sum(self._each(write)), float(np.abs(columns.sum(axis=0) - b).sum())
+        parts = [Scaled(kernel[rows], a[rows], b, u[rows], v) for rows in self.parts]
+        errors = self._each(lambda k, _: sweeps.write_plan(parts[k], columns[k]))
+        return sum(errors), float(np.abs(columns.sum(axis=0) - b).sum())
 
     def _each(self, work: Callable[[int, slice], Any]) -> list[Any]:
         return in_threads(lambda k: work(k, self.parts[k]), len(self.parts))
-
-
-_MIN_SINGLE_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -324,14 +302,14 @@ class SinkhornResult:
     """Potentials and plan of the last step, and the plan's distance from a coupling.
 
     Arguments:
-        problem: What was solved.
+        problem: The problem.
         f: Row potentials (n,), in double precision.
         g: Column potentials (m,), in double precision.
         plan: The coupling π (n, m), in the precision of the costs; NaN if numbers overflowed.
         marginal_error: Σ_i |Σ_j π_ij − a_i|, of the plan returned; NaN if numbers overflowed.
         iterations: Number of steps, each fitting the rows and then the columns.
         status: How the solver ended.
-        precision: What the iterations ended in, `"single"` or `"double"`.
+        precision: Precision of the last iterations, `"single"` or `"double"`.
 
     Examples:
         >>> result = SinkhornSolver().solve(Problem(torch.zeros(2, 2)))
@@ -382,13 +360,12 @@ class SinkhornSolver:
     def solve(self, problem: Problem) -> SinkhornResult:
         """Solve one problem; gradients do not flow through the iterations (see `entropic_cost`)."""
         cost = problem.cost.detach()
-        setup = Setup(cost, problem.a, problem.b, problem.reg, self.tolerance, self.max_iterations)
         compiled = runs_compiled(cost) and len(cost) >= FEWEST_ROWS
         iterate = solve_compiled if compiled else solve_tensors
         single = cost.dtype != torch.float64 and self.tolerance >= _MIN_SINGLE_TOLERANCE
-        ended = iterate(setup, torch.float32 if single else torch.float64)
+        ended = iterate(problem, self, torch.float32 if single else torch.float64)
         if ended.plan is None and single:
-            single, ended = False, iterate(setup, torch.float64)
+            single, ended = False, iterate(problem, self, torch.float64)
         plan = torch.full_like(cost, torch.nan) if ended.plan is None else ended.plan
         return SinkhornResult(
             problem, ended.f, ended.g, plan.to(cost.dtype), ended.marginal_error,
@@ -436,9 +413,8 @@ def entropic_cost_of_rows(
 ) -> tuple[Tensor, SinkhornResult]:
     """Return the entropic cost of a problem of which each process holds some rows.
 
-    The problem is the whole one: `gather` puts the processes' rows together, every process solves it,
-    and the gradient with respect to its own rows is its own part of the one plan. So the sum of the
-    processes' gradients is that of `entropic_cost` on the whole matrix.
+    Every process solves the whole problem, and the gradient with respect to its own rows is its part of
+    the plan. So the sum of the processes' gradients is that of `entropic_cost` on the whole matrix.
 
     Arguments:
         cost: This process's rows (n/p, m).

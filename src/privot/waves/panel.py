@@ -40,7 +40,7 @@ from typing import Any, Self
 from privot.core.errors import PrivotError, printable, require_count
 from privot.core.files import replacing_file
 from privot.privacy import ApproximateDP, PureDP
-from privot.privacy.composition import guarantee_from_dict
+from privot.privacy.guarantees import guarantee_from_dict
 from privot.privacy.rounding import multiply_up
 
 MOST_WAVES = 10**6

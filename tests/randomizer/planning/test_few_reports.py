@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.mechanisms.mechanism import planned_error
+from privot.mechanisms.choice import planned_error
 from privot.randomizer import Randomizer
 from privot.randomizer.plan import min_informative_reports
 from privot.schema import Schema

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
+from privot.mechanisms.laplace import sample_discrete_laplace
 from studies.rivals import planar_laplace
 from studies.rivals.planar_laplace import (
     draw_planar_laplace,

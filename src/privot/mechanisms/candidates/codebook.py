@@ -1,15 +1,16 @@
-r"""Codebooks: many random unit vectors that a 64-bit seed stands for, and all inner products at once.
+r"""Seeded candidates: a report names a public random direction near the record (PrivUnit, compressed).
 
-A seed expands into $K = RD$ candidates, the rows of R blocks
+A 64-bit seed expands into $K = RD$ candidates, the rows of R blocks
 
 $$ \tfrac1D H S_2 H S_1 , \qquad H_{ij} = (−1)^{|i ∧ j|} , $$
 
 H being the Hadamard matrix of size D, a power of two ($|i ∧ j|$ counts the bits that i and j share),
-and $S_1, S_2$ diagonal matrices of signs. Rows of a block are orthonormal; a sign-flipped transform is
-nearly uniform on the sphere (what it lacks is measured: `docs/results/candidates.md`). All D inner
-products of a block with a vector are two transforms, and so is one row.
+and $S_1, S_2$ diagonal matrices of signs. Rows of a block are orthonormal, and nearly uniform on the
+sphere: the lack of randomness costs below 0.1 % of the gain for records of many numbers, 0.3 to 0.7 %
+for those of only two (`docs/results/candidates.md`). All D inner products of a block with a vector take
+two transforms, and so does one row. Nothing here is secret: seeds are published.
 
-**From seed to signs**, for whoever draws the same elsewhere. The i-th word (i = 0, 1, …) of a seed s is
+**From seed to signs**, for implementations elsewhere. The i-th word (i = 0, 1, …) of a seed s is
 that of SplitMix64: with all arithmetic modulo $2^{64}$,
 
     z = s + (i + 1) · 0x9E3779B97F4A7C15
@@ -22,26 +23,22 @@ Coordinate i has bit i mod 64, the least significant being bit 0, of its word �
 sign −1. Candidate j is row j mod D of block ⌊j/D⌋.
 
 Transforms are products by two Hadamard matrices of about $\sqrt D$ rows each, which a matrix library
-does faster than the textbook's butterflies. Nothing here is secret: seeds are published.
+does faster than the textbook's butterflies.
 
-**The gain** says how far the report leans to the record. Given a unit vector x, the reported candidate
-$Y_j$ has the mean $(g / \sqrt D)\, x$: the larger the gain g, the fewer people a mean takes. Scores
-$\sqrt D ⟨x, Y_j⟩$ of random directions are about normal; if those beyond t count as close, a share Q(t)
-of all, and are $e^ε$ times likelier, then
+**The gain.** Given a unit vector x, the reported candidate $Y_j$ has the mean $(g / \sqrt D)\, x$: the
+larger the gain g, the fewer reports a mean takes. Scores $\sqrt D ⟨x, Y_j⟩$ of random directions are
+about normal; if those beyond t count as close, a share Q(t) of all, and are $e^ε$ times likelier, then
 
 $$ g(t) = \frac{φ(t) (e^ε − 1)}{Q(t) e^ε + 1 − Q(t)} , $$
 
 and the largest g(t) is the best that ε-local privacy allows, up to terms of lower order (PrivUnit,
 and its optimality: Asi, Feldman, Talwar 2022).
 
-Of K candidates with w chosen, $g = w (a − b) m$, m being the mean of the w largest scores: one that
-beats others with probability p is among them with probability $P(\mathrm{Bin}(K − 1, 1 − p) < w)$.
-It is found by quadrature. Rows of one block are a rotation of the unit vectors, so that their
-scores are a normal vector over its length: exact. Those of several blocks count as independent,
-each uniform on the sphere.
-
-What sign-flipped transforms lack in randomness is measured (`docs/results/candidates.md`): below
-0.1 % of the gain for records of many numbers, 0.3 to 0.7 % for those of only two.
+With w of K candidates close, $g = w (a − b) m$, m being the mean of the w largest scores: one that
+beats each other with probability p is among them with probability $P(\mathrm{Bin}(K − 1, 1 − p) < w)$.
+It is found by quadrature. Rows of one block are a rotation of the unit vectors, so their scores are
+exactly a normal vector over its length. Those of several blocks count as independent, each uniform on
+the sphere.
 
 References:
     Bhowmick, Duchi, Freudiger, Kapoor, Rogers, *Protection against reconstruction and its applications
@@ -70,20 +67,29 @@ from privot.schema.domains import Array
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.uint64]
+Indices = NDArray[np.int64]
 
 SMALLEST_DIMENSION, LARGEST_DIMENSION = 2**8, 2**16
 MOST_CANDIDATES = 2**20
 
+# SplitMix64.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (
     (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
     (np.uint64(27), np.uint64(0x94D049BB133111EB)),
 )
 _LAST = np.uint64(31)
+# Scores are compared as 16-bit integers, 2^11 to one standard deviation.
+_STEPS = 2**11
+_MIN_SCORE, _MAX_SCORE = -(2**15), 2**15 - 1
+_FEATURE_STEPS = np.float32(2**20)
+_MIN_CHOSEN, _MAX_BLOCKS = 4, 2**17
+_CHUNK = 2**17
+_NODES = 2**15 + 1  # of a quadrature
 
 
 def seed_words(seeds: Words, first: NDArray[np.int64] | int, count: int) -> Words:
-    """Words `first` … `first` + `count` − 1 of every seed, (n, count).
+    """Return words `first` … `first` + `count` − 1 of every seed, (n, count).
 
     >>> [f"{word:016x}" for word in seed_words(np.zeros(1, np.uint64), 0, 2)[0]]
     ['e220a8397b1dcdaf', '6e789e6aa1b965f4']
@@ -99,7 +105,7 @@ def seed_words(seeds: Words, first: NDArray[np.int64] | int, count: int) -> Word
 
 @lru_cache(maxsize=32)
 def hadamard(size: int) -> Floats:
-    """The Hadamard matrix of a size that is a power of two."""
+    """Return the Hadamard matrix of a size that is a power of two."""
     matrix = np.ones((1, 1), np.float32)
     while len(matrix) < size:
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
@@ -108,7 +114,7 @@ def hadamard(size: int) -> Floats:
 
 
 def transform(x: Floats) -> Floats:
-    """H x of every row of `x` (n, D), whose sums do not depend on the other rows."""
+    """Return H x of every row of `x` (n, D), in sums that do not depend on the other rows."""
     size = x.shape[1]
     left = 1 << (size.bit_length() - 1) // 2
     cube = np.matmul(x.reshape(-1, left, size // left), hadamard(size // left))
@@ -120,8 +126,8 @@ class Codebook:
     """Candidates that seeds expand into.
 
     Arguments:
-        dimension: D, of the candidates.
-        blocks: R.
+        dimension: Number D of coordinates.
+        blocks: Number R of blocks.
 
     Examples:
         >>> codebook = Codebook(dimension=256, blocks=2)
@@ -135,13 +141,12 @@ class Codebook:
 
     def __post_init__(self) -> None:
         size = self.dimension
-        if type(size) is not int or not SMALLEST_DIMENSION <= size <= LARGEST_DIMENSION:
+        known = type(size) is int and SMALLEST_DIMENSION <= size <= LARGEST_DIMENSION
+        if not known or size & (size - 1):
             raise PrivotError(
                 f"dimension is {size!r}: give a power of two from {SMALLEST_DIMENSION} to "
                 f"{LARGEST_DIMENSION:,}"
             )
-        if size & (size - 1):
-            raise PrivotError(f"dimension is {size}: give a power of two")
         most = MOST_CANDIDATES // size
         if type(self.blocks) is not int or not 1 <= self.blocks <= most:
             raise PrivotError(f"blocks is {self.blocks!r}: give an integer from 1 to {most}")
@@ -152,7 +157,7 @@ class Codebook:
         return self.blocks * self.dimension
 
     def products(self, seeds: Words, x: Floats) -> Floats:
-        """Inner products (n, K) of vectors (n, D) with all candidates of their seeds (n,)."""
+        """Return inner products (n, K) of vectors (n, D) with all candidates of their seeds (n,)."""
         size = self.dimension
         out = np.empty((len(x), self.blocks, size), np.float32)
         for block in range(self.blocks):
@@ -162,23 +167,20 @@ class Codebook:
         return out.reshape(len(x), -1)
 
     def rows(self, seeds: Words, indices: NDArray[np.integer]) -> Floats:
-        """Candidates (n, D): that of index `indices` (n,) in the codebook of each seed."""
-        block, row = np.divmod(np.asarray(indices, np.int64), self.dimension)
+        """Return candidates (n, D): that of index `indices` (n,) in the codebook of each seed."""
+        size = self.dimension
+        block, row = np.divmod(np.asarray(indices, np.int64), size)
         flips = self._flips(seeds, block)
-        made = _flip(transform(_flip(self._columns(row), flips[:, 1])), flips[:, 0])
-        made *= np.float32(1 / self.dimension)
+        # Columns of H are products of columns of two smaller matrices.
+        left = 1 << (size.bit_length() - 1) // 2
+        high, low = np.divmod(row, size // left)
+        ends = hadamard(left)[high][:, :, None] * hadamard(size // left)[low][:, None, :]
+        made = _flip(transform(_flip(ends.reshape(len(row), size), flips[:, 1])), flips[:, 0])
+        made *= np.float32(1 / size)
         return made
 
-    def _columns(self, which: NDArray[np.int64]) -> Floats:
-        """Columns `which` (n,) of H, as rows (n, D)."""
-        size = self.dimension
-        left = 1 << (size.bit_length() - 1) // 2
-        high, low = np.divmod(which, size // left)
-        ends = hadamard(left)[high][:, :, None] * hadamard(size // left)[low][:, None, :]
-        return ends.reshape(len(which), size)
-
     def _flips(self, seeds: Words, block: NDArray[np.int64] | int) -> NDArray[np.uint32]:
-        """Sign bits (n, 2, D) of the two diagonals of a block."""
+        """Return sign bits (n, 2, D) of the two diagonals of a block."""
         words = seed_words(seeds, np.asarray(block) * (self.dimension // 32), self.dimension // 32)
         octets = words.astype("<u8", copy=False).view(np.uint8)
         bits = np.unpackbits(octets, axis=1, bitorder="little")
@@ -188,15 +190,12 @@ class Codebook:
 
 
 def _flip(x: Floats, flips: NDArray[np.uint32]) -> Floats:
-    """`x` with the signs of `flips`."""
+    """Flip the signs of `x` where `flips` has the sign bit."""
     return (np.ascontiguousarray(x).view(np.uint32) ^ flips).view(np.float32)
 
 
-_PLACES = 2**15 + 1  # of a quadrature
-
-
 def best_share(epsilon: float) -> float:
-    """The share Q(t) of candidates that should count as close.
+    """Return the share Q(t) of close candidates that maximizes the gain.
 
     >>> round(best_share(5.0), 4)
     0.0321
@@ -208,8 +207,8 @@ def best_share(epsilon: float) -> float:
 
 
 def mean_of_closest(size: int, blocks: int, closest: int) -> float:
-    """m: the mean of the `closest` largest scores of so many blocks of dimension `size`."""
-    grid = np.linspace(-9.0, 9.0, _PLACES)
+    """Return m, the mean of the `closest` largest scores of so many blocks of dimension `size`."""
+    grid = np.linspace(-9.0, 9.0, _NODES)
     if blocks == 1:
         density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
         beaten = scipy.special.ndtr(grid)
@@ -224,12 +223,12 @@ def mean_of_closest(size: int, blocks: int, closest: int) -> float:
 
 
 def is_close(beaten: Array, total: int, closest: int) -> Array:
-    """P(a candidate is among the closest), if it beats each other with probability `beaten`."""
+    """Return P(a candidate is among the closest), if it beats each other with probability `beaten`."""
     return np.asarray(scipy.special.betainc(total - closest, closest, beaten))
 
 
 def on_sphere(size: int, scores: Array) -> tuple[Array, Array]:
-    """Density and distribution function of √D times a coordinate of a random unit vector."""
+    """Return density and distribution function of √D times a coordinate of a random unit vector."""
     square = np.minimum(scores**2 / size, 1.0)
     beaten = (1 + np.sign(scores) * scipy.special.betainc(0.5, (size - 1) / 2, square)) / 2
     ratio = scipy.special.gammaln(size / 2) - scipy.special.gammaln((size - 1) / 2)
@@ -237,54 +236,42 @@ def on_sphere(size: int, scores: Array) -> tuple[Array, Array]:
     return density, beaten
 
 
-Indices = NDArray[np.int64]
-
-# Scores are compared as 16-bit integers, 2^11 to one standard deviation.
-_STEPS = 2**11
-_MIN_SCORE, _MAX_SCORE = -(2**15), 2**15 - 1
-_FEATURE_STEPS = np.float32(2**20)
-_MIN_CHOSEN, _MAX_BLOCKS = 4, 2**17
-_CHUNK = 2**17
-
-
 @dataclass(frozen=True)
 class ClosestCandidates:
-    r"""Reports (seed, index) of vectors of length at most 1, which name a close candidate more often.
+    r"""A mechanism for vectors of length at most 1: reports (seed, index) that favor close candidates.
 
-    A record is a vector x of length at most 1. The device draws a fresh **public** seed s, which
-    expands into unit vectors $Y_1 … Y_K$ (`privot.mechanisms.candidates.codebook`), computes the scores
-    $⟨x, Y_j⟩$, takes the set T(x, s) of the w candidates with the largest (ties by index), and sends
-    (s, j),
+    The device draws a fresh **public** seed s, which expands into unit vectors $Y_1 … Y_K$, computes the
+    scores $⟨x, Y_j⟩$ of its record x, takes the set T(x, s) of the w candidates with the largest (ties
+    by index), and sends (s, j),
 
     $$ P(j | x, s) = a \text{ if } j ∈ T(x, s), \text{ else } b, \quad a w + b (K − w) = 1, \; a ≤ e^ε b
     . $$
 
-    **Privacy.** Adjacency: any two records. The seed is drawn before the record is looked at, and
+    **Privacy.** Adjacency: any two records. The seed is drawn before the record is read, and
     independently of it. Given s, the probability of every j is a or b, whatever x is. So for all x, x′
     and every report, $P(s, j | x) / P(s, j | x′) ∈ \{a/b, 1, b/a\}$, which $e^ε$ bounds: the report is
-    ε-private **for any score**, however far out the records are, and however badly its floating point
-    is rounded. There is no sensitivity, no diameter, no grid. The score decides what the report is
-    worth, nothing else.
+    ε-private **for any score**, however long the records are, and however badly its floating point is
+    rounded. There is no sensitivity, no diameter, no grid. The score decides utility, nothing else.
 
-    *In integers only.* With $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$, a 64-bit word below L sends the
-    report to one of the K − w others, uniformly, any other word to one of the w closest: $a/b ≤ e^ε$
-    (`words_outside`). All of it is drawn for every record, inside and outside.
+    *In integers only.* With $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$, a 64-bit word below L gives one of
+    the K − w others, uniformly, any other word one of the w closest: $a/b ≤ e^ε$ (`words_outside`). Both
+    are drawn for every record.
 
     *Who sees what, and what else depends on the record.* Seed and index leave the device. Time: the
-    scores are sums of as many terms, without a branch; features are rounded to multiples of $2^{−20}$,
-    so that no sum is subnormal, which some processors are slow at; the w largest are found by sixteen
-    counts, whatever they are. A vector that is not finite is refused, which whoever makes vectors of
-    records must not let happen (`privot.randomizer.reports.candidates` projects them first).
+    scores are sums of equally many terms, without a branch; features are rounded to multiples of
+    $2^{−20}$, so that no sum is subnormal, which some processors are slow at; the w largest are found by
+    sixteen counts, whatever they are. A vector that is not finite is refused, so records must be
+    projected first (`privot.randomizer.reports.candidates` does).
 
-    **What it tells.** The mean of $Y_j$, given x, is $(g/\sqrt D)\, x$, g being the *gain*, so that
+    **Estimate of a mean.** The mean of $Y_j$, given x, is $(g/\sqrt D)\, x$, g being the *gain*, so that
 
     $$ \hat{\mathbb E} x = \frac{\sqrt D}{g n} \sum_i Y_{j_i}^{(s_i)} $$
 
     is unbiased, with standard deviation $1/(g \sqrt n)$ in every coordinate; 3.26 is the largest gain
-    at ε = 10, 1.85 at 5, .79 at 2 (`privot.mechanisms.candidates.codebook`).
+    at ε = 10, 1.85 at 5, .79 at 2.
 
-    **The likelihood** of one report, when nothing is known of the other candidates, is a smooth
-    function of the score $u = ⟨x, Y_j⟩$ alone: each of the others beats it with a known probability
+    **The likelihood** of one report, averaged over the other candidates, is a smooth function of the
+    score $u = ⟨x, Y_j⟩$ alone: each of the others beats it with a known probability
     $\bar F(u)$, so
 
     $$ f(y | x) = b + (a − b)\, P\big(\mathrm{Bin}(K−1, \bar F(u)) < w\big) . $$
@@ -298,7 +285,7 @@ class ClosestCandidates:
     Arguments:
         epsilon: Privacy loss of a report.
         codebook: What seeds expand into.
-        closest: w, how many candidates count as close.
+        closest: Number w of candidates that count as close.
 
     Examples:
         >>> mechanism = ClosestCandidates.for_dimension(100, epsilon=4.0)
@@ -322,7 +309,7 @@ class ClosestCandidates:
 
     @classmethod
     def for_dimension(cls, dimension: int, epsilon: float) -> Self:
-        """The best one for vectors of a dimension, of no more candidates than pay."""
+        """Return the mechanism of near largest gain, and few candidates, for vectors of a dimension."""
         require_epsilon(epsilon)
         if not 1 <= dimension <= LARGEST_DIMENSION:
             raise PrivotError(
@@ -337,14 +324,14 @@ class ClosestCandidates:
 
     @cached_property
     def words(self) -> tuple[int, int]:
-        """Numbers of 2^64 words that lead to a close candidate, and to another."""
+        """Of 2^64 words, how many give a close candidate, and how many another."""
         rest = self.codebook.num_candidates - self.closest
         outside = words_outside(self.epsilon, self.closest, rest, rest)
         return WORDS - outside, outside
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """P(one given candidate is reported) if it is among the closest, and if it is not."""
+        """P(one given candidate is reported) if it is among the closest, and if not."""
         inside, outside = self.words
         rest = self.codebook.num_candidates - self.closest
         return inside / WORDS / self.closest, outside / WORDS / rest
@@ -355,7 +342,7 @@ class ClosestCandidates:
         return ReportLaw.of_sets(self.epsilon, self.closest, self.codebook.num_candidates)
 
     def privatize(self, x: NDArray[np.floating]) -> tuple[Words, NDArray[np.uint32]]:
-        """Seeds (n,) and indices (n,) of fresh reports of vectors (n, d), d ≤ D.
+        """Draw seeds (n,) and indices (n,) of reports of vectors (n, d), d ≤ D.
 
         Raises:
             PrivotError: if a vector has a number that is not finite, or too many.
@@ -376,24 +363,19 @@ class ClosestCandidates:
         return seeds, indices
 
     def chosen(self, seeds: Words, x: NDArray[np.floating]) -> Indices:
-        """The w closest candidates (n, w) of vectors (n, d), by increasing index."""
+        """Return the w closest candidates (n, w) of vectors (n, d), by increasing index."""
         padded = np.zeros((len(x), self.codebook.dimension), np.float32)
         padded[:, : x.shape[1]] = x
         padded = np.rint(padded * _FEATURE_STEPS) / _FEATURE_STEPS
         scores = self.codebook.products(seeds, padded)
         scores *= np.float32(_STEPS * math.sqrt(self.codebook.dimension))
-        keys = np.clip(np.rint(scores, out=scores), _MIN_SCORE, _MAX_SCORE, out=scores).astype(
-            np.int16
-        )
-        return _largest(keys, self.closest)
+        np.clip(np.rint(scores, out=scores), _MIN_SCORE, _MAX_SCORE, out=scores)
+        return _largest(scores.astype(np.int16), self.closest)
 
     def probability_cells(
         self, seeds: Words, indices: NDArray[np.integer], x: NDArray[np.floating]
     ) -> tuple[Array, Array]:
-        """Cells (n, 5) of the seed in four parts, and of the index given seed and record.
-
-        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism].
-        """
+        """Return [cells][privot.mechanisms.Mechanism] (n, 5): four of the seed, one of the index."""
         parts = seeds.astype(">u8").view(">u2").reshape(len(seeds), 4).astype(np.float64)
         (inside, outside), width = self.probabilities, np.empty((2, len(seeds)))
         for rows in self._some(len(seeds)):
@@ -409,16 +391,6 @@ class ClosestCandidates:
         low = np.column_stack([parts / 2**16, width[0]])
         return low, np.column_stack([(parts + 1) / 2**16, width[1]])
 
-    def is_chosen(
-        self, seeds: Words, indices: NDArray[np.integer], x: NDArray[np.floating]
-    ) -> NDArray[np.bool_]:
-        """Find which candidates (n,) are among the closest to vectors (n, d)."""
-        close = np.empty(len(seeds), bool)
-        for rows in self._some(len(seeds)):
-            chosen = self.chosen(seeds[rows], x[rows])
-            close[rows] = (chosen == np.asarray(indices)[rows, None]).any(axis=1)
-        return close
-
     def log_ratio(
         self,
         seeds: Words,
@@ -426,16 +398,18 @@ class ClosestCandidates:
         x: NDArray[np.floating],
         other: NDArray[np.floating],
     ) -> Array:
-        """$\\ln P(s, j | x) / P(s, j | x′)$ of reports, for vectors x and x′ (d,)."""
+        """Evaluate $\\ln P(s, j | x) / P(s, j | x′)$ of reports, for vectors x and x′ (d,)."""
         inside, outside = np.log(self.probabilities)
-        each = [
-            self.is_chosen(seeds, indices, np.broadcast_to(v, (len(seeds), len(v))))
-            for v in (x, other)
-        ]
-        return (each[0].astype(np.float64) - each[1]) * (inside - outside)
+        close = np.empty((2, len(seeds)), bool)
+        for rows in self._some(len(seeds)):
+            own = np.asarray(indices)[rows, None]
+            for of, vector in zip(close, (x, other), strict=True):
+                chosen = self.chosen(seeds[rows], np.broadcast_to(vector, (len(own), len(vector))))
+                of[rows] = (chosen == own).any(axis=1)
+        return (close[0].astype(np.float64) - close[1]) * (inside - outside)
 
     def moments(self, seeds: Words, indices: NDArray[np.integer]) -> tuple[Array, float]:
-        """The mean (D,) of the records, without bias, and the standard deviation of each number."""
+        """Return the unbiased mean (D,) of the records, and the standard deviation of each number."""
         total = np.zeros(self.codebook.dimension)
         for rows in self._some(len(seeds)):
             total += self.codebook.rows(seeds[rows], indices[rows]).sum(axis=0, dtype=np.float64)
@@ -444,14 +418,13 @@ class ClosestCandidates:
 
     @cached_property
     def gain(self) -> float:
-        """g, of this many candidates in so many blocks: see `privot.mechanisms.candidates.codebook`."""
+        """Gain g."""
         inside, outside = self.probabilities
-        codebook = self.codebook
-        top = mean_of_closest(codebook.dimension, codebook.blocks, self.closest)
+        top = mean_of_closest(self.codebook.dimension, self.codebook.blocks, self.closest)
         return top * self.closest * (inside - outside)
 
     def log_likelihood(self, products: NDArray[np.floating]) -> Array:
-        """$\\ln K f(y | x)$ of reports whose candidates have these inner products with the record."""
+        """Evaluate $\\ln K f(y | x)$ by the inner products of record and reported candidate."""
         inside, outside = (p * self.codebook.num_candidates for p in self.probabilities)
         scores = np.asarray(products, np.float64) * math.sqrt(self.codebook.dimension)
         beaten = on_sphere(self.codebook.dimension, scores)[1]
@@ -459,7 +432,7 @@ class ClosestCandidates:
         return np.log(outside + (inside - outside) * close)
 
     def _some(self, count: int) -> list[slice]:
-        """Rows that are worked on together."""
+        """Split rows into chunks."""
         rows = max(1, _CHUNK // self.codebook.num_candidates)
         return [slice(start, start + rows) for start in range(0, count, rows)]
 
@@ -486,6 +459,6 @@ def _count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _skip(ranks: Indices, taken: Indices) -> Indices:
-    """The numbers of these ranks (n,) among those that are not `taken` (n, w), which increase."""
+    """Return the ranks-th (n,) of the integers that are not `taken` (n, w), which increase."""
     before = taken - np.arange(taken.shape[1])
     return ranks + (before <= ranks[:, None]).sum(axis=1)

@@ -1,16 +1,16 @@
-r"""Features: points of a sphere, with labels, as unit vectors whose means a curator wants.
+r"""Feature vectors of length 1, of vectors or images with labels, whose mean a curator estimates.
 
 A point z of $ℝ^q$, $‖z‖ = 1$, with a label c of C becomes
 
 $$ φ(z, c) = \big( \sqrt{a_0}\, e_c, \; \sqrt{a_1}\, e_c ⊗ z \big), \qquad a_0 + a_1 = 1, $$
 
-of length 1, whose mean over people holds the labels' shares and the mean of z of every label. Where
-points may be missing, a number of their own has the length $\sqrt{a_1}$ instead, and z is 0. With one
+of length 1. Its mean over people contains the labels' shares and the mean of z of every label. Where
+points may be missing, one coordinate more is $\sqrt{a_1}$ for a missing point, whose z is 0. With one
 label, the first part is left out, and $a_0 = 0$. All of it is public.
 
-Second moments have no part of their own: reports tell about them, as about all others, by a likelihood
-that is far from linear (`privot.local.networks.gaussian_fit`), and about first moments the more, the
-more of a record's length is theirs.
+Second moments have no coordinates: the likelihood of reports, which is far from linear, determines them
+(`privot.local.networks.gaussian_fit`), and first moments are the more precise, the more of a record's
+length is theirs.
 """
 
 from __future__ import annotations
@@ -28,40 +28,37 @@ from privot.schema.columns.column import PointColumn
 from privot.schema.domains import Array
 from privot.schema.images import ImageDomain
 
+LABEL_WEIGHT = 0.02
 _SHARE, _OCTAVES = 0.3, 2.0
-_LENGTH_VARIANCE, _BRIGHTNESS_VARIANCE = 1.0, 0.6  # variances, over one of direction
-_DIRECTION_SPREAD, _OTHER_SPREAD = (
-    0.3,
-    1.0,
-)  # how far off such a guess is, in logarithms of deviations
+# Guesses of variances, relative to one of direction, and the deviations of their logarithms' halves.
+_LENGTH_VARIANCE, _BRIGHTNESS_VARIANCE = 1.0, 0.6
+_DIRECTION_SPREAD, _OTHER_SPREAD = 0.3, 1.0
 
 
 @dataclass(frozen=True)
 class Coordinates:
     r"""The map from a column's unit coordinates to a unit sphere of few dimensions.
 
-    Of a vector they are direction and length of its d unit coordinates x,
+    For a vector they are direction and length of its d unit coordinates x,
 
     $$ z = \Big( \sqrt{1 − (βt)^2} \, \frac{x}{‖x‖}, \; βt \Big), \qquad t = \tfrac12 \log_2
     \frac{‖x‖}{ρ_0} \text{, clipped to } [−1, 1] , $$
 
-    with β = .3 and $ρ_0$ half of the largest length. All of a report is then about what tells records
-    apart, however far inside of their domain they lie; a radius that none of them exceeds would shorten
-    most.
+    with β = .3 and $ρ_0$ half of the largest length. So direction makes up most of the feature vector,
+    however short the record is in its domain; divided by the largest length, most would be short.
 
-    Of an image x are the q orthonormal cosines of lowest frequency $f = \sqrt{i^2 + j^2}$ other than 0,
-    all channels of one frequency together, each multiplied by $\sqrt{1 + f}$: images vary less where
-    frequencies are high, and there they differ. $ρ_0$ is √N, of images of N numbers. Another βb stands
-    beside βt for the mean brightness b of each channel, in [−1, 1] (over the root of the number of
-    channels), since most of an image may be as dark as all others: as one more cosine, that would be
-    most of a record's length.
+    For an image, x are the q orthonormal cosines of lowest frequency $f = \sqrt{i^2 + j^2}$ other than
+    0, all channels of one frequency together, each multiplied by $\sqrt{1 + f}$: images vary less at
+    high frequencies, but differ there. $ρ_0$ is √N, of images of N numbers. Beside βt stands βb for
+    the mean brightness b of each channel, in [−1, 1] (over the root of the number of channels): as
+    another cosine, brightness would take most of a record's length, though images hardly differ in it.
 
-    Where x is 0, z has the first coordinate's direction. Which coordinates, how many, and $ρ_0$ follow
-    from the schema and ε alone.
+    Where x is 0, z has the first coordinate's direction. The choice of coordinates and $ρ_0$ follow from
+    the schema and ε alone.
 
     Arguments:
-        column: Of vectors or images.
-        count: Number q of coordinates that direction and length stand for.
+        column: Column of vectors or images.
+        count: Number q of coordinates of the direction.
     """
 
     column: PointColumn
@@ -88,11 +85,11 @@ class Coordinates:
 
     @property
     def dimension(self) -> int:
-        """Numbers of z."""
+        """Number of coordinates of z."""
         return self.count + 1 + self.channels
 
     def encode(self, units: Array) -> Array:
-        """Points (n, q) of the unit sphere, of unit coordinates (n, d); rows of NaN stay."""
+        """Map unit coordinates (n, d) to points (n, q) of the unit sphere; rows of NaN stay."""
         x, brightness = units, np.zeros((len(units), 0))
         if self.column.image_shape is not None:
             x, brightness = self.take(self._domain.decode(units))
@@ -106,7 +103,7 @@ class Coordinates:
         return np.concatenate([rest * direction, last], axis=1)
 
     def numbers(self, points: Array) -> tuple[Array, Array]:
-        """The numbers x (n, q), and each channel's brightness (n, channels), of points."""
+        """Return x (n, q), and each channel's brightness (n, channels), of points of the sphere."""
         z, last = np.split(np.asarray(points), [self.count], axis=1)
         octaves = np.clip(last[:, :1] / _SHARE, -1.0, 1.0) * _OCTAVES
         around = np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-300)
@@ -114,13 +111,13 @@ class Coordinates:
         return np.asarray(z * (self.typical_length * 2.0**octaves / around)), bright
 
     def take(self, pixels: Array) -> tuple[Array, Array]:
-        """The numbers x (n, q), and each channel's brightness, of images (n, N) in unit pixels."""
+        """Return x (n, q), and each channel's brightness, of images (n, N) in unit pixels."""
         found = self._lens.transform(np.clip(pixels, -1.0, 1.0))[:, self._order]
         bright = found[:, : self.channels] * math.sqrt(max(1, self.channels) / self._num_pixels)
         return found[:, self.channels :] * self.weights, np.clip(bright, -1.0, 1.0)
 
     def pixels(self, x: Array, brightness: Array) -> Array:
-        """Images (n, N) that have these numbers and brightness, and no other cosines."""
+        """Return images (n, N) of this x and brightness, and no other cosines."""
         lowest = np.zeros((len(x), self._lens.dimension))
         bright = brightness * math.sqrt(self._num_pixels / max(1, self.channels))
         lowest[:, self._order] = np.concatenate([bright, x / self.weights], axis=1)
@@ -136,34 +133,26 @@ class Coordinates:
 
     @property
     def large_length(self) -> float:
-        """Large length of x: the largest of vectors; of images, one that most do not exceed by much."""
+        """Length that no vector exceeds, and most images hardly."""
         return self.typical_length * (1 if self.channels else 2)
 
     @cached_property
     def typical_variances(self) -> Array:
-        """Rough relative variances of z's numbers (q,): of direction, length, brightness."""
-        rest = np.full(self.channels, _BRIGHTNESS_VARIANCE)
-        return np.concatenate([np.ones(self.count), np.array([_LENGTH_VARIANCE]), rest])
+        """Guesses of the relative variances of z's coordinates (q,): direction, length, brightness."""
+        rest = [_LENGTH_VARIANCE, *[_BRIGHTNESS_VARIANCE] * self.channels]
+        return np.array([1.0] * self.count + rest)
 
     @cached_property
     def variance_spreads(self) -> Array:
-        """Errors of those (q,): standard deviations of logarithms of standard deviations.
-
-        Digits are of nearly one brightness, clothes are not.
-        """
-        rest = np.full(self.dimension - self.count, _OTHER_SPREAD)
-        return np.concatenate([np.full(self.count, _DIRECTION_SPREAD), rest])
-
-    @cached_property
-    def frequencies(self) -> Array:
-        """F (q,), of an image's cosines."""
-        rows, columns, _ = self._lowest
-        return np.hypot(rows, columns)[self.channels :]
+        """Errors of these guesses (q,): standard deviations of logarithms of standard deviations."""
+        others = self.dimension - self.count  # digits are of nearly one brightness, clothes are not
+        return np.array([_DIRECTION_SPREAD] * self.count + [_OTHER_SPREAD] * others)
 
     @cached_property
     def weights(self) -> Array:
-        """Factors (q,) of an image's cosines."""
-        return np.sqrt(1 + self.frequencies)
+        """Factors √(1 + f) (q,) of an image's cosines."""
+        rows, columns, _ = self._lowest
+        return np.sqrt(1 + np.hypot(rows, columns)[self.channels :])
 
     @property
     def _num_pixels(self) -> int:
@@ -183,28 +172,25 @@ class Coordinates:
 
     @cached_property
     def _lens(self) -> ImageDomain:
-        """All cosines up to the highest that are taken."""
+        """All cosines up to the highest frequencies of x."""
         rows, columns, _ = self._lowest
         low_pass = (int(rows.max()) + 1, int(columns.max()) + 1)
         return ImageDomain(self._domain.shape, low_pass=low_pass)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
-        """Places of the coordinates among them."""
+        """Places of brightness and x among them."""
         return np.ravel_multi_index(self._lowest, (*(self._lens.low_pass or ()), self.channels))
-
-
-LABEL_WEIGHT = 0.02
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Means over people; of what is 0 in a record whose point is missing, or has another label, too.
+    """Moments of labels and points.
 
     Arguments:
-        shares: Of the labels (C,); 1 of a single one.
-        first: Of z where the label is c (C, q), not divided by the shares.
-        missing: Of missing points.
+        shares: Shares of the labels (C,); 1 of a single label.
+        first: E[z; label c] (C, q), not divided by the shares; z is 0 where it is missing.
+        missing: Share of missing points.
     """
 
     shares: Array
@@ -217,8 +203,8 @@ class Features:
     """The map from points and labels to unit vectors.
 
     Arguments:
-        points: q, numbers of a point.
-        labels: C; 1 without labels.
+        points: Number q of coordinates of a point.
+        labels: Number C of labels; 1 without labels.
         label_weight: a₀; 0 without labels.
         nullable: Whether points may be missing.
 
@@ -249,7 +235,7 @@ class Features:
 
     @classmethod
     def of(cls, points: int, labels: int = 1, nullable: bool = False) -> Features:
-        """Return the features of least error."""
+        """Return the features of near least error."""
         return cls(points, labels, 0.0 if labels == 1 else LABEL_WEIGHT, nullable)
 
     @cached_property
@@ -265,13 +251,13 @@ class Features:
 
     @property
     def dimension(self) -> int:
-        """Numbers of a vector."""
+        """Number of coordinates of a feature vector."""
         return int(self._places["missing"].stop)
 
     def encode(
         self, points: Array, labels: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32]:
-        """Unit vectors of points (n, q) of the sphere, rows of NaN being missing, and labels (n,)."""
+        """Return unit vectors of points (n, q), missing where a row has a NaN, and labels (n,)."""
         absent = np.asarray(np.isnan(points).any(axis=1))
         out = np.zeros((len(points), self.dimension), np.float32)
         rows, code = np.arange(len(points)), labels if labels is not None else 0
@@ -286,18 +272,15 @@ class Features:
         return out
 
     def parts(self, vectors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Labels (n, C), points (n, C, q) and missing (n,) of vectors (n, D); zeros of what is not."""
-        count = len(vectors)
-        parts = {name: vectors[:, place] for name, place in self._places.items()}
-        nothing = np.zeros((count, 1), vectors.dtype)
-        return (
-            parts["labels"] if self.labels > 1 else nothing,
-            parts["points"].reshape(count, self.labels, self.points),
-            (parts["missing"] if self.nullable else nothing)[:, 0],
-        )
+        """Split vectors (n, D) into labels (n, C), points (n, C, q), missing (n,); zeros if absent."""
+        labels, points, missing = (vectors[:, place] for place in self._places.values())
+        nothing = np.zeros((len(vectors), 1), vectors.dtype)
+        by_label = points.reshape(len(vectors), self.labels, self.points)
+        flag = missing if self.nullable else nothing
+        return labels if self.labels > 1 else nothing, by_label, flag[:, 0]
 
     def decode(self, mean: Array) -> Moments:
-        """The moments that a mean of vectors (D,) holds."""
+        """Return the moments in a mean of vectors (D,)."""
         labels, points, missing = self.parts(np.asarray(mean)[None])
         linear = math.sqrt(1 - self.label_weight)
         shares = np.ones(1) if self.labels == 1 else labels[0] / math.sqrt(self.label_weight)

@@ -1,21 +1,20 @@
-r"""Entropy: 64-bit words that nobody can predict, fast enough for billions of records.
+r"""Cryptographic random words of 64 bits, fast enough for billions of records.
 
-Privacy noise must look uniformly random to whoever sees the reports. Words come from AES-256 in
-counter mode, keyed by the operating system's generator. Whoever tells these words from uniform ones
-has broken AES; that computational assumption is the only one between the samplers of this package
-and their information-theoretic guarantees.
+Words come from AES-256 in counter mode, keyed by the operating system's generator. To distinguish these
+words from uniform ones is to break AES; that computational assumption is the only one between the
+samplers of this package and their information-theoretic guarantees.
 
 There is no seed: nothing here can be repeated, stored or logged. Each thread owns one stream, so
-that no word is handed out twice. A stream takes a new key every $2^{32}$ bytes, far below the
+that no word is used twice. A stream takes a new key every $2^{32}$ bytes, far below the
 $2^{68}$ bytes at which counter mode departs from random by the birthday bound.
 
 **Forks.** A child's copy of its parent's stream would repeat the parent's noise, and the difference of
-two people's reports would then be that of their records. So whenever a stream hands anything out, it
-looks whether it is in the process that it was keyed in (`privot.core.processes`).
+two people's reports would then be that of their records. So before each use a stream compares its
+process with the one that it was keyed in (`privot.core.processes`).
 
-Single records take words and noise from stocks drawn ahead by the array code: one law, one proof,
-and no array is made for one number. A stock belongs to its thread, gives out each number once,
-knows nothing of any record, and is forgotten with the key.
+**Stocks.** Single records take words and noise from stocks that the array code has drawn ahead: one law,
+one proof, and no array for one number. A stock belongs to its thread, yields each number once, depends
+on no record, and is discarded with the key.
 
 References:
     NIST SP 800-38A (counter mode); Garfinkel, Leclerc, *Randomness concerns when deploying
@@ -40,7 +39,7 @@ from privot.core.processes import OwnProcess
 Words = NDArray[np.uint64]
 
 WORDS = 2**64
-EXACT = Context(prec=80)  # no operator of Decimal: it would round as the caller's own context says
+EXACT = Context(prec=80)  # operators of Decimal would round by the caller's own context
 
 _REKEY_BYTES = 2**32
 _CHUNK_BYTES = 2**17
@@ -50,14 +49,14 @@ _MAX_STOCKS = 1024  # a few MB; beyond, all are forgotten
 
 
 class _Stream(OwnProcess):
-    """The key stream of one thread, and what was drawn ahead from it."""
+    """The key stream of one thread, and the stocks drawn ahead from it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rekey()
 
     def rekey(self) -> None:
-        """Forget the key and all that was drawn ahead; take a fresh key."""
+        """Discard the key and all stocks; take a fresh key."""
         key, counter = os.urandom(32), os.urandom(16)
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
         self._bytes_left = _REKEY_BYTES
@@ -75,7 +74,7 @@ class _Stream(OwnProcess):
 
 
 class _Own(threading.local):
-    """Every thread's own stream: `threading.local` runs `__init__` once in every thread."""
+    """One stream a thread: `threading.local` runs `__init__` once in every thread."""
 
     def __init__(self) -> None:
         self.stream = _Stream()
@@ -85,7 +84,7 @@ _own = _Own()
 
 
 def _stream() -> _Stream:
-    """The stream of this thread in this process."""
+    """Return the stream of this thread in this process."""
     stream = _own.stream
     if stream.is_copy:
         stream.rekey()
@@ -93,7 +92,7 @@ def _stream() -> _Stream:
 
 
 def random_words(count: int, out: Words | None = None) -> Words:
-    """Uniform 64-bit words, shape (count,); written to `out` (contiguous uint64) when given.
+    """Draw uniform 64-bit words, shape (count,); into `out` (contiguous uint64) when given.
 
     Examples:
         >>> words = random_words(3)
@@ -108,7 +107,7 @@ def random_words(count: int, out: Words | None = None) -> Words:
 
 
 def upcoming(count: int, draw: Callable[..., NDArray[Any]], *arguments: float) -> list[int]:
-    """The next `count` numbers of the stock that draw(how many, *arguments) refills: 0.3 µs each."""
+    """Take `count` numbers of the stock that draw(number, *arguments) refills: 0.3 µs each."""
     stocks = _stream().stocks
     stock = stocks[draw, arguments]
     while len(stock) < count:
@@ -119,12 +118,12 @@ def upcoming(count: int, draw: Callable[..., NDArray[Any]], *arguments: float) -
 
 
 def random_word() -> int:
-    """One uniform 64-bit word from a small stock, for single records."""
+    """Take one uniform 64-bit word from a stock, for single records."""
     return upcoming(1, random_words)[0]
 
 
 def random_bits(count: int) -> int:
-    """A uniform integer of `count` bits, straight from the operating system.
+    """Draw a uniform integer of `count` bits, straight from the operating system.
 
     Examples:
         >>> 0 <= random_bits(10) < 1024
@@ -134,7 +133,7 @@ def random_bits(count: int) -> int:
 
 
 def uniform_below(bound: int) -> int:
-    """A uniform integer 0 … bound−1, exactly: words beyond the last full multiple are redrawn."""
+    """Draw a uniform integer 0 … bound−1; words beyond the last full multiple are drawn again."""
     limit = WORDS - WORDS % bound
     while (word := random_word()) >= limit:
         pass
@@ -142,7 +141,7 @@ def uniform_below(bound: int) -> int:
 
 
 def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
-    """Uniform integers 0 … bound−1, shape (count,)."""
+    """Draw uniform integers 0 … bound−1, shape (count,)."""
     words = random_words(count)
     limit = WORDS - WORDS % bound
     if limit < WORDS:
@@ -152,10 +151,16 @@ def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
 
 
 def words_outside(epsilon: float, inside: int, outside: int, share: int) -> int:
-    r"""The integer $L = ⌊2^{64} s / (e^ε i + o)⌋ + 1$: how many words stand for `share` of the outside.
+    r"""Return $L = ⌊2^{64} s / (e^ε i + o)⌋ + 1$, the number of 64-bit words for `share` of the outside.
 
-    $L ≥ 2^{64} s / (e^ε i + o)$, so what is left for `inside` is at most $e^ε i L / s$ where the outside
-    takes o/s times L words: the likelihood ratio is at most $e^ε$, with rounding against ε.
+    $L ≥ 2^{64} s / (e^ε i + o)$, so where the outside takes o/s times L words, at most $e^ε i L / s$
+    remain for the inside: the likelihood ratio is at most $e^ε$, with rounding against ε.
+
+    Arguments:
+        epsilon: ε.
+        inside: Number i of outcomes whose likelihood is e^ε times as large.
+        outside: Number o of all other outcomes.
+        share: Number s of outside outcomes that share L words.
     """
     power = EXACT.next_minus(EXACT.exp(Decimal(epsilon)))
     total = EXACT.next_minus(EXACT.add(EXACT.multiply(power, inside), outside))
