@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -35,13 +35,21 @@ from privot.core.files import replacing_file
 from privot.core.summary import Summarized
 from privot.mechanisms import Mechanism, compare_mechanisms
 from privot.mechanisms.mechanism import mechanism_from_dict
-from privot.privacy import ApproximateDP, PureDP, compose, guarantee_from_dict
+from privot.privacy import (
+    ApproximateDP,
+    DistributedDP,
+    PureDP,
+    compose,
+    guarantee_from_dict,
+)
+from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.budget import calibrate_reports, require_count, split_guarantee
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, in_order
 from privot.randomizer.reports.split import SplitReport, privatize_columns
 from privot.randomizer.reports.validation import first_fault, first_reasons, read_text, seal, unseal
+from privot.randomizer.shuffled import most_accurate_shuffled, promised, shuffled_guarantee
 from privot.schema import Schema
 from privot.tables.files import as_table
 
@@ -78,7 +86,7 @@ class Randomizer(Summarized):
     def calibrate(
         cls,
         schema: Schema,
-        epsilon: float,
+        epsilon: float | None = None,
         delta: float = 0.0,
         *,
         report: str = "auto",
@@ -86,11 +94,15 @@ class Randomizer(Summarized):
         report_columns: int | None = None,
         shares: Mapping[str, float] | None = None,
     ) -> Self:
-        """Choose the least noise that gives each person (`epsilon`, `delta`)-local privacy.
+        """Choose the least noise that keeps the schema's promise, or (`epsilon`, `delta`)-local privacy.
+
+        Where the promise is of shuffled reports, each gets the largest ε₀, up to the promise's floor,
+        whose batch of the least number of people keeps ε and δ by the law of these very reports
+        (`privot.privacy.shuffling`), to .1 %.
 
         Arguments:
-            schema: Declaration of the columns.
-            epsilon: Privacy loss of one person's whole report.
+            schema: Declaration of the columns, and of the promise if `epsilon` is None.
+            epsilon: Privacy loss of one person's whole report, if the schema promises nothing.
             delta: Between 0 and 1 for `"gaussian"`, else 0.
             report: `"split"`: columns get equal shares, and Gaussian ones share one guarantee;
                 `"joint"`: a table's columns are one report (vectors in cells unless a mechanism is
@@ -100,17 +112,25 @@ class Randomizer(Summarized):
             report_columns: Number of columns a person reports; with 1, only marginals are learned.
             shares: The ε of some split columns; the others share the rest of `epsilon`.
         """
-        mechanisms, joint, candidates = calibrate_reports(
-            schema, epsilon, delta, report, mechanism, report_columns, shares
-        )
-        made = cls(schema, mechanisms, None if joint else report_columns, delta, joint, candidates)
-        # Every step rounds to the safe side; the guarantee is checked again, from the noise.
-        if made.guarantee.epsilon > epsilon:
-            raise PrivotError(
-                f"epsilon {epsilon} could not be reached (noise gives {made.guarantee.epsilon}): "
-                "please report this as a bug"
+        promise = promised(schema, epsilon, delta)
+
+        def local(epsilon: float, delta: float = 0.0) -> Any:
+            mechanisms, joint, candidates = calibrate_reports(
+                schema, epsilon, delta, report, mechanism, report_columns, shares
             )
-        return made
+            count = None if joint else report_columns
+            made = cls(schema, mechanisms, count, delta, joint, candidates)
+            # Every step rounds to the safe side; the guarantee is checked again, from the noise.
+            if made.guarantee.epsilon > epsilon:
+                raise PrivotError(
+                    f"epsilon {epsilon} could not be reached (noise gives {made.guarantee.epsilon}): "
+                    "please report this as a bug"
+                )
+            return made
+
+        if promise.where == "local":
+            return cast(Self, local(promise.epsilon, promise.delta))
+        return cast(Self, most_accurate_shuffled(promise, local))
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
@@ -127,6 +147,35 @@ class Randomizer(Summarized):
             parts.append(split_guarantee(schema, mechanisms, self.num_reported, self.delta))
         together: PureDP | ApproximateDP = compose(*parts)
         return together
+
+    @property
+    def report_law(self) -> ReportLaw:
+        """Overlap of a whole report's laws under two records, by which shuffled ones are accounted."""
+        laws = [part.report_law for part in self.parts]
+        if len(laws) > 1 and self.num_reported == 1 and not (self.joint or self.candidates):
+            share = 1 / len(laws)  # one column of all, by a public coin
+            return ReportLaw.mixed([(share, law or self._worst_law) for law in laws])
+        return (laws[0] if len(laws) == 1 else None) or self._worst_law
+
+    @property
+    def _worst_law(self) -> ReportLaw:
+        if self.delta:
+            raise PrivotError(
+                f"delta is {self.delta!r}: reports that spend δ by themselves are not amplified by "
+                "shuffling; use mechanisms that need none"
+            )
+        return ReportLaw.worst(self.guarantee.epsilon)
+
+    def batch_guarantee(self, num_reports: int) -> PureDP | ApproximateDP | DistributedDP:
+        """Return the guarantee of a batch: each report's own, or that of so many shuffled ones.
+
+        Raises:
+            PrivotError: if shuffled reports are fewer than the promise's least number of people.
+        """
+        promise = self.schema.promise
+        if promise is None or promise.where == "local":
+            return self.guarantee
+        return shuffled_guarantee(promise, self.report_law, num_reports, self.schema.unit)
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
@@ -387,9 +436,9 @@ class Release(Summarized):
         return self.randomizer.schema
 
     @property
-    def guarantee(self) -> PureDP | ApproximateDP:
-        """Guarantee to each person who reported once."""
-        return self.randomizer.guarantee
+    def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
+        """Guarantee to each person who reported once; of shuffled reports, by how many they are."""
+        return self.randomizer.batch_guarantee(len(self))
 
     @cached_property
     def table(self) -> pa.Table:

@@ -30,6 +30,7 @@ from privot.mechanisms.candidates.codebook import LARGEST_DIMENSION, ClosestCand
 from privot.mechanisms.candidates.features import Coordinates, Features, Moments
 from privot.privacy import PureDP
 from privot.privacy.rounding import at_least, percent_at_most
+from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.reports.rows import one_array
 from privot.schema import Column, Schema
 from privot.schema.columns.column import CodedColumn, PointColumn
@@ -194,6 +195,11 @@ class CandidatesReport:
         """The same with Laplace noise, where a label has an equal share of ε."""
         share = self.mechanism.epsilon / len(self.columns)
         return math.sqrt(Laplace.for_column(self.coordinates.column, share).variance)
+
+    @property
+    def report_law(self) -> ReportLaw | None:
+        """Overlap of its reports' laws, if its mechanism knows it."""
+        return self.mechanism.report_law
 
     def guarantee(self, unit: str) -> PureDP:
         """Return the guarantee of one report."""

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from privot.mechanisms import Mechanism
 from privot.mechanisms.samplers.entropy import random_words
 from privot.privacy import ApproximateDP, PureDP
+from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.reports.rows import one_array
 from privot.schema import Column
 from privot.schema.columns.column import CodedColumn, PointColumn
@@ -259,6 +260,11 @@ class SplitReport:
 
     def _valid(self, table: pa.Table) -> list[Mask]:
         return [np.asarray(pc.is_valid(table.column(part)).to_numpy()) for part in self.types]
+
+    @property
+    def report_law(self) -> ReportLaw | None:
+        """Overlap of its reports' laws, if its mechanism knows it."""
+        return self.mechanism.report_law
 
     def guarantee(self, delta: float) -> PureDP | ApproximateDP:
         """Return the guarantee of its mechanism, on the column's domain."""

@@ -1,0 +1,100 @@
+"""Shuffled reports: ε₀ from the promise, ε from the accepted count."""
+
+import numpy as np
+import pytest
+
+from privot import PrivotError, Randomizer, Schema
+from privot.privacy import DistributedDP, PureDP
+from privot.privacy.shuffling import (
+    ReportLaw,
+    calibrate_shuffling,
+    shuffled_delta,
+    shuffled_epsilon,
+)
+
+PLACE = '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nbounds = [[0, 1], [0, 1]]\n'
+TABLE = (
+    '[columns.age]\nkind = "numeric"\nbounds = [0, 100]\nbins = 8\n'
+    '[columns.sex]\nkind = "categorical"\ncategories = ["f", "m"]\n'
+    '[columns.work]\nkind = "boolean"\n'
+)
+IMAGE = '[columns.image]\nkind = "array"\nshape = [4, 4]\nbounds = [0, 255]\n'
+PROMISE = '[promise]\nepsilon = {}\nwhere = "shuffled"\ndelta = 1e-6\npeople = {}\n'
+
+
+def calibrated(columns, epsilon, people, more="", **settings):
+    return Randomizer.calibrate(
+        Schema.from_toml(columns + PROMISE.format(epsilon, people) + more), **settings
+    )
+
+
+@pytest.mark.parametrize("columns", [PLACE, TABLE, IMAGE])
+def test_the_least_batch_keeps_the_promise_and_hardly_more_noise_is_drawn(columns):
+    randomizer = calibrated(columns, 0.5, 20_000)
+    law, local = randomizer.report_law, randomizer.guarantee.epsilon
+    assert isinstance(randomizer.guarantee, PureDP)
+    assert local >= calibrate_shuffling(0.5, 20_000, 1e-6)
+    assert shuffled_delta(law, 20_000, 0.5, 1e-6) <= 1e-6
+    more = Randomizer.calibrate(Schema.from_toml(columns), 1.01 * local)
+    assert shuffled_delta(more.report_law, 20_000, 0.5, 1e-6) > 1e-6
+    assert randomizer.batch_guarantee(20_000).epsilon <= 0.5
+
+
+def test_epsilon_is_of_the_accepted_count_and_small_batches_are_not_opened():
+    randomizer = calibrated(TABLE, 0.5, 1000)
+    rng = np.random.default_rng(0)
+
+    def people(count):
+        return {
+            "age": rng.uniform(0, 100, count),
+            "sex": rng.choice(["f", "m"], count),
+            "work": rng.random(count) < 0.5,
+        }
+
+    least, more = (randomizer.privatize(people(count)).guarantee for count in (1000, 4000))
+    expected = shuffled_epsilon(randomizer.report_law, 4000, 1e-6).epsilon
+    assert more == DistributedDP(
+        expected, 1e-6, "shuffled", 4000, floor=randomizer.guarantee.epsilon
+    )
+    assert more.epsilon < least.epsilon <= 0.5
+    with pytest.raises(
+        PrivotError, match="999 reports were accepted, and the promise is of a batch"
+    ):
+        _ = randomizer.privatize(people(999)).guarantee
+
+
+def test_the_floor_is_kept():
+    assert calibrated(PLACE, 0.5, 20_000, "floor = 3\n").guarantee.epsilon <= 3.0
+    assert calibrated(PLACE, 0.5, 20_000, "floor = 0.5\n").guarantee.epsilon <= 0.5
+
+
+def test_it_travels_in_the_randomizer():
+    randomizer = calibrated(TABLE, 0.5, 1000)
+    again = Randomizer.from_json(randomizer.to_json())
+    assert again.schema.promise == randomizer.schema.promise
+    assert again.batch_guarantee(1234) == randomizer.batch_guarantee(1234)
+
+
+def test_the_law_of_several_columns_is_that_of_any_mechanism_and_of_one_column_by_a_coin_a_mixture():
+    several = calibrated(TABLE, 2.0, 1000, report="split", mechanism="laplace")
+    assert several.report_law == ReportLaw.worst(several.guarantee.epsilon)
+    schema = Schema.from_toml(TABLE.split("[columns.sex]")[1].join(["[columns.sex]", ""]))
+    one = Randomizer.calibrate(schema, 2.0, report="split", report_columns=1)
+    assert one.report_law.one == pytest.approx(ReportLaw.of_subsets(2.0, 1, 2).one, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("toml", "arguments", "message"),
+    [
+        (TABLE, {}, "epsilon is missing, and the schema promises nothing"),
+        (TABLE + PROMISE.format(1, 1000), {"epsilon": 1.0}, "leave one of them out"),
+        (
+            TABLE + PROMISE.format(1, 1000).replace("shuffled", "central"),
+            {},
+            "where is 'central', where no record is randomized by itself",
+        ),
+    ],
+)
+def test_refusals(toml, arguments, message):
+    with pytest.raises(PrivotError, match=message):
+        Randomizer.calibrate(Schema.from_toml(toml), **arguments)
