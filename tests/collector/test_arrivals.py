@@ -120,7 +120,7 @@ def test_a_campaign_with_a_panel_takes_reports_of_its_waves_alone():
     assert {(each.place, each.reason) for each in arrivals.refused} == {
         (place, "wave") for place in (0, 1, 8, 9, 10, 11)
     }
-    assert campaign.waves_of(arrivals.records).tolist() == [0, 0, 1, 1, 2, 2]
+    assert campaign.form.waves_of(arrivals.records).tolist() == [0, 0, 1, 1, 2, 2]
     of_ticket = campaign.read(write_batch(sent), as_json=False, until=7200 * 3)
     assert of_ticket.places == [4, 5]
     with pytest.raises(PrivotError, match="within an hour"):

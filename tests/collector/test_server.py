@@ -66,13 +66,13 @@ def require_all_once(store, sent, acknowledged, folder):
 @pytest.mark.timeout(1800)
 def test_kills_under_load_lose_nothing_and_double_nothing(tmp_path, times, each):
     sent, acknowledged = kill_under_load(tmp_path, times, each)
-    store = FolderStore(tmp_path / "store" / CAMPAIGN.fingerprint, CAMPAIGN.example)
+    store = FolderStore(tmp_path / "store" / CAMPAIGN.fingerprint, CAMPAIGN.form)
     require_all_once(store, sent, acknowledged, tmp_path)
 
 
 def test_kills_lose_nothing_with_a_database_either(tmp_path, database):
     sent, acknowledged = kill_under_load_of(tmp_path, database)
-    require_all_once(PostgresStore(database, CAMPAIGN.example), sent, acknowledged, tmp_path)
+    require_all_once(PostgresStore(database, CAMPAIGN.form), sent, acknowledged, tmp_path)
 
 
 def kill_under_load_of(folder, address):

@@ -53,7 +53,6 @@ from privot.collector.store import (
 from privot.core.errors import PrivotError
 from privot.core.files import cannot_write, create
 from privot.core.state import flush_folder
-from privot.waves import Panel
 from privot.wire.report import ID_BYTES
 
 _FORMAT = 1
@@ -80,9 +79,8 @@ class FolderStore:
 
     Arguments:
         folder: Created if it does not exist.
-        example: One report's bytes, for fingerprint and length.
+        form: Form of the campaign's records.
         log: Callback for operator messages.
-        panel: Schedule of repeated reports, if there is one.
 
     Raises:
         PrivotError: if another process serves it, or its content is damaged beyond what a power loss
@@ -90,13 +88,9 @@ class FolderStore:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        example: bytes,
-        log: Callable[[str], None] = lambda line: None,
-        panel: Panel | None = None,
+        self, folder: Path, form: Form, log: Callable[[str], None] = lambda line: None
     ) -> None:
-        self.folder, self._form, self._log = folder, Form(example, panel), log
+        self.folder, self._form, self._log = folder, form, log
         self._path = folder / "reports.db"
         self._alone, self._stopped, self._serving = threading.RLock(), "", False
         try:
@@ -239,6 +233,7 @@ class FolderStore:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        header = self._form.fingerprint + self._form.record_bytes.to_bytes(4, "big")
         (version,) = _row(connection, "PRAGMA user_version")
         if version > _FORMAT:
             raise PrivotError(f"{self._path} is newer: upgrade privot")
@@ -246,9 +241,9 @@ class FolderStore:
             with self._transaction():
                 for statement in _TABLES.split(";"):
                     connection.execute(statement)
-                connection.execute("INSERT INTO campaign VALUES (?, 0, NULL)", (self._form.header,))
+                connection.execute("INSERT INTO campaign VALUES (?, 0, NULL)", (header,))
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
-        if _row(connection, "SELECT header FROM campaign")[0] != self._form.header:
+        if _row(connection, "SELECT header FROM campaign")[0] != header:
             raise PrivotError(f"{self._path} is of another campaign: restore it, or move it away")
 
     def _recover(self) -> None:

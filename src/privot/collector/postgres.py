@@ -36,6 +36,7 @@ from privot.collector.store import (
     DUPLICATE,
     NEW,
     Batch,
+    Form,
     Records,
     Statuses,
     StoreFull,
@@ -44,7 +45,6 @@ from privot.collector.store import (
     shards_missing,
 )
 from privot.core.errors import PrivotError
-from privot.wire.report import FINGERPRINT_BYTES
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS privot_campaigns (
@@ -118,15 +118,14 @@ class PostgresStore:
 
     Arguments:
         address: `postgresql://…`
-        example: One report's bytes, for fingerprint and length.
+        form: Form of the campaign's records.
 
     Raises:
         PrivotError: if it cannot be reached, or does not flush what it commits.
     """
 
-    def __init__(self, address: str, example: bytes) -> None:
-        self._address, self._length = address, len(example)
-        self._fingerprint = example[1 : 1 + FINGERPRINT_BYTES]
+    def __init__(self, address: str, form: Form) -> None:
+        self._address, self._form = address, form
         self._alone = threading.Lock()
         self._connection: psycopg.Connection | None = None
         self._sealer: psycopg.Connection | None = None
@@ -210,7 +209,7 @@ class PostgresStore:
             )
             while rows := cursor.fetchmany(_PIECE_ROWS):
                 held = b"".join(report for (report,) in rows)
-                yield np.frombuffer(held, np.uint8).reshape(len(rows), self._length)
+                yield np.frombuffer(held, np.uint8).reshape(len(rows), self._form.record_bytes)
 
     def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
         """See `Store`."""
@@ -300,10 +299,10 @@ class PostgresStore:
         connection.execute(
             "INSERT INTO privot_campaigns (fingerprint, record_bytes) VALUES (%s, %s) "
             "ON CONFLICT DO NOTHING",
-            (self._fingerprint, self._length),
+            (self._form.fingerprint, self._form.record_bytes),
         )
         find = "SELECT number FROM privot_campaigns WHERE fingerprint = %s"
-        return int(_one(connection, find, (self._fingerprint,)))
+        return int(_one(connection, find, (self._form.fingerprint,)))
 
     def _insert(self, connection: psycopg.Connection, records: Records, entries: Words) -> Statuses:
         digests = entries[:, 2].view(np.int64).tolist()

@@ -170,11 +170,11 @@ def open_store(
         PrivotError: if it cannot be opened, or another process has it.
     """
     if address.startswith(_POSTGRES):
-        return PostgresStore(address, campaign.example)
+        return PostgresStore(address, campaign.form)
     if "://" in address:
         raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")
     folder = Path(address) / campaign.fingerprint
-    return FolderStore(folder, campaign.example, log, panel=campaign.panel)
+    return FolderStore(folder, campaign.form, log)
 
 
 def release_address(address: str, release: str | None, fingerprint: str) -> str:
@@ -331,15 +331,15 @@ def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
     if batch is None:
         return None
     with TemporaryDirectory(prefix="privot-") as work:
-        buckets = 1 + batch.reports * campaign.record_bytes // _BUCKET_BYTES
+        buckets = 1 + batch.reports * campaign.form.record_bytes // _BUCKET_BYTES
         aside = Path(work) / "aside.csv"
         waves, quarantined = _parts(store.taken(batch), campaign, buckets, Path(work), aside)
         if quarantined:
             with shelf.writing(f"quarantine-{batch.number:06d}.csv") as draft:
                 shutil.copyfile(aside, draft)
         rows: list[int] = []
-        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.record_bytes))
-        made_by, panel = campaign.randomizer.to_json(), campaign.panel
+        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.form.record_bytes))
+        made_by, panel = campaign.randomizer.to_json(), campaign.form.panel
         for wave, parts in sorted(waves.items()):
             more = None if panel is None else wave_metadata(panel, wave)
             for table in reordered(parts, buckets, size):
@@ -383,6 +383,6 @@ def _parts(
 def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[int, Records]]:
     """Split records by wave; all are of wave 0 where there is no panel."""
     for records in pieces:
-        waves = campaign.waves_of(records)
+        waves = campaign.form.waves_of(records)
         for wave in np.unique(waves).tolist():
             yield wave, records[waves == wave]
