@@ -94,10 +94,18 @@ class CampaignFolder:
     @property
     def collector(self) -> str:
         """Address of the page's collector."""
+        return self._pinned("collector")
+
+    @property
+    def public_key(self) -> str:
+        """Public key of the randomizer's signature in base64, for devices to pin."""
+        return self._pinned("publicKey")
+
+    def _pinned(self, name: str) -> str:
+        """Return a fact that the page pins; empty if it pins none."""
         try:
-            text = (self.web / "index.html").read_text(encoding="utf-8")
-            found = _PINNED.search(text)
-            return str(json.loads(found[1])["collector"]) if found else ""
+            found = _PINNED.search((self.web / "index.html").read_text(encoding="utf-8"))
+            return str(json.loads(found[1])[name]) if found else ""
         except (OSError, ValueError, KeyError):
             raise PrivotError(
                 f"{self.web / 'index.html'} is damaged: restore it, or make the campaign again"
@@ -159,7 +167,15 @@ def create(
         web.mkdir()
         for public in (path, signature_path(path)):
             shutil.copyfile(public, web / public.name)
-        _write_pages(web, _page_facts(randomizer, public_key(key), collector) | about, origin)
+        facts = {
+            "fingerprint": randomizer.fingerprint,
+            "publicKey": public_key(key),
+            "collector": collector,
+            "promise": randomizer.guarantee.describe(),
+            "noise": {row["column"]: row["in_words"] for row in randomizer.expected_noise()},
+            "labels": _labels(randomizer),
+        }
+        _write_pages(web, facts | about, origin)
     return CampaignFolder(folder, randomizer, title, questions)
 
 
@@ -174,6 +190,7 @@ def _origin(address: str) -> str:
 
 
 def _write_pages(web: Path, facts: Mapping[str, Any], origin: str) -> None:
+    """Copy the pages, with the facts that they pin and show."""
     pages = files("privot.campaign") / "web"
     client = pages / CLIENT
     if not client.is_file():
@@ -192,19 +209,6 @@ def _labels(randomizer: Randomizer) -> dict[str, list[list[str]]]:
     columns = randomizer.schema.coded
     codings = {n: c.codings if n in joint else (c.alphabet,) for n, c in columns.items()}
     return {n: [list(columns[n].labels_in(each)) for each in own] for n, own in codings.items()}
-
-
-def _page_facts(randomizer: Randomizer, key: str, collector: str) -> dict[str, Any]:
-    """Return the facts that the page pins and shows."""
-    noise = {row["column"]: row["in_words"] for row in randomizer.expected_noise()}
-    return {
-        "fingerprint": randomizer.fingerprint,
-        "publicKey": key,
-        "collector": collector,
-        "promise": randomizer.guarantee.describe(),
-        "noise": noise,
-        "labels": _labels(randomizer),
-    }
 
 
 class _Pages(SimpleHTTPRequestHandler):

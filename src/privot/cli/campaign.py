@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from privot.campaign import CampaignFolder
 
 
+_HOST = "127.0.0.1"
+_LOCAL = (_HOST, "localhost")
+
+
 def new(
     schema: SchemaFile,
     epsilon: Annotated[float, Option(help="Privacy loss of one person's report.")],
@@ -53,21 +57,15 @@ def new(
     randomizer = Randomizer.calibrate(Schema.load(schema), epsilon, report_columns=report_columns)
     made = create(randomizer, output, title=title, collector=collector, questions=questions)
     print(f"{output}: {randomizer.guarantee}, fingerprint {randomizer.fingerprint}")
+    print(f"  devices pin the public key {made.public_key}")
     print(f"  keep {made.folder / 'signing.pem'} to yourself, and serve {made.web}/ as it is")
-    if urlsplit(collector).hostname in ("127.0.0.1", "localhost"):
-        print(f"next: {shlex.join(['privot', 'campaign', 'up', str(output)])}")
-    else:
-        serve = [
-            "privot",
-            "serve",
-            str(output / "randomizer.json"),
-            "--store",
-            str(output / "store"),
-        ]
+    then = ["campaign", "up", str(output)]
+    if urlsplit(collector).hostname not in _LOCAL:
         print(
             "next, on the collector's machine, with --origin of the page if it has another address:"
         )
-        print(f"next: {shlex.join(serve)}")
+        then = ["serve", str(output / "randomizer.json"), "--store", str(output / "store")]
+    print(f"next: {shlex.join(['privot', *then])}")
 
 
 def status(
@@ -164,9 +162,6 @@ def delete(
 
 
 # `privot campaign up`: collector, page and dashboard on this machine.
-
-_HOST = "127.0.0.1"
-_LOCAL = (_HOST, "localhost")
 
 
 def up(

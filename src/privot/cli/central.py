@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from typer import Argument, Option
 
 from privot.cli.console import Force, Ignore, Separator, note, note_unit, record_form, training_bar
@@ -14,7 +15,6 @@ from privot.privacy.rounding import at_most
 if TYPE_CHECKING:
     from privot.integral import IntegralModel
     from privot.schema import Schema
-    from privot.tables.csv_records import RecordForm
 
 
 def fit_integral(
@@ -138,10 +138,12 @@ Seed = Annotated[int, Option(help="Seed of public draws, never of noise.")]
 Resume = Annotated[bool, Option("--resume", help="Continue an interrupted fit.")]
 
 
-_SUMS, _SLICES = "Options of --method sums", "Options of --method slices"
+SUMS, _SLICES = "Options of --method sums", "Options of --method slices"
+SUM_SETTINGS = "privot.central.fitting:SumSettings"
 
 
 def fit(
+    context: typer.Context,
     data: Records,
     schema: Declared,
     epsilon: Epsilon,
@@ -157,27 +159,6 @@ def fit(
     low_pass: Annotated[
         int | None,
         Option(help="Images: frequencies along each axis; default 14 for sums, 7 for slices."),
-    ] = None,
-    components: Annotated[
-        int | None,
-        Option(
-            help="Mixture components per label of images or vectors; default: from ε and n.",
-            rich_help_panel=_SUMS,
-        ),
-    ] = None,
-    residual_low_pass: Annotated[
-        int | None,
-        Option(
-            help="Images: frequencies of the covariances; more of them for textures.",
-            rich_help_panel=_SUMS,
-        ),
-    ] = None,
-    classes: Annotated[
-        int | None,
-        Option(
-            help="Latent classes of a table; default: as many as the released sums support.",
-            rich_help_panel=_SUMS,
-        ),
     ] = None,
     degree: Annotated[
         int | None,
@@ -223,44 +204,50 @@ def fit(
 
     A network: privot central fit people.csv --schema schema.toml --epsilon 10 --method slices
     """
+    from privot.central import fit as fit_model
+    from privot.core.files import claim_folder
+    from privot.models import FILES
     from privot.schema import Schema
+    from privot.tables.files import read_table
 
-    given: dict[str, dict[str, Any]] = {
-        "sums": {
-            "components": components,
-            "residual_low_pass": residual_low_pass,
-            "classes": classes,
-        },
-        "slices": {
-            "degree": degree,
-            "steps": steps,
-            "batch_size": batch_size,
-            "num_projections": num_projections,
-            "neighboring": neighboring,
-            "release": release,
-            "loss": loss,
-        },
+    # Their settings need PyTorch, which a fit by sums does without: so the options are declared here.
+    slices = {
+        "degree": degree,
+        "steps": steps,
+        "batch_size": batch_size,
+        "num_projections": num_projections,
+        "neighboring": neighboring,
+        "release": release,
+        "loss": loss,
     }
     declared = Schema.load(schema)
-    settings = _settings(method, declared, given, {"low_pass": low_pass, "seed": seed})
-    form = record_form(separator, ignore)
-    _learn(
-        (data, schema),
-        declared,
-        form,
-        output,
-        settings,
-        (epsilon, delta),
-        resume=resume,
-        force=force,
+    shared = {"low_pass": low_pass, "seed": seed}
+    settings = _settings(method, declared, {"sums": context.obj, "slices": slices}, shared)
+    claim_folder(output, FILES, inputs=[data, schema], force=force)
+    checkpoint = output.with_name(output.name + ".checkpoint")
+    table = read_table(data, declared, record_form(separator, ignore))
+    note_unit(declared.unit)
+    with training_bar() as progress:
+        model = fit_model(
+            table,
+            declared,
+            epsilon=epsilon,
+            delta=delta,
+            method=settings,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
+        )
+    model.save(output)
+    checkpoint.unlink(missing_ok=True)
+    print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
+    note(
+        f"keep {checkpoint}.ledger, the ledger of the budget; another run on these records adds to it"
     )
 
 
 def _settings(
-    method: str | None,
-    schema: Schema,
-    given: dict[str, dict[str, Any]],
-    shared: dict[str, Any],
+    method: str | None, schema: Schema, given: dict[str, dict[str, Any]], shared: dict[str, Any]
 ) -> Any:
     """Return the settings of the method that were given; refuse options of the other method."""
     from privot.central.fitting import SumSettings, settings_of
@@ -277,44 +264,6 @@ def _settings(
     if chosen == "sums" and "low_pass" in options:
         options.setdefault("residual_low_pass", options["low_pass"])
     return kind(**options)
-
-
-def _learn(
-    inputs: tuple[Path, Path],
-    schema: Schema,
-    form: RecordForm,
-    output: Path,
-    settings: Any,
-    budget: tuple[float, float],
-    **how: bool,
-) -> None:
-    """Fit the model and save it: `inputs` are the files of the records and of their schema."""
-    from privot.central import fit as fit_model
-    from privot.core.files import claim_folder
-    from privot.models import FILES
-    from privot.tables.files import read_table
-
-    claim_folder(output, FILES, inputs=list(inputs), force=how["force"])
-    checkpoint = output.with_name(output.name + ".checkpoint")
-    table = read_table(inputs[0], schema, form)
-    note_unit(schema.unit)
-    with training_bar() as progress:
-        model = fit_model(
-            table,
-            schema,
-            epsilon=budget[0],
-            delta=budget[1],
-            method=settings,
-            checkpoint=checkpoint,
-            resume=how["resume"],
-            progress=progress,
-        )
-    model.save(output)
-    checkpoint.unlink(missing_ok=True)
-    print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
-    note(
-        f"keep {checkpoint}.ledger, the ledger of the budget; another run on these records adds to it"
-    )
 
 
 def adapt(

@@ -53,7 +53,9 @@ FailOn = Annotated[
 ]
 
 
-def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
+def settings_options(
+    settings: type, names: Sequence[str], panel: str = "Settings of the fit"
+) -> list[Any]:
     """Return command-line options for fields of a settings dataclass.
 
     Types and defaults are the fields'; the help is what the class's docstring says of each below
@@ -70,7 +72,7 @@ def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
             if not all(choice in text for choice in choices):
                 text += f" One of: {', '.join(choices)}."
             kind = str
-        annotation = Annotated[kind, Option(help=text, rich_help_panel=_PANEL)]
+        annotation = Annotated[kind, Option(help=text, rich_help_panel=panel)]
         parameters.append(
             Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
         )
@@ -86,7 +88,7 @@ def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
     return [each for each in get_command(app).params if each.name in names]
 
 
-_PANEL, _LONG_HELP = "Settings of the fit", 200
+_LONG_HELP = 200
 
 
 def field_help(settings: type) -> dict[str, str]:
@@ -103,7 +105,9 @@ def field_help(settings: type) -> dict[str, str]:
     return found
 
 
-def with_settings(place: str, *names: str) -> type[TyperCommand]:
+def with_settings(
+    place: str, *names: str, panel: str = "Settings of the fit"
+) -> type[TyperCommand]:
     """Return a command class with options for fields of the settings at `module:Class`.
 
     The settings are imported when the command's options are needed, so that other commands and
@@ -117,7 +121,8 @@ def with_settings(place: str, *names: str) -> type[TyperCommand]:
         @property
         def params(self) -> list[Any]:
             if self._all is None:
-                self._all = [*self._own, *settings_options(load_object(place, "this"), names)]
+                options = settings_options(load_object(place, "this command"), names, panel)
+                self._all = [*self._own, *options]
             return self._all
 
         @params.setter
