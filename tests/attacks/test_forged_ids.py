@@ -10,7 +10,6 @@ from privot.collector import collect
 from privot.collector.app import Collector, Desk
 from privot.collector.arrivals import Campaign
 from privot.collector.folder import FolderStore
-from privot.collector.payloads import from_reports
 from privot.collector.sealing import FolderShelf, seal
 from privot.device import Report, write_batch
 from privot.waves import Panel
@@ -35,7 +34,7 @@ def released(folder):
     return Release.load(folder).table.to_pylist()
 
 
-WANTED = from_reports(RANDOMIZER, HONEST).release.table.to_pylist()
+WANTED = collect(HONEST, RANDOMIZER).release.table.to_pylist()
 
 
 @pytest.mark.parametrize("name", FORGED)
@@ -63,8 +62,8 @@ def test_a_collector_loses_no_report_to_a_forged_id(tmp_path, name, restart, fir
 
 @pytest.mark.parametrize("name", FORGED)
 def test_releases_lose_no_report_to_a_forged_id(name):
-    first = from_reports(RANDOMIZER, [FORGED[name], *HONEST]).release
-    last = from_reports(RANDOMIZER, [*HONEST, FORGED[name]]).release
+    first = collect([FORGED[name], *HONEST], RANDOMIZER).release
+    last = collect([*HONEST, FORGED[name]], RANDOMIZER).release
     assert first.table.equals(last.table) or name == "another payload"
     for release in (first, last, collect([first, last]).release):
         found = release.table.to_pylist()

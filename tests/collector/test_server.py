@@ -11,7 +11,7 @@ from collector_process import Sender, post, serving, wait_for_acknowledged
 from privot import Release
 from privot.collector.app import listen
 from privot.collector.folder import FolderStore
-from privot.collector.payloads import from_reports
+from privot.collector.payloads import collect
 from privot.collector.postgres import PostgresStore
 from privot.collector.sealing import FolderShelf, seal
 from privot.collector.store import DUPLICATE
@@ -146,7 +146,7 @@ def test_resends_garbage_and_forged_ids_are_counted_exactly(tmp_path):
     assert sum(new for new, *_ in found) == 2020
     release = Release.load(tmp_path / "store" / CAMPAIGN.fingerprint / "release")
     assert len(release) == 2020
-    expected_table = from_reports(RANDOMIZER, held).release.table
+    expected_table = collect(held, RANDOMIZER).release.table
     assert sorted(map(repr, release.table.to_pylist())) == sorted(
         map(repr, expected_table.to_pylist())
     )

@@ -18,21 +18,17 @@ if TYPE_CHECKING:
 
 
 def fit_integral(
-    people: Annotated[Path, Argument(help="Raw records: csv, csv.gz, parquet, npz.")],
-    schema: Annotated[Path, Option(help="Schema of the records: schema.toml.")],
-    draws: Annotated[int, Option(help="Number of draws that will ever be published.")],
-    output: Annotated[Path, Option("-o", "--output", help="The secret folder.")] = Path("secret"),
-    epsilon: Annotated[
-        float | None, Option(help="ε of ALL draws together; each costs epsilon/draws.")
-    ] = None,
-    epsilon_per_draw: Annotated[
-        float | None, Option(help="ε of each draw, instead; all cost draws times that.")
-    ] = None,
-    method: Annotated[str, Option(help="clip (a clipped ratio) or boost.")] = "clip",
-    estimator: Annotated[
-        str, Option(help="Learner of the ratio: auto, spline, mlp or trees.")
-    ] = "auto",
-    seed: Annotated[int, Option(help="Seed of weights and batches; never of a draw.")] = 0,
+    people: Path = Argument(help="Raw records: csv, csv.gz, parquet, npz."),
+    schema: Path = Option(help="Schema of the records: schema.toml."),
+    draws: int = Option(help="Number of draws that will ever be published."),
+    output: Path = Option(Path("secret"), "-o", "--output", help="The secret folder."),
+    epsilon: float | None = Option(None, help="ε of ALL draws together; each costs epsilon/draws."),
+    epsilon_per_draw: float | None = Option(
+        None, help="ε of each draw, instead; all cost draws times that."
+    ),
+    method: str = Option("clip", help="clip (a clipped ratio) or boost."),
+    estimator: str = Option("auto", help="Learner of the ratio: auto, spline, mlp or trees."),
+    seed: int = Option(0, help="Seed of weights and batches; never of a draw."),
     separator: Separator = ",",
     ignore: Ignore = None,
 ) -> None:
@@ -92,18 +88,14 @@ def _note_edges(model: IntegralModel) -> None:
 
 
 def sample_integral(
-    model: Annotated[Path, Argument(help="The secret folder.")],
-    num_rows: Annotated[int, Option("-n", "--num-rows", help="Records to draw.")] = 1,
-    output: Annotated[Path, Option("-o", "--output", help="csv, csv.gz, parquet, npz.")] = Path(
-        "draws.csv"
+    model: Path = Argument(help="The secret folder."),
+    num_rows: int = Option(1, "-n", "--num-rows", help="Records to draw."),
+    output: Path = Option(Path("draws.csv"), "-o", "--output", help="csv, csv.gz, parquet, npz."),
+    shortfall: float | None = Option(
+        None,
+        help="Do the same work whatever the data is; draws are then this close to exact, such "
+        "as 1e-6, in total variation.",
     ),
-    shortfall: Annotated[
-        float | None,
-        Option(
-            help="Do the same work whatever the data is; draws are then this close to exact, such "
-            "as 1e-6, in total variation."
-        ),
-    ] = None,
     force: Force = False,
 ) -> None:
     """Spend draws of the declared budget, and write them. They may be published.
@@ -149,47 +141,39 @@ def fit(
     epsilon: Epsilon,
     output: Folder = Path("model"),
     delta: Delta = 1e-5,
-    method: Annotated[
-        str | None,
-        Option(
-            help="sums (a mixture by a few noisy sums, seconds) or slices (a network by noisy "
-            "slices, minutes); default: sums where the schema allows them."
-        ),
-    ] = None,
-    low_pass: Annotated[
-        int | None,
-        Option(help="Images: frequencies along each axis; default 14 for sums, 7 for slices."),
-    ] = None,
-    degree: Annotated[
-        int | None,
-        Option(help="1: means; 2 (default): second moments as well.", rich_help_panel=_SLICES),
-    ] = None,
-    steps: Annotated[
-        int | None, Option(help="Number of releases, default 60,000.", rich_help_panel=_SLICES)
-    ] = None,
-    batch_size: Annotated[
-        int | None, Option(help="Records a release, default 100.", rich_help_panel=_SLICES)
-    ] = None,
-    num_projections: Annotated[
-        int | None, Option(help="Slices a release, default 16.", rich_help_panel=_SLICES)
-    ] = None,
-    neighboring: Annotated[
-        str | None,
-        Option(
-            help="replace_one (default), or zero_out with padded Poisson batches.",
-            rich_help_panel=_SLICES,
-        ),
-    ] = None,
-    release: Annotated[
-        str | None, Option(help="every_step (default) or once.", rich_help_panel=_SLICES)
-    ] = None,
-    loss: Annotated[
-        str | None,
-        Option(
-            help="mean_first (default), sliced, or (with --release once) entropic.",
-            rich_help_panel=_SLICES,
-        ),
-    ] = None,
+    method: str | None = Option(
+        None,
+        help="sums (a mixture by a few noisy sums, seconds) or slices (a network by noisy "
+        "slices, minutes); default: sums where the schema allows them.",
+    ),
+    low_pass: int | None = Option(
+        None, help="Images: frequencies along each axis; default 14 for sums, 7 for slices."
+    ),
+    degree: int | None = Option(
+        None, help="1: means; 2 (default): second moments as well.", rich_help_panel=_SLICES
+    ),
+    steps: int | None = Option(
+        None, help="Number of releases, default 60,000.", rich_help_panel=_SLICES
+    ),
+    batch_size: int | None = Option(
+        None, help="Records a release, default 100.", rich_help_panel=_SLICES
+    ),
+    num_projections: int | None = Option(
+        None, help="Slices a release, default 16.", rich_help_panel=_SLICES
+    ),
+    neighboring: str | None = Option(
+        None,
+        help="replace_one (default), or zero_out with padded Poisson batches.",
+        rich_help_panel=_SLICES,
+    ),
+    release: str | None = Option(
+        None, help="every_step (default) or once.", rich_help_panel=_SLICES
+    ),
+    loss: str | None = Option(
+        None,
+        help="mean_first (default), sliced, or (with --release once) entropic.",
+        rich_help_panel=_SLICES,
+    ),
     seed: Seed = 0,
     separator: Separator = ",",
     ignore: Ignore = None,
@@ -267,24 +251,19 @@ def _settings(
 
 
 def adapt(
-    source: Annotated[Path, Argument(help="Public npz: records x, classes y.")],
-    target: Annotated[Path, Argument(help="Private npz: records x, no classes.")],
-    epsilon: Annotated[float, Option(help="ε of the target records.")],
-    unit: Annotated[str, Option(help="Unit that one target record belongs to: person, ….")],
-    output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path(
-        "classifier"
+    source: Path = Argument(help="Public npz: records x, classes y."),
+    target: Path = Argument(help="Private npz: records x, no classes."),
+    epsilon: float = Option(help="ε of the target records."),
+    unit: str = Option(help="Unit that one target record belongs to: person, …."),
+    output: Path = Option(Path("classifier"), "-o", "--output", help="Folder of the model."),
+    delta: float = Option(1e-5, help="δ of the target records."),
+    maximum: float = Option(255.0, help="Value that is scaled to 1 (public)."),
+    rounds: int = Option(2, help="Number of rounds of noisy sums by class."),
+    training_steps: int = Option(
+        1000, help="Optimizer steps on the source, before the first round; half as many after each."
     ),
-    delta: Annotated[float, Option(help="δ of the target records.")] = 1e-5,
-    maximum: Annotated[float, Option(help="Value that is scaled to 1 (public).")] = 255.0,
-    rounds: Annotated[int, Option(help="Number of rounds of noisy sums by class.")] = 2,
-    training_steps: Annotated[
-        int,
-        Option(
-            help="Optimizer steps on the source, before the first round; half as many after each."
-        ),
-    ] = 1000,
-    seed: Annotated[int, Option(help="Seed of weights and source batches.")] = 0,
-    resume: Annotated[bool, Option("--resume", help="Continue an interrupted run.")] = False,
+    seed: int = Option(0, help="Seed of weights and source batches."),
+    resume: bool = Option(False, "--resume", help="Continue an interrupted run."),
     force: Force = False,
 ) -> None:
     """Learn to classify private, unlabeled records from public, labeled ones, by a few noisy sums.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
@@ -36,17 +36,13 @@ if TYPE_CHECKING:
 
 
 def check(
-    model: Annotated[Path, Argument(help="Folder of the model.")],
-    release: Annotated[Path, Argument(help="The reports that it learned from, or later ones.")],
-    held_out: Annotated[
-        bool, Option("--held-out", help="The model has not seen these reports.")
-    ] = False,
+    model: Path = Argument(help="Folder of the model."),
+    release: Path = Argument(help="The reports that it learned from, or later ones."),
+    held_out: bool = Option(False, "--held-out", help="The model has not seen these reports."),
     target: Target = None,
-    output: Annotated[
-        Path | None, Option("-o", "--output", help="A page of it; none by default.")
-    ] = None,
-    seed: Annotated[int, Option(help="Seed of the rehearsals.")] = 0,
-    as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
+    output: Path | None = Option(None, "-o", "--output", help="A page of it; none by default."),
+    seed: int = Option(0, help="Seed of the rehearsals."),
+    as_json: bool = Option(False, "--json", help="Print all numbers as JSON."),
     force: Force = False,
 ) -> None:
     """Say what a table's model may be used for, by reports alone: no real record is needed.
@@ -92,28 +88,22 @@ def check(
 
 
 def evaluate(
-    model: Annotated[Path, Argument(help="Folder of the model.")],
-    against: Annotated[
-        Path, Option(help="Real records: csv, csv.gz, parquet, npz, a folder of images.")
-    ],
-    target: Annotated[
-        str | None,
-        Option(
-            help="Column that classifiers (of numbers: regressions) are to predict from the others; of "
-            "images, their one category by default."
-        ),
-    ] = None,
-    output: Annotated[Path, Option("-o", "--output", help="The report.")] = Path("report.html"),
-    num_rows: Annotated[
-        int, Option("-n", "--num-rows", help="Synthetic records to compare.")
-    ] = 50_000,
-    most_real: Annotated[
-        int, Option(help="Real records to compare at most, drawn uniformly from more.")
-    ] = 500_000,
-    seed: Annotated[int, Option(help="Seed of the samples compared.")] = 0,
+    model: Path = Argument(help="Folder of the model."),
+    against: Path = Option(help="Real records: csv, csv.gz, parquet, npz, a folder of images."),
+    target: str | None = Option(
+        None,
+        help="Column that classifiers (of numbers: regressions) are to predict from the others; of "
+        "images, their one category by default.",
+    ),
+    output: Path = Option(Path("report.html"), "-o", "--output", help="The report."),
+    num_rows: int = Option(50_000, "-n", "--num-rows", help="Synthetic records to compare."),
+    most_real: int = Option(
+        500_000, help="Real records to compare at most, drawn uniformly from more."
+    ),
+    seed: int = Option(0, help="Seed of the samples compared."),
     separator: Separator = ",",
     ignore: Ignore = None,
-    as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
+    as_json: bool = Option(False, "--json", help="Print all numbers as JSON."),
     fail_on: FailOn = None,
     force: Force = False,
 ) -> None:
@@ -194,31 +184,25 @@ _CAVEATS = {
 
 def plan(
     schema: SchemaFile,
-    epsilon: Annotated[float, Option(help="Privacy loss of one whole report.")],
-    people: Annotated[int, Option(help="How many people (or units of the schema) will report.")],
-    target_error: Annotated[
-        float, Option(help="Two-way error of a table to count the people for.")
-    ] = 0.05,
-    like: Annotated[
-        Path | None,
-        Option(
-            help="Folder of a model, a pilot's say, whose people are simulated to estimate the error of "
-            "a fit. With --simulate also a table that is like people and not private."
-        ),
-    ] = None,
-    rehearse: Annotated[
-        bool, Option("--rehearse", help="The same by made-up people, where there is no model.")
-    ] = False,
-    simulate: Annotated[
-        Path | None,
-        Option(
-            help="Instead of a plan: simulate the campaign, and write what the answer will look like to "
-            "this folder. Every line, file and picture is stamped SIMULATED."
-        ),
-    ] = None,
-    rehearsals: Annotated[int, Option(help="With --simulate: how many fits.")] = 3,
-    seed: Annotated[int, Option(help="With --simulate: of people and fits.")] = 0,
-    as_json: Annotated[bool, Option("--json", help="Print the plan as JSON.")] = False,
+    epsilon: float = Option(help="Privacy loss of one whole report."),
+    people: int = Option(help="How many people (or units of the schema) will report."),
+    target_error: float = Option(0.05, help="Two-way error of a table to count the people for."),
+    like: Path | None = Option(
+        None,
+        help="Folder of a model, a pilot's say, whose people are simulated to estimate the error of "
+        "a fit. With --simulate also a table that is like people and not private.",
+    ),
+    rehearse: bool = Option(
+        False, "--rehearse", help="The same by made-up people, where there is no model."
+    ),
+    simulate: Path | None = Option(
+        None,
+        help="Instead of a plan: simulate the campaign, and write what the answer will look like to "
+        "this folder. Every line, file and picture is stamped SIMULATED.",
+    ),
+    rehearsals: int = Option(3, help="With --simulate: how many fits."),
+    seed: int = Option(0, help="With --simulate: of people and fits."),
+    as_json: bool = Option(False, "--json", help="Print the plan as JSON."),
     force: Force = False,
 ) -> None:
     """Expected error of each way of reporting: of tables, places, numbers, vectors and images.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer import Argument, Exit, Option
@@ -168,20 +168,17 @@ _PROMPTS: dict[str, Callable[[], dict[str, Any]]] = {
 
 def check(
     schema: SchemaFile,
-    against: Annotated[
-        Path | None,
-        Option(
-            help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Lists all that "
-            "is wrong with them at once; what it prints is not private."
-        ),
-    ] = None,
+    against: Path | None = Option(
+        None,
+        help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Lists all that "
+        "is wrong with them at once; what it prints is not private.",
+    ),
     separator: Separator = ",",
     ignore: Ignore = None,
-    as_json: Annotated[bool, Option("--json", help="Print canonical JSON.")] = False,
-    metadata: Annotated[
-        Path | None,
-        Option(help="Write it there as SDV's metadata, so that SDV's own reports run on samples."),
-    ] = None,
+    as_json: bool = Option(False, "--json", help="Print canonical JSON."),
+    metadata: Path | None = Option(
+        None, help="Write it there as SDV's metadata, so that SDV's own reports run on samples."
+    ),
     force: Force = False,
 ) -> None:
     """Check a schema and say what one record may be; or what is wrong with records.
@@ -254,48 +251,33 @@ def _check_records(schema: Schema, against: Path, separator: str, ignore: list[s
 
 
 def new(
-    more: Annotated[list[str] | None, Argument(help="More columns.", show_default=False)] = None,
-    output: Annotated[
-        Path | None,
-        Option(
-            "-o",
-            "--output",
-            help="File to write; schema.toml by default, with --pilot refined.json.",
-        ),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        Option(
-            help="A column in a line: age:int[17,90], paid:money[1,20000]:log, "
-            "came:date[2020-01-01,2024-12-31], sex:F|M, north|south|other*, owner:bool? (may be "
-            "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them."
-        ),
-    ] = None,
-    rule: Annotated[
-        list[str] | None, Option(help="Rule that samples satisfy: 'left >= came'. May be repeated.")
-    ] = None,
-    source: Annotated[
-        str | None,
-        Option(
-            "--from",
-            help="Draft it from SDV's metadata.json.",
-        ),
-    ] = None,
-    table: Annotated[str | None, Option(help="With --from: which table, of several.")] = None,
-    pilot: Annotated[
-        Path | None,
-        Option(
-            help="Refine the schema of a pilot's model (its folder): bins where its people are, for the "
-            "people who have not reported yet."
-        ),
-    ] = None,
-    codes: Annotated[int, Option(help="With --pilot: bins and spikes of each number, about.")] = 12,
-    rarest: Annotated[
-        float,
-        Option(
-            help="With --pilot: share of people below which a category joins the column's `other`."
-        ),
-    ] = 0.0,
+    more: list[str] | None = Argument(None, help="More columns.", show_default=False),
+    output: Path | None = Option(
+        None,
+        "-o",
+        "--output",
+        help="File to write; schema.toml by default, with --pilot refined.json.",
+    ),
+    columns: list[str] | None = Option(
+        None,
+        help="A column in a line: age:int[17,90], paid:money[1,20000]:log, "
+        "came:date[2020-01-01,2024-12-31], sex:F|M, north|south|other*, owner:bool? (may be "
+        "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them.",
+    ),
+    rule: list[str] | None = Option(
+        None, help="Rule that samples satisfy: 'left >= came'. May be repeated."
+    ),
+    source: str | None = Option(None, "--from", help="Draft it from SDV's metadata.json."),
+    table: str | None = Option(None, help="With --from: which table, of several."),
+    pilot: Path | None = Option(
+        None,
+        help="Refine the schema of a pilot's model (its folder): bins where its people are, for the "
+        "people who have not reported yet.",
+    ),
+    codes: int = Option(12, help="With --pilot: bins and spikes of each number, about."),
+    rarest: float = Option(
+        0.0, help="With --pilot: share of people below which a category joins the column's `other`."
+    ),
     force: Force = False,
 ) -> None:
     """Write a schema: column by column, from another library's declaration, or refined by a pilot.

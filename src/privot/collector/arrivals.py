@@ -279,7 +279,7 @@ class Campaign:
 
 
 def equal_records(body: bytes, length: int) -> Records | None:
-    """Return the records (n, L) of a binary batch, all of one length; None where `read_batch` has to look."""
+    """Return the records (n, L) of a binary batch if all have this length; else None."""
     count, rest = divmod(len(body) - len(batch_head(0)), 4 + length)
     if rest or count < 1 or not body.startswith(batch_head(count)):
         return None

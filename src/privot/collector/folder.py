@@ -189,8 +189,7 @@ class FolderStore:
             if len(new := words[~buried]):
                 with self._transaction() as connection:
                     connection.execute(
-                        "INSERT INTO deleted (ids, erased) VALUES (?, 0)",
-                        (b"".join(_ids_of(new)),),
+                        "INSERT INTO deleted (ids, erased) VALUES (?, 0)", (b"".join(_ids_of(new)),)
                     )
                     gone = KnownIds()
                     gone.bury(new)

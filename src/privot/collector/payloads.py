@@ -24,28 +24,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from privot.collector.collecting import (
-    Collected,
-    Refusals,
-    collect_releases,
-    collect_table,
+    count_once,
+    nothing_left,
     received,
     report_files,
     their_randomizer,
 )
 from privot.core.errors import PrivotError, printable
 from privot.device.device import JointPart, SplitPart
+from privot.randomizer.publishing import as_text
 from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.joint import JointAnswers
-from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID, is_release, shard_files
+from privot.randomizer.reports.rows import (
+    ID_BYTES,
+    ID_TYPE,
+    REPORT_ID,
+    ReportTable,
+    in_order,
+    is_release,
+    shard_files,
+)
 from privot.randomizer.reports.validation import TIME_STEP, reasons
 from privot.waves import Panel
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
@@ -219,6 +228,29 @@ _READERS: dict[type[Layout], Callable[[Any, Bytes], tuple[Codes, Mask]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Collected:
+    """Release of all countable reports, and the others.
+
+    Arguments:
+        release: The release, in random order.
+        quarantined: The other reports, as in a CSV, with reasons.
+        copies: Number of further copies.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"bit": [True, False]})
+        >>> found = collect(release)
+        >>> len(found.release), found.quarantined.num_rows, found.copies
+        (2, 0, 0)
+    """
+
+    release: Release
+    quarantined: pa.Table
+    copies: int
+
+
 Source = Release | Report | bytes | str | Path
 
 
@@ -254,81 +286,79 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     """
     given = [sources] if isinstance(sources, Source) else list(sources)
     releases = [each for each in given if isinstance(each, Release)]
-    if randomizer is None and len(releases) == len(given):
-        return collect_releases(releases)
     sent = [each for each in given if isinstance(each, bytes | Report)]
     paths = [Path(each) for each in given if isinstance(each, str | Path)]
     if len(releases) + len(sent) + len(paths) < len(given):
         raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
-    files = report_files(paths)
-    if randomizer is not None or releases:
-        made_by = releases[0].randomizer if randomizer is None else randomizer
-    elif files:
-        made_by = their_randomizer(files)
-    else:
-        raise PrivotError("reports do not carry their randomizer: give it as `randomizer`")
-    names = list(made_by.types)
-    refusals = Refusals(files)
-    tables = [_rows_of(each, made_by).select(names) for each in releases]
-    known = randomizer is not None or bool(releases)
-    tables += [rows.select(names) for rows in received(files, made_by, refusals, named=known)]
+    files, named = report_files(paths), randomizer is not None or bool(releases)
+    if randomizer is None:
+        randomizer = _made_by(releases, files, bool(sent))
+    for number, each in enumerate(releases, start=1):
+        if each.randomizer.to_json() != randomizer.to_json():
+            raise PrivotError(
+                f"release {number} was made by another randomizer: collect reports of one randomizer, "
+                "and fit others apart"
+            )
+    refused: list[str] = []
+
+    def aside(file: int, reason: str, row: int | None = None) -> None:
+        where = "" if row is None else f", report {row:,}"
+        refused.append(f"{printable(str(files[file]))}{where}: {printable(reason)}")
+
+    tables = [pa.table({name: pa.array([], kind) for name, kind in randomizer.types.items()})]
+    tables += [release.table for release in releases]
+    tables += received(files, randomizer, aside, named=named)
     if sent:
-        rows, refused = _read_sent(made_by, sent)
-        tables.append(rows.select(names))
-        refusals.reasons += refused
-    empty = pa.table({name: pa.array([], kind) for name, kind in made_by.types.items()})
-    whole = pa.concat_tables([empty, *tables]).combine_chunks()
-    return collect_table(made_by, whole, refusals.reasons)
+        rows, unread = _read_sent(randomizer, sent)
+        tables.append(rows)
+        refused += unread
+    names = list(randomizer.types)
+    whole = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
+    against = reasons(randomizer, whole)
+    distinct, copies = count_once(in_order(whole.filter(pc.is_null(against))))
+    unread_columns = {name: pa.nulls(len(refused), pa.string()) for name, _ in as_text(whole[:0])}
+    impossible = dict(as_text(whole.filter(pc.is_valid(against))))
+    columns = {name: column.cast(pa.string()) for name, column in impossible.items()}
+    quarantined = pa.concat_tables(
+        [
+            pa.table({"reason": pa.array(refused, pa.string())} | unread_columns),
+            pa.table({"reason": against.drop_null()} | columns),
+        ]
+    )
+    if not len(distinct):
+        raise nothing_left(str(quarantined["reason"][0]) if len(quarantined) else "there is none")
+    return Collected(Release(ReportTable.of(distinct), randomizer), quarantined, copies)
 
 
-def _rows_of(release: Release, randomizer: Randomizer) -> pa.Table:
-    if release.randomizer.to_json() != randomizer.to_json():
-        raise PrivotError(
-            "a release was made by another randomizer: collect reports of one, and fit others apart"
-        )
-    return release.table
+def _made_by(releases: list[Release], files: list[Path], sent: bool) -> Randomizer:
+    """Return the randomizer of the first release or file."""
+    if releases:
+        return releases[0].randomizer
+    if files:
+        return their_randomizer(files)
+    raise PrivotError(
+        "reports do not carry their randomizer: give it as `randomizer`"
+        if sent
+        else "releases are none: give at least one"
+    )
 
 
 def _read_sent(
     randomizer: Randomizer, sent: Iterable[bytes | Report]
 ) -> tuple[pa.Table, list[str]]:
-    """Rows of reports and batches that can be read, and why the others cannot."""
-    payloads, read, refused = Payloads(randomizer), [], []
+    """Return the rows of reports and batches that can be read, and why the others cannot."""
+    payloads, read, refused = Payloads(randomizer), list[Report](), list[str]()
     for data in sent:
         try:
             if isinstance(data, Report):
                 read.append(data)
-            elif data.startswith(MAGIC):
-                read += [Report.from_bytes(each) for each in read_batch(data)]
             else:
-                read.append(Report.from_bytes(data))
+                parts = read_batch(data) if data.startswith(MAGIC) else [data]
+                read += [Report.from_bytes(each) for each in parts]
         except WireError as error:
             refused.append(str(error))
     rows, against = payloads.read(read)
     return rows, refused + [words for words in against if words]
-
-
-def from_reports(randomizer: Randomizer, reports: Iterable[bytes | Report]) -> Collected:
-    """Collect reports in their binary form into a release: copies count once, others are quarantined.
-
-    Arguments:
-        randomizer: The reports' randomizer.
-        reports: Reports as `privot.device` makes them, or `privot.device.read_batch` reads them.
-
-    Raises:
-        PrivotError: if the randomizer has no program for devices, or no report can be counted.
-
-    Examples:
-        >>> from privot import Schema
-        >>> from privot.device import Device
-        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
-        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
-        >>> device = Device.from_json(randomizer.to_json())
-        >>> len(from_reports(randomizer, [device.report({"bit": bit}) for bit in (True, False)]).release)
-        2
-    """
-    rows, refused = _read_sent(randomizer, reports)
-    return collect_table(randomizer, rows, refused)
 
 
 _WAVE_KEY = b"privot.wave"
@@ -376,7 +406,7 @@ def releases_by_wave(
         {0: 2, 1: 1}
     """
     require_whole_hours(panel)
-    waves: dict[int, list[Report]] = {}
+    waves: dict[int, list[Source]] = {}
     outside = 0
     for data in reports:
         try:
@@ -388,7 +418,7 @@ def releases_by_wave(
         raise PrivotError(
             f"{outside:,} reports are of no wave of panel {panel.name!r}: check its start"
         )
-    collected = {wave: from_reports(randomizer, waves[wave]) for wave in sorted(waves)}
+    collected = {wave: collect(waves[wave], randomizer) for wave in sorted(waves)}
     return WaveReleases(collected, outside)
 
 
