@@ -14,6 +14,7 @@ from typer import Argument, Option
 
 from privot.cli.console import SchemaFile, complain, note
 from privot.core.errors import PrivotError
+from privot.waves import Panel
 
 if TYPE_CHECKING:
     from privot.campaign import CampaignFolder
@@ -126,7 +127,6 @@ def delete(
         release_address,
         shelf_at,
     )
-    from privot.waves import Panel
 
     if bool(ids) == every:
         raise PrivotError("ids are missing, or given beside --all: give one of the two")
@@ -271,7 +271,6 @@ def serve(
     from privot.collector.app import serve as run
     from privot.collector.arrivals import Campaign, GroupCommit
     from privot.collector.sealing import open_store, release_address, shelf_at
-    from privot.waves import Panel
 
     if not 0 <= seal_every * 60 <= _MAX_SECONDS or math.isnan(seal_every):
         raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from privot.cli.console import Force, Ignore, Separator, note, note_unit, record_form, training_bar
 from privot.core.errors import PrivotError
+from privot.core.files import claim_file, claim_folder, require_place
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ def fit_integral(
 
     Example: privot integral fit people.csv --schema schema.toml --epsilon 20 --draws 50 -o secret/
     """
-    from privot.core.files import require_place
     from privot.integral import BoostSettings, ClippedRatioSettings
     from privot.integral import fit as fit_model
     from privot.schema import Schema
@@ -102,7 +102,6 @@ def sample_integral(
 
     Example: privot integral sample secret/ -n 10 -o draws.csv
     """
-    from privot.core.files import claim_file
     from privot.integral import IntegralModel
     from privot.tables.files import SUFFIXES, write_table
 
@@ -189,7 +188,6 @@ def fit(
     A network: privot central fit people.csv --schema schema.toml --epsilon 10 --method slices
     """
     from privot.central import fit as fit_model
-    from privot.core.files import claim_folder
     from privot.models import FILES
     from privot.schema import Schema
     from privot.tables.files import read_table
@@ -276,7 +274,6 @@ def adapt(
 
     from privot.central import AdaptationSettings
     from privot.central import adapt as adapt_classifier
-    from privot.core.files import claim_folder
     from privot.models import FILES
 
     settings = AdaptationSettings(

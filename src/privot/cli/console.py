@@ -17,7 +17,7 @@ from typer import Argument, Exit, Option, Typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from privot.core.errors import load_object, printable, require_choice
+from privot.core.errors import PrivotError, load_object, printable, require_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from privot.collector import Collection
     from privot.evaluation.verdicts import Finding
+    from privot.local import LocalModel
+    from privot.models import Model
     from privot.randomizer.publishing import Progress as RowProgress
     from privot.tables.csv_records import RecordForm
     from privot.training import Progress
@@ -141,6 +143,27 @@ def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
     from privot.tables.csv_records import RecordForm
 
     return RecordForm(separator, tuple(ignore or ()))
+
+
+def load_local(path: Path, remedy: str) -> LocalModel:
+    """Load a model that was learned from reports; refuse any other."""
+    from privot.local import LocalModel
+    from privot.models import load
+
+    if not isinstance(model := load(path), LocalModel):
+        raise PrivotError(f"{path} was not learned from reports: {remedy}")
+    return model
+
+
+def load_generative(path: Path, remedy: str) -> Model:
+    """Load a model whose draws are free; refuse one that has none, or whose draws cost budget."""
+    from privot.models import Model, kind_of, load
+
+    if kind_of(path) == "integral":
+        raise PrivotError(f"{path} is an integral model, whose draws cost budget: {remedy}")
+    if not isinstance(model := load(path), Model):
+        raise PrivotError(f"{path} learned no distribution of records: there is nothing to draw")
+    return model
 
 
 def complain(message: str) -> None:

@@ -12,6 +12,7 @@ from privot.cli.console import (
     Force,
     Target,
     counted,
+    load_generative,
     note,
     print_quarantined,
     print_verdict,
@@ -20,6 +21,7 @@ from privot.cli.console import (
     training_bar,
 )
 from privot.core.errors import PrivotError
+from privot.core.files import claim_file, claim_folder, require_place
 
 if TYPE_CHECKING:
     from privot.local import LocalModel
@@ -84,7 +86,6 @@ def fit(
     """
     from privot.cli.waves import WaveTimes, learn_waves
     from privot.collector.collecting import checked, quarantine_of
-    from privot.core.files import claim_file, claim_folder, require_place
     from privot.local import FitSettings
     from privot.local import fit as fit_model
     from privot.models import FILES
@@ -216,18 +217,11 @@ def sample(
 
     Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
-    from privot.models import Model, kind_of, load
     from privot.tables.files import STREAMED, check_output, write_pieces, write_table
 
     if output is not None:
         _claim_table(output, model, force)  # refused before the model is read
-    if kind_of(model) == "integral":
-        raise PrivotError(
-            f"{model} is an integral model, whose draws cost budget: privot integral sample {model}"
-        )
-    loaded = load(model)
-    if not isinstance(loaded, Model):
-        raise PrivotError(f"{model} learned no distribution of records: there is nothing to draw")
+    loaded = load_generative(model, f"privot integral sample {model}")
     if time is not None:
         loaded = _at(loaded, model, time)
     if output is None:
@@ -260,7 +254,6 @@ def _at(model: Model, path: Path, time: str) -> Model:
 
 def _claim_table(output: Path, model: Path, force: bool) -> None:
     """Refuse an output of records; one without a suffix is a folder of images."""
-    from privot.core.files import claim_file, claim_folder
     from privot.tables.files import SUFFIXES
     from privot.tables.image_folders import WRITTEN
 
@@ -310,7 +303,6 @@ def run(
 
     A public data set to try things on: privot demo --fetch mnist --data data
     """
-    from privot.core.files import claim_folder
     from privot.local import FitSettings
 
     if address is not None and fetch is None:

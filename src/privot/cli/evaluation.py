@@ -18,13 +18,16 @@ from privot.cli.console import (
     Separator,
     Target,
     fail_by_verdict,
+    load_generative,
+    load_local,
     note,
     print_verdict,
     record_form,
     require_fail_on,
     step_bar,
 )
-from privot.core.errors import PrivotError
+from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
+from privot.core.files import claim_file, claim_folder, replacing_folder
 from privot.privacy.rounding import at_most, exactly
 
 if TYPE_CHECKING:
@@ -54,22 +57,14 @@ def check(
 
     Example: privot check model/ release.parquet --target income -o check.html
     """
-    from privot.core.errors import require_seed
-    from privot.core.files import claim_file
     from privot.evaluation import check as checked
-    from privot.local import LocalModel
-    from privot.models import load
     from privot.randomizer import Release
     from privot.report import write_check_report
 
     if output is not None:
         claim_file(output, inputs=[model, release], suffixes=(".html",), force=force)
     require_seed(seed)
-    loaded = load(model)
-    if not isinstance(loaded, LocalModel):
-        raise PrivotError(
-            f"{model} was not learned from reports: only such a model has any to check"
-        )
+    loaded = load_local(model, "only such a model has any to check")
     reports = Release.load(release)
     with step_bar("checking") as progress:
         found = checked(
@@ -113,10 +108,7 @@ def evaluate(
 
     Example: privot evaluate model/ --against holdout.csv --target income -o report.html
     """
-    from privot.core.errors import MOST_ROWS, require_count, require_seed
-    from privot.core.files import claim_file
     from privot.evaluation import evaluate as compared
-    from privot.models import Model, kind_of, load
     from privot.report import write_report
     from privot.tables.record_files import open_records, sample_rows
 
@@ -125,14 +117,8 @@ def evaluate(
     require_count("num_rows", num_rows, MOST_ROWS)
     require_count("most_real", most_real, MOST_ROWS)
     require_seed(seed)
-    if kind_of(model) == "integral":
-        raise PrivotError(
-            f"{model} is an integral model, whose draws cost budget: draw records by `privot integral "
-            "sample`, and compare the tables by privot.evaluate"
-        )
-    loaded = load(model)
-    if not isinstance(loaded, Model):
-        raise PrivotError(f"{model} learned no distribution of records: there is nothing to draw")
+    remedy = "draw records by `privot integral sample`, and compare the tables by privot.evaluate"
+    loaded = load_generative(model, remedy)
     records = open_records(against, loaded.schema, record_form(separator, ignore))
     real, num_held = sample_rows(records, most_real, seed)
     if num_held > real.num_rows:
@@ -252,8 +238,6 @@ def _simulate(
     force: bool,
 ) -> None:
     """Simulate people who report and are learned from; `how`: like whom, how many fits, seed."""
-    from privot.core.errors import require_seed
-    from privot.core.files import claim_folder, replacing_folder
     from privot.evaluation.forecast import STAMP, simulate_campaign
     from privot.models import load
     from privot.report.pages import NAMES, WRITTEN, write_rehearsal
@@ -291,14 +275,9 @@ def _simulate(
 
 
 def _rehearsed(declared: Schema, made: Plan, like: Path | None) -> FitForecast:
-    from privot.core.errors import PrivotError
     from privot.evaluation.forecast import forecast_fit
-    from privot.local import LocalModel
-    from privot.models import load
 
-    model = None if like is None else load(like)
-    if model is not None and not isinstance(model, LocalModel):
-        raise PrivotError(f"{like} was not learned from reports: give a model by `privot fit`")
+    model = None if like is None else load_local(like, "give a model by `privot fit`")
     with step_bar("rehearsing") as progress:
         return forecast_fit(declared, made.epsilon, made.people, like=model, progress=progress)
 

@@ -21,14 +21,17 @@ from privot.cli.console import (
     SchemaFile,
     Separator,
     complain,
+    load_local,
     note,
     print_quarantined,
     record_form,
     row_bar,
 )
 from privot.core.errors import PrivotError
+from privot.core.files import claim_file, require_place
 from privot.device.exact import LARGEST, ExactLaw, Part, Ratio, check_randomizer, exp_below
 from privot.privacy.rounding import at_least, at_most
+from privot.waves import Panel
 
 if TYPE_CHECKING:
     from privot.audit.audit import RandomizerAudit
@@ -149,7 +152,6 @@ def calibrate(
 
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
-    from privot.core.files import claim_file
     from privot.randomizer import Randomizer, randomizer_from_noise
     from privot.schema import Schema
 
@@ -204,15 +206,10 @@ def calibrate(
 
 def _weighed(randomizer: Randomizer, pilot: Path) -> Randomizer:
     """Weigh the forms by the pairs of a pilot's model, which alone needs PyTorch."""
-    from privot.local import LocalModel, pair_weights
-    from privot.models import load
+    from privot.local import pair_weights
     from privot.randomizer import weight_pairs
 
-    model = load(pilot)
-    if not isinstance(model, LocalModel):
-        raise PrivotError(
-            f"--pilot {pilot} was not learned from reports: give a model by `privot fit`"
-        )
+    model = load_local(pilot, "give --pilot a model by `privot fit`")
     return weight_pairs(randomizer, pair_weights(model))
 
 
@@ -245,7 +242,6 @@ def sign(
     from privot.randomizer import Randomizer
     from privot.randomizer.signing import new_key, public_key, read_key, signature_path
     from privot.randomizer.signing import sign as sign_file
-    from privot.waves import Panel
 
     try:
         Panel.load(file)
@@ -394,7 +390,6 @@ def privatize(
 
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
-    from privot.core.files import require_place
     from privot.randomizer import Randomizer
     from privot.randomizer.privatize import privatize_records
     from privot.randomizer.publishing import Left
@@ -457,7 +452,6 @@ def collect(
     """
     from privot.collector import collect_files
     from privot.collector.collecting import quarantine_of
-    from privot.core.files import claim_file
     from privot.randomizer import Randomizer
 
     inputs = [*releases] if randomizer is None else [*releases, randomizer]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Exit, Option
 
-from privot.cli.console import Force, Ignore, SchemaFile, Separator, note, record_form
+from privot.cli.console import Force, Ignore, SchemaFile, Separator, load_local, note, record_form
 from privot.core.errors import PrivotError
+from privot.core.files import claim_file, replacing_file
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
@@ -308,7 +309,6 @@ def new(
 
 
 def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> None:
-    from privot.core.files import claim_file, replacing_file
     from privot.schema import Schema
     from privot.schema.drafts import read_declaration, write_draft
 
@@ -319,34 +319,27 @@ def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> N
         raise Exit(1)
     text = write_draft(declared, rules=rules)
     made = Schema.from_toml(text)
-    with replacing_file(output) as file:
-        file.write_text(text, encoding="utf-8")
+    _write(output, text)
     print(
         f"{output}: {len(made.declared)} columns; see what is reported: privot schema check {output}"
     )
 
 
 def _import(source: str, output: Path, table: str | None, force: bool) -> None:
-    from privot.core.files import claim_file, replacing_file
     from privot.schema.drafts import read_draft
 
     inputs = [Path(source)] if Path(source).exists() else []
     claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
     draft = read_draft(source, table)
-    with replacing_file(output) as file:
-        file.write_text(draft, encoding="utf-8")
+    _write(output, draft)
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
 
 
 def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -> None:
-    from privot.core.files import claim_file
-    from privot.local import LocalModel, refine
-    from privot.models import load
+    from privot.local import refine
 
     claim_file(output, inputs=[model], suffixes=(".json",), force=force)
-    loaded = load(model)
-    if not isinstance(loaded, LocalModel):
-        raise PrivotError(f"{model} is no model of a pilot's release: give what privot fit wrote")
+    loaded = load_local(model, "give the folder that `privot fit` wrote of a pilot's release")
     refined = refine(loaded, num_codes=codes, rarest=rarest)
     refined.save(output)
     for name, column in refined.coded.items():
@@ -356,12 +349,15 @@ def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -
 
 
 def _export(schema: Path, output: Path, force: bool) -> None:
-    from privot.core.files import claim_file, replacing_file
     from privot.schema import Schema
     from privot.schema.drafts import write_metadata
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     text = write_metadata(Schema.load(schema))
+    _write(output, text)
+    print(f"{output}: SDV's metadata of {schema}")
+
+
+def _write(output: Path, text: str) -> None:
     with replacing_file(output) as file:
         file.write_text(text, encoding="utf-8")
-    print(f"{output}: SDV's metadata of {schema}")

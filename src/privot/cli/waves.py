@@ -16,13 +16,14 @@ from typer import Argument, Option
 
 from privot.cli.console import Force, note, print_quarantined, training_bar
 from privot.core.errors import PrivotError, printable
+from privot.core.files import claim_file, claim_folder, require_place
+from privot.waves import DeviceLedger, Limit, Panel, PanelGuarantee
 
 if TYPE_CHECKING:
     from privot.collector.payloads import SealedWaves
     from privot.device.device import Record
     from privot.local import FitSettings, WaveModel
     from privot.randomizer import Release
-    from privot.waves import Panel
 
 PublicKey = Annotated[
     str | None,
@@ -48,9 +49,6 @@ def new(
 
     Example: privot waves new commute --window 6 --waves 52 --start 2026-01-05 -o panel.json
     """
-    from privot.core.files import claim_file
-    from privot.waves import Panel
-
     try:
         begin = datetime.fromisoformat(start)
         begin = begin if begin.tzinfo else begin.replace(tzinfo=UTC)
@@ -92,7 +90,6 @@ def show(
     For a model: privot waves show model/ --column uses --value yes
     """
     from privot.randomizer import Randomizer
-    from privot.waves import Panel, PanelGuarantee
 
     if column is not None:
         if randomizer is not None or person is not None:
@@ -177,7 +174,6 @@ def report(
     """
     from privot.device import Device
     from privot.randomizer.reports.validation import read_text
-    from privot.waves import DeviceLedger, Limit, Panel
 
     if limit is None and limit_days is not None:
         raise PrivotError("--limit-days limits nothing without --limit: give both")
@@ -261,7 +257,6 @@ def learn_waves(
     """Fit a population that moves to waves of reports of one schema, and write it with its trends."""
     from privot.collector.collecting import checked, quarantine_of
     from privot.collector.payloads import sealed_waves
-    from privot.core.files import claim_file, claim_folder, require_place
     from privot.local import fit_waves
     from privot.models import FILES, load
     from privot.report.panels import write_wave_report
