@@ -244,7 +244,7 @@ def spent(
         "secret model's folder), if the original is never used again.",
     ),
 ) -> None:
-    """List all runs on private records that this user account made, records by records.
+    """List the runs that this user account made on private records, grouped by the records.
 
     Example: privot account spent
 

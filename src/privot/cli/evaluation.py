@@ -237,7 +237,7 @@ def _simulate(
     output: Path,
     force: bool,
 ) -> None:
-    """Simulate people who report and are learned from; `how`: like whom, how many fits, seed."""
+    """Simulate a campaign; `how` is what made-up people are like, the number of fits, and the seed."""
     from privot.evaluation.forecast import STAMP, simulate_campaign
     from privot.models import load
     from privot.report.pages import NAMES, WRITTEN, write_rehearsal
@@ -341,7 +341,10 @@ def _print_column(made: Plan, plan: ColumnPlan) -> None:
         if name == "gaussian":
             name += f" (δ = {exactly(plan.delta)})"
         accuracy = (_share(option.accuracy),) if pictures else ()
-        needs = (_needed(option.same_epsilon), _people(option.same_people))
+        needs = (
+            "no ε to 1000" if option.same_epsilon is None else at_most(option.same_epsilon, 2),
+            "nobody" if option.same_people is None else f"{_rounded(option.same_people)} people",
+        )
         if option == plan.recommended:
             needs = (at_most(plan.epsilon), f"{made.people:,} people   <- recommended")
         rows.append((name, *accuracy, f"{option.error:.3g}", *needs))
@@ -372,16 +375,6 @@ def _forecast(cast: Forecast) -> str:
 
 def _share(accuracy: float | None) -> str:
     return "–" if accuracy is None else f"{accuracy:.2f}"
-
-
-def _needed(epsilon: float | None) -> str:
-    if epsilon is None:
-        return "no ε to 1000"
-    return at_most(epsilon, 2)
-
-
-def _people(number: int | None) -> str:
-    return "nobody" if number is None else f"{_rounded(number)} people"
 
 
 def _command(schema: Path, made: Plan) -> str:

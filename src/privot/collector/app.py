@@ -143,7 +143,7 @@ _KNOWN = {
 
 @dataclass
 class Desk:
-    """One campaign of a collector.
+    """A campaign that a collector serves, the writer of its store, and its counters.
 
     Arguments:
         campaign: The campaign.
@@ -183,7 +183,7 @@ class Collector:
         self.stopping = False
         self.elsewhere = Metrics()
         self._admit, self._seconds, self._log = admit, body_seconds, log
-        self._room, self._each = room or Room(), reports_each
+        self._room, self._reports_each = room or Room(), reports_each
         self.app = self._application(origins)
 
     def _application(self, origins: Sequence[str]) -> Starlette:
@@ -244,13 +244,14 @@ class Collector:
         self._require_open()
         try:
             sender = self._admit(request.headers.get("authorization", ""), campaign.fingerprint)
-            most = campaign.most_bytes(as_json)
-            require_length(request, most)
+            most_bytes = campaign.most_bytes(as_json)
+            require_length(request, most_bytes)
             with self._room.claiming() as claim:
-                body = await body_of(request, most, self._seconds, claim)
+                body = await body_of(request, most_bytes, self._seconds, claim)
                 arrivals = campaign.read(body, as_json, sender.until)
-                if (found := len(arrivals.places) + len(arrivals.refused)) > self._each:
-                    words = f"the batch has {found:,} reports: send at most {self._each:,} at once"
+                found, most = len(arrivals.places) + len(arrivals.refused), self._reports_each
+                if found > most:
+                    words = f"the batch has {found:,} reports: send at most {most:,} at once"
                     raise WireError("many", words)
                 statuses = await self._store(desk, arrivals, sender)
                 return _answer(desk.metrics, arrivals, statuses)
@@ -433,7 +434,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True)
 class Sealer:
-    """Sealing of one campaign, one at a time.
+    """Seals one campaign, one sealing at a time.
 
     Arguments:
         desk: The campaign, and its store.
@@ -444,12 +445,12 @@ class Sealer:
     desk: Desk
     shelf: Shelf
     log: Callable[[str], None]
-    _alone: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def seal(self) -> None:
         """Seal all stored records; log a failure, after which they remain stored."""
         campaign = self.desk.campaign
-        with self._alone:
+        with self._lock:
             try:
                 done = seal(self.desk.writer.store, campaign, self.shelf)
             except (PrivotError, OSError) as error:

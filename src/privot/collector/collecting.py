@@ -138,7 +138,7 @@ class Quarantine:
         self._write(pa.table(columns | dict(as_text(reports.select(list(self._types))))))
 
     def add_file(self, source: int, reason: str, row: int | None = None) -> None:
-        """Add a source, or a row of one, that is no report at all."""
+        """Add a file, or a row of one, that cannot be read."""
         fields = {
             SOURCE: [self._sources[source]],
             ROW: pa.array([row], pa.int64()),
@@ -159,7 +159,7 @@ class Quarantine:
 def received(
     files: list[Path], randomizer: Randomizer, aside: Callable[..., None], *, named: bool
 ) -> Iterator[pa.Table]:
-    """Yield the reports of files with their origins, about `PIECE` at a time, or of some thousand files.
+    """Yield the reports of files with their origins, in pieces of about `PIECE` rows or 4096 files.
 
     Arguments:
         files: Parquet and CSV files.
@@ -198,7 +198,7 @@ def received(
 def _reports_of(
     file: Path, randomizer: Randomizer, text: bytes, aside: Callable[[str], None], named: bool
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a file; a file of no use, and lines of text that are no reports, go `aside`."""
+    """Yield the rows of a file; call `aside` for a file, or a line of text, that cannot be read."""
     if not file.is_file():  # nobody may ever write to a pipe
         aside("it is no file")
     elif _is_text(file):

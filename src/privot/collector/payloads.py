@@ -105,7 +105,7 @@ class Payloads:
         return rows, against
 
     def rows(self, ids: Bytes, payloads: Bytes) -> tuple[pa.Table, list[str | None]]:
-        """Do as `read`, for payloads of the right width (n, w) and their reports' ids (n, 16)."""
+        """Read payloads of the right width (n, w) with the ids of their reports (n, 16); see `read`."""
         columns, bad = self._columns(payloads)
         held = pa.py_buffer(ids.tobytes())
         columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(ids), [None, held])
@@ -179,7 +179,7 @@ def read_numbers(data: Bytes) -> Codes:
 
 
 def read_field(layout: Layout, data: Bytes) -> tuple[Codes, Mask]:
-    """Read answers (n, m) of fields (n, b), and which rows are of none; those hold any valid numbers.
+    """Read answers (n, m) of fields (n, b), and mark rows that hold none (their answers are arbitrary).
 
     A layout of another module is read a row at a time.
     """

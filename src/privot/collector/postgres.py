@@ -126,7 +126,7 @@ class PostgresStore:
 
     def __init__(self, address: str, form: Form) -> None:
         self._address, self._form = address, form
-        self._alone = threading.Lock()
+        self._lock = threading.Lock()
         self._connection: psycopg.Connection | None = None
         self._sealer: psycopg.Connection | None = None
         self._campaign, self._count = 0, 0
@@ -151,7 +151,7 @@ class PostgresStore:
 
     def append(self, records: Records, entries: Words) -> Statuses:
         """See `Store`."""
-        with self._alone:
+        with self._lock:
             try:
                 connection = self._connected()
                 with connection.transaction():
@@ -231,7 +231,7 @@ class PostgresStore:
                     raise PrivotError(f"no report has the id {unknown[0].hex}: nothing was deleted")
             given = {"campaign": self._campaign, "all": ids is None, "ids": mine}
             count = int(_one(connection, DELETE, given))
-        with self._alone:
+        with self._lock:
             self._count -= count
         return count
 
@@ -265,7 +265,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """See `Store`."""
-        with self._alone:
+        with self._lock:
             for connection in (self._connection, self._sealer):
                 if connection is not None:
                     connection.close()

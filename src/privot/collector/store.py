@@ -90,14 +90,14 @@ class KnownIds:
         return _ids_in(self._set_of(self._table[self._table[:, 2] != 0, :2]))
 
     def reports(self, ids: Words) -> NDArray[np.int64]:
-        """Return the number of reports of each id (n, 2) as (n,); above 1 if all but one are forged."""
+        """Return the number of reports (n,) of each id (n, 2): of several, all but one are forged."""
         wanted = self._set_of(ids)
         counts = np.zeros(len(wanted), np.int64)
         _count(self._table, wanted, self._key, counts)
         return counts[self._find(wanted, ids)]
 
     def deleted(self, ids: Words) -> NDArray[np.bool_]:
-        """Mark the ids (n, 2) of deleted reports (n,)."""
+        """Return which ids (n, 2) are those of deleted reports (n,)."""
         return np.asarray(self._deleted[self._find(self._deleted, ids), 2] != 0)
 
     def bury(self, ids: Words) -> None:
@@ -346,14 +346,14 @@ class Batch:
 
 
 class Store(Protocol):
-    """Durable reports of one campaign."""
+    """Protocol of stores: durable reports of one campaign."""
 
     @property
     def count(self) -> int:
         """Number of reports that were accepted and not deleted, sealed ones included."""
 
     def disk_bytes(self) -> int:
-        """Return the bytes that they take on the disk, as far as the store knows."""
+        """Return the bytes that the reports take on the disk, 0 if that is unknown."""
 
     def append(self, records: Records, entries: Words) -> Statuses:
         """Store new records durably; return the status of each (n,).
