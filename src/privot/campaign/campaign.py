@@ -167,15 +167,7 @@ def create(
         web.mkdir()
         for public in (path, signature_path(path)):
             shutil.copyfile(public, web / public.name)
-        facts = {
-            "fingerprint": randomizer.fingerprint,
-            "publicKey": public_key(key),
-            "collector": collector,
-            "promise": randomizer.guarantee.describe(),
-            "noise": {row["column"]: row["in_words"] for row in randomizer.expected_noise()},
-            "labels": _labels(randomizer),
-        }
-        _write_pages(web, facts | about, origin)
+        _write_pages(web, _page_facts(randomizer, public_key(key), collector) | about, origin)
     return CampaignFolder(folder, randomizer, title, questions)
 
 
@@ -190,7 +182,7 @@ def _origin(address: str) -> str:
 
 
 def _write_pages(web: Path, facts: Mapping[str, Any], origin: str) -> None:
-    """Copy the pages, with the facts that they pin and show."""
+    """Copy the pages; the first has the facts that it pins and shows."""
     pages = files("privot.campaign") / "web"
     client = pages / CLIENT
     if not client.is_file():
@@ -203,12 +195,19 @@ def _write_pages(web: Path, facts: Mapping[str, Any], origin: str) -> None:
         (web / name).write_text(text, encoding="utf-8")
 
 
-def _labels(randomizer: Randomizer) -> dict[str, list[list[str]]]:
-    """Return the label of every code, for each coding in which a column is reported."""
+def _page_facts(randomizer: Randomizer, key: str, collector: str) -> dict[str, Any]:
+    """Return the facts that the page pins and shows; labels are of each coding that is reported."""
     joint = randomizer.joint.design.columns if randomizer.joint else []
     columns = randomizer.schema.coded
     codings = {n: c.codings if n in joint else (c.alphabet,) for n, c in columns.items()}
-    return {n: [list(columns[n].labels_in(each)) for each in own] for n, own in codings.items()}
+    return {
+        "fingerprint": randomizer.fingerprint,
+        "publicKey": key,
+        "collector": collector,
+        "promise": randomizer.guarantee.describe(),
+        "noise": {row["column"]: row["in_words"] for row in randomizer.expected_noise()},
+        "labels": {n: [[*columns[n].labels_in(c)] for c in own] for n, own in codings.items()},
+    }
 
 
 class _Pages(SimpleHTTPRequestHandler):

@@ -295,7 +295,7 @@ class FolderStore:
         return records[right], entries[right], len(records)
 
     def _remove(self, table: str, width: int, at: int, gone: KnownIds) -> None:
-        """Remove entries of deleted ids from a table; an entry has `width` bytes, its id begins at `at`."""
+        """Remove entries of deleted ids from a table: `width` bytes each, the id from byte `at` on."""
         for rows in self._rows(table):
             held = _table_of(b"".join(data for _, data in rows), width)
             dead = gone.deleted(_words_of(held[:, at : at + ID_BYTES].tobytes()))

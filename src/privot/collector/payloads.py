@@ -291,14 +291,7 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     if len(releases) + len(sent) + len(paths) < len(given):
         raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
     files, named = report_files(paths), randomizer is not None or bool(releases)
-    if randomizer is None:
-        randomizer = _made_by(releases, files, bool(sent))
-    for number, each in enumerate(releases, start=1):
-        if each.randomizer.to_json() != randomizer.to_json():
-            raise PrivotError(
-                f"release {number} was made by another randomizer: collect reports of one randomizer, "
-                "and fit others apart"
-            )
+    randomizer = _only_randomizer(randomizer, releases, files, bool(sent))
     refused: list[str] = []
 
     def aside(file: int, reason: str, row: int | None = None) -> None:
@@ -316,31 +309,38 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     whole = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
     against = reasons(randomizer, whole)
     distinct, copies = count_once(in_order(whole.filter(pc.is_null(against))))
-    unread_columns = {name: pa.nulls(len(refused), pa.string()) for name, _ in as_text(whole[:0])}
-    impossible = dict(as_text(whole.filter(pc.is_valid(against))))
-    columns = {name: column.cast(pa.string()) for name, column in impossible.items()}
-    quarantined = pa.concat_tables(
-        [
-            pa.table({"reason": pa.array(refused, pa.string())} | unread_columns),
-            pa.table({"reason": against.drop_null()} | columns),
-        ]
-    )
+    quarantined = _quarantined(refused, whole.filter(pc.is_valid(against)), against.drop_null())
     if not len(distinct):
         raise nothing_left(str(quarantined["reason"][0]) if len(quarantined) else "there is none")
     return Collected(Release(ReportTable.of(distinct), randomizer), quarantined, copies)
 
 
-def _made_by(releases: list[Release], files: list[Path], sent: bool) -> Randomizer:
-    """Return the randomizer of the first release or file."""
-    if releases:
-        return releases[0].randomizer
-    if files:
-        return their_randomizer(files)
-    raise PrivotError(
-        "reports do not carry their randomizer: give it as `randomizer`"
-        if sent
-        else "releases are none: give at least one"
-    )
+def _only_randomizer(
+    named: Randomizer | None, releases: list[Release], files: list[Path], sent: bool
+) -> Randomizer:
+    """Return the randomizer that is named, or that of the first release or file, and of all releases."""
+    if not (named or releases or files):
+        raise PrivotError(
+            "reports do not carry their randomizer: give it as `randomizer`"
+            if sent
+            else "releases are none: give at least one"
+        )
+    made_by = named or (releases[0].randomizer if releases else their_randomizer(files))
+    for number, each in enumerate(releases, start=1):
+        if each.randomizer.to_json() != made_by.to_json():
+            raise PrivotError(
+                f"release {number} was made by another randomizer: collect reports of one randomizer, "
+                "and fit others apart"
+            )
+    return made_by
+
+
+def _quarantined(unread: list[str], impossible: pa.Table, against: pa.Array) -> pa.Table:
+    """Return a table of reports that cannot be read, whose columns are null, and of impossible ones."""
+    columns = {name: column.cast(pa.string()) for name, column in as_text(impossible)}
+    nothing = {name: pa.nulls(len(unread), pa.string()) for name in columns}
+    first = pa.table({"reason": pa.array(unread, pa.string())} | nothing)
+    return pa.concat_tables([first, pa.table({"reason": against} | columns)])
 
 
 def _read_sent(
