@@ -29,7 +29,7 @@ from privot.cli.console import (
 )
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, require_place
-from privot.device.exact import LARGEST, ExactLaw, Part, Ratio, check_randomizer, exp_below
+from privot.device.exact import LARGEST, ExactLaw, Ratio, check_randomizer, exp_below
 from privot.privacy.rounding import at_least, at_most
 from privot.waves import Panel
 
@@ -58,7 +58,8 @@ def audit_exactly(path: Path, as_json: bool) -> int:
     )
     print("likelihood ratios of any two records, exactly, from the integers that devices draw by:")
     for part in (*law.always, *law.split):
-        print(f"  {part.name} ({_how(part)}): {_in_words(part.ratio)}")
+        blocks = "" if part.blocks == 1 else f", {part.blocks} blocks"
+        print(f"  {part.name} ({part.draw}{blocks}): {_in_words(part.ratio)}")
     if law.choose < len(law.split):
         print(
             f"  of {len(law.split)} columns a report holds {law.choose}: those of the largest count"
@@ -82,29 +83,18 @@ def _promised(epsilon: float) -> str:
     return rounded(exp_below(min(Fraction(epsilon), Fraction(LARGEST))), ROUND_FLOOR)
 
 
-def _how(part: Part) -> str:
-    return part.draw if part.blocks == 1 else f"{part.draw}, {part.blocks} blocks"
-
-
 def _in_words(ratio: Ratio) -> str:
-    above = ratio.above
-    decimal = "" if above is None else f", at most {rounded(above, ROUND_CEILING)}"
-    return f"{_formula(ratio)}{decimal}"
+    parts = [str(ratio.factor)] if ratio.factor != 1 or not ratio.exponent else []
+    parts += [f"e^({ratio.exponent})"] if ratio.exponent else []
+    above = _ratio(ratio)["at_most"]
+    return " * ".join(parts) + ("" if above is None else f", at most {above}")
 
 
-def _formula(ratio: Ratio) -> str:
-    power = f"e^({ratio.exponent})"
-    if not ratio.exponent:
-        return str(ratio.factor)
-    return power if ratio.factor == 1 else f"{ratio.factor} * {power}"
-
-
-def _ratio(ratio: Ratio) -> dict[str, Any]:
-    above = ratio.above
+def _ratio(ratio: Ratio) -> dict[str, str | None]:
     return {
         "factor": str(ratio.factor),
         "exponent": str(ratio.exponent),
-        "at_most": None if above is None else rounded(above, ROUND_CEILING),
+        "at_most": None if ratio.above is None else rounded(ratio.above, ROUND_CEILING),
     }
 
 

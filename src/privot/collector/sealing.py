@@ -289,16 +289,11 @@ def _erase_quarantine(shelf: Shelf, name: str, copy: Path, deleted: frozenset[by
     """Remove reports from a quarantine file."""
     with open(copy, newline="", encoding="utf-8") as file:
         lines = [*csv.reader(file)]
-    left = [*_others(lines[1:], deleted)]
+    ids = [base64.b64decode(line[1])[ID_AT : ID_AT + ID_BYTES] for line in lines[1:]]
+    left = [line for line, own in zip(lines[1:], ids, strict=True) if own not in deleted]
     if len(left) < len(lines) - 1:
         with shelf.writing(name) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
             csv.writer(out).writerows([*lines[:1], *left])
-
-
-def _others(lines: Sequence[list[str]], deleted: frozenset[bytes]) -> Iterator[list[str]]:
-    for line in lines:
-        if base64.b64decode(line[1])[ID_AT : ID_AT + ID_BYTES] not in deleted:
-            yield line
 
 
 _SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28
