@@ -1,4 +1,7 @@
-"""Parts that commands share: options, messages and progress (on standard error), verdicts."""
+"""Parts that commands share: options, messages and progress (on standard error), verdicts.
+
+An option of several commands is a type here; one command's own is the default of its parameter.
+"""
 
 from __future__ import annotations
 
