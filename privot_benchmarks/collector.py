@@ -255,7 +255,7 @@ def main() -> None:
         found = {
             "cores": os.cpu_count(),
             "load_before": load,
-            "report_bytes": campaign.record_bytes,
+            "report_bytes": campaign.form.record_bytes,
         }
         found |= rates(folder, device, campaign, path)
         best = {name: max(found[name]) for name in ("batches_of_100", "singly")}
