@@ -320,10 +320,7 @@ def collect_files(
             if not rows:
                 raise nothing_left(found.first)
             if strict and found.count:
-                raise PrivotError(
-                    f"{found.count:,} reports cannot be counted, the first is {found.first}; without "
-                    "--strict they are put in quarantine, and the others collected"
-                )
+                raise _refused(found)
             if found.count:
                 with replacing_file(aside) as lines:
                     shutil.copyfile(work / "aside.csv", lines)
@@ -391,3 +388,10 @@ def _firsts(reports: pa.Table) -> NDArray[np.bool_]:
 def nothing_left(first: str) -> PrivotError:
     """Return the refusal of a collection without a countable report, with the first reason."""
     return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
+
+
+def _refused(found: Quarantine) -> PrivotError:
+    return PrivotError(
+        f"{found.count:,} reports cannot be counted, the first is {found.first}; without --strict they "
+        "are put in quarantine, and the others collected"
+    )
