@@ -6,7 +6,6 @@ import numpy as np
 
 from privot import Randomizer, Schema
 from privot.collector.arrivals import Campaign
-from privot.collector.store import sums_of
 from privot.device import Device, Report
 
 SCHEMA = Schema.from_toml("""
@@ -64,7 +63,7 @@ def resealed(data):
 def rows(reports):
     """Records and entries."""
     records = np.frombuffer(b"".join(reports), np.uint8).reshape(len(reports), -1)
-    return records, sums_of(records)[1]
+    return records, CAMPAIGN.form.sums_of(records)[1]
 
 
 def ids_of(reports):

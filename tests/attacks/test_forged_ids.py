@@ -10,7 +10,6 @@ from privot.collector import collect
 from privot.collector.app import Collector, Desk
 from privot.collector.arrivals import Campaign
 from privot.collector.folder import FolderStore
-from privot.collector.payloads import from_reports
 from privot.collector.sealing import FolderShelf, seal
 from privot.device import Report, write_batch
 from privot.waves import Panel
@@ -35,7 +34,7 @@ def released(folder):
     return Release.load(folder).table.to_pylist()
 
 
-WANTED = from_reports(RANDOMIZER, HONEST).release.table.to_pylist()
+WANTED = collect(HONEST, RANDOMIZER).release.table.to_pylist()
 
 
 @pytest.mark.parametrize("name", FORGED)
@@ -43,7 +42,7 @@ WANTED = from_reports(RANDOMIZER, HONEST).release.table.to_pylist()
 @pytest.mark.parametrize("first", [True, False])
 def test_a_collector_loses_no_report_to_a_forged_id(tmp_path, name, restart, first):
     def opened():
-        return FolderStore(tmp_path / "store", CAMPAIGN.example)
+        return FolderStore(tmp_path / "store", CAMPAIGN.form)
 
     store, shelf = opened(), FolderShelf(tmp_path / "release")
     pair = [FORGED[name], VICTIM] if first else [VICTIM, FORGED[name]]
@@ -63,8 +62,8 @@ def test_a_collector_loses_no_report_to_a_forged_id(tmp_path, name, restart, fir
 
 @pytest.mark.parametrize("name", FORGED)
 def test_releases_lose_no_report_to_a_forged_id(name):
-    first = from_reports(RANDOMIZER, [FORGED[name], *HONEST]).release
-    last = from_reports(RANDOMIZER, [*HONEST, FORGED[name]]).release
+    first = collect([FORGED[name], *HONEST], RANDOMIZER).release
+    last = collect([*HONEST, FORGED[name]], RANDOMIZER).release
     assert first.table.equals(last.table) or name == "another payload"
     for release in (first, last, collect([first, last]).release):
         found = release.table.to_pylist()
@@ -75,11 +74,11 @@ def test_releases_lose_no_report_to_a_forged_id(name):
 def test_a_copy_that_says_another_wave_takes_no_report_out_of_its_own(tmp_path):
     panel = Panel("bits", window=2, start=0, length=3600, seed="public", waves=10)
     campaign = Campaign(TEXT.encode(), panel=panel)
-    store = FolderStore(tmp_path / "store", campaign.example, panel=panel)
+    store = FolderStore(tmp_path / "store", campaign.form)
     sent(store, campaign, FORGED["the same an hour later"], VICTIM, VICTIM)
     assert store.count == 2
     store.close()
-    store = FolderStore(tmp_path / "store", campaign.example, panel=panel)
+    store = FolderStore(tmp_path / "store", campaign.form)
     sent(store, campaign, VICTIM, FORGED["the same an hour later"])
     assert store.count == 2
     store.close()
@@ -89,7 +88,7 @@ def test_every_sender_of_a_forged_pair_is_told_that_theirs_is_kept(tmp_path):
     from collector.test_app import post
     from privot.collector.arrivals import GroupCommit
 
-    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.example))
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.form))
     collector = Collector([Desk(CAMPAIGN, writer)])
     for report, told in ((FORGED["another payload"], (1, 0)), (VICTIM, (1, 0)), (VICTIM, (0, 1))):
         answer = post(collector, write_batch([report])).json()

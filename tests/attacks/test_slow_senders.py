@@ -18,7 +18,7 @@ def scope(length):
 
 
 def test_silent_senders_of_large_bodies_shut_nobody_out(tmp_path):
-    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.example))
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.form))
     most = CAMPAIGN.most_bytes(as_json=False)
     collector = Collector([Desk(CAMPAIGN, writer)], room=Room(3 * most))
     body, answers = write_batch(made(5)), []

@@ -12,7 +12,7 @@ import pytest
 from campaign.browser import CHROMIUM, Browser
 from privot import Randomizer, Schema
 from privot.campaign import CampaignFolder, create
-from privot.collector.payloads import from_reports
+from privot.collector.payloads import collect
 from privot.core.errors import PrivotError
 from privot.device import read_batch
 from privot.randomizer.signing import require_signature
@@ -159,7 +159,7 @@ def test_a_browser_sends_the_report_that_it_showed_and_no_second_one(tmp_path):
         page.wait("!document.getElementById('done').hidden")
         (sent,) = taken
         assert sent[33:49].hex() == shown["id"]
-        release = from_reports(campaign.randomizer, taken).release
+        release = collect(taken, campaign.randomizer).release
         assert len(release) == 1
         page.open(url + "/index.html")
         answer(page, "done")
@@ -192,7 +192,7 @@ def test_no_answer_leaves_by_another_way_whatever_columns_are_called(tmp_path):
         assert page.run("document.getElementById('form').checkVisibility()") is False
         page.run("document.getElementById('send').click()")
         page.wait("!document.getElementById('done').hidden")
-        assert len(from_reports(campaign.randomizer, taken).release) == 1
+        assert len(collect(taken, campaign.randomizer).release) == 1
         assert page.run("location.search") == ""
 
 

@@ -10,6 +10,7 @@ from privot.campaign import create
 from privot.collector.arrivals import Campaign
 from privot.collector.folder import FolderStore
 from privot.device import Report, write_batch
+from privot.randomizer.signing import public_key, read_key
 from privot.waves import Panel
 
 SCHEMA = '[columns.day]\nkind = "datetime"\nbounds = ["2024-01-01", "2024-12-31"]\n'
@@ -21,6 +22,8 @@ def test_a_campaign_is_made_and_its_status_told(tmp_path):
     made = privot(tmp_path, "campaign", "new", "schema.toml", "--epsilon", "2", *asked)
     assert made.returncode == 0, made.stderr
     assert "next: privot campaign up c\n" in made.stdout
+    key = public_key(read_key(tmp_path / "c" / "signing.pem"))
+    assert f"devices pin the public key {key}\n" in made.stdout
     randomizer = Randomizer.load(tmp_path / "c" / "randomizer.json")
     randomizer.privatize({"day": ["2024-05-31"] * 500}).save(tmp_path / "release.parquet")
     told = privot(tmp_path, "campaign", "status", "c", "--release", "release.parquet")
@@ -57,7 +60,7 @@ def test_reports_are_deleted_by_their_ids(tmp_path):
     none = privot(tmp_path, "campaign", "delete", "c", "ab" * 16)
     assert "holds no reports" in none.stderr
     place = tmp_path / "c" / "store" / CAMPAIGN.fingerprint
-    store, reports = FolderStore(place, CAMPAIGN.example), reports_made(20)
+    store, reports = FolderStore(place, CAMPAIGN.form), reports_made(20)
     store.append(*rows(reports))
     served = privot(tmp_path, "campaign", "delete", "c", "--all")
     assert "served by another process" in served.stderr
@@ -88,7 +91,7 @@ def test_reports_of_one_id_in_two_waves_are_deleted_together(tmp_path):
     copies = [replace(own, time=2), Report.from_bytes(later(replace(own, time=2).to_bytes()))]
     read = campaign.read(write_batch([*copies, replace(other, time=2)]), as_json=False)
     place = tmp_path / "c" / "store" / CAMPAIGN.fingerprint
-    store = FolderStore(place, CAMPAIGN.example, panel=panel)
+    store = FolderStore(place, campaign.form)
     store.append(read.records, read.entries)
     store.close()
     command = ["campaign", "delete", "c", own.id.hex()]

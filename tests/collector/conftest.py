@@ -32,6 +32,6 @@ def database(postgres_address):
 def opened(request, tmp_path):
     """Opens the same store, again and again."""
     if request.param == "folder":
-        return lambda: FolderStore(tmp_path / "store", CAMPAIGN.example)
+        return lambda: FolderStore(tmp_path / "store", CAMPAIGN.form)
     address = request.getfixturevalue("database")
-    return lambda: PostgresStore(address, CAMPAIGN.example)
+    return lambda: PostgresStore(address, CAMPAIGN.form)

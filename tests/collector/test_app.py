@@ -55,7 +55,7 @@ def post(collector, body, headers=BATCH):
 
 @pytest.fixture
 def desk(tmp_path):
-    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.example))
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.form))
     yield Desk(CAMPAIGN, writer)
     writer.close()
     writer.store.close()

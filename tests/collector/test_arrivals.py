@@ -6,9 +6,9 @@ import pytest
 
 from campaign_reports import CAMPAIGN, TEXT, changed, made, resealed
 from privot import Randomizer
-from privot.collector.arrivals import Campaign
+from privot.collector.arrivals import Campaign, equal_records
 from privot.core.errors import PrivotError
-from privot.device import Report, write_batch
+from privot.device import Report, read_batch, write_batch
 from privot.waves import Panel
 from privot.wire.report import WireError
 
@@ -120,8 +120,22 @@ def test_a_campaign_with_a_panel_takes_reports_of_its_waves_alone():
     assert {(each.place, each.reason) for each in arrivals.refused} == {
         (place, "wave") for place in (0, 1, 8, 9, 10, 11)
     }
-    assert campaign.waves_of(arrivals.records).tolist() == [0, 0, 1, 1, 2, 2]
+    assert campaign.form.waves_of(arrivals.records).tolist() == [0, 0, 1, 1, 2, 2]
     of_ticket = campaign.read(write_batch(sent), as_json=False, until=7200 * 3)
     assert of_ticket.places == [4, 5]
     with pytest.raises(PrivotError, match="within an hour"):
         Campaign(TEXT.encode(), None, Panel("people", 2, 60, 7200, "public"))
+
+
+def test_a_batch_read_as_a_whole_is_read_as_report_by_report():
+    """Whatever byte of it is changed, added or missing: the same records, or none."""
+    length = CAMPAIGN.form.record_bytes
+    whole = write_batch(made(3))
+    bodies = [whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :] for i in range(len(whole))]
+    bodies += [whole[:end] for end in range(len(whole))]
+    bodies += [whole, whole + b"\0", write_batch([]), whole + bytes(4 + length)]
+    found = [equal_records(body, length) for body in bodies]
+    assert sum(each is not None for each in found) == 3 * length + 1
+    for body, records in zip(bodies, found, strict=True):
+        if records is not None:
+            assert [row.tobytes() for row in records] == list(read_batch(body))

@@ -65,7 +65,7 @@ def test_a_fault_reaches_everybody_of_the_group_and_the_writer_goes_on(error):
 
 def test_what_waits_is_stored_before_the_end_and_nothing_after(tmp_path):
     async def run():
-        writer = GroupCommit(FolderStore(tmp_path, CAMPAIGN.example))
+        writer = GroupCommit(FolderStore(tmp_path, CAMPAIGN.form))
         reports = made(50)
         tasks = [asyncio.create_task(writer.append(*rows([report]))) for report in reports]
         await asyncio.sleep(0)
@@ -74,7 +74,7 @@ def test_what_waits_is_stored_before_the_end_and_nothing_after(tmp_path):
         with pytest.raises(StoreStopped, match="stopping"):
             await writer.append(*rows(made(1)))
         writer.store.close()
-        store = FolderStore(tmp_path, CAMPAIGN.example)
+        store = FolderStore(tmp_path, CAMPAIGN.form)
         assert store.append(*rows(reports)).tolist() == [DUPLICATE] * 50
 
     asyncio.run(run())
@@ -82,7 +82,7 @@ def test_what_waits_is_stored_before_the_end_and_nothing_after(tmp_path):
 
 def test_a_sender_that_hangs_up_takes_nothing_back(tmp_path):
     async def run():
-        writer = GroupCommit(FolderStore(tmp_path, CAMPAIGN.example))
+        writer = GroupCommit(FolderStore(tmp_path, CAMPAIGN.form))
         reports = made(1)
         task = asyncio.create_task(writer.append(*rows(reports)))
         await asyncio.sleep(0)

@@ -138,7 +138,7 @@ def test_a_release_that_is_elsewhere_is_not_called_erased(opened, tmp_path):
 @pytest.mark.parametrize("each", [1, 7, 300])
 def test_no_file_of_the_folder_holds_the_content(tmp_path, each):
     """Not even its digest, by which a content of few possible ones would be found."""
-    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.example), made(600)
+    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.form), made(600)
     for start in range(0, 300, each):
         store.append(*rows(reports[start : start + each]))
     seal(store, CAMPAIGN, FolderShelf(tmp_path / "s" / "release"))
@@ -159,7 +159,7 @@ def test_no_file_of_the_folder_holds_the_content(tmp_path, each):
 
 
 def test_bytes_that_no_rebuilding_removed_are_told_and_removed_at_the_next_start(tmp_path):
-    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.example), made(600)
+    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.form), made(600)
     store.append(*rows(reports))
     connection = store._connection
 
@@ -179,7 +179,7 @@ def test_bytes_that_no_rebuilding_removed_are_told_and_removed_at_the_next_start
     with pytest.raises(PrivotError, match="make room"):
         store.finish_erasing([])
     store.close()
-    store = FolderStore(tmp_path / "s", CAMPAIGN.example)
+    store = FolderStore(tmp_path / "s", CAMPAIGN.form)
     assert (store.count, store.to_erase()) == (599, {id_of(reports[5])})
     store.close()
     assert not [p for p in tmp_path.rglob("*") if p.is_file() and reports[5] in p.read_bytes()]
@@ -210,7 +210,7 @@ def events(kill_at, done):
 
 def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path):
     reports, shelf = made(60), FolderShelf(tmp_path / "s" / "release")
-    store = FolderStore(tmp_path / "s", CAMPAIGN.example)
+    store = FolderStore(tmp_path / "s", CAMPAIGN.form)
     store.append(*rows(reports[:40]))
     seal(store, CAMPAIGN, shelf)
     store.append(*rows(reports[40:]))
@@ -225,12 +225,12 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path):
             events(
                 step,
                 lambda copy=copy, shelf=shelf: delete_reports(
-                    FolderStore(copy, CAMPAIGN.example), shelf, names
+                    FolderStore(copy, CAMPAIGN.form), shelf, names
                 ),
             )
         whole = not os.WIFSIGNALED(os.waitpid(child, 0)[1])
         assert held(copy / "release") in (ids_of(reports[:40]), ids_of(reports[:40]) - ids_of(gone))
-        store = FolderStore(copy, CAMPAIGN.example)
+        store = FolderStore(copy, CAMPAIGN.form)
         deletions.append(store.count == 58)
         assert store.count == (58 if deletions[-1] else 60)
         expected = DELETED if deletions[-1] else DUPLICATE

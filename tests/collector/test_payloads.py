@@ -12,7 +12,7 @@ from conformance.campaigns import CAMPAIGNS
 from conformance.vectors import FOLDER, split_mix
 from privot import Randomizer, Schema
 from privot.audit.statistics import fit
-from privot.collector.payloads import Payloads, from_reports
+from privot.collector.payloads import Payloads, collect
 from privot.core.errors import PrivotError
 from privot.device import Device, Report
 
@@ -42,7 +42,7 @@ def test_reports_of_devices_have_the_law_that_the_curator_fits(name):
     take = split.value_program()
     record = {part: 0.25 * k + 0.1 for k, part in enumerate(take["columns"])}
     count = 6_000
-    release = from_reports(randomizer, [device.report(record) for _ in range(count)]).release
+    release = collect([device.report(record) for _ in range(count)], randomizer).release
     truth = split.encode(pa.Table.from_pylist([record] * count))
     reports, _ = release.reports(column)
     rng = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def test_joint_reports_hold_the_true_cell_as_often_as_planned():
     randomizer = campaign("joint_pairs")
     device = Device.from_json(randomizer.to_json())
     count = 4000  # false-alarm rate 1e-6
-    release = from_reports(randomizer, [device.report(PERSON) for _ in range(count)]).release
+    release = collect([device.report(PERSON) for _ in range(count)], randomizer).release
     joint, answers = randomizer.joint, release.joint_answers
     seen = dt.date.fromisoformat(PERSON["seen"])
     people = pa.Table.from_pylist([PERSON | {"seen": seen}] * count)
@@ -99,7 +99,7 @@ def test_each_is_counted_once_and_what_is_none_is_put_aside():
     liar = Report(reports[3].fingerprint, reports[3].id, reports[3].time, lie)
     other = Report(bytes(32), bytes(16), 0, reports[0].payload)
     sent = [r.to_bytes() for r in [*reports, reports[0], reports[1], liar, other]]
-    found = from_reports(randomizer, [*sent, b"", sent[0][:-1] + b"\0", sent[0][:60]])
+    found = collect([*sent, b"", sent[0][:-1] + b"\0", sent[0][:60]], randomizer)
     assert (len(found.release), found.copies, len(found.quarantined)) == (51, 2, 4)
     reasons = found.quarantined["reason"].to_pylist()
     assert sum("another randomizer" in reason for reason in reasons) == 1
@@ -109,6 +109,6 @@ def test_reports_of_no_device_cannot_be_read():
     schema = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
     randomizer = Randomizer.calibrate(schema, 1.0, 1e-6, mechanism="gaussian")
     with pytest.raises(PrivotError, match="no program"):
-        from_reports(randomizer, [])
+        collect([b"nothing"], randomizer)
     with pytest.raises(PrivotError, match="no report can be counted"):
-        from_reports(Randomizer.calibrate(schema, 1.0), [b"nothing"])
+        collect([b"nothing"], Randomizer.calibrate(schema, 1.0))

@@ -1,19 +1,20 @@
 """Checksums are zlib's; digests tell any two contents apart; heads are compared but for id and time."""
 
 import zlib
+from dataclasses import replace
 
 import numpy as np
 
-from campaign_reports import CAMPAIGN, changed, made, resealed, rows
-from privot.collector.store import same_head, sums_of
+from campaign_reports import CAMPAIGN, changed, later, made, resealed, rows
+from privot.waves import Panel
 
 
 def test_checksums_are_those_of_zlib():
-    rng = np.random.default_rng(0)
-    records = rng.integers(0, 256, (500, 77)).astype(np.uint8)
+    records = rows(made(500))[0].copy()
+    records[:, 53 + 5 : -4] = np.random.default_rng(0).integers(0, 256, (500, 2))
     for row in records[::2]:
         row[-4:] = np.frombuffer(zlib.crc32(row[:-4].tobytes()).to_bytes(4, "big"), np.uint8)
-    right, _ = sums_of(records)
+    right, _ = CAMPAIGN.form.sums_of(records)
     assert right[::2].all()
     assert not right[1::2].any()
 
@@ -34,13 +35,17 @@ def test_entries_are_ids_and_a_digest_of_all_bytes_but_time_and_checksum():
 
 
 def test_with_a_panel_a_report_is_of_its_wave():
-    records, _ = rows(made(1) * 3)
-    _, entries = sums_of(records, np.array([0, 1, 0]))
+    report = made(1)[0]
+    hour = int.from_bytes(report[49:53], "big")
+    panel = Panel("p", window=2, start=3600 * hour - 3600, length=7200, seed="s")
+    records = rows([report, later(report), report])[0]
+    _, entries = replace(CAMPAIGN.form, panel=panel).sums_of(records)
     assert entries[0].tolist() == entries[2].tolist() != entries[1].tolist()
+    assert len({tuple(each) for each in CAMPAIGN.form.sums_of(records)[1].tolist()}) == 1
 
 
 def test_heads_are_the_same_but_for_id_and_time():
     report = made(1)[0]
     others = [resealed(report[:i] + bytes([report[i] ^ 1]) + report[i + 1 :]) for i in range(58)]
-    same = same_head(rows([changed(report), *others])[0], CAMPAIGN.example)
-    assert same.tolist() == [True] + [33 <= i < 53 for i in range(58)]
+    right, _ = CAMPAIGN.form.sums_of(rows([changed(report), *others])[0])
+    assert right.tolist() == [True] + [33 <= i < 53 for i in range(58)]

@@ -10,7 +10,7 @@ from campaign_reports import CAMPAIGN, RANDOMIZER, ids_of, made, resealed, rows
 from privot import Release
 from privot.collector import sealing
 from privot.collector.arrivals import Campaign
-from privot.collector.payloads import from_reports, sealed_waves
+from privot.collector.payloads import collect, sealed_waves
 from privot.collector.sealing import AddressShelf, FolderShelf, seal, shelf_at
 from privot.core.errors import PrivotError
 from privot.device import Report
@@ -29,7 +29,7 @@ def test_the_release_is_that_of_the_accepted_reports(opened, tmp_path):
     assert (done.rows, done.quarantined, done.total) == (3000, 0, 3000)
     assert seal(store, CAMPAIGN, FolderShelf(tmp_path / "release")) is None
     release = Release.load(tmp_path / "release")
-    assert release.table.equals(from_reports(RANDOMIZER, reports).release.table)
+    assert release.table.equals(collect(reports, RANDOMIZER).release.table)
     assert release.randomizer == RANDOMIZER
     store.close()
 

@@ -11,7 +11,7 @@ from collector_process import Sender, post, serving, wait_for_acknowledged
 from privot import Release
 from privot.collector.app import listen
 from privot.collector.folder import FolderStore
-from privot.collector.payloads import from_reports
+from privot.collector.payloads import collect
 from privot.collector.postgres import PostgresStore
 from privot.collector.sealing import FolderShelf, seal
 from privot.collector.store import DUPLICATE
@@ -66,13 +66,13 @@ def require_all_once(store, sent, acknowledged, folder):
 @pytest.mark.timeout(1800)
 def test_kills_under_load_lose_nothing_and_double_nothing(tmp_path, times, each):
     sent, acknowledged = kill_under_load(tmp_path, times, each)
-    store = FolderStore(tmp_path / "store" / CAMPAIGN.fingerprint, CAMPAIGN.example)
+    store = FolderStore(tmp_path / "store" / CAMPAIGN.fingerprint, CAMPAIGN.form)
     require_all_once(store, sent, acknowledged, tmp_path)
 
 
 def test_kills_lose_nothing_with_a_database_either(tmp_path, database):
     sent, acknowledged = kill_under_load_of(tmp_path, database)
-    require_all_once(PostgresStore(database, CAMPAIGN.example), sent, acknowledged, tmp_path)
+    require_all_once(PostgresStore(database, CAMPAIGN.form), sent, acknowledged, tmp_path)
 
 
 def kill_under_load_of(folder, address):
@@ -146,7 +146,7 @@ def test_resends_garbage_and_forged_ids_are_counted_exactly(tmp_path):
     assert sum(new for new, *_ in found) == 2020
     release = Release.load(tmp_path / "store" / CAMPAIGN.fingerprint / "release")
     assert len(release) == 2020
-    expected_table = from_reports(RANDOMIZER, held).release.table
+    expected_table = collect(held, RANDOMIZER).release.table
     assert sorted(map(repr, release.table.to_pylist())) == sorted(
         map(repr, expected_table.to_pylist())
     )

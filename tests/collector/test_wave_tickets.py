@@ -106,7 +106,7 @@ def test_a_clock_that_was_set_back_and_a_damaged_file_are_refused(office):
 def test_a_collector_takes_one_report_for_a_ticket(office, tmp_path):
     now, given, admit = office
     person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
-    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.example))
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.form))
     collector = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1)
     path, reports = f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports", made(3)
 
@@ -143,7 +143,7 @@ def test_the_same_report_comes_again_after_a_refusal_and_no_other(office, tmp_pa
     """After 408, 413, 422, 429, 503, 507 the ticket is good for the same report, after 200 for none."""
     now, given, admit = office
     person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
-    writer = GroupCommit(Failing(tmp_path / "store", CAMPAIGN.example))
+    writer = GroupCommit(Failing(tmp_path / "store", CAMPAIGN.form))
     slow = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1, body_seconds=0.05)
     full, room = Room(size=1), Room()
     busy = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1, room=full)
@@ -183,7 +183,7 @@ def test_the_same_report_comes_again_after_a_refusal_and_no_other(office, tmp_pa
 def test_of_two_reports_at_once_for_one_ticket_one_is_taken(office, tmp_path):
     _, given, admit = office
     person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
-    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.example))
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.form))
     collector = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1)
     headers = BATCH | {"authorization": given.give(person)}
     path = f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports"
@@ -214,7 +214,7 @@ def test_a_report_has_to_be_of_the_wave_of_its_ticket(office, tmp_path, hour, st
     now[0] = 4 * 3600.0 + 100
     person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
     campaign = Campaign(CAMPAIGN.text, None, PANEL)
-    writer = GroupCommit(FolderStore(tmp_path / "store", campaign.example))
+    writer = GroupCommit(FolderStore(tmp_path / "store", campaign.form))
     collector = Collector([Desk(campaign, writer)], admit, reports_each=1)
     drawn = Report.from_bytes(made(1)[0])
     sent = Report(drawn.fingerprint, drawn.id, hour, drawn.payload).to_bytes()

@@ -185,7 +185,7 @@ def test_only_counted_sources_are_cut(tmp_path):
 
 def test_shards_of_a_collector_are_read_by_ray_data(tmp_path):
     reports = made(2000)
-    store = FolderStore(tmp_path / "store", CAMPAIGN.example)
+    store = FolderStore(tmp_path / "store", CAMPAIGN.form)
     for start in range(0, 2000, 500):
         store.append(*rows(reports[start : start + 500]))
         seal(store, CAMPAIGN, shelf_at((tmp_path / "release").as_uri()))

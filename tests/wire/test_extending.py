@@ -17,7 +17,7 @@ import privot.wire.draws
 from conformance.vectors import digest, expected
 from every_word import law_of
 from privot.audit.statistics import fit
-from privot.collector.payloads import from_reports
+from privot.collector.payloads import collect
 from privot.core.errors import PrivotError
 from privot.device import Device
 from privot.device.exact import check_randomizer
@@ -71,7 +71,7 @@ def test_a_device_draws_what_a_collector_reads_and_a_fit_learns_from():
     device = Device.from_json(RANDOMIZER.to_json())
     people = made_up_people().to_pylist()
     reports = [device.report(person).to_bytes() for person in people]
-    found = from_reports(RANDOMIZER, reports)
+    found = collect(reports, RANDOMIZER)
     assert len(found.release) == len(people)
     hours = np.array([int(person["hour"][0]) for person in people])
     model = privot.fit(found.release, FitSettings(estimator="latent_classes", seed=0))
@@ -83,7 +83,7 @@ def test_each_report_of_one_record_has_the_law_of_its_mechanism():
     """The false-alarm rate is 1e-6; of the record beside it the p-value is far less."""
     device = Device.from_json(RANDOMIZER.to_json())
     sent = [device.report({"hour": "2h", "night": True}) for _ in range(4000)]
-    seats = from_reports(RANDOMIZER, sent).release.reports("hour")[0]
+    seats = collect(sent, RANDOMIZER).release.reports("hour")[0]
     mechanism, rng = RANDOMIZER.mechanisms["hour"], np.random.default_rng(0)
     for code, honest in ((2, True), (3, False)):
         low, high = mechanism.probability_cells(seats, np.full(len(seats), code), rng)

@@ -10,7 +10,7 @@ from conformance.campaigns import CAMPAIGNS
 from conformance.records import grids_of, values_of
 from privot.collector.payloads import read_field
 from privot.device import Device
-from privot.device.device import payload_bytes
+from privot.device.device import JointPart, SplitPart
 from privot.wire.payload import CellSet, Numbers, SignedIntegers, number_bytes
 from privot.wire.report import WireError
 
@@ -79,9 +79,8 @@ def test_the_length_of_a_payload_says_nothing(campaign):
         {n: v for name, take in takes.items() for n, v in values_of(take, grids[name], rng).items()}
         for _ in range(40)
     ]
-    assert {len(device.report(record).payload) for record in records} == {
-        payload_bytes(device.program)
-    }
+    width = JointPart(device.program).num_bytes + SplitPart(device.program).num_bytes
+    assert {len(device.report(record).payload) for record in records} == {width}
 
 
 def test_every_sheet_has_a_law():

@@ -94,10 +94,18 @@ class CampaignFolder:
     @property
     def collector(self) -> str:
         """Address of the page's collector."""
+        return self._pinned("collector")
+
+    @property
+    def public_key(self) -> str:
+        """Public key of the randomizer's signature in base64, for devices to pin."""
+        return self._pinned("publicKey")
+
+    def _pinned(self, name: str) -> str:
+        """Return a fact that the page pins; empty if it pins none."""
         try:
-            text = (self.web / "index.html").read_text(encoding="utf-8")
-            found = _PINNED.search(text)
-            return str(json.loads(found[1])["collector"]) if found else ""
+            found = _PINNED.search((self.web / "index.html").read_text(encoding="utf-8"))
+            return str(json.loads(found[1])[name]) if found else ""
         except (OSError, ValueError, KeyError):
             raise PrivotError(
                 f"{self.web / 'index.html'} is damaged: restore it, or make the campaign again"
@@ -174,6 +182,7 @@ def _origin(address: str) -> str:
 
 
 def _write_pages(web: Path, facts: Mapping[str, Any], origin: str) -> None:
+    """Copy the pages; the first has the facts that it pins and shows."""
     pages = files("privot.campaign") / "web"
     client = pages / CLIENT
     if not client.is_file():
@@ -186,24 +195,18 @@ def _write_pages(web: Path, facts: Mapping[str, Any], origin: str) -> None:
         (web / name).write_text(text, encoding="utf-8")
 
 
-def _labels(randomizer: Randomizer) -> dict[str, list[list[str]]]:
-    """Return the label of every code, for each coding in which a column is reported."""
+def _page_facts(randomizer: Randomizer, key: str, collector: str) -> dict[str, Any]:
+    """Return the facts that the page pins and shows; labels are of each coding that is reported."""
     joint = randomizer.joint.design.columns if randomizer.joint else []
     columns = randomizer.schema.coded
     codings = {n: c.codings if n in joint else (c.alphabet,) for n, c in columns.items()}
-    return {n: [list(columns[n].labels_in(each)) for each in own] for n, own in codings.items()}
-
-
-def _page_facts(randomizer: Randomizer, key: str, collector: str) -> dict[str, Any]:
-    """Return the facts that the page pins and shows."""
-    noise = {row["column"]: row["in_words"] for row in randomizer.expected_noise()}
     return {
         "fingerprint": randomizer.fingerprint,
         "publicKey": key,
         "collector": collector,
         "promise": randomizer.guarantee.describe(),
-        "noise": noise,
-        "labels": _labels(randomizer),
+        "noise": {row["column"]: row["in_words"] for row in randomizer.expected_noise()},
+        "labels": {n: [[*columns[n].labels_in(c)] for c in own] for n, own in codings.items()},
     }
 
 

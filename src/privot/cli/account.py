@@ -55,31 +55,26 @@ _NEEDED = {
 
 
 def noise(
-    kind: Annotated[_Kind, Argument(help="The mechanism.")],
+    kind: _Kind = Argument(help="The mechanism."),
     epsilon: Epsilon = None,
-    sensitivity: Annotated[
-        float | None,
-        Option(help="Diameter of the domain in its units: l1 for laplace, l2 for gaussian."),
-    ] = None,
-    delta: Annotated[
-        float | None, Option(help="For gaussian: well below one over the number of people.")
-    ] = None,
-    categories: Annotated[
-        int | None, Option(help="For randomized-response: number of categories k, at least 2.")
-    ] = None,
-    scale: Annotated[
-        float | None, Option(help="Laplace's b, instead of --epsilon; asks for the epsilon.")
-    ] = None,
-    stddev: Annotated[
-        float | None,
-        Option(
-            help="Standard deviation of each coordinate's Gaussian noise; asks for the epsilon."
-        ),
-    ] = None,
-    keep: Annotated[
-        float | None,
-        Option(help="Probability of the truth in a randomized response; asks for the epsilon."),
-    ] = None,
+    sensitivity: float | None = Option(
+        None, help="Diameter of the domain in its units: l1 for laplace, l2 for gaussian."
+    ),
+    delta: float | None = Option(
+        None, help="For gaussian: well below one over the number of people."
+    ),
+    categories: int | None = Option(
+        None, help="For randomized-response: number of categories k, at least 2."
+    ),
+    scale: float | None = Option(
+        None, help="Laplace's b, instead of --epsilon; asks for the epsilon."
+    ),
+    stddev: float | None = Option(
+        None, help="Standard deviation of each coordinate's Gaussian noise; asks for the epsilon."
+    ),
+    keep: float | None = Option(
+        None, help="Probability of the truth in a randomized response; asks for the epsilon."
+    ),
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
@@ -194,16 +189,15 @@ def _randomized_response(
 
 
 def shuffle(
-    people: Annotated[int, Option(help="Reports shuffled together, one a person.")],
+    *,
+    people: int = Option(help="Reports shuffled together, one a person."),
     delta: Delta,
-    epsilon: Annotated[
-        float | None,
-        Option(help="Pure epsilon of each person's whole report; asks for the central epsilon."),
-    ] = None,
-    central_epsilon: Annotated[
-        float | None,
-        Option(help="Wanted after shuffling; asks for the largest epsilon of each report."),
-    ] = None,
+    epsilon: float | None = Option(
+        None, help="Pure epsilon of each person's whole report; asks for the central epsilon."
+    ),
+    central_epsilon: float | None = Option(
+        None, help="Wanted after shuffling; asks for the largest epsilon of each report."
+    ),
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
@@ -244,15 +238,13 @@ def shuffle(
 
 
 def spent(
-    adopt: Annotated[
-        Path | None,
-        Option(
-            help="Instead: let this account use a ledger that came from elsewhere (its file, or a "
-            "secret model's folder), if the original is never used again."
-        ),
-    ] = None,
+    adopt: Path | None = Option(
+        None,
+        help="Instead: let this account use a ledger that came from elsewhere (its file, or a "
+        "secret model's folder), if the original is never used again.",
+    ),
 ) -> None:
-    """List all runs on private records that this user account made, records by records.
+    """List the runs that this user account made on private records, grouped by the records.
 
     Example: privot account spent
 
@@ -346,35 +338,35 @@ class _Accounting(StrEnum):
 
 
 def slices(
-    delta: Annotated[float, Option(help="Well below one over the number of records.")],
-    dim: Annotated[int, Option(help="Dimension d of a record.")],
-    num_projections: Annotated[int, Option(help="Directions k at every step.")],
-    records: Annotated[int, Option(help="Records N that the curator holds.")],
-    radius: Annotated[float, Option(help="Records are clipped to this l2 norm; public.")],
-    batch_size: Annotated[
-        int | None, Option(help="Records at every step (padded_poisson: on average).")
-    ] = None,
-    epochs: Annotated[float | None, Option(help="Steps in units of records/batch-size.")] = None,
-    steps: Annotated[int | None, Option(help="Number of releases, instead of epochs.")] = None,
+    delta: float = Option(help="Well below one over the number of records."),
+    dim: int = Option(help="Dimension d of a record."),
+    num_projections: int = Option(help="Directions k at every step."),
+    records: int = Option(help="Records N that the curator holds."),
+    radius: float = Option(help="Records are clipped to this l2 norm; public."),
+    batch_size: int | None = Option(
+        None, help="Records at every step (padded_poisson: on average)."
+    ),
+    epochs: float | None = Option(None, help="Steps in units of records/batch-size."),
+    steps: int | None = Option(None, help="Number of releases, instead of epochs."),
     epsilon: Epsilon = None,
-    stddev: Annotated[
-        float | None,
-        Option(help="Standard deviation of each projection's noise; asks for the epsilon."),
-    ] = None,
-    sampling: Annotated[
-        _Sampling, Option(help="How batches are drawn; none: all records at every step.")
-    ] = _Sampling.without_replacement,
-    neighboring: Annotated[_Neighboring, Option(help="Who may differ.")] = _Neighboring.replace_one,
-    non_negative: Annotated[
-        bool, Option("--non-negative", help="Records have no negative entry: √2·radius.")
-    ] = False,
-    orthonormal: Annotated[
-        bool, Option("--orthonormal", help="Directions form an orthonormal frame.")
-    ] = False,
-    grid: Annotated[float, Option(help="Projections are rounded to it; 0: not.")] = 0.0,
-    accounting: Annotated[
-        _Accounting, Option(help="Rényi, or the tighter privacy-loss distribution (slower).")
-    ] = _Accounting.rdp,
+    stddev: float | None = Option(
+        None, help="Standard deviation of each projection's noise; asks for the epsilon."
+    ),
+    sampling: _Sampling = Option(
+        _Sampling.without_replacement,
+        help="How batches are drawn; none: all records at every step.",
+    ),
+    neighboring: _Neighboring = Option(_Neighboring.replace_one, help="Who may differ."),
+    non_negative: bool = Option(
+        False, "--non-negative", help="Records have no negative entry: √2·radius."
+    ),
+    orthonormal: bool = Option(
+        False, "--orthonormal", help="Directions form an orthonormal frame."
+    ),
+    grid: float = Option(0.0, help="Projections are rounded to it; 0: not."),
+    accounting: _Accounting = Option(
+        _Accounting.rdp, help="Rényi, or the tighter privacy-loss distribution (slower)."
+    ),
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:

@@ -46,7 +46,10 @@ account_app.command("spent")(account.spent)
 central_app = typer.Typer(
     help="A trusted curator learns through noisy sums or slices.", no_args_is_help=True
 )
-central_app.command("fit")(central.fit)
+_sums = with_settings(
+    central.SUM_SETTINGS, "components", "residual_low_pass", "classes", panel=central.SUMS
+)
+central_app.command("fit", cls=_sums)(central.fit)
 central_app.command("adapt")(central.adapt)
 integral_app = typer.Typer(
     help="Publish draws that protect data sets as a whole; a curator is trusted.",

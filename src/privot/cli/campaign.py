@@ -7,34 +7,37 @@ import shlex
 import time
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
 from privot.cli.console import SchemaFile, complain, note
 from privot.core.errors import PrivotError
+from privot.waves import Panel
 
 if TYPE_CHECKING:
     from privot.campaign import CampaignFolder
 
 
+_HOST = "127.0.0.1"
+_LOCAL = (_HOST, "localhost")
+
+
 def new(
     schema: SchemaFile,
-    epsilon: Annotated[float, Option(help="Privacy loss of one person's report.")],
-    output: Annotated[Path, Option("-o", "--output", help="Folder of the campaign.")] = Path(
-        "campaign"
+    epsilon: float = Option(help="Privacy loss of one person's report."),
+    output: Path = Option(Path("campaign"), "-o", "--output", help="Folder of the campaign."),
+    title: str = Option("Take part", help="Title of the page."),
+    question: list[str] | None = Option(
+        None, help="COLUMN=TEXT: question of the page. May be repeated."
     ),
-    title: Annotated[str, Option(help="Title of the page.")] = "Take part",
-    question: Annotated[
-        list[str] | None, Option(help="COLUMN=TEXT: question of the page. May be repeated.")
-    ] = None,
-    collector: Annotated[
-        str, Option(help="Address of the collector, to which the page sends.")
-    ] = "http://127.0.0.1:8000",
-    report_columns: Annotated[
-        int | None, Option(help="Columns one person reports, drawn by fresh coins.")
-    ] = None,
+    collector: str = Option(
+        "http://127.0.0.1:8000", help="Address of the collector, to which the page sends."
+    ),
+    report_columns: int | None = Option(
+        None, help="Columns one person reports, drawn by fresh coins."
+    ),
 ) -> None:
     """Make a campaign: calibrate and sign a randomizer, and write a page whose answers it randomizes.
 
@@ -53,31 +56,21 @@ def new(
     randomizer = Randomizer.calibrate(Schema.load(schema), epsilon, report_columns=report_columns)
     made = create(randomizer, output, title=title, collector=collector, questions=questions)
     print(f"{output}: {randomizer.guarantee}, fingerprint {randomizer.fingerprint}")
+    print(f"  devices pin the public key {made.public_key}")
     print(f"  keep {made.folder / 'signing.pem'} to yourself, and serve {made.web}/ as it is")
-    if urlsplit(collector).hostname in ("127.0.0.1", "localhost"):
-        print(f"next: {shlex.join(['privot', 'campaign', 'up', str(output)])}")
-    else:
-        serve = [
-            "privot",
-            "serve",
-            str(output / "randomizer.json"),
-            "--store",
-            str(output / "store"),
-        ]
+    then = ["campaign", "up", str(output)]
+    if urlsplit(collector).hostname not in _LOCAL:
         print(
             "next, on the collector's machine, with --origin of the page if it has another address:"
         )
-        print(f"next: {shlex.join(serve)}")
+        then = ["serve", str(output / "randomizer.json"), "--store", str(output / "store")]
+    print(f"next: {shlex.join(['privot', *then])}")
 
 
 def status(
-    campaign: Annotated[Path, Argument(help="Folder of the campaign.")],
-    release: Annotated[
-        Path | None, Option(help="The release; by default what its collector sealed.")
-    ] = None,
-    watch: Annotated[
-        float | None, Option(help="Repeat after so many seconds, until Ctrl-C.")
-    ] = None,
+    campaign: Path = Argument(help="Folder of the campaign."),
+    release: Path | None = Option(None, help="The release; by default what its collector sealed."),
+    watch: float | None = Option(None, help="Repeat after so many seconds, until Ctrl-C."),
 ) -> None:
     """Print the number of reports and the error to expect by now, and update the dashboard.
 
@@ -103,24 +96,18 @@ def status(
 
 
 def delete(
-    campaign: Annotated[Path, Argument(help="Folder of the campaign.")],
-    ids: Annotated[
-        list[str] | None,
-        Argument(
-            help="Ids of reports: 32 hexadecimal digits each, as the page and reports show them."
-        ),
-    ] = None,
-    every: Annotated[bool, Option("--all", help="Delete all reports of the campaign.")] = False,
-    store: Annotated[
-        str | None, Option(help="As `privot serve` has it; CAMPAIGN/store by default.")
-    ] = None,
-    release: Annotated[
-        str | None, Option(help="As `privot serve` has it: where shards are, if not in the store.")
-    ] = None,
-    panel: Annotated[
-        Path | None,
-        Option(help="As `privot serve` has it: panel.json, of people who report again."),
-    ] = None,
+    campaign: Path = Argument(help="Folder of the campaign."),
+    ids: list[str] | None = Argument(
+        None, help="Ids of reports: 32 hexadecimal digits each, as the page and reports show them."
+    ),
+    every: bool = Option(False, "--all", help="Delete all reports of the campaign."),
+    store: str | None = Option(None, help="As `privot serve` has it; CAMPAIGN/store by default."),
+    release: str | None = Option(
+        None, help="As `privot serve` has it: where shards are, if not in the store."
+    ),
+    panel: Path | None = Option(
+        None, help="As `privot serve` has it: panel.json, of people who report again."
+    ),
 ) -> None:
     """Delete one person's report, or all, by id: from the store, its release and its quarantine.
 
@@ -140,7 +127,6 @@ def delete(
         release_address,
         shelf_at,
     )
-    from privot.waves import Panel
 
     if bool(ids) == every:
         raise PrivotError("ids are missing, or given beside --all: give one of the two")
@@ -165,24 +151,21 @@ def delete(
 
 # `privot campaign up`: collector, page and dashboard on this machine.
 
-_HOST = "127.0.0.1"
-_LOCAL = (_HOST, "localhost")
-
 
 def up(
-    campaign: Annotated[Path, Argument(help="Folder of the campaign.")],
-    port: Annotated[
-        int | None,
-        Option(
-            help="Port of the collector; 0 for any. By default that of its page.", min=0, max=65535
-        ),
-    ] = None,
-    page_port: Annotated[
-        int, Option(help="Port of the page and the dashboard; 0 for any.", min=0, max=65535)
-    ] = 8001,
-    every: Annotated[
-        float, Option(help="Seconds after which reports are sealed and shown.", min=0.1, max=86400)
-    ] = 5.0,
+    campaign: Path = Argument(help="Folder of the campaign."),
+    port: int | None = Option(
+        None,
+        help="Port of the collector; 0 for any. By default that of its page.",
+        min=0,
+        max=65535,
+    ),
+    page_port: int = Option(
+        8001, help="Port of the page and the dashboard; 0 for any.", min=0, max=65535
+    ),
+    every: float = Option(
+        5.0, help="Seconds after which reports are sealed and shown.", min=0.1, max=86400
+    ),
 ) -> None:
     """Run a campaign on this machine: its collector, its page, and the numbers of its dashboard.
 
@@ -249,45 +232,31 @@ _MAX_SECONDS = 10**7
 
 
 def serve(
-    randomizers: Annotated[
-        list[Path],
-        Argument(
-            help="Randomizers whose reports to accept: randomizer.json, its signature beside it."
-        ),
-    ],
-    store: Annotated[
-        str,
-        Option(help="Store of reports: a folder, or postgresql://USER@HOST/DATABASE."),
-    ] = "store",
-    release: Annotated[
-        str | None,
-        Option(
-            help="Destination of shards, a folder for each randomizer: a folder, or an address such as "
-            "s3://bucket/path; STORE/FINGERPRINT/release by default."
-        ),
-    ] = None,
-    port: Annotated[
-        int, Option(help="Port to listen on; 0 for any that is free.", min=0, max=65535)
-    ] = 8000,
-    host: Annotated[
-        str, Option(help="Address to listen on: this machine alone by default.")
-    ] = "127.0.0.1",
-    origin: Annotated[
-        list[str] | None,
-        Option(
-            help="Origin of pages whose scripts may send: https://example.org. May be repeated."
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None, Option(help="Accept reports only with one of its lines as a token.")
-    ] = None,
-    panel: Annotated[
-        Path | None,
-        Option(help="Panel of people who report again: panel.json. Shards are of one wave each."),
-    ] = None,
-    seal_every: Annotated[
-        float, Option(help="Minutes after which reports become shards; 0 only at the end.")
-    ] = 60.0,
+    randomizers: list[Path] = Argument(
+        help="Randomizers whose reports to accept: randomizer.json, its signature beside it."
+    ),
+    store: str = Option(
+        "store", help="Store of reports: a folder, or postgresql://USER@HOST/DATABASE."
+    ),
+    release: str | None = Option(
+        None,
+        help="Destination of shards, a folder for each randomizer: a folder, or an address such as "
+        "s3://bucket/path; STORE/FINGERPRINT/release by default.",
+    ),
+    port: int = Option(8000, help="Port to listen on; 0 for any that is free.", min=0, max=65535),
+    host: str = Option("127.0.0.1", help="Address to listen on: this machine alone by default."),
+    origin: list[str] | None = Option(
+        None, help="Origin of pages whose scripts may send: https://example.org. May be repeated."
+    ),
+    token_file: Path | None = Option(
+        None, help="Accept reports only with one of its lines as a token."
+    ),
+    panel: Path | None = Option(
+        None, help="Panel of people who report again: panel.json. Shards are of one wave each."
+    ),
+    seal_every: float = Option(
+        60.0, help="Minutes after which reports become shards; 0 only at the end."
+    ),
 ) -> None:
     """Accept reports over HTTP, and acknowledge each once it is on the disk.
 
@@ -302,7 +271,6 @@ def serve(
     from privot.collector.app import serve as run
     from privot.collector.arrivals import Campaign, GroupCommit
     from privot.collector.sealing import open_store, release_address, shelf_at
-    from privot.waves import Panel
 
     if not 0 <= seal_every * 60 <= _MAX_SECONDS or math.isnan(seal_every):
         raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")

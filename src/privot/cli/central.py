@@ -5,34 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from typer import Argument, Option
 
 from privot.cli.console import Force, Ignore, Separator, note, note_unit, record_form, training_bar
 from privot.core.errors import PrivotError
+from privot.core.files import claim_file, claim_folder, require_place
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
     from privot.integral import IntegralModel
     from privot.schema import Schema
-    from privot.tables.csv_records import RecordForm
 
 
 def fit_integral(
-    people: Annotated[Path, Argument(help="Raw records: csv, csv.gz, parquet, npz.")],
-    schema: Annotated[Path, Option(help="Schema of the records: schema.toml.")],
-    draws: Annotated[int, Option(help="Number of draws that will ever be published.")],
-    output: Annotated[Path, Option("-o", "--output", help="The secret folder.")] = Path("secret"),
-    epsilon: Annotated[
-        float | None, Option(help="ε of ALL draws together; each costs epsilon/draws.")
-    ] = None,
-    epsilon_per_draw: Annotated[
-        float | None, Option(help="ε of each draw, instead; all cost draws times that.")
-    ] = None,
-    method: Annotated[str, Option(help="clip (a clipped ratio) or boost.")] = "clip",
-    estimator: Annotated[
-        str, Option(help="Learner of the ratio: auto, spline, mlp or trees.")
-    ] = "auto",
-    seed: Annotated[int, Option(help="Seed of weights and batches; never of a draw.")] = 0,
+    people: Path = Argument(help="Raw records: csv, csv.gz, parquet, npz."),
+    schema: Path = Option(help="Schema of the records: schema.toml."),
+    draws: int = Option(help="Number of draws that will ever be published."),
+    output: Path = Option(Path("secret"), "-o", "--output", help="The secret folder."),
+    epsilon: float | None = Option(None, help="ε of ALL draws together; each costs epsilon/draws."),
+    epsilon_per_draw: float | None = Option(
+        None, help="ε of each draw, instead; all cost draws times that."
+    ),
+    method: str = Option("clip", help="clip (a clipped ratio) or boost."),
+    estimator: str = Option("auto", help="Learner of the ratio: auto, spline, mlp or trees."),
+    seed: int = Option(0, help="Seed of weights and batches; never of a draw."),
     separator: Separator = ",",
     ignore: Ignore = None,
 ) -> None:
@@ -40,7 +37,6 @@ def fit_integral(
 
     Example: privot integral fit people.csv --schema schema.toml --epsilon 20 --draws 50 -o secret/
     """
-    from privot.core.files import require_place
     from privot.integral import BoostSettings, ClippedRatioSettings
     from privot.integral import fit as fit_model
     from privot.schema import Schema
@@ -92,25 +88,20 @@ def _note_edges(model: IntegralModel) -> None:
 
 
 def sample_integral(
-    model: Annotated[Path, Argument(help="The secret folder.")],
-    num_rows: Annotated[int, Option("-n", "--num-rows", help="Records to draw.")] = 1,
-    output: Annotated[Path, Option("-o", "--output", help="csv, csv.gz, parquet, npz.")] = Path(
-        "draws.csv"
+    model: Path = Argument(help="The secret folder."),
+    num_rows: int = Option(1, "-n", "--num-rows", help="Records to draw."),
+    output: Path = Option(Path("draws.csv"), "-o", "--output", help="csv, csv.gz, parquet, npz."),
+    shortfall: float | None = Option(
+        None,
+        help="Do the same work whatever the data is; draws are then this close to exact, such "
+        "as 1e-6, in total variation.",
     ),
-    shortfall: Annotated[
-        float | None,
-        Option(
-            help="Do the same work whatever the data is; draws are then this close to exact, such "
-            "as 1e-6, in total variation."
-        ),
-    ] = None,
     force: Force = False,
 ) -> None:
     """Spend draws of the declared budget, and write them. They may be published.
 
     Example: privot integral sample secret/ -n 10 -o draws.csv
     """
-    from privot.core.files import claim_file
     from privot.integral import IntegralModel
     from privot.tables.files import SUFFIXES, write_table
 
@@ -138,77 +129,50 @@ Seed = Annotated[int, Option(help="Seed of public draws, never of noise.")]
 Resume = Annotated[bool, Option("--resume", help="Continue an interrupted fit.")]
 
 
-_SUMS, _SLICES = "Options of --method sums", "Options of --method slices"
+SUMS, _SLICES = "Options of --method sums", "Options of --method slices"
+SUM_SETTINGS = "privot.central.fitting:SumSettings"
 
 
 def fit(
+    context: typer.Context,
     data: Records,
     schema: Declared,
     epsilon: Epsilon,
     output: Folder = Path("model"),
     delta: Delta = 1e-5,
-    method: Annotated[
-        str | None,
-        Option(
-            help="sums (a mixture by a few noisy sums, seconds) or slices (a network by noisy "
-            "slices, minutes); default: sums where the schema allows them."
-        ),
-    ] = None,
-    low_pass: Annotated[
-        int | None,
-        Option(help="Images: frequencies along each axis; default 14 for sums, 7 for slices."),
-    ] = None,
-    components: Annotated[
-        int | None,
-        Option(
-            help="Mixture components per label of images or vectors; default: from ε and n.",
-            rich_help_panel=_SUMS,
-        ),
-    ] = None,
-    residual_low_pass: Annotated[
-        int | None,
-        Option(
-            help="Images: frequencies of the covariances; more of them for textures.",
-            rich_help_panel=_SUMS,
-        ),
-    ] = None,
-    classes: Annotated[
-        int | None,
-        Option(
-            help="Latent classes of a table; default: as many as the released sums support.",
-            rich_help_panel=_SUMS,
-        ),
-    ] = None,
-    degree: Annotated[
-        int | None,
-        Option(help="1: means; 2 (default): second moments as well.", rich_help_panel=_SLICES),
-    ] = None,
-    steps: Annotated[
-        int | None, Option(help="Number of releases, default 60,000.", rich_help_panel=_SLICES)
-    ] = None,
-    batch_size: Annotated[
-        int | None, Option(help="Records a release, default 100.", rich_help_panel=_SLICES)
-    ] = None,
-    num_projections: Annotated[
-        int | None, Option(help="Slices a release, default 16.", rich_help_panel=_SLICES)
-    ] = None,
-    neighboring: Annotated[
-        str | None,
-        Option(
-            help="replace_one (default), or zero_out with padded Poisson batches.",
-            rich_help_panel=_SLICES,
-        ),
-    ] = None,
-    release: Annotated[
-        str | None, Option(help="every_step (default) or once.", rich_help_panel=_SLICES)
-    ] = None,
-    loss: Annotated[
-        str | None,
-        Option(
-            help="mean_first (default), sliced, or (with --release once) entropic.",
-            rich_help_panel=_SLICES,
-        ),
-    ] = None,
+    method: str | None = Option(
+        None,
+        help="sums (a mixture by a few noisy sums, seconds) or slices (a network by noisy "
+        "slices, minutes); default: sums where the schema allows them.",
+    ),
+    low_pass: int | None = Option(
+        None, help="Images: frequencies along each axis; default 14 for sums, 7 for slices."
+    ),
+    degree: int | None = Option(
+        None, help="1: means; 2 (default): second moments as well.", rich_help_panel=_SLICES
+    ),
+    steps: int | None = Option(
+        None, help="Number of releases, default 60,000.", rich_help_panel=_SLICES
+    ),
+    batch_size: int | None = Option(
+        None, help="Records a release, default 100.", rich_help_panel=_SLICES
+    ),
+    num_projections: int | None = Option(
+        None, help="Slices a release, default 16.", rich_help_panel=_SLICES
+    ),
+    neighboring: str | None = Option(
+        None,
+        help="replace_one (default), or zero_out with padded Poisson batches.",
+        rich_help_panel=_SLICES,
+    ),
+    release: str | None = Option(
+        None, help="every_step (default) or once.", rich_help_panel=_SLICES
+    ),
+    loss: str | None = Option(
+        None,
+        help="mean_first (default), sliced, or (with --release once) entropic.",
+        rich_help_panel=_SLICES,
+    ),
     seed: Seed = 0,
     separator: Separator = ",",
     ignore: Ignore = None,
@@ -223,44 +187,49 @@ def fit(
 
     A network: privot central fit people.csv --schema schema.toml --epsilon 10 --method slices
     """
+    from privot.central import fit as fit_model
+    from privot.models import FILES
     from privot.schema import Schema
+    from privot.tables.files import read_table
 
-    given: dict[str, dict[str, Any]] = {
-        "sums": {
-            "components": components,
-            "residual_low_pass": residual_low_pass,
-            "classes": classes,
-        },
-        "slices": {
-            "degree": degree,
-            "steps": steps,
-            "batch_size": batch_size,
-            "num_projections": num_projections,
-            "neighboring": neighboring,
-            "release": release,
-            "loss": loss,
-        },
+    # Their settings need PyTorch, which a fit by sums does without: so the options are declared here.
+    slices = {
+        "degree": degree,
+        "steps": steps,
+        "batch_size": batch_size,
+        "num_projections": num_projections,
+        "neighboring": neighboring,
+        "release": release,
+        "loss": loss,
     }
     declared = Schema.load(schema)
-    settings = _settings(method, declared, given, {"low_pass": low_pass, "seed": seed})
-    form = record_form(separator, ignore)
-    _learn(
-        (data, schema),
-        declared,
-        form,
-        output,
-        settings,
-        (epsilon, delta),
-        resume=resume,
-        force=force,
+    shared = {"low_pass": low_pass, "seed": seed}
+    settings = _settings(method, declared, {"sums": context.obj, "slices": slices}, shared)
+    claim_folder(output, FILES, inputs=[data, schema], force=force)
+    checkpoint = output.with_name(output.name + ".checkpoint")
+    table = read_table(data, declared, record_form(separator, ignore))
+    note_unit(declared.unit)
+    with training_bar() as progress:
+        model = fit_model(
+            table,
+            declared,
+            epsilon=epsilon,
+            delta=delta,
+            method=settings,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
+        )
+    model.save(output)
+    checkpoint.unlink(missing_ok=True)
+    print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
+    note(
+        f"keep {checkpoint}.ledger, the ledger of the budget; another run on these records adds to it"
     )
 
 
 def _settings(
-    method: str | None,
-    schema: Schema,
-    given: dict[str, dict[str, Any]],
-    shared: dict[str, Any],
+    method: str | None, schema: Schema, given: dict[str, dict[str, Any]], shared: dict[str, Any]
 ) -> Any:
     """Return the settings of the method that were given; refuse options of the other method."""
     from privot.central.fitting import SumSettings, settings_of
@@ -279,63 +248,20 @@ def _settings(
     return kind(**options)
 
 
-def _learn(
-    inputs: tuple[Path, Path],
-    schema: Schema,
-    form: RecordForm,
-    output: Path,
-    settings: Any,
-    budget: tuple[float, float],
-    **how: bool,
-) -> None:
-    """Fit the model and save it: `inputs` are the files of the records and of their schema."""
-    from privot.central import fit as fit_model
-    from privot.core.files import claim_folder
-    from privot.models import FILES
-    from privot.tables.files import read_table
-
-    claim_folder(output, FILES, inputs=list(inputs), force=how["force"])
-    checkpoint = output.with_name(output.name + ".checkpoint")
-    table = read_table(inputs[0], schema, form)
-    note_unit(schema.unit)
-    with training_bar() as progress:
-        model = fit_model(
-            table,
-            schema,
-            epsilon=budget[0],
-            delta=budget[1],
-            method=settings,
-            checkpoint=checkpoint,
-            resume=how["resume"],
-            progress=progress,
-        )
-    model.save(output)
-    checkpoint.unlink(missing_ok=True)
-    print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
-    note(
-        f"keep {checkpoint}.ledger, the ledger of the budget; another run on these records adds to it"
-    )
-
-
 def adapt(
-    source: Annotated[Path, Argument(help="Public npz: records x, classes y.")],
-    target: Annotated[Path, Argument(help="Private npz: records x, no classes.")],
-    epsilon: Annotated[float, Option(help="ε of the target records.")],
-    unit: Annotated[str, Option(help="Unit that one target record belongs to: person, ….")],
-    output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path(
-        "classifier"
+    source: Path = Argument(help="Public npz: records x, classes y."),
+    target: Path = Argument(help="Private npz: records x, no classes."),
+    epsilon: float = Option(help="ε of the target records."),
+    unit: str = Option(help="Unit that one target record belongs to: person, …."),
+    output: Path = Option(Path("classifier"), "-o", "--output", help="Folder of the model."),
+    delta: float = Option(1e-5, help="δ of the target records."),
+    maximum: float = Option(255.0, help="Value that is scaled to 1 (public)."),
+    rounds: int = Option(2, help="Number of rounds of noisy sums by class."),
+    training_steps: int = Option(
+        1000, help="Optimizer steps on the source, before the first round; half as many after each."
     ),
-    delta: Annotated[float, Option(help="δ of the target records.")] = 1e-5,
-    maximum: Annotated[float, Option(help="Value that is scaled to 1 (public).")] = 255.0,
-    rounds: Annotated[int, Option(help="Number of rounds of noisy sums by class.")] = 2,
-    training_steps: Annotated[
-        int,
-        Option(
-            help="Optimizer steps on the source, before the first round; half as many after each."
-        ),
-    ] = 1000,
-    seed: Annotated[int, Option(help="Seed of weights and source batches.")] = 0,
-    resume: Annotated[bool, Option("--resume", help="Continue an interrupted run.")] = False,
+    seed: int = Option(0, help="Seed of weights and source batches."),
+    resume: bool = Option(False, "--resume", help="Continue an interrupted run."),
     force: Force = False,
 ) -> None:
     """Learn to classify private, unlabeled records from public, labeled ones, by a few noisy sums.
@@ -348,7 +274,6 @@ def adapt(
 
     from privot.central import AdaptationSettings
     from privot.central import adapt as adapt_classifier
-    from privot.core.files import claim_folder
     from privot.models import FILES
 
     settings = AdaptationSettings(

@@ -1,4 +1,7 @@
-"""Parts that commands share: options, messages and progress (on standard error), verdicts."""
+"""Parts that commands share: options, messages and progress (on standard error), verdicts.
+
+An option of several commands is a type here; one command's own is the default of its parameter.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from typer import Argument, Exit, Option, Typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from privot.core.errors import load_object, printable, require_choice
+from privot.core.errors import PrivotError, load_object, printable, require_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
     from privot.collector import Collection
     from privot.evaluation.verdicts import Finding
+    from privot.local import LocalModel
+    from privot.models import Model
     from privot.randomizer.publishing import Progress as RowProgress
     from privot.tables.csv_records import RecordForm
     from privot.training import Progress
@@ -53,7 +58,9 @@ FailOn = Annotated[
 ]
 
 
-def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
+def settings_options(
+    settings: type, names: Sequence[str], panel: str = "Settings of the fit"
+) -> list[Any]:
     """Return command-line options for fields of a settings dataclass.
 
     Types and defaults are the fields'; the help is what the class's docstring says of each below
@@ -70,7 +77,7 @@ def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
             if not all(choice in text for choice in choices):
                 text += f" One of: {', '.join(choices)}."
             kind = str
-        annotation = Annotated[kind, Option(help=text, rich_help_panel=_PANEL)]
+        annotation = Annotated[kind, Option(help=text, rich_help_panel=panel)]
         parameters.append(
             Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
         )
@@ -86,7 +93,7 @@ def settings_options(settings: type, names: Sequence[str]) -> list[Any]:
     return [each for each in get_command(app).params if each.name in names]
 
 
-_PANEL, _LONG_HELP = "Settings of the fit", 200
+_LONG_HELP = 200
 
 
 def field_help(settings: type) -> dict[str, str]:
@@ -103,7 +110,9 @@ def field_help(settings: type) -> dict[str, str]:
     return found
 
 
-def with_settings(place: str, *names: str) -> type[TyperCommand]:
+def with_settings(
+    place: str, *names: str, panel: str = "Settings of the fit"
+) -> type[TyperCommand]:
     """Return a command class with options for fields of the settings at `module:Class`.
 
     The settings are imported when the command's options are needed, so that other commands and
@@ -117,7 +126,8 @@ def with_settings(place: str, *names: str) -> type[TyperCommand]:
         @property
         def params(self) -> list[Any]:
             if self._all is None:
-                self._all = [*self._own, *settings_options(load_object(place, "this"), names)]
+                options = settings_options(load_object(place, "this command"), names, panel)
+                self._all = [*self._own, *options]
             return self._all
 
         @params.setter
@@ -136,6 +146,27 @@ def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
     from privot.tables.csv_records import RecordForm
 
     return RecordForm(separator, tuple(ignore or ()))
+
+
+def load_local(path: Path, remedy: str) -> LocalModel:
+    """Load a model that was learned from reports; refuse any other."""
+    from privot.local import LocalModel
+    from privot.models import load
+
+    if not isinstance(model := load(path), LocalModel):
+        raise PrivotError(f"{path} was not learned from reports: {remedy}")
+    return model
+
+
+def load_generative(path: Path, remedy: str) -> Model:
+    """Load a model whose draws are free; refuse one that has none, or whose draws cost budget."""
+    from privot.models import Model, kind_of, load
+
+    if kind_of(path) == "integral":
+        raise PrivotError(f"{path} is an integral model, whose draws cost budget: {remedy}")
+    if not isinstance(model := load(path), Model):
+        raise PrivotError(f"{path} learned no distribution of records: there is nothing to draw")
+    return model
 
 
 def complain(message: str) -> None:

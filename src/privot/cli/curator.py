@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer import Argument, Option
@@ -12,6 +12,7 @@ from privot.cli.console import (
     Force,
     Target,
     counted,
+    load_generative,
     note,
     print_quarantined,
     print_verdict,
@@ -20,6 +21,7 @@ from privot.cli.console import (
     training_bar,
 )
 from privot.core.errors import PrivotError
+from privot.core.files import claim_file, claim_folder, require_place
 
 if TYPE_CHECKING:
     from privot.local import LocalModel
@@ -30,47 +32,38 @@ if TYPE_CHECKING:
 
 def fit(
     context: typer.Context,
-    release: Annotated[
-        list[Path],
-        Argument(
-            help="The reports: release.parquet; several of a campaign that moved to other randomizers, "
-            "newest last; or waves, in order."
-        ),
-    ],
-    output: Annotated[Path, Option("-o", "--output", help="Folder of the model.")] = Path("model"),
-    device: Annotated[str, Option(help="auto, cpu or cuda.")] = "auto",
-    resume: Annotated[bool, Option("--resume", help="Continue an interrupted fit.")] = False,
-    strict: Annotated[
-        bool,
-        Option(
-            "--strict", help="Refuse a release with reports that its randomizer cannot have made."
-        ),
-    ] = False,
-    checked_too: Annotated[
-        bool, Option("--check/--no-check", help="Say what a model of a table may be used for.")
-    ] = True,
+    release: list[Path] = Argument(
+        help="The reports: release.parquet; several of a campaign that moved to other randomizers, "
+        "newest last; or waves, in order."
+    ),
+    output: Path = Option(Path("model"), "-o", "--output", help="Folder of the model."),
+    device: str = Option("auto", help="auto, cpu or cuda."),
+    resume: bool = Option(False, "--resume", help="Continue an interrupted fit."),
+    strict: bool = Option(
+        False,
+        "--strict",
+        help="Refuse a release with reports that its randomizer cannot have made.",
+    ),
+    checked_too: bool = Option(
+        True, "--check/--no-check", help="Say what a model of a table may be used for."
+    ),
     target: Target = None,
-    waves: Annotated[
-        bool,
-        Option(
-            "--waves",
-            help="Each release is a wave, and the population moves; or one release of `privot serve "
-            "--panel`, which says its waves. The next four options mean it, too.",
-        ),
-    ] = False,
-    times: Annotated[
-        str | None,
-        Option(help="Times of waves: numbers or dates with commas between; 1,2,3 … by default."),
-    ] = None,
-    start: Annotated[
-        str | None, Option(help="Instead: the time of the first wave, a number or a date.")
-    ] = None,
-    every: Annotated[
-        float, Option(help="With --start: time between waves, in days if it is a date.")
-    ] = 1.0,
-    onto: Annotated[
-        Path | None, Option(help="A model of earlier waves, to which these are added in seconds.")
-    ] = None,
+    waves: bool = Option(
+        False,
+        "--waves",
+        help="Each release is a wave, and the population moves; or one release of `privot serve "
+        "--panel`, which says its waves. The next four options mean it, too.",
+    ),
+    times: str | None = Option(
+        None, help="Times of waves: numbers or dates with commas between; 1,2,3 … by default."
+    ),
+    start: str | None = Option(
+        None, help="Instead: the time of the first wave, a number or a date."
+    ),
+    every: float = Option(1.0, help="With --start: time between waves, in days if it is a date."),
+    onto: Path | None = Option(
+        None, help="A model of earlier waves, to which these are added in seconds."
+    ),
     force: Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
@@ -93,7 +86,6 @@ def fit(
     """
     from privot.cli.waves import WaveTimes, learn_waves
     from privot.collector.collecting import checked, quarantine_of
-    from privot.core.files import claim_file, claim_folder, require_place
     from privot.local import FitSettings
     from privot.local import fit as fit_model
     from privot.models import FILES
@@ -201,47 +193,35 @@ def _save_interrupted(interruption: Interrupted, output: Path, checkpoint: Path)
 
 
 def sample(
-    model: Annotated[Path, Argument(help="Folder of the model.")],
-    num_rows: Annotated[int, Option("-n", "--num-rows", help="Records to draw.")] = 10_000,
-    output: Annotated[
-        Path | None,
-        Option(
-            "-o",
-            "--output",
-            help="csv, csv.gz, parquet, npz; of images, also a folder for PNGs (no suffix). "
-            "synthetic.csv by default, of images synthetic.npz.",
-        ),
-    ] = None,
-    seed: Annotated[int | None, Option(help="To repeat a draw.")] = None,
-    where: Annotated[
-        list[str] | None,
-        Option(
-            help="COLUMN=VALUE, or a range, COLUMN=30..40: only such records. May be repeated, also "
-            "for one column."
-        ),
-    ] = None,
-    time: Annotated[
-        str | None,
-        Option(help="Time of a model of waves, from the first to the last, its default."),
-    ] = None,
+    model: Path = Argument(help="Folder of the model."),
+    num_rows: int = Option(10_000, "-n", "--num-rows", help="Records to draw."),
+    output: Path | None = Option(
+        None,
+        "-o",
+        "--output",
+        help="csv, csv.gz, parquet, npz; of images, also a folder for PNGs (no suffix). "
+        "synthetic.csv by default, of images synthetic.npz.",
+    ),
+    seed: int | None = Option(None, help="To repeat a draw."),
+    where: list[str] | None = Option(
+        None,
+        help="COLUMN=VALUE, or a range, COLUMN=30..40: only such records. May be repeated, also "
+        "for one column.",
+    ),
+    time: str | None = Option(
+        None, help="Time of a model of waves, from the first to the last, its default."
+    ),
     force: Force = False,
 ) -> None:
     """Draw synthetic records from a model.
 
     Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
-    from privot.models import Model, kind_of, load
     from privot.tables.files import STREAMED, check_output, write_pieces, write_table
 
     if output is not None:
         _claim_table(output, model, force)  # refused before the model is read
-    if kind_of(model) == "integral":
-        raise PrivotError(
-            f"{model} is an integral model, whose draws cost budget: privot integral sample {model}"
-        )
-    loaded = load(model)
-    if not isinstance(loaded, Model):
-        raise PrivotError(f"{model} learned no distribution of records: there is nothing to draw")
+    loaded = load_generative(model, f"privot integral sample {model}")
     if time is not None:
         loaded = _at(loaded, model, time)
     if output is None:
@@ -274,7 +254,6 @@ def _at(model: Model, path: Path, time: str) -> Model:
 
 def _claim_table(output: Path, model: Path, force: bool) -> None:
     """Refuse an output of records; one without a suffix is a folder of images."""
-    from privot.core.files import claim_file, claim_folder
     from privot.tables.files import SUFFIXES
     from privot.tables.image_folders import WRITTEN
 
@@ -291,41 +270,31 @@ _HOLDS = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
 
 def run(
     context: typer.Context,
-    output: Annotated[Path, Option("-o", "--output", help="Folder for the results.")] = Path(
-        "demo"
+    output: Path = Option(Path("demo"), "-o", "--output", help="Folder for the results."),
+    people: int | None = Option(None, help="How many people: 200 000, or 60 000 who write."),
+    epsilon: float | None = Option(
+        None, help="Privacy loss of each person's report: 4, or 10 of images."
     ),
-    people: Annotated[
-        int | None, Option(help="How many people: 200 000, or 60 000 who write.")
-    ] = None,
-    epsilon: Annotated[
-        float | None, Option(help="Privacy loss of each person's report: 4, or 10 of images.")
-    ] = None,
-    mechanism: Annotated[
-        str, Option(help="How people report; 'laplace', for images 'gaussian', is the papers'.")
-    ] = "auto",
-    images: Annotated[
-        bool, Option("--images", help="Handwritten digits instead; needs scikit-learn.")
-    ] = False,
-    data: Annotated[
-        Path | None,
-        Option(
-            "--data", help="Folder of data sets; with --images, MNIST's digits are taken from it."
-        ),
-    ] = None,
-    fetch: Annotated[
-        str | None,
-        Option(
-            help="Instead: fetch a public data set into --data (mnist, fashion_mnist or usps); run it "
-            "again to resume."
-        ),
-    ] = None,
-    address: Annotated[
-        str | None, Option(help="With --fetch: folder on the web to take the files from instead.")
-    ] = None,
-    verify: Annotated[
-        str | None,
-        Option(help="Instead: verify the checksums of a data set in --data, or in PRIVOT_DATA."),
-    ] = None,
+    mechanism: str = Option(
+        "auto", help="How people report; 'laplace', for images 'gaussian', is the papers'."
+    ),
+    images: bool = Option(
+        False, "--images", help="Handwritten digits instead; needs scikit-learn."
+    ),
+    data: Path | None = Option(
+        None, "--data", help="Folder of data sets; with --images, MNIST's digits are taken from it."
+    ),
+    fetch: str | None = Option(
+        None,
+        help="Instead: fetch a public data set into --data (mnist, fashion_mnist or usps); run it "
+        "again to resume.",
+    ),
+    address: str | None = Option(
+        None, help="With --fetch: folder on the web to take the files from instead."
+    ),
+    verify: str | None = Option(
+        None, help="Instead: verify the checksums of a data set in --data, or in PRIVOT_DATA."
+    ),
     force: Force = False,
 ) -> None:
     """Recover where people live from locations that were randomized one by one; or how they write.
@@ -334,7 +303,6 @@ def run(
 
     A public data set to try things on: privot demo --fetch mnist --data data
     """
-    from privot.core.files import claim_folder
     from privot.local import FitSettings
 
     if address is not None and fetch is None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
@@ -18,13 +18,16 @@ from privot.cli.console import (
     Separator,
     Target,
     fail_by_verdict,
+    load_generative,
+    load_local,
     note,
     print_verdict,
     record_form,
     require_fail_on,
     step_bar,
 )
-from privot.core.errors import PrivotError
+from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
+from privot.core.files import claim_file, claim_folder, replacing_folder
 from privot.privacy.rounding import at_most, exactly
 
 if TYPE_CHECKING:
@@ -36,17 +39,13 @@ if TYPE_CHECKING:
 
 
 def check(
-    model: Annotated[Path, Argument(help="Folder of the model.")],
-    release: Annotated[Path, Argument(help="The reports that it learned from, or later ones.")],
-    held_out: Annotated[
-        bool, Option("--held-out", help="The model has not seen these reports.")
-    ] = False,
+    model: Path = Argument(help="Folder of the model."),
+    release: Path = Argument(help="The reports that it learned from, or later ones."),
+    held_out: bool = Option(False, "--held-out", help="The model has not seen these reports."),
     target: Target = None,
-    output: Annotated[
-        Path | None, Option("-o", "--output", help="A page of it; none by default.")
-    ] = None,
-    seed: Annotated[int, Option(help="Seed of the rehearsals.")] = 0,
-    as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
+    output: Path | None = Option(None, "-o", "--output", help="A page of it; none by default."),
+    seed: int = Option(0, help="Seed of the rehearsals."),
+    as_json: bool = Option(False, "--json", help="Print all numbers as JSON."),
     force: Force = False,
 ) -> None:
     """Say what a table's model may be used for, by reports alone: no real record is needed.
@@ -58,22 +57,14 @@ def check(
 
     Example: privot check model/ release.parquet --target income -o check.html
     """
-    from privot.core.errors import require_seed
-    from privot.core.files import claim_file
     from privot.evaluation import check as checked
-    from privot.local import LocalModel
-    from privot.models import load
     from privot.randomizer import Release
     from privot.report import write_check_report
 
     if output is not None:
         claim_file(output, inputs=[model, release], suffixes=(".html",), force=force)
     require_seed(seed)
-    loaded = load(model)
-    if not isinstance(loaded, LocalModel):
-        raise PrivotError(
-            f"{model} was not learned from reports: only such a model has any to check"
-        )
+    loaded = load_local(model, "only such a model has any to check")
     reports = Release.load(release)
     with step_bar("checking") as progress:
         found = checked(
@@ -92,28 +83,22 @@ def check(
 
 
 def evaluate(
-    model: Annotated[Path, Argument(help="Folder of the model.")],
-    against: Annotated[
-        Path, Option(help="Real records: csv, csv.gz, parquet, npz, a folder of images.")
-    ],
-    target: Annotated[
-        str | None,
-        Option(
-            help="Column that classifiers (of numbers: regressions) are to predict from the others; of "
-            "images, their one category by default."
-        ),
-    ] = None,
-    output: Annotated[Path, Option("-o", "--output", help="The report.")] = Path("report.html"),
-    num_rows: Annotated[
-        int, Option("-n", "--num-rows", help="Synthetic records to compare.")
-    ] = 50_000,
-    most_real: Annotated[
-        int, Option(help="Real records to compare at most, drawn uniformly from more.")
-    ] = 500_000,
-    seed: Annotated[int, Option(help="Seed of the samples compared.")] = 0,
+    model: Path = Argument(help="Folder of the model."),
+    against: Path = Option(help="Real records: csv, csv.gz, parquet, npz, a folder of images."),
+    target: str | None = Option(
+        None,
+        help="Column that classifiers (of numbers: regressions) are to predict from the others; of "
+        "images, their one category by default.",
+    ),
+    output: Path = Option(Path("report.html"), "-o", "--output", help="The report."),
+    num_rows: int = Option(50_000, "-n", "--num-rows", help="Synthetic records to compare."),
+    most_real: int = Option(
+        500_000, help="Real records to compare at most, drawn uniformly from more."
+    ),
+    seed: int = Option(0, help="Seed of the samples compared."),
     separator: Separator = ",",
     ignore: Ignore = None,
-    as_json: Annotated[bool, Option("--json", help="Print all numbers as JSON.")] = False,
+    as_json: bool = Option(False, "--json", help="Print all numbers as JSON."),
     fail_on: FailOn = None,
     force: Force = False,
 ) -> None:
@@ -123,10 +108,7 @@ def evaluate(
 
     Example: privot evaluate model/ --against holdout.csv --target income -o report.html
     """
-    from privot.core.errors import MOST_ROWS, require_count, require_seed
-    from privot.core.files import claim_file
     from privot.evaluation import evaluate as compared
-    from privot.models import Model, kind_of, load
     from privot.report import write_report
     from privot.tables.record_files import open_records, sample_rows
 
@@ -135,14 +117,8 @@ def evaluate(
     require_count("num_rows", num_rows, MOST_ROWS)
     require_count("most_real", most_real, MOST_ROWS)
     require_seed(seed)
-    if kind_of(model) == "integral":
-        raise PrivotError(
-            f"{model} is an integral model, whose draws cost budget: draw records by `privot integral "
-            "sample`, and compare the tables by privot.evaluate"
-        )
-    loaded = load(model)
-    if not isinstance(loaded, Model):
-        raise PrivotError(f"{model} learned no distribution of records: there is nothing to draw")
+    remedy = "draw records by `privot integral sample`, and compare the tables by privot.evaluate"
+    loaded = load_generative(model, remedy)
     records = open_records(against, loaded.schema, record_form(separator, ignore))
     real, num_held = sample_rows(records, most_real, seed)
     if num_held > real.num_rows:
@@ -194,31 +170,25 @@ _CAVEATS = {
 
 def plan(
     schema: SchemaFile,
-    epsilon: Annotated[float, Option(help="Privacy loss of one whole report.")],
-    people: Annotated[int, Option(help="How many people (or units of the schema) will report.")],
-    target_error: Annotated[
-        float, Option(help="Two-way error of a table to count the people for.")
-    ] = 0.05,
-    like: Annotated[
-        Path | None,
-        Option(
-            help="Folder of a model, a pilot's say, whose people are simulated to estimate the error of "
-            "a fit. With --simulate also a table that is like people and not private."
-        ),
-    ] = None,
-    rehearse: Annotated[
-        bool, Option("--rehearse", help="The same by made-up people, where there is no model.")
-    ] = False,
-    simulate: Annotated[
-        Path | None,
-        Option(
-            help="Instead of a plan: simulate the campaign, and write what the answer will look like to "
-            "this folder. Every line, file and picture is stamped SIMULATED."
-        ),
-    ] = None,
-    rehearsals: Annotated[int, Option(help="With --simulate: how many fits.")] = 3,
-    seed: Annotated[int, Option(help="With --simulate: of people and fits.")] = 0,
-    as_json: Annotated[bool, Option("--json", help="Print the plan as JSON.")] = False,
+    epsilon: float = Option(help="Privacy loss of one whole report."),
+    people: int = Option(help="How many people (or units of the schema) will report."),
+    target_error: float = Option(0.05, help="Two-way error of a table to count the people for."),
+    like: Path | None = Option(
+        None,
+        help="Folder of a model, a pilot's say, whose people are simulated to estimate the error of "
+        "a fit. With --simulate also a table that is like people and not private.",
+    ),
+    rehearse: bool = Option(
+        False, "--rehearse", help="The same by made-up people, where there is no model."
+    ),
+    simulate: Path | None = Option(
+        None,
+        help="Instead of a plan: simulate the campaign, and write what the answer will look like to "
+        "this folder. Every line, file and picture is stamped SIMULATED.",
+    ),
+    rehearsals: int = Option(3, help="With --simulate: how many fits."),
+    seed: int = Option(0, help="With --simulate: of people and fits."),
+    as_json: bool = Option(False, "--json", help="Print the plan as JSON."),
     force: Force = False,
 ) -> None:
     """Expected error of each way of reporting: of tables, places, numbers, vectors and images.
@@ -267,9 +237,7 @@ def _simulate(
     output: Path,
     force: bool,
 ) -> None:
-    """Simulate people who report and are learned from; `how`: like whom, how many fits, seed."""
-    from privot.core.errors import require_seed
-    from privot.core.files import claim_folder, replacing_folder
+    """Simulate a campaign; `how` is what made-up people are like, the number of fits, and the seed."""
     from privot.evaluation.forecast import STAMP, simulate_campaign
     from privot.models import load
     from privot.report.pages import NAMES, WRITTEN, write_rehearsal
@@ -307,14 +275,9 @@ def _simulate(
 
 
 def _rehearsed(declared: Schema, made: Plan, like: Path | None) -> FitForecast:
-    from privot.core.errors import PrivotError
     from privot.evaluation.forecast import forecast_fit
-    from privot.local import LocalModel
-    from privot.models import load
 
-    model = None if like is None else load(like)
-    if model is not None and not isinstance(model, LocalModel):
-        raise PrivotError(f"{like} was not learned from reports: give a model by `privot fit`")
+    model = None if like is None else load_local(like, "give a model by `privot fit`")
     with step_bar("rehearsing") as progress:
         return forecast_fit(declared, made.epsilon, made.people, like=model, progress=progress)
 
@@ -378,7 +341,10 @@ def _print_column(made: Plan, plan: ColumnPlan) -> None:
         if name == "gaussian":
             name += f" (δ = {exactly(plan.delta)})"
         accuracy = (_share(option.accuracy),) if pictures else ()
-        needs = (_needed(option.same_epsilon), _people(option.same_people))
+        needs = (
+            "no ε to 1000" if option.same_epsilon is None else at_most(option.same_epsilon, 2),
+            "nobody" if option.same_people is None else f"{_rounded(option.same_people)} people",
+        )
         if option == plan.recommended:
             needs = (at_most(plan.epsilon), f"{made.people:,} people   <- recommended")
         rows.append((name, *accuracy, f"{option.error:.3g}", *needs))
@@ -409,16 +375,6 @@ def _forecast(cast: Forecast) -> str:
 
 def _share(accuracy: float | None) -> str:
     return "–" if accuracy is None else f"{accuracy:.2f}"
-
-
-def _needed(epsilon: float | None) -> str:
-    if epsilon is None:
-        return "no ε to 1000"
-    return at_most(epsilon, 2)
-
-
-def _people(number: int | None) -> str:
-    return "nobody" if number is None else f"{_rounded(number)} people"
 
 
 def _command(schema: Path, made: Plan) -> str:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Exit, Option
 
@@ -21,14 +21,17 @@ from privot.cli.console import (
     SchemaFile,
     Separator,
     complain,
+    load_local,
     note,
     print_quarantined,
     record_form,
     row_bar,
 )
 from privot.core.errors import PrivotError
-from privot.device.exact import LARGEST, ExactLaw, Part, Ratio, check_randomizer, exp_below
+from privot.core.files import claim_file, require_place
+from privot.device.exact import LARGEST, ExactLaw, Ratio, check_randomizer, exp_below
 from privot.privacy.rounding import at_least, at_most
+from privot.waves import Panel
 
 if TYPE_CHECKING:
     from privot.audit.audit import RandomizerAudit
@@ -55,7 +58,8 @@ def audit_exactly(path: Path, as_json: bool) -> int:
     )
     print("likelihood ratios of any two records, exactly, from the integers that devices draw by:")
     for part in (*law.always, *law.split):
-        print(f"  {part.name} ({_how(part)}): {_in_words(part.ratio)}")
+        blocks = "" if part.blocks == 1 else f", {part.blocks} blocks"
+        print(f"  {part.name} ({part.draw}{blocks}): {_in_words(part.ratio)}")
     if law.choose < len(law.split):
         print(
             f"  of {len(law.split)} columns a report holds {law.choose}: those of the largest count"
@@ -79,29 +83,18 @@ def _promised(epsilon: float) -> str:
     return rounded(exp_below(min(Fraction(epsilon), Fraction(LARGEST))), ROUND_FLOOR)
 
 
-def _how(part: Part) -> str:
-    return part.draw if part.blocks == 1 else f"{part.draw}, {part.blocks} blocks"
-
-
 def _in_words(ratio: Ratio) -> str:
-    above = ratio.above
-    decimal = "" if above is None else f", at most {rounded(above, ROUND_CEILING)}"
-    return f"{_formula(ratio)}{decimal}"
+    parts = [str(ratio.factor)] if ratio.factor != 1 or not ratio.exponent else []
+    parts += [f"e^({ratio.exponent})"] if ratio.exponent else []
+    above = _ratio(ratio)["at_most"]
+    return " * ".join(parts) + ("" if above is None else f", at most {above}")
 
 
-def _formula(ratio: Ratio) -> str:
-    power = f"e^({ratio.exponent})"
-    if not ratio.exponent:
-        return str(ratio.factor)
-    return power if ratio.factor == 1 else f"{ratio.factor} * {power}"
-
-
-def _ratio(ratio: Ratio) -> dict[str, Any]:
-    above = ratio.above
+def _ratio(ratio: Ratio) -> dict[str, str | None]:
     return {
         "factor": str(ratio.factor),
         "exponent": str(ratio.exponent),
-        "at_most": None if above is None else rounded(above, ROUND_CEILING),
+        "at_most": None if ratio.above is None else rounded(ratio.above, ROUND_CEILING),
     }
 
 
@@ -123,48 +116,32 @@ def _fields(law: ExactLaw) -> dict[str, Any]:
 
 def calibrate(
     schema: SchemaFile,
-    epsilon: Annotated[
-        float | None, Option(help="Privacy loss of one person's whole report.")
-    ] = None,
-    output: Annotated[Path, Option("-o", "--output", help="File to write.")] = Path(
-        "randomizer.json"
+    epsilon: float | None = Option(None, help="Privacy loss of one person's whole report."),
+    output: Path = Option(Path("randomizer.json"), "-o", "--output", help="File to write."),
+    delta: float = Option(0.0, help="Needed by Gaussian noise only."),
+    report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
+    mechanism: str | None = Option(None, help="auto, window, candidates, laplace or gaussian."),
+    report_columns: int | None = Option(
+        None, help="Columns one person reports, drawn by fresh coins."
     ),
-    delta: Annotated[float, Option(help="Needed by Gaussian noise only.")] = 0.0,
-    report: Annotated[
-        str, Option(help="auto, joint (one cell of several columns) or split.")
-    ] = "auto",
-    mechanism: Annotated[
-        str | None,
-        Option(help="auto, window, candidates, laplace or gaussian."),
-    ] = None,
-    report_columns: Annotated[
-        int | None, Option(help="Columns one person reports, drawn by fresh coins.")
-    ] = None,
-    share: Annotated[
-        list[str] | None,
-        Option(help="COLUMN=EPSILON: share of epsilon for this column. May be repeated."),
-    ] = None,
-    noise: Annotated[
-        float | None,
-        Option(
-            help="Instead of --epsilon: stddev (or scale, of laplace) of the noise on images and "
-            "vectors, in units in which their bounds are -1 and 1."
-        ),
-    ] = None,
-    pilot: Annotated[
-        Path | None,
-        Option(
-            help="A model of the first people's reports: dependent pairs are reported more often."
-        ),
-    ] = None,
-    as_json: Annotated[bool, Option("--json", help="Print the expected noise as JSON.")] = False,
+    share: list[str] | None = Option(
+        None, help="COLUMN=EPSILON: share of epsilon for this column. May be repeated."
+    ),
+    noise: float | None = Option(
+        None,
+        help="Instead of --epsilon: stddev (or scale, of laplace) of the noise on images and "
+        "vectors, in units in which their bounds are -1 and 1.",
+    ),
+    pilot: Path | None = Option(
+        None, help="A model of the first people's reports: dependent pairs are reported more often."
+    ),
+    as_json: bool = Option(False, "--json", help="Print the expected noise as JSON."),
     force: Force = False,
 ) -> None:
     """Choose the noise for a schema, before anyone reports, and write the randomizer.
 
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
-    from privot.core.files import claim_file
     from privot.randomizer import Randomizer, randomizer_from_noise
     from privot.schema import Schema
 
@@ -219,15 +196,10 @@ def calibrate(
 
 def _weighed(randomizer: Randomizer, pilot: Path) -> Randomizer:
     """Weigh the forms by the pairs of a pilot's model, which alone needs PyTorch."""
-    from privot.local import LocalModel, pair_weights
-    from privot.models import load
+    from privot.local import pair_weights
     from privot.randomizer import weight_pairs
 
-    model = load(pilot)
-    if not isinstance(model, LocalModel):
-        raise PrivotError(
-            f"--pilot {pilot} was not learned from reports: give a model by `privot fit`"
-        )
+    model = load_local(pilot, "give --pilot a model by `privot fit`")
     return weight_pairs(randomizer, pair_weights(model))
 
 
@@ -247,9 +219,9 @@ def _shares(given: list[str]) -> dict[str, float]:
 
 
 def sign(
-    file: Annotated[Path, Argument(help="randomizer.json, or a panel.json.")],
-    key: Annotated[Path, Option(help="An Ed25519 key, in PEM without a password.")],
-    create: Annotated[bool, Option("--create", help="Make a fresh key first.")] = False,
+    file: Path = Argument(help="randomizer.json, or a panel.json."),
+    key: Path = Option(help="An Ed25519 key, in PEM without a password."),
+    create: bool = Option(False, "--create", help="Make a fresh key first."),
 ) -> None:
     """Sign a randomizer or a panel, so that devices take it from nobody else; print the key to pin.
 
@@ -260,7 +232,6 @@ def sign(
     from privot.randomizer import Randomizer
     from privot.randomizer.signing import new_key, public_key, read_key, signature_path
     from privot.randomizer.signing import sign as sign_file
-    from privot.waves import Panel
 
     try:
         Panel.load(file)
@@ -274,22 +245,18 @@ def sign(
 
 
 def audit(
-    randomizer: Annotated[Path, Argument(help="The randomizer: randomizer.json.")],
-    draws: Annotated[
-        int | None, Option(help="Reports of each made-up record; 200,000 or fewer by default.")
-    ] = None,
-    confidence: Annotated[
-        float, Option(help="Probability that an honest randomizer passes.")
-    ] = 0.999,
-    exact: Annotated[
-        bool,
-        Option(
-            "--exact",
-            help="Draw nothing: bound the likelihood ratio of any two records from above, as a "
-            "rational number, from the integers that devices draw by.",
-        ),
-    ] = False,
-    as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
+    randomizer: Path = Argument(help="The randomizer: randomizer.json."),
+    draws: int | None = Option(
+        None, help="Reports of each made-up record; 200,000 or fewer by default."
+    ),
+    confidence: float = Option(0.999, help="Probability that an honest randomizer passes."),
+    exact: bool = Option(
+        False,
+        "--exact",
+        help="Draw nothing: bound the likelihood ratio of any two records from above, as a "
+        "rational number, from the integers that devices draw by.",
+    ),
+    as_json: bool = Option(False, "--json", help="Print the result as JSON."),
 ) -> None:
     """Test the law of the reports, bound their epsilon from below, and compare with the promise.
 
@@ -371,50 +338,39 @@ def _print_bounds(result: RandomizerAudit) -> None:
 
 
 def privatize(
-    table: Annotated[
-        Path,
-        Argument(
-            help="Raw records: csv, csv.gz, parquet, npz; a folder of files, also partitioned; "
-            "- for CSV on a pipe."
-        ),
-    ],
-    randomizer: Annotated[Path, Option("-r", "--randomizer", help="randomizer.json.")],
-    output: Annotated[
-        Path,
-        Option(
-            "-o",
-            "--output",
-            help="Release to write: parquet, csv, csv.gz; a folder (no suffix) for shards; "
-            "- for CSV on a pipe.",
-        ),
-    ] = Path("release.parquet"),
-    resume: Annotated[
-        bool,
-        Option(
-            "--resume",
-            help="Go on where a killed run stopped; send the same reports again where a pipe broke.",
-        ),
-    ] = False,
-    discard: Annotated[
-        bool,
-        Option(
-            "--discard",
-            help="Discard what a stopped run has stored, and noise afresh: people whose reports were "
-            "given away meanwhile have then reported twice, and spent the budget twice.",
-        ),
-    ] = False,
-    shard_rows: Annotated[
-        int | None, Option(help="Records noised and stored at a time, and about those a shard.")
-    ] = None,
+    table: Path = Argument(
+        help="Raw records: csv, csv.gz, parquet, npz; a folder of files, also partitioned; "
+        "- for CSV on a pipe."
+    ),
+    randomizer: Path = Option(..., "-r", "--randomizer", help="randomizer.json."),
+    output: Path = Option(
+        Path("release.parquet"),
+        "-o",
+        "--output",
+        help="Release to write: parquet, csv, csv.gz; a folder (no suffix) for shards; "
+        "- for CSV on a pipe.",
+    ),
+    resume: bool = Option(
+        False,
+        "--resume",
+        help="Go on where a killed run stopped; send the same reports again where a pipe broke.",
+    ),
+    discard: bool = Option(
+        False,
+        "--discard",
+        help="Discard what a stopped run has stored, and noise afresh: people whose reports were "
+        "given away meanwhile have then reported twice, and spent the budget twice.",
+    ),
+    shard_rows: int | None = Option(
+        None, help="Records noised and stored at a time, and about those a shard."
+    ),
     separator: Separator = ",",
     ignore: Ignore = None,
-    engine: Annotated[
-        str,
-        Option(
-            help="local, on all cores of this machine; or ray, on the workers of a Ray cluster, which "
-            "pays from several machines on: to start it takes some ten seconds, at any size."
-        ),
-    ] = "local",
+    engine: str = Option(
+        "local",
+        help="local, on all cores of this machine; or ray, on the workers of a Ray cluster, which "
+        "pays from several machines on: to start it takes some ten seconds, at any size.",
+    ),
 ) -> None:
     """Noise every record with fresh randomness; only the result may leave the device.
 
@@ -424,7 +380,6 @@ def privatize(
 
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
-    from privot.core.files import require_place
     from privot.randomizer import Randomizer
     from privot.randomizer.privatize import privatize_records
     from privot.randomizer.publishing import Left
@@ -465,23 +420,17 @@ def privatize(
 
 
 def collect(
-    releases: Annotated[
-        list[Path],
-        Argument(help="Reports of many devices: files, folders of them, quoted patterns."),
-    ],
-    output: Annotated[Path, Option("-o", "--output", help="Release to write.")] = Path(
-        "release.parquet"
+    releases: list[Path] = Argument(
+        help="Reports of many devices: files, folders of them, quoted patterns."
     ),
-    randomizer: Annotated[
-        Path | None, Option("-r", "--randomizer", help="Randomizer of the reports; CSV needs it.")
-    ] = None,
-    quarantine: Annotated[
-        Path | None,
-        Option(help="File for what is not counted; OUTPUT.quarantine.csv by default."),
-    ] = None,
-    strict: Annotated[
-        bool, Option("--strict", help="Refuse reports that cannot be, instead.")
-    ] = False,
+    output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
+    randomizer: Path | None = Option(
+        None, "-r", "--randomizer", help="Randomizer of the reports; CSV needs it."
+    ),
+    quarantine: Path | None = Option(
+        None, help="File for what is not counted; OUTPUT.quarantine.csv by default."
+    ),
+    strict: bool = Option(False, "--strict", help="Refuse reports that cannot be, instead."),
     force: Force = False,
 ) -> None:
     """Put many devices' reports into one release; all must be of the same randomizer.
@@ -493,7 +442,6 @@ def collect(
     """
     from privot.collector import collect_files
     from privot.collector.collecting import quarantine_of
-    from privot.core.files import claim_file
     from privot.randomizer import Randomizer
 
     inputs = [*releases] if randomizer is None else [*releases, randomizer]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer import Argument, Exit, Option
 
-from privot.cli.console import Force, Ignore, SchemaFile, Separator, note, record_form
+from privot.cli.console import Force, Ignore, SchemaFile, Separator, load_local, note, record_form
 from privot.core.errors import PrivotError
+from privot.core.files import claim_file, replacing_file
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
@@ -168,20 +169,17 @@ _PROMPTS: dict[str, Callable[[], dict[str, Any]]] = {
 
 def check(
     schema: SchemaFile,
-    against: Annotated[
-        Path | None,
-        Option(
-            help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Lists all that "
-            "is wrong with them at once; what it prints is not private."
-        ),
-    ] = None,
+    against: Path | None = Option(
+        None,
+        help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Lists all that "
+        "is wrong with them at once; what it prints is not private.",
+    ),
     separator: Separator = ",",
     ignore: Ignore = None,
-    as_json: Annotated[bool, Option("--json", help="Print canonical JSON.")] = False,
-    metadata: Annotated[
-        Path | None,
-        Option(help="Write it there as SDV's metadata, so that SDV's own reports run on samples."),
-    ] = None,
+    as_json: bool = Option(False, "--json", help="Print canonical JSON."),
+    metadata: Path | None = Option(
+        None, help="Write it there as SDV's metadata, so that SDV's own reports run on samples."
+    ),
     force: Force = False,
 ) -> None:
     """Check a schema and say what one record may be; or what is wrong with records.
@@ -254,48 +252,33 @@ def _check_records(schema: Schema, against: Path, separator: str, ignore: list[s
 
 
 def new(
-    more: Annotated[list[str] | None, Argument(help="More columns.", show_default=False)] = None,
-    output: Annotated[
-        Path | None,
-        Option(
-            "-o",
-            "--output",
-            help="File to write; schema.toml by default, with --pilot refined.json.",
-        ),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        Option(
-            help="A column in a line: age:int[17,90], paid:money[1,20000]:log, "
-            "came:date[2020-01-01,2024-12-31], sex:F|M, north|south|other*, owner:bool? (may be "
-            "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them."
-        ),
-    ] = None,
-    rule: Annotated[
-        list[str] | None, Option(help="Rule that samples satisfy: 'left >= came'. May be repeated.")
-    ] = None,
-    source: Annotated[
-        str | None,
-        Option(
-            "--from",
-            help="Draft it from SDV's metadata.json.",
-        ),
-    ] = None,
-    table: Annotated[str | None, Option(help="With --from: which table, of several.")] = None,
-    pilot: Annotated[
-        Path | None,
-        Option(
-            help="Refine the schema of a pilot's model (its folder): bins where its people are, for the "
-            "people who have not reported yet."
-        ),
-    ] = None,
-    codes: Annotated[int, Option(help="With --pilot: bins and spikes of each number, about.")] = 12,
-    rarest: Annotated[
-        float,
-        Option(
-            help="With --pilot: share of people below which a category joins the column's `other`."
-        ),
-    ] = 0.0,
+    more: list[str] | None = Argument(None, help="More columns.", show_default=False),
+    output: Path | None = Option(
+        None,
+        "-o",
+        "--output",
+        help="File to write; schema.toml by default, with --pilot refined.json.",
+    ),
+    columns: list[str] | None = Option(
+        None,
+        help="A column in a line: age:int[17,90], paid:money[1,20000]:log, "
+        "came:date[2020-01-01,2024-12-31], sex:F|M, north|south|other*, owner:bool? (may be "
+        "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them.",
+    ),
+    rule: list[str] | None = Option(
+        None, help="Rule that samples satisfy: 'left >= came'. May be repeated."
+    ),
+    source: str | None = Option(None, "--from", help="Draft it from SDV's metadata.json."),
+    table: str | None = Option(None, help="With --from: which table, of several."),
+    pilot: Path | None = Option(
+        None,
+        help="Refine the schema of a pilot's model (its folder): bins where its people are, for the "
+        "people who have not reported yet.",
+    ),
+    codes: int = Option(12, help="With --pilot: bins and spikes of each number, about."),
+    rarest: float = Option(
+        0.0, help="With --pilot: share of people below which a category joins the column's `other`."
+    ),
     force: Force = False,
 ) -> None:
     """Write a schema: column by column, from another library's declaration, or refined by a pilot.
@@ -326,7 +309,6 @@ def new(
 
 
 def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> None:
-    from privot.core.files import claim_file, replacing_file
     from privot.schema import Schema
     from privot.schema.drafts import read_declaration, write_draft
 
@@ -337,34 +319,27 @@ def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> N
         raise Exit(1)
     text = write_draft(declared, rules=rules)
     made = Schema.from_toml(text)
-    with replacing_file(output) as file:
-        file.write_text(text, encoding="utf-8")
+    _write(output, text)
     print(
         f"{output}: {len(made.declared)} columns; see what is reported: privot schema check {output}"
     )
 
 
 def _import(source: str, output: Path, table: str | None, force: bool) -> None:
-    from privot.core.files import claim_file, replacing_file
     from privot.schema.drafts import read_draft
 
     inputs = [Path(source)] if Path(source).exists() else []
     claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
     draft = read_draft(source, table)
-    with replacing_file(output) as file:
-        file.write_text(draft, encoding="utf-8")
+    _write(output, draft)
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
 
 
 def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -> None:
-    from privot.core.files import claim_file
-    from privot.local import LocalModel, refine
-    from privot.models import load
+    from privot.local import refine
 
     claim_file(output, inputs=[model], suffixes=(".json",), force=force)
-    loaded = load(model)
-    if not isinstance(loaded, LocalModel):
-        raise PrivotError(f"{model} is no model of a pilot's release: give what privot fit wrote")
+    loaded = load_local(model, "give the folder that `privot fit` wrote of a pilot's release")
     refined = refine(loaded, num_codes=codes, rarest=rarest)
     refined.save(output)
     for name, column in refined.coded.items():
@@ -374,12 +349,15 @@ def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -
 
 
 def _export(schema: Path, output: Path, force: bool) -> None:
-    from privot.core.files import claim_file, replacing_file
     from privot.schema import Schema
     from privot.schema.drafts import write_metadata
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     text = write_metadata(Schema.load(schema))
+    _write(output, text)
+    print(f"{output}: SDV's metadata of {schema}")
+
+
+def _write(output: Path, text: str) -> None:
     with replacing_file(output) as file:
         file.write_text(text, encoding="utf-8")
-    print(f"{output}: SDV's metadata of {schema}")

@@ -16,13 +16,14 @@ from typer import Argument, Option
 
 from privot.cli.console import Force, note, print_quarantined, training_bar
 from privot.core.errors import PrivotError, printable
+from privot.core.files import claim_file, claim_folder, require_place
+from privot.waves import DeviceLedger, Limit, Panel, PanelGuarantee
 
 if TYPE_CHECKING:
     from privot.collector.payloads import SealedWaves
     from privot.device.device import Record
     from privot.local import FitSettings, WaveModel
     from privot.randomizer import Release
-    from privot.waves import Panel
 
 PublicKey = Annotated[
     str | None,
@@ -35,24 +36,19 @@ _DAY = 86_400
 
 
 def new(
-    name: Annotated[str, Argument(help="Name of the campaign; another panel needs another one.")],
-    window: Annotated[int, Option(help="A person reports once in so many consecutive waves.")],
-    start: Annotated[str, Option(help="Start of wave 0, in UTC: 2026-01-05.")],
-    waves: Annotated[int | None, Option(help="How many; without end by default.")] = None,
-    days: Annotated[float, Option(help="Length of a wave.")] = 7.0,
-    seed: Annotated[
-        str | None, Option(help="Seed of the public coins; drawn if none is given.")
-    ] = None,
-    output: Annotated[Path, Option("-o", "--output", help="File to write.")] = Path("panel.json"),
+    name: str = Argument(help="Name of the campaign; another panel needs another one."),
+    window: int = Option(help="A person reports once in so many consecutive waves."),
+    start: str = Option(help="Start of wave 0, in UTC: 2026-01-05."),
+    waves: int | None = Option(None, help="How many; without end by default."),
+    days: float = Option(7.0, help="Length of a wave."),
+    seed: str | None = Option(None, help="Seed of the public coins; drawn if none is given."),
+    output: Path = Option(Path("panel.json"), "-o", "--output", help="File to write."),
     force: Force = False,
 ) -> None:
     """Make a rotating panel: public coins put each person into one slot of so many waves.
 
     Example: privot waves new commute --window 6 --waves 52 --start 2026-01-05 -o panel.json
     """
-    from privot.core.files import claim_file
-    from privot.waves import Panel
-
     try:
         begin = datetime.fromisoformat(start)
         begin = begin if begin.tzinfo else begin.replace(tzinfo=UTC)
@@ -69,23 +65,21 @@ def new(
 
 
 def show(
-    panel: Annotated[
-        Path, Argument(help="The panel: panel.json; or, with --column, folder of a model of waves.")
-    ],
-    randomizer: Annotated[
-        Path | None,
-        Option("-r", "--randomizer", help="Show the guarantee of this randomizer.json."),
-    ] = None,
-    person: Annotated[str | None, Option(help="A person's public id: when they report.")] = None,
-    column: Annotated[
-        str | None, Option(help="Instead: show the trend of this column in a model of waves.")
-    ] = None,
-    value: Annotated[
-        str | None,
-        Option(help="With --column: whose share; by default the mean of a number."),
-    ] = None,
-    level: Annotated[float, Option(help="With --column: level of the band at each time.")] = 0.95,
-    as_json: Annotated[bool, Option("--json", help="Print the trend as JSON.")] = False,
+    panel: Path = Argument(
+        help="The panel: panel.json; or, with --column, folder of a model of waves."
+    ),
+    randomizer: Path | None = Option(
+        None, "-r", "--randomizer", help="Show the guarantee of this randomizer.json."
+    ),
+    person: str | None = Option(None, help="A person's public id: when they report."),
+    column: str | None = Option(
+        None, help="Instead: show the trend of this column in a model of waves."
+    ),
+    value: str | None = Option(
+        None, help="With --column: whose share; by default the mean of a number."
+    ),
+    level: float = Option(0.95, help="With --column: level of the band at each time."),
+    as_json: bool = Option(False, "--json", help="Print the trend as JSON."),
 ) -> None:
     """Show what a panel promises and when a person reports; or the trend that a model of waves found.
 
@@ -96,7 +90,6 @@ def show(
     For a model: privot waves show model/ --column uses --value yes
     """
     from privot.randomizer import Randomizer
-    from privot.waves import Panel, PanelGuarantee
 
     if column is not None:
         if randomizer is not None or person is not None:
@@ -153,23 +146,22 @@ def _model_of_waves(path: Path, model: object) -> WaveModel:
 
 
 def report(
-    record: Annotated[Path, Argument(help="The person's values of today: JSON, one object.")],
-    randomizer: Annotated[Path, Option("-r", "--randomizer", help="randomizer.json.")],
-    panel: Annotated[Path, Option(help="The campaign's panel.json.")],
-    ledger: Annotated[Path, Option(help="The device's ledger: begun if it is not there.")],
-    person: Annotated[
-        str | None, Option(help="The person's public id; the ledger draws one if none is given.")
-    ] = None,
-    limit: Annotated[
-        float | None, Option(help="Most ε that all campaigns of this ledger may spend together.")
-    ] = None,
-    limit_days: Annotated[
-        float | None, Option(help="Period of the limit in days; all time by default.")
-    ] = None,
-    first: Annotated[
-        bool,
-        Option("--first", help="This person had no ledger before: a new one need not wait."),
-    ] = False,
+    record: Path = Argument(help="The person's values of today: JSON, one object."),
+    randomizer: Path = Option(..., "-r", "--randomizer", help="randomizer.json."),
+    panel: Path = Option(help="The campaign's panel.json."),
+    ledger: Path = Option(help="The device's ledger: begun if it is not there."),
+    person: str | None = Option(
+        None, help="The person's public id; the ledger draws one if none is given."
+    ),
+    limit: float | None = Option(
+        None, help="Most ε that all campaigns of this ledger may spend together."
+    ),
+    limit_days: float | None = Option(
+        None, help="Period of the limit in days; all time by default."
+    ),
+    first: bool = Option(
+        False, "--first", help="This person had no ledger before: a new one need not wait."
+    ),
     public_key: PublicKey = None,
 ) -> None:
     """Draw this wave's report once, store it in the ledger, and print it in a collector's form.
@@ -182,7 +174,6 @@ def report(
     """
     from privot.device import Device
     from privot.randomizer.reports.validation import read_text
-    from privot.waves import DeviceLedger, Limit, Panel
 
     if limit is None and limit_days is not None:
         raise PrivotError("--limit-days limits nothing without --limit: give both")
@@ -266,7 +257,6 @@ def learn_waves(
     """Fit a population that moves to waves of reports of one schema, and write it with its trends."""
     from privot.collector.collecting import checked, quarantine_of
     from privot.collector.payloads import sealed_waves
-    from privot.core.files import claim_file, claim_folder, require_place
     from privot.local import fit_waves
     from privot.models import FILES, load
     from privot.report.panels import write_wave_report
@@ -306,10 +296,7 @@ def learn_waves(
 
 
 def _of_panel(
-    sealed: SealedWaves,
-    before: WaveModel | None,
-    given: WaveTimes,
-    folder: Path,
+    sealed: SealedWaves, before: WaveModel | None, given: WaveTimes, folder: Path
 ) -> tuple[list[Path], list[str | float]]:
     """Return a release of each wave that has ended, and when it began: its day, or its number."""
     from pyarrow import parquet

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from privot.core.errors import lazy_names, naming_extra
 
 with naming_extra("privot.collector"):
-    from privot.collector.collecting import Collected, Collection, collect_files
-    from privot.collector.payloads import WaveReleases, collect, releases_by_wave
+    from privot.collector.collecting import Collection, collect_files
+    from privot.collector.payloads import Collected, WaveReleases, collect, releases_by_wave
 
 if TYPE_CHECKING:
     from privot.collector.arrivals import Campaign

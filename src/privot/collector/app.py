@@ -30,12 +30,11 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -128,6 +127,13 @@ def exposition(lines: list[tuple[str, str, str]]) -> str:
     return "\n".join(text) + "\n"
 
 
+# Status, reason and whether the connection is closed, where nothing was stored.
+_UNSTORED: dict[type[Exception], tuple[int, str, bool]] = {
+    NotAdmitted: (401, "admission", True),
+    NoRoom: (429, "busy", True),
+    StoreFull: (507, "full", False),
+    StoreStopped: (503, "stopped", False),
+}
 _DELETED = "its report was deleted, and is not accepted again: remove it"
 _KNOWN = {
     404: ("path", "there is nothing here: post to /v1/campaigns/FINGERPRINT/reports"),
@@ -137,7 +143,7 @@ _KNOWN = {
 
 @dataclass
 class Desk:
-    """One campaign of a collector.
+    """A campaign that a collector serves, the writer of its store, and its counters.
 
     Arguments:
         campaign: The campaign.
@@ -177,7 +183,7 @@ class Collector:
         self.stopping = False
         self.elsewhere = Metrics()
         self._admit, self._seconds, self._log = admit, body_seconds, log
-        self._room, self._each = room or Room(), reports_each
+        self._room, self._reports_each = room or Room(), reports_each
         self.app = self._application(origins)
 
     def _application(self, origins: Sequence[str]) -> Starlette:
@@ -233,41 +239,39 @@ class Collector:
             metrics.answered(time.monotonic() - began)
 
     async def _take(self, desk: Desk, request: Request) -> Response:
-        as_json = is_json(request)
+        """Admit a sender, read the body, and store its reports before the answer."""
+        as_json, campaign = is_json(request), desk.campaign
         self._require_open()
-        with _admitting():
-            sender = self._admit(
-                request.headers.get("authorization", ""), desk.campaign.fingerprint
-            )
-        most = desk.campaign.most_bytes(as_json)
-        require_length(request, most)
         try:
+            sender = self._admit(request.headers.get("authorization", ""), campaign.fingerprint)
+            most_bytes = campaign.most_bytes(as_json)
+            require_length(request, most_bytes)
             with self._room.claiming() as claim:
-                body = await body_of(request, most, self._seconds, claim)
-                arrivals = _read(desk.campaign, body, as_json, sender.until)
-                if (found := len(arrivals.places) + len(arrivals.refused)) > self._each:
-                    words = f"the batch has {found:,} reports: send at most {self._each:,} at once"
-                    raise Refusal(413, "many", words)
+                body = await body_of(request, most_bytes, self._seconds, claim)
+                arrivals = campaign.read(body, as_json, sender.until)
+                found, most = len(arrivals.places) + len(arrivals.refused), self._reports_each
+                if found > most:
+                    words = f"the batch has {found:,} reports: send at most {most:,} at once"
+                    raise WireError("many", words)
                 statuses = await self._store(desk, arrivals, sender)
                 return _answer(desk.metrics, arrivals, statuses)
-        except NoRoom as error:
-            raise Refusal(429, "busy", str(error), close=True) from None
-        except StoreFull as error:
-            raise Refusal(507, "full", str(error)) from None
-        except StoreStopped as error:
-            raise Refusal(503, "stopped", str(error)) from None
+        except WireError as error:
+            status = 413 if error.reason == "many" else 400
+            raise Refusal(status, error.reason, str(error)) from None
+        except tuple(_UNSTORED) as error:
+            status, reason, close = next(v for k, v in _UNSTORED.items() if isinstance(error, k))
+            raise Refusal(status, reason, str(error), close=close) from None
 
     async def _store(self, desk: Desk, arrivals: Arrivals, sender: Admitted) -> list[int]:
         if not len(arrivals.records):
             return []
         content = arrivals.records.tobytes()
         desk.writer.require_open()
-        with _admitting():
-            sender.use(content)
-        statuses = await desk.writer.append(arrivals.records, arrivals.entries)
-        if np.isin(statuses, (NEW, DUPLICATE)).any():
+        sender.use(content)
+        statuses = (await desk.writer.append(arrivals.records, arrivals.entries)).tolist()
+        if NEW in statuses or DUPLICATE in statuses:
             sender.acknowledge(content)
-        return [int(status) for status in statuses]
+        return statuses
 
     def _desk(self, request: Request) -> Desk:
         if desk := self.desks.get(request.path_params["fingerprint"]):
@@ -321,27 +325,12 @@ class Collector:
         return refusal_answer(error)
 
 
-@contextmanager
-def _admitting() -> Iterator[None]:
-    try:
-        yield
-    except NotAdmitted as error:
-        raise Refusal(401, "admission", str(error), close=True) from None
-
-
-def _read(campaign: Campaign, body: bytes, as_json: bool, until: int | None) -> Arrivals:
-    try:
-        return campaign.read(body, as_json, until)
-    except WireError as error:
-        raise Refusal(413 if error.reason == "many" else 400, error.reason, str(error)) from None
-
-
 def _answer(metrics: Metrics, arrivals: Arrivals, statuses: list[int]) -> Response:
-    failed = [*arrivals.refused]
-    for place, status in zip(arrivals.places, statuses, strict=True):
-        if status == DELETED:
-            failed.append(Refused(place, "deleted", _DELETED))
     accepted, duplicates = statuses.count(NEW), statuses.count(DUPLICATE)
+    failed = [*arrivals.refused]
+    if accepted + duplicates < len(statuses):
+        found = zip(arrivals.places, statuses, strict=True)
+        failed += [Refused(place, "deleted", _DELETED) for place, s in found if s == DELETED]
     metrics.received += len(statuses) + len(arrivals.refused)
     metrics.accepted += accepted
     metrics.duplicates += duplicates
@@ -445,7 +434,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True)
 class Sealer:
-    """Sealing of one campaign, one at a time.
+    """Seals one campaign, one sealing at a time.
 
     Arguments:
         desk: The campaign, and its store.
@@ -456,12 +445,12 @@ class Sealer:
     desk: Desk
     shelf: Shelf
     log: Callable[[str], None]
-    _alone: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def seal(self) -> None:
         """Seal all stored records; log a failure, after which they remain stored."""
         campaign = self.desk.campaign
-        with self._alone:
+        with self._lock:
             try:
                 done = seal(self.desk.writer.store, campaign, self.shelf)
             except (PrivotError, OSError) as error:

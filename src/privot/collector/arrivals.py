@@ -29,20 +29,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from privot.collector.payloads import Payloads, require_whole_hours, waves_of_hours
-from privot.collector.store import (
-    Form,
-    Records,
-    Statuses,
-    Store,
-    StoreStopped,
-    Words,
-    hours_of,
-)
+from privot.collector.store import Form, Records, Statuses, Store, StoreStopped, Words
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
 from privot.randomizer.randomizer import TIME_STEP, Randomizer
 from privot.waves import Panel
-from privot.wire.report import VERSION, WireError
+from privot.wire.report import VERSION, WireError, batch_head
 
 BATCH_TYPE = "application/vnd.privot.batch"
 _RETRY = {"retry-after": "2"}
@@ -183,7 +175,7 @@ class Campaign:
     def __init__(
         self, text: bytes, signature: bytes | None = None, panel: Panel | None = None
     ) -> None:
-        self.text, self.signature, self.panel = text, signature, panel
+        self.text, self.signature = text, signature
         if panel is not None:
             require_whole_hours(panel)
         self.randomizer = Randomizer.from_json(text)
@@ -193,10 +185,9 @@ class Campaign:
                 "the randomizer's text is not as it was written: write it again with `privot calibrate`"
             )
         self.fingerprint = self.randomizer.fingerprint
-        empty = bytes(self.payloads.width)
-        self.example = Report(self.payloads.fingerprint, bytes(16), 0, empty).to_bytes()
-        self._form = Form(self.example, panel)
-        self.read(write_batch([self.example]), as_json=False)  # compiles, before anybody waits
+        empty = Report(self.payloads.fingerprint, bytes(16), 0, bytes(self.payloads.width))
+        self.form = Form(empty.to_bytes(), panel)
+        self.read(write_batch([empty]), as_json=False)  # compiles, before anybody waits
 
     @classmethod
     def load(cls, path: str | Path, panel: Panel | None = None) -> Self:
@@ -211,25 +202,15 @@ class Campaign:
             ) from None
 
     @property
-    def record_bytes(self) -> int:
-        """Length of every record in bytes."""
-        return len(self.example)
-
-    @property
     def most_reports(self) -> int:
         """Maximum number of reports in a batch."""
-        return max(1, min(MOST_REPORTS, _MAX_BODY_BYTES // self.record_bytes))
+        return max(1, min(MOST_REPORTS, _MAX_BODY_BYTES // self.form.record_bytes))
 
     def most_bytes(self, as_json: bool) -> int:
         """Return the maximum length of a body in bytes."""
-        each = _JSON_HEAD + 4 * self.record_bytes // 3 if as_json else 4 + self.record_bytes
+        length = self.form.record_bytes
+        each = _JSON_HEAD + 4 * length // 3 if as_json else 4 + length
         return 1024 + self.most_reports * each
-
-    def waves_of(self, records: Records) -> NDArray[np.int64]:
-        """Return the wave of each record (n,), of a campaign with a panel; −1 outside of all waves."""
-        if self.panel is None:
-            return np.zeros(len(records), np.int64)
-        return waves_of_hours(self.panel, hours_of(records))
 
     def read(self, body: bytes, as_json: bool, until: int | None = None) -> Arrivals:
         """Parse a batch, binary or JSON; of a campaign with a panel, accept reports of its waves.
@@ -243,35 +224,45 @@ class Campaign:
         Raises:
             WireError: if it is no batch, or has too many reports (reason `many`).
         """
-        refused: list[Refused] = []
-        parts = _json_reports(body, refused) if as_json else list(read_batch(body))
-        if not parts:
+        length, refused = self.form.record_bytes, list[Refused]()
+        records = None if as_json else equal_records(body, length)
+        parts: list[bytes] = []
+        if records is None:
+            parts = _json_reports(body, refused) if as_json else list(read_batch(body))
+        count = len(parts) if records is None else len(records)
+        if not count:
             raise WireError("empty", "the batch has no reports: send one at least")
-        if len(parts) > self.most_reports:
+        if count > self.most_reports:
             raise WireError(
                 "many",
-                f"the batch has {len(parts):,} reports: send at most {self.most_reports:,} at once",
+                f"the batch has {count:,} reports: send at most {self.most_reports:,} at once",
             )
-        long = [i for i, part in enumerate(parts) if len(part) == self.record_bytes]
-        held = b"".join(parts[i] for i in long)
-        records = np.frombuffer(held, np.uint8).reshape(len(long), self.record_bytes)
-        right, entries = self._form.sums_of(records)
+        places = [*range(count)]
+        if records is None:
+            places = [i for i, part in enumerate(parts) if len(part) == length]
+            held = b"".join(parts[i] for i in places)
+            records = np.frombuffer(held, np.uint8).reshape(-1, length).copy()
+        right, entries = self.form.sums_of(records)
         late = self._of_other_waves(records, until) & right
         right &= ~late
-        refused += [Refused(long[row], "wave", _OTHER_WAVE) for row in np.flatnonzero(late)]
-        places = [i for i, good in zip(long, right.tolist(), strict=True) if good]
+        if len(places) == count and right.all():
+            return Arrivals(records, entries, places, refused)
+        refused += [Refused(places[row], "wave", _OTHER_WAVE) for row in np.flatnonzero(late)]
+        parts = parts or [row.tobytes() for row in records]
+        places = [i for i, good in zip(places, right.tolist(), strict=True) if good]
         done = {*places, *(each.place for each in refused)}
         refused += [self._refusal(i, p) for i, p in enumerate(parts) if i not in done]
-        refused.sort()
-        return Arrivals(records[right], entries[right], places, refused)
+        return Arrivals(records[right], entries[right], places, sorted(refused))
 
     def _of_other_waves(self, records: Records, until: int | None) -> NDArray[np.bool_]:
         """Mark records outside of the panel's waves, or of another wave than a ticket's (n,)."""
-        if self.panel is None:
+        if (panel := self.form.panel) is None:
             return np.zeros(len(records), np.bool_)
-        waves = self.waves_of(records)
-        expected = waves if until is None else waves_of_hours(self.panel, _hour_before(until))
-        return np.asarray((waves < 0) | (waves != expected))
+        waves = self.form.waves_of(records)
+        if until is None:
+            return waves < 0
+        last_hour = np.array([(until - 1) // TIME_STEP])  # of the ticket
+        return np.asarray((waves < 0) | (waves != waves_of_hours(panel, last_hour)))
 
     def _refusal(self, index: int, part: bytes) -> Refused:
         try:
@@ -284,6 +275,17 @@ class Campaign:
         sent, right = len(report.payload), self.payloads.width
         words = f"a payload has {sent} bytes: this randomizer's have {right}"
         return Refused(index, "length", words)
+
+
+def equal_records(body: bytes, length: int) -> Records | None:
+    """Return the records (n, L) of a binary batch if all have this length; else None."""
+    count, rest = divmod(len(body) - len(batch_head(0)), 4 + length)
+    if rest or count < 1 or not body.startswith(batch_head(count)):
+        return None
+    framed = np.frombuffer(body, np.uint8, offset=len(body) - count * (4 + length))
+    framed = framed.reshape(count, 4 + length)
+    stated = np.frombuffer(length.to_bytes(4, "big"), np.uint8)
+    return framed[:, 4:].copy() if (framed[:, :4] == stated).all() else None
 
 
 def _json_reports(body: bytes, refused: list[Refused]) -> list[bytes]:
@@ -310,11 +312,6 @@ def _json_reports(body: bytes, refused: list[Refused]) -> list[bytes]:
             parts.append(b"")
             refused.append(Refused(index, error.reason, str(error)))
     return parts
-
-
-def _hour_before(until: int) -> NDArray[np.int64]:
-    """Return the hour of a ticket's last second, as an array."""
-    return np.array([(until - 1) // TIME_STEP])
 
 
 _MAX_BYTES = 2**26

@@ -1,7 +1,7 @@
 """Collection of reports from releases and files: each counted once, impossible ones put in quarantine.
 
-`collect` takes releases in memory; `collect_files` takes Parquet and CSV files, of one report or of any
-number, opened one after the other and read a piece at a time. Each report is followed by its origin, so
+`collect_files` takes Parquet and CSV files, of one report or of any number, opened one after the other
+and read a piece at a time. Each report is followed by its origin, so
 that a refused one can be shown to its sender.
 
 **Ids.** A report that is sent again, or copied, has the id and the content of the first, and counts
@@ -52,9 +52,7 @@ from privot.randomizer.reports.rows import (
     METADATA_KEY,
     PIECE,
     REPORT_ID,
-    ReportTable,
     id_words,
-    in_order,
     is_release,
     one_array,
     shard_files,
@@ -139,7 +137,7 @@ class Quarantine:
         self._write(pa.table(columns | dict(as_text(reports.select(list(self._types))))))
 
     def add_file(self, source: int, reason: str, row: int | None = None) -> None:
-        """Add a source, or a row of one, that is no report at all."""
+        """Add a file, or a row of one, that cannot be read."""
         fields = {
             SOURCE: [self._sources[source]],
             ROW: pa.array([row], pa.int64()),
@@ -157,44 +155,27 @@ class Quarantine:
         self.count += lines.num_rows
 
 
-class Refusals:
-    """Reasons for which files, or lines of them, cannot be read, in memory.
-
-    Arguments:
-        files: Files in the order of `received`.
-    """
-
-    def __init__(self, files: Sequence[Path]) -> None:
-        self._files = files
-        self.reasons: list[str] = []
-
-    def add_file(self, source: int, reason: str, row: int | None = None) -> None:
-        """Add a file, or one of its lines."""
-        where = "" if row is None else f", report {row:,}"
-        self.reasons.append(f"{printable(str(self._files[source]))}{where}: {printable(reason)}")
-
-
 def received(
-    files: list[Path], randomizer: Randomizer, quarantine: Quarantine | Refusals, *, named: bool
+    files: list[Path], randomizer: Randomizer, aside: Callable[..., None], *, named: bool
 ) -> Iterator[pa.Table]:
-    """Yield the reports of files with their origins, about `PIECE` at a time, or of some thousand files.
+    """Yield the reports of files with their origins, in pieces of about `PIECE` rows or 4096 files.
 
     Arguments:
         files: Parquet and CSV files.
         randomizer: Randomizer of the reports.
-        quarantine: For files that cannot be read, or are of other randomizers.
+        aside: Called with a file's number, and why it or one of its lines (a number) cannot be read.
         named: Whether the curator named the randomizer; otherwise files of others are refused.
     """
     text, types = randomizer.to_json().encode(), randomizer.types
     held: list[pa.Table] = []
     rows = 0
     for number, file in enumerate(files):
-        aside, first = partial(quarantine.add_file, number), 1
+        unread, first = partial(aside, number), 1
         try:
-            for piece in _reports_of(file, randomizer, text, aside, named):
+            for piece in _reports_of(file, randomizer, text, unread, named):
                 fields = list(zip(piece.schema.names, piece.schema.types, strict=True))
                 if dict(fields) != types or len(fields) != len(types):
-                    aside("its columns are not what is reported")
+                    unread("its columns are not what is reported")
                     break
                 count = len(piece)
                 origin = [np.full(count, number, np.int32), np.arange(first, first + count)]
@@ -208,7 +189,7 @@ def received(
             if isinstance(error, _OthersReportsError):
                 raise
             ours = isinstance(error, PrivotError)
-            aside(f"the file cannot be read ({error if ours else damage_of(error)})")
+            unread(f"the file cannot be read ({error if ours else damage_of(error)})")
     if held:
         yield pa.concat_tables(held).combine_chunks()
 
@@ -216,7 +197,7 @@ def received(
 def _reports_of(
     file: Path, randomizer: Randomizer, text: bytes, aside: Callable[[str], None], named: bool
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a file; a file of no use, and lines of text that are no reports, go `aside`."""
+    """Yield the rows of a file; call `aside` for a file, or a line of text, that cannot be read."""
     if not file.is_file():  # nobody may ever write to a pipe
         aside("it is no file")
     elif _is_text(file):
@@ -290,79 +271,6 @@ class Collection:
     first: str
 
 
-@dataclass(frozen=True)
-class Collected:
-    """Release of all countable reports, and the others.
-
-    Arguments:
-        release: The release, in random order.
-        quarantined: The other reports, as in a CSV, with reasons.
-        copies: Number of further copies.
-
-    Examples:
-        >>> from privot import Schema
-        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
-        >>> release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"bit": [True, False]})
-        >>> found = collect_releases([release])
-        >>> len(found.release), found.quarantined.num_rows, found.copies
-        (2, 0, 0)
-    """
-
-    release: Release
-    quarantined: pa.Table
-    copies: int
-
-
-def collect_releases(releases: Iterable[Release]) -> Collected:
-    """Collect the reports of releases of one randomizer, in memory and in random order.
-
-    Each person's guarantee is that of their own report: reports of different people do not compose.
-    (A person who has noised their record twice has spent two budgets, which is not visible here.)
-
-    Raises:
-        PrivotError: if there are none, their randomizers differ, or nothing of them can be counted.
-
-    Examples:
-        >>> from privot import Schema
-        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
-        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
-        >>> sent = [randomizer.privatize({"bit": [bit]}) for bit in (True, False)]
-        >>> len(collect_releases(sent).release), collect_releases([*sent, sent[0]]).copies
-        (2, 1)
-    """
-    parts = list(releases)
-    if not parts:
-        raise PrivotError("releases are none: give at least one")
-    randomizer = parts[0].randomizer
-    for number, part in enumerate(parts[1:], start=2):
-        if part.randomizer.to_json() != randomizer.to_json():
-            raise PrivotError(
-                f"release {number} was made by another randomizer than the first: "
-                "collect reports of one randomizer, and fit others apart"
-            )
-    names = list(randomizer.types)
-    whole = pa.concat_tables([part.table.select(names) for part in parts]).combine_chunks()
-    return collect_table(randomizer, whole)
-
-
-def collect_table(
-    randomizer: Randomizer, whole: pa.Table, refused: Sequence[str] = ()
-) -> Collected:
-    """Collect a table of reports, each counted once; `refused` are reasons of others refused before."""
-    against = randomizer.reasons(whole)
-    distinct, copies = count_once(in_order(whole.filter(pc.is_null(against))))
-    nothing = whole.slice(0, 0)
-    unread = {name: pa.nulls(len(refused), pa.string()) for name, _ in as_text(nothing)}
-    parts = [pa.table({"reason": pa.array(list(refused), pa.string())} | unread)]
-    text = as_text(whole.filter(pc.is_valid(against)))
-    columns = {name: column.cast(pa.string()) for name, column in text}
-    parts.append(pa.table({"reason": against.drop_null()} | columns))
-    aside = pa.concat_tables(parts)
-    if not len(distinct):
-        raise _nothing_left(str(aside["reason"][0]) if len(aside) else "there is none")
-    return Collected(Release(ReportTable.of(distinct), randomizer), aside, copies)
-
-
 def collect_files(
     sources: Iterable[Path],
     output: Path,
@@ -392,7 +300,7 @@ def collect_files(
         work.mkdir(mode=0o700)
         found = Quarantine(work / "aside.csv", made_by.types, [str(f) for f in files])
         buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
-        reports = received(files, made_by, found, named=randomizer is not None)
+        reports = received(files, made_by, found.add_file, named=randomizer is not None)
         parts = list(_scattered(reports, made_by, found, work, buckets))
         rows = copies = 0
 
@@ -408,8 +316,10 @@ def collect_files(
         with replacing_file(output) as draft:
             if parts:
                 rows = write_reports(draft, counted(), made_by.to_json())
-            if not rows or (strict and found.count):
-                raise _nothing_left(found.first) if not rows else _refused(found)
+            if not rows:
+                raise nothing_left(found.first)
+            if strict and found.count:
+                raise _refused(found)
             if found.count:
                 with replacing_file(aside) as lines:
                     shutil.copyfile(work / "aside.csv", lines)
@@ -474,7 +384,8 @@ def _firsts(reports: pa.Table) -> NDArray[np.bool_]:
     return firsts
 
 
-def _nothing_left(first: str) -> PrivotError:
+def nothing_left(first: str) -> PrivotError:
+    """Return the refusal of a collection without a countable report, with the first reason."""
     return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
 
 

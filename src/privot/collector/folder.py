@@ -53,7 +53,6 @@ from privot.collector.store import (
 from privot.core.errors import PrivotError
 from privot.core.files import cannot_write, create
 from privot.core.state import flush_folder
-from privot.waves import Panel
 from privot.wire.report import ID_BYTES
 
 _FORMAT = 1
@@ -80,9 +79,8 @@ class FolderStore:
 
     Arguments:
         folder: Created if it does not exist.
-        example: One report's bytes, for fingerprint and length.
+        form: Form of the campaign's records.
         log: Callback for operator messages.
-        panel: Schedule of repeated reports, if there is one.
 
     Raises:
         PrivotError: if another process serves it, or its content is damaged beyond what a power loss
@@ -90,15 +88,11 @@ class FolderStore:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        example: bytes,
-        log: Callable[[str], None] = lambda line: None,
-        panel: Panel | None = None,
+        self, folder: Path, form: Form, log: Callable[[str], None] = lambda line: None
     ) -> None:
-        self.folder, self._form, self._log = folder, Form(example, panel), log
+        self.folder, self._form, self._log = folder, form, log
         self._path = folder / "reports.db"
-        self._alone, self._stopped, self._serving = threading.RLock(), "", False
+        self._lock, self._stopped, self._serving = threading.RLock(), "", False
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             flush_folder(folder.parent)
@@ -134,7 +128,7 @@ class FolderStore:
 
     def append(self, records: Records, entries: Words) -> Statuses:
         """See `Store`."""
-        with self._alone:
+        with self._lock:
             self._require_open()
             statuses, places = self._known.claim(entries)
             data = records[statuses == NEW].tobytes()
@@ -186,7 +180,7 @@ class FolderStore:
 
     def delete(self, ids: Sequence[bytes] | None) -> int:
         """See `Store`."""
-        with self._alone:
+        with self._lock:
             self._require_open()
             words = self._known.held() if ids is None else _words_of(b"".join(dict.fromkeys(ids)))
             buried, before = self._known.deleted(words), self._known.count
@@ -195,15 +189,14 @@ class FolderStore:
             if len(new := words[~buried]):
                 with self._transaction() as connection:
                     connection.execute(
-                        "INSERT INTO deleted (ids, erased) VALUES (?, 0)",
-                        (b"".join(_ids_of(new)),),
+                        "INSERT INTO deleted (ids, erased) VALUES (?, 0)", (b"".join(_ids_of(new)),)
                     )
                     gone = KnownIds()
                     gone.bury(new)
                     self._remove("groups", self._form.record_bytes, ID_AT, gone)
                     self._remove("sealed_ids", _ENTRY_BYTES, 0, gone)
                 self._known.bury(new)
-            self._forget_bytes()
+            self._erase_free_space()
             return before - self._known.count
 
     def to_erase(self) -> frozenset[bytes]:
@@ -226,7 +219,7 @@ class FolderStore:
 
     def close(self) -> None:
         """See `Store`."""
-        with self._alone:
+        with self._lock:
             self._stopped = self._stopped or "the store was closed: start the server again"
             self._connection.close()
 
@@ -239,6 +232,7 @@ class FolderStore:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        header = self._form.fingerprint + self._form.record_bytes.to_bytes(4, "big")
         (version,) = _row(connection, "PRAGMA user_version")
         if version > _FORMAT:
             raise PrivotError(f"{self._path} is newer: upgrade privot")
@@ -246,9 +240,9 @@ class FolderStore:
             with self._transaction():
                 for statement in _TABLES.split(";"):
                     connection.execute(statement)
-                connection.execute("INSERT INTO campaign VALUES (?, 0, NULL)", (self._form.header,))
+                connection.execute("INSERT INTO campaign VALUES (?, 0, NULL)", (header,))
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
-        if _row(connection, "SELECT header FROM campaign")[0] != self._form.header:
+        if _row(connection, "SELECT header FROM campaign")[0] != header:
             raise PrivotError(f"{self._path} is of another campaign: restore it, or move it away")
 
     def _recover(self) -> None:
@@ -274,7 +268,7 @@ class FolderStore:
         if damaged:
             self._log(f"{self._path.name}: {damaged:,} records are damaged, and left out")
         self._known.claim(np.empty((0, 3), np.uint64))  # compiles before the first request
-        self._forget_bytes()
+        self._erase_free_space()
 
     def _rows(self, table: str, last: int = _LAST) -> Iterator[list[tuple[int, bytes]]]:
         """Yield rows of a table up to a number, about 16 MiB at a time; others may write between."""
@@ -295,13 +289,13 @@ class FolderStore:
             after = rows[-1][0]
 
     def _whole(self, groups: list[tuple[int, bytes]]) -> tuple[Records, Words, int]:
-        """Undamaged records of groups, their ids and digests, and the number of all records."""
+        """Return the undamaged records of groups, their entries, and the number of all their records."""
         records = _table_of(b"".join(data for _, data in groups), self._form.record_bytes)
         right, entries = self._form.sums_of(records)
         return records[right], entries[right], len(records)
 
     def _remove(self, table: str, width: int, at: int, gone: KnownIds) -> None:
-        """Remove entries of deleted ids from a table of rows of entries of a width, ids at a place."""
+        """Remove entries of deleted ids from a table: `width` bytes each, the id from byte `at` on."""
         for rows in self._rows(table):
             held = _table_of(b"".join(data for _, data in rows), width)
             dead = gone.deleted(_words_of(held[:, at : at + ID_BYTES].tobytes()))
@@ -316,8 +310,8 @@ class FolderStore:
                     given = {"number": number, "data": data, "crc": zlib.crc32(data)}
                     self._connection.execute(_REPLACE[table], given)
 
-    def _forget_bytes(self) -> None:
-        """Rebuild the database if reports were deleted whose bytes its free space may hold."""
+    def _erase_free_space(self) -> None:
+        """Rebuild the database if its free space may hold bytes of deleted reports."""
         if not self.to_erase():
             return
         try:
@@ -332,13 +326,13 @@ class FolderStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is durable after the block; one within another is part of it.
+        """Run a transaction that is durable after the block; one within another is part of it.
 
         Raises:
             StoreFull: if there is no room; nothing was changed.
             StoreStopped: if the disk failed, now or before.
         """
-        with self._alone:
+        with self._lock:
             self._require_open()
             if self._connection.in_transaction:
                 yield self._connection
@@ -382,7 +376,7 @@ class FolderStore:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """The primary code of an error."""
+    """Return the primary code of an error."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
@@ -396,7 +390,7 @@ def _table_of(data: bytes, width: int) -> Records:
 
 
 def _words_of(ids: bytes) -> Words:
-    """Ids as words (n, 2), the highest byte first."""
+    """Return ids as words (n, 2), the highest byte first."""
     return np.frombuffer(ids, ">u8").reshape(-1, 2).astype(np.uint64)
 
 

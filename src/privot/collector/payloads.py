@@ -24,28 +24,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from privot.collector.collecting import (
-    Collected,
-    Refusals,
-    collect_releases,
-    collect_table,
+    count_once,
+    nothing_left,
     received,
     report_files,
     their_randomizer,
 )
 from privot.core.errors import PrivotError, printable
 from privot.device.device import JointPart, SplitPart
+from privot.randomizer.publishing import as_text
 from privot.randomizer.randomizer import TIME_STEP, Randomizer, Release
 from privot.randomizer.reports.joint import JointAnswers
-from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID, is_release, shard_files
+from privot.randomizer.reports.rows import (
+    ID_BYTES,
+    ID_TYPE,
+    REPORT_ID,
+    ReportTable,
+    in_order,
+    is_release,
+    shard_files,
+)
 from privot.waves import Panel
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
 from privot.wire.report import MAGIC, MAX_PAYLOAD, Report, WireError, read_batch
@@ -95,7 +104,7 @@ class Payloads:
         return rows, against
 
     def rows(self, ids: Bytes, payloads: Bytes) -> tuple[pa.Table, list[str | None]]:
-        """Do as `read`, for payloads of the right width (n, w) and their reports' ids (n, 16)."""
+        """Read payloads of the right width (n, w) with the ids of their reports (n, 16); see `read`."""
         columns, bad = self._columns(payloads)
         held = pa.py_buffer(ids.tobytes())
         columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(ids), [None, held])
@@ -169,7 +178,7 @@ def read_numbers(data: Bytes) -> Codes:
 
 
 def read_field(layout: Layout, data: Bytes) -> tuple[Codes, Mask]:
-    """Read answers (n, m) of fields (n, b), and which rows are of none; those hold any valid numbers.
+    """Read answers (n, m) of fields (n, b), and mark rows that hold none (their answers are arbitrary).
 
     A layout of another module is read a row at a time.
     """
@@ -218,6 +227,29 @@ _READERS: dict[type[Layout], Callable[[Any, Bytes], tuple[Codes, Mask]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Collected:
+    """Release of all countable reports, and the others.
+
+    Arguments:
+        release: The release, in random order.
+        quarantined: The other reports, as in a CSV, with reasons.
+        copies: Number of further copies.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"bit": [True, False]})
+        >>> found = collect(release)
+        >>> len(found.release), found.quarantined.num_rows, found.copies
+        (2, 0, 0)
+    """
+
+    release: Release
+    quarantined: pa.Table
+    copies: int
+
+
 Source = Release | Report | bytes | str | Path
 
 
@@ -253,81 +285,79 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     """
     given = [sources] if isinstance(sources, Source) else list(sources)
     releases = [each for each in given if isinstance(each, Release)]
-    if randomizer is None and len(releases) == len(given):
-        return collect_releases(releases)
     sent = [each for each in given if isinstance(each, bytes | Report)]
     paths = [Path(each) for each in given if isinstance(each, str | Path)]
     if len(releases) + len(sent) + len(paths) < len(given):
         raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
-    files = report_files(paths)
-    if randomizer is not None or releases:
-        made_by = releases[0].randomizer if randomizer is None else randomizer
-    elif files:
-        made_by = their_randomizer(files)
-    else:
-        raise PrivotError("reports do not carry their randomizer: give it as `randomizer`")
-    names = list(made_by.types)
-    refusals = Refusals(files)
-    tables = [_rows_of(each, made_by).select(names) for each in releases]
-    known = randomizer is not None or bool(releases)
-    tables += [rows.select(names) for rows in received(files, made_by, refusals, named=known)]
+    files, named = report_files(paths), randomizer is not None or bool(releases)
+    randomizer = _only_randomizer(randomizer, releases, files, bool(sent))
+    refused: list[str] = []
+
+    def aside(file: int, reason: str, row: int | None = None) -> None:
+        where = "" if row is None else f", report {row:,}"
+        refused.append(f"{printable(str(files[file]))}{where}: {printable(reason)}")
+
+    tables = [pa.table({name: pa.array([], kind) for name, kind in randomizer.types.items()})]
+    tables += [release.table for release in releases]
+    tables += received(files, randomizer, aside, named=named)
     if sent:
-        rows, refused = _read_sent(made_by, sent)
-        tables.append(rows.select(names))
-        refusals.reasons += refused
-    empty = pa.table({name: pa.array([], kind) for name, kind in made_by.types.items()})
-    whole = pa.concat_tables([empty, *tables]).combine_chunks()
-    return collect_table(made_by, whole, refusals.reasons)
+        rows, unread = _read_sent(randomizer, sent)
+        tables.append(rows)
+        refused += unread
+    names = list(randomizer.types)
+    whole = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
+    against = randomizer.reasons(whole)
+    distinct, copies = count_once(in_order(whole.filter(pc.is_null(against))))
+    quarantined = _quarantined(refused, whole.filter(pc.is_valid(against)), against.drop_null())
+    if not len(distinct):
+        raise nothing_left(str(quarantined["reason"][0]) if len(quarantined) else "there is none")
+    return Collected(Release(ReportTable.of(distinct), randomizer), quarantined, copies)
 
 
-def _rows_of(release: Release, randomizer: Randomizer) -> pa.Table:
-    if release.randomizer.to_json() != randomizer.to_json():
+def _only_randomizer(
+    named: Randomizer | None, releases: list[Release], files: list[Path], sent: bool
+) -> Randomizer:
+    """Return the randomizer that is named, or that of the first release or file, and of all releases."""
+    if not (named or releases or files):
         raise PrivotError(
-            "a release was made by another randomizer: collect reports of one, and fit others apart"
+            "reports do not carry their randomizer: give it as `randomizer`"
+            if sent
+            else "releases are none: give at least one"
         )
-    return release.table
+    made_by = named or (releases[0].randomizer if releases else their_randomizer(files))
+    for number, each in enumerate(releases, start=1):
+        if each.randomizer.to_json() != made_by.to_json():
+            raise PrivotError(
+                f"release {number} was made by another randomizer: collect reports of one randomizer, "
+                "and fit others apart"
+            )
+    return made_by
+
+
+def _quarantined(unread: list[str], impossible: pa.Table, against: pa.Array) -> pa.Table:
+    """Return a table of reports that cannot be read, whose columns are null, and of impossible ones."""
+    columns = {name: column.cast(pa.string()) for name, column in as_text(impossible)}
+    nothing = {name: pa.nulls(len(unread), pa.string()) for name in columns}
+    first = pa.table({"reason": pa.array(unread, pa.string())} | nothing)
+    return pa.concat_tables([first, pa.table({"reason": against} | columns)])
 
 
 def _read_sent(
     randomizer: Randomizer, sent: Iterable[bytes | Report]
 ) -> tuple[pa.Table, list[str]]:
-    """Rows of reports and batches that can be read, and why the others cannot."""
-    payloads, read, refused = Payloads(randomizer), [], []
+    """Return the rows of reports and batches that can be read, and why the others cannot."""
+    payloads, read, refused = Payloads(randomizer), list[Report](), list[str]()
     for data in sent:
         try:
             if isinstance(data, Report):
                 read.append(data)
-            elif data.startswith(MAGIC):
-                read += [Report.from_bytes(each) for each in read_batch(data)]
             else:
-                read.append(Report.from_bytes(data))
+                parts = read_batch(data) if data.startswith(MAGIC) else [data]
+                read += [Report.from_bytes(each) for each in parts]
         except WireError as error:
             refused.append(str(error))
     rows, against = payloads.read(read)
     return rows, refused + [words for words in against if words]
-
-
-def from_reports(randomizer: Randomizer, reports: Iterable[bytes | Report]) -> Collected:
-    """Collect reports in their binary form into a release: copies count once, others are quarantined.
-
-    Arguments:
-        randomizer: The reports' randomizer.
-        reports: Reports as `privot.device` makes them, or `privot.device.read_batch` reads them.
-
-    Raises:
-        PrivotError: if the randomizer has no program for devices, or no report can be counted.
-
-    Examples:
-        >>> from privot import Schema
-        >>> from privot.device import Device
-        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
-        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
-        >>> device = Device.from_json(randomizer.to_json())
-        >>> len(from_reports(randomizer, [device.report({"bit": bit}) for bit in (True, False)]).release)
-        2
-    """
-    rows, refused = _read_sent(randomizer, reports)
-    return collect_table(randomizer, rows, refused)
 
 
 _WAVE_KEY = b"privot.wave"
@@ -375,7 +405,7 @@ def releases_by_wave(
         {0: 2, 1: 1}
     """
     require_whole_hours(panel)
-    waves: dict[int, list[Report]] = {}
+    waves: dict[int, list[Source]] = {}
     outside = 0
     for data in reports:
         try:
@@ -387,7 +417,7 @@ def releases_by_wave(
         raise PrivotError(
             f"{outside:,} reports are of no wave of panel {panel.name!r}: check its start"
         )
-    collected = {wave: from_reports(randomizer, waves[wave]) for wave in sorted(waves)}
+    collected = {wave: collect(waves[wave], randomizer) for wave in sorted(waves)}
     return WaveReleases(collected, outside)
 
 

@@ -36,6 +36,7 @@ from privot.collector.store import (
     DUPLICATE,
     NEW,
     Batch,
+    Form,
     Records,
     Statuses,
     StoreFull,
@@ -44,7 +45,6 @@ from privot.collector.store import (
     shards_missing,
 )
 from privot.core.errors import PrivotError
-from privot.wire.report import FINGERPRINT_BYTES
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS privot_campaigns (
@@ -118,16 +118,15 @@ class PostgresStore:
 
     Arguments:
         address: `postgresql://…`
-        example: One report's bytes, for fingerprint and length.
+        form: Form of the campaign's records.
 
     Raises:
         PrivotError: if it cannot be reached, or does not flush what it commits.
     """
 
-    def __init__(self, address: str, example: bytes) -> None:
-        self._address, self._length = address, len(example)
-        self._fingerprint = example[1 : 1 + FINGERPRINT_BYTES]
-        self._alone = threading.Lock()
+    def __init__(self, address: str, form: Form) -> None:
+        self._address, self._form = address, form
+        self._lock = threading.Lock()
         self._connection: psycopg.Connection | None = None
         self._sealer: psycopg.Connection | None = None
         self._campaign, self._count = 0, 0
@@ -152,7 +151,7 @@ class PostgresStore:
 
     def append(self, records: Records, entries: Words) -> Statuses:
         """See `Store`."""
-        with self._alone:
+        with self._lock:
             try:
                 connection = self._connected()
                 with connection.transaction():
@@ -210,7 +209,7 @@ class PostgresStore:
             )
             while rows := cursor.fetchmany(_PIECE_ROWS):
                 held = b"".join(report for (report,) in rows)
-                yield np.frombuffer(held, np.uint8).reshape(len(rows), self._length)
+                yield np.frombuffer(held, np.uint8).reshape(len(rows), self._form.record_bytes)
 
     def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
         """See `Store`."""
@@ -232,7 +231,7 @@ class PostgresStore:
                     raise PrivotError(f"no report has the id {unknown[0].hex}: nothing was deleted")
             given = {"campaign": self._campaign, "all": ids is None, "ids": mine}
             count = int(_one(connection, DELETE, given))
-        with self._alone:
+        with self._lock:
             self._count -= count
         return count
 
@@ -266,7 +265,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """See `Store`."""
-        with self._alone:
+        with self._lock:
             for connection in (self._connection, self._sealer):
                 if connection is not None:
                     connection.close()
@@ -300,10 +299,10 @@ class PostgresStore:
         connection.execute(
             "INSERT INTO privot_campaigns (fingerprint, record_bytes) VALUES (%s, %s) "
             "ON CONFLICT DO NOTHING",
-            (self._fingerprint, self._length),
+            (self._form.fingerprint, self._form.record_bytes),
         )
         find = "SELECT number FROM privot_campaigns WHERE fingerprint = %s"
-        return int(_one(connection, find, (self._fingerprint,)))
+        return int(_one(connection, find, (self._form.fingerprint,)))
 
     def _insert(self, connection: psycopg.Connection, records: Records, entries: Words) -> Statuses:
         digests = entries[:, 2].view(np.int64).tolist()

@@ -170,11 +170,11 @@ def open_store(
         PrivotError: if it cannot be opened, or another process has it.
     """
     if address.startswith(_POSTGRES):
-        return PostgresStore(address, campaign.example)
+        return PostgresStore(address, campaign.form)
     if "://" in address:
         raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")
     folder = Path(address) / campaign.fingerprint
-    return FolderStore(folder, campaign.example, log, panel=campaign.panel)
+    return FolderStore(folder, campaign.form, log)
 
 
 def release_address(address: str, release: str | None, fingerprint: str) -> str:
@@ -289,16 +289,11 @@ def _erase_quarantine(shelf: Shelf, name: str, copy: Path, deleted: frozenset[by
     """Remove reports from a quarantine file."""
     with open(copy, newline="", encoding="utf-8") as file:
         lines = [*csv.reader(file)]
-    left = [*_others(lines[1:], deleted)]
+    ids = [base64.b64decode(line[1])[ID_AT : ID_AT + ID_BYTES] for line in lines[1:]]
+    left = [line for line, own in zip(lines[1:], ids, strict=True) if own not in deleted]
     if len(left) < len(lines) - 1:
         with shelf.writing(name) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
             csv.writer(out).writerows([*lines[:1], *left])
-
-
-def _others(lines: Sequence[list[str]], deleted: frozenset[bytes]) -> Iterator[list[str]]:
-    for line in lines:
-        if base64.b64decode(line[1])[ID_AT : ID_AT + ID_BYTES] not in deleted:
-            yield line
 
 
 _SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28
@@ -331,15 +326,15 @@ def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
     if batch is None:
         return None
     with TemporaryDirectory(prefix="privot-") as work:
-        buckets = 1 + batch.reports * campaign.record_bytes // _BUCKET_BYTES
+        buckets = 1 + batch.reports * campaign.form.record_bytes // _BUCKET_BYTES
         aside = Path(work) / "aside.csv"
         waves, quarantined = _parts(store.taken(batch), campaign, buckets, Path(work), aside)
         if quarantined:
             with shelf.writing(f"quarantine-{batch.number:06d}.csv") as draft:
                 shutil.copyfile(aside, draft)
         rows: list[int] = []
-        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.record_bytes))
-        made_by, panel = campaign.randomizer.to_json(), campaign.panel
+        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.form.record_bytes))
+        made_by, panel = campaign.randomizer.to_json(), campaign.form.panel
         for wave, parts in sorted(waves.items()):
             more = None if panel is None else wave_metadata(panel, wave)
             for table in reordered(parts, buckets, size):
@@ -383,6 +378,6 @@ def _parts(
 def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[int, Records]]:
     """Split records by wave; all are of wave 0 where there is no panel."""
     for records in pieces:
-        waves = campaign.waves_of(records)
+        waves = campaign.form.waves_of(records)
         for wave in np.unique(waves).tolist():
             yield wave, records[waves == wave]

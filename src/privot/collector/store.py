@@ -2,7 +2,7 @@
 
 - `KnownIds` is the set of a store's ids and digests in memory.
 - A **record** is a report in its binary form, a row of an array of bytes (n, L): all of a campaign have
-  one length. `Form` describes them, `sums_of` computes their ids and digests.
+  one length. `Form` describes and verifies them, and computes their ids and digests.
 - `Store` is the protocol. **Whatever `append` has returned is durable**: it survives a kill and a loss
   of power. **Sealing** moves stored records into shards of a release. It may break off any number of
   times between begin and finish: a store remembers what it had begun, and returns the same records
@@ -90,14 +90,14 @@ class KnownIds:
         return _ids_in(self._set_of(self._table[self._table[:, 2] != 0, :2]))
 
     def reports(self, ids: Words) -> NDArray[np.int64]:
-        """Return the number of reports of each id (n, 2) as (n,); above 1 if all but one are forged."""
+        """Return the number of reports (n,) of each id (n, 2): of several, all but one are forged."""
         wanted = self._set_of(ids)
         counts = np.zeros(len(wanted), np.int64)
         _count(self._table, wanted, self._key, counts)
         return counts[self._find(wanted, ids)]
 
     def deleted(self, ids: Words) -> NDArray[np.bool_]:
-        """Mark the ids (n, 2) of deleted reports (n,)."""
+        """Return which ids (n, 2) are those of deleted reports (n,)."""
         return np.asarray(self._deleted[self._find(self._deleted, ids), 2] != 0)
 
     def bury(self, ids: Words) -> None:
@@ -212,9 +212,11 @@ def _move(table: Words, larger: Words, deleted: Words, key: Words) -> int:
 
 Records = NDArray[np.uint8]
 Words = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
 
 ID_AT = 1 + FINGERPRINT_BYTES
-PAYLOAD_AT = ID_AT + ID_BYTES + 4 + 1 + 4
+TIME_AT = ID_AT + ID_BYTES
+PAYLOAD_AT = TIME_AT + 4 + 1 + 4
 CRC_BYTES = 4
 
 
@@ -228,57 +230,6 @@ def _crc_table() -> NDArray[np.uint32]:
 
 
 _CRC = _crc_table()
-
-
-def sums_of(
-    records: Records, waves: NDArray[np.int64] | None = None
-) -> tuple[NDArray[np.bool_], Words]:
-    """Verify each record's checksum (n,), and compute entries (n, 3): its id and its digest.
-
-    A store keeps entries for ever: two words of the id, the highest byte first, and the digest of all
-    but time and checksum, which is neither 0 nor 2⁶⁴ − 1.
-
-    Arguments:
-        records: Records (n, L).
-        waves: Wave of each (n,), part of the digest of a campaign with a panel.
-    """
-    right = np.empty(len(records), np.bool_)
-    entries = np.empty((len(records), 3), np.uint64)
-    _sums(records, _CRC, right, entries)
-    entries[:, 2] = _digests(records, waves)
-    return right, entries
-
-
-def _digests(records: Records, waves: NDArray[np.int64] | None) -> Words:
-    timeless = np.delete(records, np.s_[ID_AT + ID_BYTES : ID_AT + ID_BYTES + 4], axis=1)
-    held, width = timeless[:, :-CRC_BYTES].tobytes(), timeless.shape[1] - CRC_BYTES
-    digests = b"".join(
-        hashlib.sha256(held[at : at + width] + wave).digest()[:8]
-        for at, wave in zip(range(0, len(held), width), _suffixes(waves, len(records)), strict=True)
-    )
-    # 0 marks a free place, and all ones a tombstone.
-    lowest, highest = np.uint64(1), np.uint64(2**64 - 2)
-    return np.clip(np.frombuffer(digests, ">u8").astype(np.uint64), lowest, highest)
-
-
-def _suffixes(waves: NDArray[np.int64] | None, count: int) -> list[bytes]:
-    if waves is None:
-        return [b""] * count
-    return [wave.to_bytes(8, "big", signed=True) for wave in waves.tolist()]
-
-
-def same_head(records: Records, example: bytes) -> NDArray[np.bool_]:
-    """Mark records with version, fingerprint, extensions and payload length of the example (n,)."""
-    head = np.frombuffer(example, np.uint8)
-    first, last = slice(0, ID_AT), slice(ID_AT + ID_BYTES + 4, PAYLOAD_AT)
-    same = (records[:, first] == head[first]).all(axis=1)
-    return np.asarray(same & (records[:, last] == head[last]).all(axis=1))
-
-
-def hours_of(records: Records) -> NDArray[np.int64]:
-    """Return the time of each record (n,), in steps of the program."""
-    words = np.ascontiguousarray(records[:, ID_AT + ID_BYTES : ID_AT + ID_BYTES + 4])
-    return words.view(">u4")[:, 0].astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -299,22 +250,48 @@ class Form:
         return len(self.example)
 
     @property
-    def header(self) -> bytes:
-        """Fingerprint and record length, by which a store knows its campaign."""
-        fingerprint = self.example[1 : 1 + FINGERPRINT_BYTES]
-        return fingerprint + self.record_bytes.to_bytes(4, "big")
+    def fingerprint(self) -> bytes:
+        """Fingerprint of the campaign's randomizer."""
+        return self.example[1:ID_AT]
+
+    def waves_of(self, records: Records) -> NDArray[np.int64]:
+        """Return the wave of each record (n,): −1 outside of all waves, and 0 without a panel."""
+        if self.panel is None:
+            return np.zeros(len(records), np.int64)
+        hours = np.ascontiguousarray(records[:, TIME_AT : TIME_AT + 4]).view(">u4")[:, 0]
+        return waves_of_hours(self.panel, hours)
 
     def sums_of(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
-        """Verify that records are whole and of the campaign (n,), and compute entries (n, 3)."""
-        waves = None if self.panel is None else waves_of_hours(self.panel, hours_of(records))
-        right, entries = sums_of(records, waves)
-        return right & same_head(records, self.example), entries
+        """Verify that records are whole and of the campaign (n,), and compute entries (n, 3).
+
+        A whole record has its checksum, and version, fingerprint, extensions and payload length of the
+        example. A store keeps entries for ever: two words of the id, the highest byte first, and the
+        digest of all but time and checksum (and the wave, if there is a panel), neither 0 nor 2⁶⁴ − 1.
+        """
+        right = np.empty(len(records), np.bool_)
+        entries = np.empty((len(records), 3), np.uint64)
+        _verify(records, np.frombuffer(self.example, np.uint8), _CRC, right, entries)
+        parts = [records[:, :TIME_AT], records[:, TIME_AT + 4 : -CRC_BYTES]]
+        if self.panel is not None:
+            parts.append(self.waves_of(records).astype(">i8").view(np.uint8).reshape(-1, 8))
+        timeless = np.concatenate(parts, axis=1)
+        held, width, sha256 = timeless.tobytes(), timeless.shape[1], hashlib.sha256
+        digests = [sha256(held[at : at + width]).digest() for at in range(0, len(held), width)]
+        first = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 4)[:, 0]
+        # 0 marks a free place, and all ones a tombstone.
+        entries[:, 2] = np.clip(first.astype(np.uint64), np.uint64(1), TOMBSTONE - np.uint64(1))
+        return right, entries
 
 
 @njit(cache=True, nogil=True)
-def _sums(
-    records: Records, table: NDArray[np.uint32], right: NDArray[np.bool_], entries: Words
+def _verify(
+    records: Records,
+    example: NDArray[np.uint8],
+    table: NDArray[np.uint32],
+    right: Mask,
+    entries: Words,
 ) -> None:
+    """Compare each record with its checksum and with the example's head, and read its id."""
     end = records.shape[1] - CRC_BYTES
     for row in range(records.shape[0]):
         record = records[row]
@@ -327,6 +304,9 @@ def _sums(
         for at in range(end, end + CRC_BYTES):
             stated = (stated << np.uint32(8)) | np.uint32(record[at])
         right[row] = crc == stated
+        for at in range(PAYLOAD_AT):
+            if record[at] != example[at] and not ID_AT <= at < TIME_AT + 4:
+                right[row] = False
         for word in range(2):
             value = np.uint64(0)
             for at in range(ID_AT + 8 * word, ID_AT + 8 * word + 8):
@@ -366,14 +346,14 @@ class Batch:
 
 
 class Store(Protocol):
-    """Durable reports of one campaign."""
+    """Protocol of stores: durable reports of one campaign."""
 
     @property
     def count(self) -> int:
         """Number of reports that were accepted and not deleted, sealed ones included."""
 
     def disk_bytes(self) -> int:
-        """Return the bytes that they take on the disk, as far as the store knows."""
+        """Return the bytes that the reports take on the disk, 0 if that is unknown."""
 
     def append(self, records: Records, entries: Words) -> Statuses:
         """Store new records durably; return the status of each (n,).

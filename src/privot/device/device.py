@@ -47,11 +47,6 @@ Take = Mapping[str, Any]
 Record = Mapping[str, Any]
 
 
-def codes_of(take: Take, record: Record) -> list[int]:
-    """Return a value's code in every coding of its column."""
-    return _CODES[take["take"]](take, record)
-
-
 def units_of(take: Take, record: Record) -> list[float] | None:
     """Return a value's unit coordinates, projected to the domain; None where it is missing."""
     point = []
@@ -130,11 +125,13 @@ def _flat_cell(take: Take, units: list[float]) -> int:
     return flat if codes is None else int(codes[flat])
 
 
-_CODES: dict[str, Callable[[Take, Record], list[int]]] = {
+# By the kind of a column's `take`: its value's code in every coding, or the unit coordinates of a point.
+TAKES: dict[str, Callable[[Take, Record], Any]] = {
     "category": _category,
     "boolean": _boolean,
     "bin": _bin,
     "cell": _cell,
+    "point": units_of,
 }
 
 
@@ -271,11 +268,6 @@ class SplitPart:
         return b"".join(packed)
 
 
-def payload_bytes(program: Program) -> int:
-    """Return the width of all payloads of a program."""
-    return JointPart(program).num_bytes + SplitPart(program).num_bytes
-
-
 @dataclass(frozen=True)
 class Device:
     """A device of one randomizer.
@@ -335,8 +327,10 @@ class Device:
         Raises:
             PrivotError: naming a column, if its value cannot be used; nothing is drawn before.
         """
-        self._refuse_unknown(record)
-        taken = {name: self._take(name, record) for name in self.program["columns"]}
+        if unknown := sorted(set(record) - self._known):
+            raise PrivotError(f"columns {unknown} are not in the schema: leave them out")
+        columns = self.program["columns"].items()
+        taken = {name: TAKES[take["take"]](take, record) for name, take in columns}
         payload = b"".join([part.draw(taken, word) for part in self._parts])
         identity = b"".join(word().to_bytes(8, "little") for _ in range(ID_BYTES // 8))
         seconds = time.time() if now is None else now
@@ -351,11 +345,3 @@ class Device:
     def _known(self) -> frozenset[str]:
         parts = (take["columns"] for take in self.program["columns"].values())
         return frozenset(chain(self.program.get("unread", ()), *parts))
-
-    def _refuse_unknown(self, record: Record) -> None:
-        if unknown := sorted(set(record) - self._known):
-            raise PrivotError(f"columns {unknown} are not in the schema: leave them out")
-
-    def _take(self, name: str, record: Record) -> Any:
-        take = self.program["columns"][name]
-        return units_of(take, record) if take["take"] == "point" else codes_of(take, record)

@@ -33,7 +33,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -259,34 +259,28 @@ def exp_below(x: Fraction) -> Fraction:
     >>> float(exp_below(Fraction(1)))
     2.718281828459045
     """
-    halvings, unit = _halvings(min(x, Fraction(LARGEST)))
-    total, term = 0, 1 << _BITS
-    for i in range(1, _TERMS + 1):
-        total += term
-        term = term * unit.numerator // (unit.denominator * i)
-    for _ in range(halvings):
-        total = total * total >> _BITS
-    return Fraction(total, 1 << _BITS)
+    return _exp(min(x, Fraction(LARGEST)), lambda number, by: number // by)
 
 
 def exp_above(x: Fraction) -> Fraction:
     """Return a rational number at least e^x, for 0 ≤ x ≤ 2^16."""
-    halvings, unit = _halvings(x)
-    total, term = 0, 1 << _BITS
-    for i in range(1, _TERMS + 1):
-        total += term
-        term = -(-term * unit.numerator // (unit.denominator * i))
-    total += 2 * term if x else 0
-    for _ in range(halvings):
-        total = -(-total * total >> _BITS)
-    return Fraction(total, 1 << _BITS)
+    return _exp(x, lambda number, by: -(-number // by), rest=2 if x else 0)
 
 
-def _halvings(x: Fraction) -> tuple[int, Fraction]:
+def _exp(x: Fraction, divide: Callable[[int, int], int], rest: int = 0) -> Fraction:
+    """Sum the series of e^x, every division rounded one way, and `rest` times the next term."""
     halvings = 0
     while x > 1 << halvings:
         halvings += 1
-    return halvings, x / (1 << halvings)
+    unit = x / (1 << halvings)
+    total, term = 0, 1 << _BITS
+    for i in range(1, _TERMS + 1):
+        total += term
+        term = divide(term * unit.numerator, unit.denominator * i)
+    total += rest * term
+    for _ in range(halvings):
+        total = divide(total * total, 1 << _BITS)
+    return Fraction(total, 1 << _BITS)
 
 
 class Ratio(NamedTuple):

@@ -159,7 +159,12 @@ def write_batch(reports: Iterable[Report | bytes]) -> bytes:
     """
     parts = [r if isinstance(r, bytes) else r.to_bytes() for r in reports]
     framed = b"".join(struct.pack(">I", len(part)) + part for part in parts)
-    return MAGIC + struct.pack(">BI", VERSION, len(parts)) + framed
+    return batch_head(len(parts)) + framed
+
+
+def batch_head(count: int) -> bytes:
+    """Return the bytes of a batch before its first report."""
+    return MAGIC + struct.pack(">BI", VERSION, count)
 
 
 def read_batch(data: bytes) -> Iterator[bytes]:

@@ -93,7 +93,7 @@ def _cell(rows: Rows, index: int) -> int:
 
 @lru_cache(maxsize=128)
 def _rows(dimension: int, base: int, ends: tuple[int, int], ball: tuple[int, int, int]) -> Rows:
-    """Return the digit sum of each row's first cell, and how many cells come before it; then all.
+    """Return the number of each row's first cell, and the counts of cells before each row and of all.
 
     Cells y have low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square.
     """

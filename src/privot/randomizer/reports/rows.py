@@ -32,6 +32,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -198,7 +199,11 @@ class ReportTable:
         return cls(dataset, str(path)), text.decode(errors="replace")
 
     def __len__(self) -> int:
-        return int(self.dataset.count_rows())
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
+        return int(self.dataset.count_rows())  # milliseconds for a file
 
     @property
     def column_names(self) -> list[str]:
