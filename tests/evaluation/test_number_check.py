@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-
-from privot.evaluation.estimates import CodeReports
 from privot.evaluation.number_check import (
     LEVELS,
     NumberSample,
@@ -12,6 +10,8 @@ from privot.evaluation.number_check import (
     check_correlation,
     check_number,
 )
+
+from privot.evaluation.estimates import CodeReports
 from privot.local.releases import Releases
 from privot.randomizer import Randomizer
 from privot.schema import Schema

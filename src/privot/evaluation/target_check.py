@@ -81,10 +81,10 @@ from privot.evaluation.estimates import (
     Questions,
     Z,
     cells_of,
+    delta_method,
     moments,
     precision,
 )
-from privot.evaluation.number_check import delta_method
 from privot.evaluation.prediction import (
     area_under_curve,
     one_hot,
@@ -92,7 +92,7 @@ from privot.evaluation.prediction import (
     sklearn,
     with_known_target,
 )
-from privot.evaluation.rehearsal import Rehearsed, atoms_of
+from privot.evaluation.rehearsal import Rehearsed, sampler_of
 from privot.evaluation.verdicts import CHANCE, MIN_ABOVE_CHANCE, RETAINED, Finding, grade_share
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
@@ -179,8 +179,8 @@ def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> 
                     functions[number] += weight * by_code[places]
     for source, g in zip(reports.sources, functions, strict=True):
         if g.any():
-            part, covariance = moments(source, g, full=True)
-            mean, spread = mean + part, spread + covariance
+            part = moments(source, g, full=True)
+            mean, spread = mean + part.mean, spread + part.spread
     return Estimate(mean, spread, int(sum(source.counts.sum() for source in reports.sources)))
 
 
@@ -422,7 +422,7 @@ def _on_reports(
     learned: LinearPredictor, reports: CodeReports, seed: int
 ) -> list[tuple[float, float]]:
     """Estimate R², or Φ⁻¹ of the AUC, and its variance: one pair a shape of the scores."""
-    found = report_moments(reports, atoms_of(learned.model), learned.scores())
+    found = report_moments(reports, sampler_of(learned.model).atoms, learned.scores())
     pairs = []
     for by_moments, more in _shapes(learned, seed):
         value, variance = delta_method(by_moments, found.mean, found.spread)
@@ -438,7 +438,7 @@ def _shapes(learned: LinearPredictor, seed: int) -> list[tuple[Callable[[Array],
     """
     drawn = learned.model.sample(_NUM_TESTED, seed=seed + 2)
     made, part = learned.on(drawn)[0], learned.square_where_known(drawn)
-    own = model_moments(atoms_of(learned.model), learned.scores())
+    own = model_moments(sampler_of(learned.model).atoms, learned.scores())
     if learned.is_number:
         explained = partial(_explained, part)
         return [(explained, float(made[0]) - explained(own))]

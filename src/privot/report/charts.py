@@ -25,8 +25,7 @@ from matplotlib.patches import Rectangle, StepPatch
 from matplotlib.ticker import LogLocator, MaxNLocator
 from matplotlib.transforms import Affine2D, Transform
 
-from privot.evaluation.estimates import ValueCheck
-from privot.evaluation.number_check import NumberCheck
+from privot.evaluation.estimates import NumberCheck, ValueCheck
 from privot.report.panels import ERROR, INK, LEARNED, LINE, MUTED, PRIVATE, SOFT, TITLE
 from privot.schema import Schema
 from privot.schema.columns.number import NumberColumn
