@@ -24,15 +24,17 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-from privot.evaluation.number_check import (
+
+from privot.evaluation import check, total_variation
+from privot.evaluation.estimates import (
     LEVELS,
+    CodeReports,
+    Interval,
     NumberSample,
     check_correlation,
     check_number,
+    estimate,
 )
-
-from privot.evaluation import check, total_variation
-from privot.evaluation.estimates import CodeReports, Interval, estimate
 from privot.evaluation.rehearsal import sampler_of
 from privot.local import LocalModel, fit
 from privot.local.releases import Releases

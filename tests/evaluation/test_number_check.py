@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from privot.evaluation.number_check import (
+
+from privot.evaluation.estimates import (
     LEVELS,
+    CodeReports,
     NumberSample,
     _critical_value,
     _first,
     check_correlation,
     check_number,
 )
-
-from privot.evaluation.estimates import CodeReports
 from privot.local.releases import Releases
 from privot.randomizer import Randomizer
 from privot.schema import Schema

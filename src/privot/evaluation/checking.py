@@ -42,8 +42,8 @@ from privot.evaluation.estimates import (
 )
 from privot.evaluation.rehearsal import (
     Columns,
+    Fit,
     cell_shares,
-    contradicted_by,
     rehearse,
     residuals,
     sampler_of,
@@ -80,7 +80,7 @@ class ColumnCheck:
         labels: Labels of its codes.
         shares: Shares of the codes, the model's beside the reports'.
         error: Expected total variation of the model.
-        p_value: Probability of reports this far from the model, if it is right.
+        p_value: Probability of reports this far from the model, if it is right; None without reports.
         contradicted: Whether the reports reject the model.
         number: Mean and quantiles, of a column of numbers.
     """
@@ -90,7 +90,7 @@ class ColumnCheck:
     labels: tuple[str, ...]
     shares: tuple[ValueCheck, ...]
     error: float
-    p_value: float
+    p_value: float | None
     contradicted: bool
     number: NumberCheck | None = None
 
@@ -107,10 +107,7 @@ class ColumnCheck:
 
 @dataclass(frozen=True)
 class PairCheck:
-    """Check of two columns; `dependence` is the model's total variation from independence.
-
-    A pair that no report covers has no p-value.
-    """
+    """Check of two columns; `dependence` is the model's total variation from independence."""
 
     first: str
     second: str
@@ -248,7 +245,7 @@ def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:
 
 def _judge_agreement(columns: Sequence[ColumnCheck], pairs: Sequence[PairCheck]) -> Finding:
     topic = "agreement with the reports"
-    bad = [(each.p_value, each.column) for each in columns if each.contradicted]
+    bad = [(each.p_value or 0.0, each.column) for each in columns if each.contradicted]
     bad += [(each.p_value or 0.0, each.name) for each in pairs if each.contradicted]
     if not bad:
         return Finding(topic, "good", "they contradict no column and no pair")
@@ -323,24 +320,21 @@ def _check(
     progress(0, steps)
     compared = _Compared.of(model, releases, seed)
     own = residuals(compared.reports, sampler_of(model).atoms)
-    rehearsed, contradicted = rehearse(model, releases, every, seed), contradicted_by(own)
-    growth = {n: rehearsed.growth(own, n, held_out=held_out) for n in (1, 2)}
-    columns: list[ColumnCheck] = []
-    pairs: list[PairCheck] = []
-    for done, each in enumerate(every, start=len(every)):
+    rehearsed = rehearse(model, releases, every, seed)
+    columns, pairs = [], []
+    for done, (each, fit) in enumerate(rehearsed.fits(own, held_out=held_out), start=len(every)):
         progress(done, steps)
-        error = min(1.0, rehearsed.errors[each] * growth[len(each)])
         if len(each) == 1:
-            p_value = own[each].p_value
-            columns.append(compared.column(each[0], error, p_value, each in contradicted))
+            columns.append(compared.column(each[0], fit))
         else:
-            tested = own[each].p_value if each in own else None
-            pairs.append(compared.pair(each, error, tested, each in contradicted))
-    scores = target and check_target(model, releases, target, rehearsed, growth[2], seed=seed)
+            pairs.append(compared.pair(each, fit))
+    scores = None
+    if target is not None:
+        growth = rehearsed.growth(own, 2, held_out=held_out)
+        scores = check_target(model, releases, target, rehearsed, growth, seed=seed)
     progress(steps, steps)
-    return Check(
-        str(model.guarantee), len(releases), held_out, tuple(columns), tuple(pairs), scores or None
-    )
+    guarantee = str(model.guarantee)
+    return Check(guarantee, len(releases), held_out, tuple(columns), tuple(pairs), scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,7 +363,7 @@ class _Compared:
         }
         return cls(model, reports, samples)
 
-    def column(self, column: int, error: float, p_value: float, contradicted: bool) -> ColumnCheck:
+    def column(self, column: int, fit: Fit) -> ColumnCheck:
         """Check a column by its shares in the schema's alphabet, and by its numbers."""
         name, declared = list(self.model.schema.coded.items())[column]
         about = [question for (question,) in self.reports.about(column)]
@@ -387,24 +381,17 @@ class _Compared:
         samples, number = {q: self.samples[q] for q in about if q in self.samples}, None
         if samples and not np.isnan(samples[about[0]].values).all():
             number = check_number(self.reports, samples)
-        people = self.reports.people(column)
-        return ColumnCheck(name, people, labels, shares, error, p_value, contradicted, number)
+        return ColumnCheck(name, self.reports.people(column), labels, shares, *fit, number)
 
-    def pair(
-        self, columns: Columns, error: float, p_value: float | None, contradicted: bool
-    ) -> PairCheck:
+    def pair(self, columns: Columns, fit: Fit) -> PairCheck:
         """Check two columns by their dependence, and numbers by their correlation."""
-        joint, about = (
-            sampler_of(self.model).classes.marginal(columns),
-            self.reports.about(*columns),
-        )
-        dependence, correlation = total_variation(joint, independent(joint)), None
+        joint = sampler_of(self.model).classes.marginal(columns)
+        dependence, about = total_variation(joint, independent(joint)), self.reports.about(*columns)
+        correlation = None
         if about and {q for each in about for q in each} <= set(self.samples):
             # Columns may have changed places between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in about]
             correlation = check_correlation(self.reports, ordered, self.samples)
         first, second = (list(self.model.schema.coded)[i] for i in columns)
         people = self.reports.people(*columns)
-        return PairCheck(
-            first, second, people, error, dependence, p_value, contradicted, correlation
-        )
+        return PairCheck(first, second, people, fit[0], dependence, *fit[1:], correlation)

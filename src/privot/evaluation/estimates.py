@@ -67,7 +67,7 @@ from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.number import NumberColumn
 from privot.schema.domains import Array
 
-Questions = tuple[int, ...]  # numbers of questions
+Questions = tuple[int, ...]  # their numbers
 Z = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _CHUNK = 2**22
@@ -255,7 +255,7 @@ class Interval:
 
     @classmethod
     def of(cls, estimate: float, variance: float, least: float, most: float) -> Interval:
-        """Return the interval of a nearly normal estimate of a number between `least` and `most`."""
+        """Return the interval of a normal estimate of a number between `least` and `most`."""
         half = Z * float(np.sqrt(max(variance, 0.0)))
         ends = np.clip([estimate, estimate - half, estimate + half], least, most)
         return cls(*map(float, ends))

@@ -34,6 +34,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -140,23 +141,34 @@ def _holm(p_values: Mapping[Columns, float]) -> Iterator[Columns]:
         yield columns
 
 
+class Fit(NamedTuple):
+    """How well a model fits a column, or a pair of columns."""
+
+    error: float  # total variation to expect
+    p_value: float | None  # of reports this far from the model; None without reports
+    contradicted: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Rehearsed:
-    """Results of a rehearsal, by columns.
+    """Results of a rehearsal, by columns."""
 
-    Arguments:
-        errors: Total variation.
-        squares: Squared error ‖m′ − m‖².
-        residuals: Residuals of its model by its reports.
-        model: The model that it fitted.
-        releases: Its reports.
-    """
+    errors: dict[Columns, float]  # total variation
+    squares: dict[Columns, float]  # ‖m′ − m‖²
+    residuals: dict[Columns, Residual]  # of its model, by its reports
+    model: LocalModel  # fitted in the rehearsal
+    releases: Releases  # its reports
 
-    errors: dict[Columns, float]
-    squares: dict[Columns, float]
-    residuals: dict[Columns, Residual]
-    model: LocalModel
-    releases: Releases
+    def fits(
+        self, own: dict[Columns, Residual], *, held_out: bool
+    ) -> Iterator[tuple[Columns, Fit]]:
+        """Yield the fit of the model to each column and pair, by residuals of the reports."""
+        growth = [self.growth(own, several, held_out=held_out) for several in (1, 2)]
+        contradicted = contradicted_by(own)
+        for columns, error in self.errors.items():
+            p_value = own[columns].p_value if columns in own else None
+            expected = min(1.0, error * growth[len(columns) - 1])
+            yield columns, Fit(expected, p_value, columns in contradicted)
 
     def growth(self, own: dict[Columns, Residual], several: int, *, held_out: bool) -> float:
         """Estimate the ratio of the model's errors to rehearsed ones from the reports' residuals."""

@@ -59,6 +59,7 @@ References:
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,7 +79,6 @@ from privot.evaluation.estimates import (
     Estimate,
     Interval,
     Question,
-    Questions,
     Z,
     cells_of,
     delta_method,
@@ -96,7 +96,7 @@ from privot.evaluation.rehearsal import Rehearsed, sampler_of
 from privot.evaluation.verdicts import CHANCE, MIN_ABOVE_CHANCE, RETAINED, Finding, grade_share
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
-from privot.local.classes.mixture import LatentClasses, LatentClassSampler
+from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
@@ -152,31 +152,35 @@ class Scores:
 def model_moments(law: LatentClasses, scores: Scores) -> Array:
     """Return the moments (7, G) under a distribution of atoms."""
     every = [_mean_score(law, scores, columns) for columns in _all(len(scores.weights))]
-    total: Array = np.sum(every, axis=0)
-    return total
+    return np.asarray(np.sum(every, axis=0))
 
 
 def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> Estimate:
     """Estimate the moments (7 G,) from reports, with their covariance and the number of people."""
     size = 7 * scores.weights[0].shape[1]
-    reported: dict[Columns, list[Questions]] = {}
-    for questions in reports.pairs:
-        reported.setdefault(tuple(sorted(reports.columns(questions))), []).append(questions)
     functions = [np.zeros((int(np.prod(source.shape)), size)) for source in reports.sources]
     mean, spread = np.zeros(size), np.zeros((size, size))
     for columns in _all(len(scores.weights)):
-        if columns not in reported:
+        if not reports.about(*columns):
             mean += _mean_score(law, scores, columns).ravel()
             continue
         terms, shares = scores.terms(columns), law.marginal(columns)
-        weighted = _weighted(reports, reported[columns])
-        for questions in {each for _, each, _ in weighted}:
+        weights = {
+            (questions, number): precision(
+                source, math.prod(reports.questions[q].size for q in questions)
+            )
+            for questions in reports.about(*columns)
+            for number, source in enumerate(reports.sources)
+            if set(questions) <= set(source.questions)
+        }
+        total = sum(weights.values())
+        for questions in reports.about(*columns):
             ordered = reports.columns(questions) == columns
             by_code = _by_code([reports.questions[q] for q in questions], terms, shares, ordered)
-            for number, own, weight in weighted:
-                if own == questions:
-                    places = cells_of(reports.sources[number], questions)
-                    functions[number] += weight * by_code[places]
+            for number, source in enumerate(reports.sources):
+                if weight := weights.get((questions, number)):
+                    places = cells_of(source, questions)
+                    functions[number] += weight / total * by_code[places]
     for source, g in zip(reports.sources, functions, strict=True):
         if g.any():
             part = moments(source, g, full=True)
@@ -190,22 +194,8 @@ def _all(number: int) -> list[Columns]:
 
 def _mean_score(law: LatentClasses, scores: Scores, columns: Columns) -> Array:
     shares, terms = law.marginal(columns), scores.terms(columns)
-    out: Array = np.tensordot(terms, shares, (range(1, terms.ndim - 1), range(shares.ndim)))
-    return out
-
-
-def _weighted(
-    reports: CodeReports, about: Sequence[Questions]
-) -> list[tuple[int, Questions, float]]:
-    """List sources with any of some questions about the same columns, and the weight of each."""
-    found: list[tuple[int, Questions, float]] = []
-    for questions in about:
-        size = float(np.prod([reports.questions[q].size for q in questions]))
-        for number, source in enumerate(reports.sources):
-            if set(questions) <= set(source.questions):
-                found.append((number, questions, precision(source, size)))
-    total = sum(weight for _, _, weight in found)
-    return [(number, questions, weight / total) for number, questions, weight in found]
+    axes = range(1, terms.ndim - 1), range(shares.ndim)
+    return np.asarray(np.tensordot(terms, shares, axes))
 
 
 def _by_code(questions: Sequence[Question], terms: Array, shares: Array, ordered: bool) -> Array:
@@ -223,23 +213,14 @@ def _by_code(questions: Sequence[Question], terms: Array, shares: Array, ordered
 
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
-    """A classifier or regression of one column, linear in the codes of the others.
+    """A classifier or regression of one column, linear in the codes of the others."""
 
-    Arguments:
-        model: The model whose rows it learned from.
-        target: The column that it predicts.
-        weights: Weights of the other columns' codes, one column after the other (codes, G).
-        classes: Codes of the target (G,) with these scores; empty of a number.
-        center: Intercept of a number's score.
-        unit: Unit of a number's score.
-    """
-
-    model: LocalModel
+    model: LocalModel  # whose rows it learned from
     target: str
-    weights: Array
-    classes: Codes
-    center: float = 0.0
-    unit: float = 1.0
+    weights: Array  # (codes, G) of the other columns' codes, one column after the other
+    classes: Codes  # (G,) codes of the target with these scores; empty of a number
+    center: float = 0.0  # intercept of a number's score
+    unit: float = 1.0  # unit of a number's score
 
     @classmethod
     def of(cls, model: LocalModel, target: str, seed: int) -> Self:
@@ -269,10 +250,8 @@ class LinearPredictor:
 
     def scores(self) -> Scores:
         """Return its scores as weights of atoms, with the function of the target that they predict."""
-        schema, sampler = self.model.schema, self.model.sampler
-        assert isinstance(sampler, LatentClassSampler)
-        found, start = [], 0
-        for name, place in zip(schema.coded, sampler.places, strict=True):
+        schema, found, start = self.model.schema, [], 0
+        for name, place in zip(schema.coded, sampler_of(self.model).places, strict=True):
             size = schema.coded[name].alphabet.size
             if name != self.target:
                 found.append(self.weights[start : start + size][place.codes])
@@ -290,8 +269,7 @@ class LinearPredictor:
 
     def points(self, codes: dict[str, Codes]) -> Array:
         """Return scores (n, G) of the other columns' codes."""
-        out: Array = one_hot(self.model.schema, codes) @ self.weights
-        return out
+        return np.asarray(one_hot(self.model.schema, codes) @ self.weights)
 
     def _encoded(self, table: pa.Table) -> tuple[Array, Codes, NDArray[np.bool_]]:
         """Return scores (n, G), codes of the target (n,), and where it is not missing (n,)."""
@@ -302,11 +280,10 @@ class LinearPredictor:
 
     def on(self, table: pa.Table) -> tuple[Array, Array]:
         """Return areas under the curve on records (G,), or R² (1,), and the classes' shares."""
-        points, own, known = self._encoded(table)
-        points, own = points[known], own[known]
+        codes, own = with_known_target(self.model.schema, self.target, table)
+        points = self.points(codes)
         if self.is_number:
-            numbers = self.model.schema.coded[self.target].accept(self.target, table)[known]
-            numbers = (numbers - self.center) / self.unit
+            numbers = (own - self.center) / self.unit
             rest = ((numbers - points[:, 0]) ** 2).mean()
             return np.array([1 - rest / max(float(numbers.var()), 1e-12)]), np.ones(1)
         areas = [
@@ -327,8 +304,7 @@ class LinearPredictor:
         """Return the part (G,) of the scores' squares in records whose target is not missing."""
         points, _, there = self._encoded(table)
         square = points**2
-        part: Array = square[there].sum(axis=0) / np.maximum(square.sum(axis=0), 1e-12)
-        return part
+        return np.asarray(square[there].sum(axis=0) / np.maximum(square.sum(axis=0), 1e-12))
 
 
 def score(areas: Array, shares: Array) -> float:
@@ -338,12 +314,7 @@ def score(areas: Array, shares: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Models of either half of some reports, with the other half's reports.
-
-    Arguments:
-        models: Models of the first and of the second half.
-        others: Reports of the second and of the first half.
-    """
+    """Models of either half of some reports, with the other half's reports."""
 
     models: tuple[LocalModel, ...]
     others: tuple[CodeReports, ...]
@@ -352,11 +323,13 @@ class CrossFit:
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
         """Deal reports into halves by coins, and fit each by the settings chosen for `model`."""
         rng = np.random.default_rng(seed)
-        sides = [rng.random(len(part)) < 0.5 for part in releases.parts]
-        first, second = (
-            Releases(tuple(map(partial(_some, side=side), releases.parts, sides)))
-            for side in (False, True)
-        )
+        dealt: tuple[list[Release], list[Release]] = ([], [])
+        for part in releases.parts:
+            side = rng.random(len(part)) < 0.5
+            for half, chosen in zip(dealt, (~side, side), strict=True):
+                rows = ReportTable.of(part.table.filter(pa.array(chosen)))
+                half.append(Release(rows, part.randomizer))
+        first, second = (Releases(tuple(half)) for half in dealt)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit of all reports has said it
             models = fit_again(model, first, seed), fit_again(model, second, seed)
@@ -365,10 +338,6 @@ class CrossFit:
     def predictors(self, target: str, seed: int) -> list[LinearPredictor]:
         """Train a predictor on rows drawn from each half's model."""
         return [LinearPredictor.of(model, target, seed) for model in self.models]
-
-
-def _some(part: Release, sides: NDArray[np.bool_], side: bool) -> Release:
-    return Release(ReportTable.of(part.table.filter(pa.array(sides == side))), part.randomizer)
 
 
 def cross_fitted_score(
