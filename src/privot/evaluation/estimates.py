@@ -211,14 +211,14 @@ class CodeReports:
         """List the questions about one column, or pairs of them about two, that reports answer."""
         return self.by_columns.get(tuple(sorted(columns)), [])
 
+    def answering(self, questions: Questions) -> Iterator[Source]:
+        """Yield the sources of reports that answer all of some questions."""
+        return (source for source in self.sources if set(questions) <= set(source.questions))
+
     def people(self, *columns: int) -> int:
         """Count the answers to questions about one column, or about two together."""
-        return sum(
-            int(source.counts.sum())
-            for questions in self.about(*columns)
-            for source in self.sources
-            if set(questions) <= set(source.questions)
-        )
+        about = self.about(*columns)
+        return sum(int(source.counts.sum()) for q in about for source in self.answering(q))
 
 
 def _split_sources(release: Release, first: int) -> Iterator[Source]:
@@ -312,9 +312,7 @@ def estimate(
         full: Whether to estimate covariances, rather than variances alone.
     """
     parts, weights = [], []
-    for source in reports.sources:
-        if not set(questions) <= set(source.questions):
-            continue
+    for source in reports.answering(questions):
         cells = cells_of(source, questions)
         columns = scipy.sparse.csr_array((np.ones(cells.size), (np.arange(cells.size), cells)))
         parts.append(moments(source, columns if g is None else columns @ g, full))
@@ -338,8 +336,8 @@ def cells_of(source: Source, questions: Questions) -> NDArray[np.int64]:
     """Return the cell of `questions` that each cell of a source belongs to."""
     codes = np.indices(source.shape).reshape(len(source.shape), -1)
     chosen = [source.questions.index(question) for question in questions]
-    shape = tuple(source.shape[i] for i in chosen)
-    return np.ravel_multi_index(tuple(codes[i] for i in chosen), shape)
+    shape = [source.shape[i] for i in chosen]
+    return np.ravel_multi_index(tuple(codes[chosen]), shape)
 
 
 def moments(source: Source, g: Any, full: bool) -> Estimate:
@@ -536,7 +534,7 @@ def _estimated(
     by_code: Callable[[NumberSample], Array],
     full: bool = True,
 ) -> Estimate:
-    """Estimate means of functions of a code, and last the share of numbers that are not missing."""
+    """Estimate means of functions of a code, and last the share that is not missing."""
     functions = {q: np.column_stack([by_code(d), d.has_number]) for q, d in samples.items()}
     return pooled([estimate(reports, (q,), g, full=full) for q, g in functions.items()])
 

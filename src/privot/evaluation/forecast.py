@@ -104,23 +104,18 @@ def marginal_errors(learned: Marginal, truth: Marginal, num_columns: int) -> Arr
     """Return mean total variation (2,) over columns, and over pairs; the latter NaN of one column."""
     found = []
     for several in (1, 2):
-        ways = [*combinations(range(num_columns), several)]
-        errors = [total_variation(learned(way), truth(way)) for way in ways]
+        every = combinations(range(num_columns), several)
+        errors = [total_variation(learned(each), truth(each)) for each in every]
         found.append(np.mean(errors) if errors else np.nan)
     return np.array(found)
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """A population whose distribution is known.
+    """A population whose distribution is known."""
 
-    Arguments:
-        law: The distribution of the schema's codes.
-        draw: Draws records of n people, by a seed.
-    """
-
-    law: LatentClasses
-    draw: Callable[[int, int], pa.Table]
+    law: LatentClasses  # of the schema's codes
+    draw: Callable[[int, int], pa.Table]  # records of so many people, by a seed
 
     def errors(self, model: LocalModel) -> Array:
         """Return one- and two-way error (2,) of a model of this population."""
@@ -169,11 +164,8 @@ def population_of(model: LocalModel, schema: Schema) -> Population:
 def with_dependence(model: LocalModel, strength: float, seed: int) -> LocalModel:
     """Return the model with random classes: its single columns, and dependence of about this strength.
 
-    Arguments:
-        model: Model of a table.
-        strength: Mean total variation of pairs from independence; the nearest that twelve classes of
-            these columns reach.
-        seed: Seed of the classes.
+    The strength is the mean total variation of pairs from independence, or the nearest that twelve
+    classes of these columns reach.
     """
     sampler = sampler_of(model)
     own = sampler.atoms
@@ -314,7 +306,7 @@ def _require_counts(people: int, rehearsals: int) -> tuple[int, int]:
 
 
 def _fit(releases: Release | Sequence[Release], seed: int) -> LocalModel:
-    """Fit without warnings, for people who are simulated."""
+    """Fit without warnings, which are of no use where people are simulated."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return fit(releases, seed=seed)
@@ -487,13 +479,11 @@ def simulate_campaign(
         found.append(errors(models[-1].sample(_NUM_REFERENCE if coded else _NUM_POINTS, seed=seed)))
         own.append(errors(tables[-1]))
     shrunk = (rehearsed / people) ** 0.5
-    mean, low, high = (_over(found, how, shrunk) for how in (np.mean, min, max))
-    clean = _over(own, np.mean, shrunk)
+    mean, low, high, clean = (
+        {name: float(how([each[name] for each in errors])) * shrunk for name in errors[0]}
+        for errors, how in ((found, np.mean), (found, min), (found, max), (own, np.mean))
+    )
     return SimulatedCampaign(mean, low, high, clean, models[0], tables[0], rehearsals, rehearsed)
-
-
-def _over(errors: list[Errors], how: Callable[[list[float]], Any], shrunk: float) -> Errors:
-    return {name: float(how([each[name] for each in errors])) * shrunk for name in errors[0]}
 
 
 def _drawn_from(
@@ -510,10 +500,8 @@ def _drawn_from(
                 f"prior is a model of the columns {', '.join(prior.schema.table_columns)}: give one of "
                 f"{', '.join(names)}"
             )
-        return (
-            lambda num, own: prior.sample(num, seed=own),
-            prior.sample(_NUM_REFERENCE, seed=seed + 10**6),
-        )
+        large = prior.sample(_NUM_REFERENCE, seed=seed + 10**6)
+        return lambda num, own: prior.sample(num, seed=own), large
     table = as_table(prior)
     schema.check_table(table)
     table = table.select(names)
@@ -526,26 +514,25 @@ def _drawn_from(
 
 def _share_errors(schema: Schema, law: pa.Table) -> Callable[[pa.Table], Errors]:
     """Return the function that gives the total variation of a table's shares from another's."""
-    truth = _marginals(schema, law)
+    coded = schema.coded.items()
+
+    def marginals(table: pa.Table) -> Marginal:
+        codes = [(column.encode_codes(name, table), column.alphabet.size) for name, column in coded]
+
+        def marginal(columns: Columns) -> Array:
+            chosen, shape = zip(*(codes[column] for column in columns), strict=True)
+            cells = np.ravel_multi_index(chosen, shape)
+            return np.bincount(cells, minlength=int(np.prod(shape))) / table.num_rows
+
+        return marginal
+
+    truth = marginals(law)
 
     def errors(table: pa.Table) -> Errors:
-        one, two = marginal_errors(_marginals(schema, table), truth, len(schema.coded)).tolist()
+        one, two = marginal_errors(marginals(table), truth, len(coded)).tolist()
         return {"one_way": one} | ({} if np.isnan(two) else {"two_way": two})
 
     return errors
-
-
-def _marginals(schema: Schema, table: pa.Table) -> Marginal:
-    """Return the function that gives the shares of cells of some columns of a table."""
-    coded = schema.coded.items()
-    codes = [(column.encode_codes(name, table), column.alphabet.size) for name, column in coded]
-
-    def marginal(columns: tuple[int, ...]) -> Array:
-        chosen, shape = zip(*(codes[column] for column in columns), strict=True)
-        cells = np.ravel_multi_index(chosen, shape)
-        return np.bincount(cells, minlength=int(np.prod(shape))) / table.num_rows
-
-    return marginal
 
 
 def _place_errors(schema: Schema, law: pa.Table) -> Callable[[pa.Table], Errors]:
