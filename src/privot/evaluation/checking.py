@@ -1,10 +1,10 @@
 """Check of a model by reports alone, for those who may see no real record.
 
 A check has 90 % confidence intervals of the population's shares, means, quantiles and correlations,
-whatever the model is like (`estimates`); a test of whether the reports contradict the
-model, column by column and pair by pair; the errors to expect of it (`rehearsal`); how well classifiers
-that learn from synthetic records predict a named target (`target_check`); and from these, findings in
-words (`verdicts`).
+whatever the model is like (`estimates`); a test of whether the reports contradict the model, column by
+column and pair by pair, and the errors to expect of it (`rehearsal`); how well classifiers that learn
+from synthetic records predict a named target (`target_check`); and from these, findings in words, graded
+by the limits of `verdicts`.
 
 A pair, or a column, counts as contradicted where its test's p-value is so small that among all of them
 together a false alarm comes once in twenty checks (Holm's procedure).
@@ -26,6 +26,7 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
@@ -94,16 +95,6 @@ class ColumnCheck:
     contradicted: bool
     number: NumberCheck | None = None
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what `dataclasses.asdict` wrote."""
-        read = {
-            "labels": tuple(fields["labels"]),
-            "shares": tuple(map(ValueCheck.from_dict, fields["shares"])),
-            "number": fields["number"] and NumberCheck.from_dict(fields["number"]),
-        }
-        return cls(**dict(fields) | read)
-
 
 @dataclass(frozen=True)
 class PairCheck:
@@ -122,12 +113,6 @@ class PairCheck:
     def name(self) -> str:
         """Names of both columns."""
         return f"{self.first} × {self.second}"
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what `dataclasses.asdict` wrote."""
-        correlation = fields["correlation"] and ValueCheck.from_dict(fields["correlation"])
-        return cls(**dict(fields) | {"correlation": correlation})
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,12 +177,7 @@ class Check(Summarized):
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        read = {
-            "columns": tuple(map(ColumnCheck.from_dict, fields["columns"])),
-            "pairs": tuple(map(PairCheck.from_dict, fields["pairs"])),
-            "target": fields["target"] and TargetCheck.from_dict(fields["target"]),
-        }
-        return cls(**dict(fields) | read)
+        return TypeAdapter(cls).validate_python(fields)
 
 
 def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
@@ -339,17 +319,11 @@ def _check(
 
 @dataclass(frozen=True, eq=False)
 class _Compared:
-    """A model beside its reports.
-
-    Arguments:
-        model: The model.
-        reports: The reports, by question.
-        samples: Numbers drawn from the model, by the questions about them.
-    """
+    """A model beside its reports."""
 
     model: LocalModel
     reports: CodeReports
-    samples: dict[int, NumberSample]
+    samples: dict[int, NumberSample]  # drawn from the model, by the questions about numbers
 
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
@@ -393,5 +367,7 @@ class _Compared:
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in about]
             correlation = check_correlation(self.reports, ordered, self.samples)
         first, second = (list(self.model.schema.coded)[i] for i in columns)
-        people = self.reports.people(*columns)
-        return PairCheck(first, second, people, fit[0], dependence, *fit[1:], correlation)
+        return PairCheck(
+            first, second, self.reports.people(*columns), fit.error, dependence, fit.p_value,
+            fit.contradicted, correlation,
+        )  # fmt: skip

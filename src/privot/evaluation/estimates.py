@@ -272,11 +272,6 @@ class ValueCheck:
     model: float
     reports: Interval
 
-    @classmethod
-    def from_dict(cls, fields: Any) -> Self:
-        """Read what `dataclasses.asdict` wrote."""
-        return cls(fields["model"], Interval(**fields["reports"]))
-
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -361,12 +356,6 @@ class NumberCheck:
 
     mean: ValueCheck
     quantiles: tuple[ValueCheck, ...]
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what `dataclasses.asdict` wrote."""
-        quantiles = tuple(map(ValueCheck.from_dict, fields["quantiles"]))
-        return cls(ValueCheck.from_dict(fields["mean"]), quantiles)
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,11 +61,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -335,10 +335,6 @@ class CrossFit:
             models = fit_again(model, first, seed), fit_again(model, second, seed)
         return cls(models, (CodeReports.of(second), CodeReports.of(first)))
 
-    def predictors(self, target: str, seed: int) -> list[LinearPredictor]:
-        """Train a predictor on rows drawn from each half's model."""
-        return [LinearPredictor.of(model, target, seed) for model in self.models]
-
 
 def cross_fitted_score(
     own: CrossFit,
@@ -359,11 +355,15 @@ def cross_fitted_score(
         target: The column to predict, of codes or numbers.
         seed: Seed of rows and fits.
     """
-    pairs = zip(own.predictors(target, seed), own.others, strict=True)
-    found = [_on_reports(learned, other, seed) for learned, other in pairs]
+
+    def learned(model: LocalModel) -> LinearPredictor:
+        return LinearPredictor.of(model, target, seed)
+
+    pairs = zip(own.models, own.others, strict=True)
+    found = [_on_reports(learned(model), other, seed) for model, other in pairs]
     means, variances = np.mean(found, axis=0).T
-    best = LinearPredictor.of(whole, target, seed)
-    halves = [_without_noise(each, people, seed) for each in rehearsed.predictors(target, seed)]
+    best = learned(whole)
+    halves = [_without_noise(learned(model), people, seed) for model in rehearsed.models]
     short = _in_units(best, people) - np.array(halves)  # (halves, shapes)
     # Variance of the two halves' mean, of the whole here, and as much of the model and its halves.
     error = Z * np.sqrt(variances / 2 + 2 * short.var(axis=0, ddof=1))
@@ -471,12 +471,6 @@ class TargetCheck:
     reports: Interval | None
     retained: float | None
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what `dataclasses.asdict` wrote."""
-        own = fields["reports"]
-        return cls(**dict(fields) | {"reports": None if own is None else Interval(**own)})
-
     @property
     def finding(self) -> Finding:
         """The finding in words, as against real records."""
@@ -484,16 +478,16 @@ class TargetCheck:
         if self.reports is None:
             words = f"no report covers {self.target} together with another column"
             return Finding(topic, "unknown", words)
-        own, low, high = self.reports.estimate, self.reports.low, self.reports.high
+        own = self.reports
         words = (
-            f"{self.classifier} learned from synthetic records has {self.measure} {own:.2f} on people "
-            f"({low:.2f} to {high:.2f})"
+            f"{self.classifier} learned from synthetic records has {self.measure} {own.estimate:.2f} on "
+            f"people ({own.low:.2f} to {own.high:.2f})"
         )
         if self.retained is None:
             words += ": it is independent of all other columns in the model"
             return Finding(topic, "unknown", words)
         words += f", and retains {self.retained:.0%} of what real records would teach, by rehearsal"
-        if low - CHANCE[self.measure] < MIN_ABOVE_CHANCE:
+        if own.low - CHANCE[self.measure] < MIN_ABOVE_CHANCE:
             words += "; reports are too few to distinguish it from a guess"
             return Finding(topic, "unknown", words)
         return Finding(topic, grade_share(self.retained, RETAINED), words)
@@ -542,7 +536,7 @@ def check_target(
     if above >= MIN_ABOVE_CHANCE:
         retained = float(np.clip(1 - growth**2 * max(own - theirs, 0.0) / above, 0.0, 1.0))
     place, reports = list(model.schema.coded).index(target), CodeReports.of(releases)
-    if not any(len(q) == 2 and place in reports.columns(q) for q in reports.pairs):
+    if not any(len(columns) == 2 and place in columns for columns in reports.by_columns):
         return TargetCheck(target, name, measure, None, retained)
     halves = CrossFit.of(model, releases, seed), CrossFit.of(whole, rehearsed.releases, seed)
     estimated = cross_fitted_score(*halves, whole, people, target, seed=seed)
