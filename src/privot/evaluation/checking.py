@@ -30,6 +30,7 @@ from pydantic import TypeAdapter
 
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
+from privot.evaluation import verdicts
 from privot.evaluation.distances import independent, total_variation
 from privot.evaluation.estimates import (
     CodeReports,
@@ -50,18 +51,7 @@ from privot.evaluation.rehearsal import (
     sampler_of,
 )
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
-from privot.evaluation.verdicts import (
-    COLUMN,
-    DEPENDENCE,
-    MOST,
-    PAIR,
-    Finding,
-    Grade,
-    grade,
-    grade_share,
-    join_names,
-    percent,
-)
+from privot.evaluation.verdicts import Finding, Grade, percent
 from privot.local import LocalModel
 from privot.local.releases import Releases
 from privot.randomizer import Release
@@ -183,34 +173,34 @@ class Check(Summarized):
 def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
     worst = max(columns, key=lambda each: each.error)
     mean = float(np.mean([each.error for each in columns]))
-    within = [each for each in columns if each.error <= COLUMN[0]]
-    words = f"{len(within)} of {len(columns)} within {percent(COLUMN[0])}; "
+    within = [each for each in columns if each.error <= verdicts.COLUMN[0]]
+    words = f"{len(within)} of {len(columns)} within {percent(verdicts.COLUMN[0])}; "
     words += f"error to expect {percent(mean)} on average, {percent(worst.error)} in {worst.column}"
-    return Finding("single columns", grade(mean, COLUMN), words)
+    return Finding("single columns", verdicts.grade(mean, verdicts.COLUMN), words)
 
 
 def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
-    good = [each for each in pairs if each.error <= PAIR[0] and not each.contradicted]
+    good = [each for each in pairs if each.error <= verdicts.PAIR[0] and not each.contradicted]
     rest = sorted((each for each in pairs if each not in good), key=lambda each: -each.error)
     mean = float(np.mean([each.error for each in pairs]))
-    words = f"{len(good)} of {len(pairs)} within {percent(PAIR[0])}; "
+    words = f"{len(good)} of {len(pairs)} within {percent(verdicts.PAIR[0])}; "
     words += f"error to expect {percent(mean)} on average"
     if rest:
-        words += f"; not: {join_names([each.name for each in rest])}"
-    return Finding("pairs of columns", grade_share(len(good) / len(pairs)), words)
+        words += f"; not: {verdicts.join_names([each.name for each in rest])}"
+    return Finding("pairs of columns", verdicts.grade_share(len(good) / len(pairs)), words)
 
 
 def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:
     unseen = [each.name for each in pairs if each.p_value is None]
     if len(unseen) == len(pairs):
         words = "no report covers two columns together: they are taken as independent"
-        return Finding(DEPENDENCE, "unknown", words)
+        return Finding(verdicts.DEPENDENCE, "unknown", words)
     strongest = max(pairs, key=lambda each: each.dependence)
     if strongest.dependence < _NO_DEPENDENCE:
         words = (
             "independence was chosen: the reports show no dependence, and rows mix columns freely"
         )
-        return Finding(DEPENDENCE, "unknown", words)
+        return Finding(verdicts.DEPENDENCE, "unknown", words)
     mean = float(np.mean([each.dependence for each in pairs]))
     error = float(np.mean([each.error for each in pairs]))
     words = (
@@ -218,9 +208,9 @@ def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:
         f"({percent(strongest.dependence)}), at an error of {percent(error)}"
     )
     if unseen:
-        words += f"; no report covers {join_names(unseen)}"
+        words += f"; no report covers {verdicts.join_names(unseen)}"
     own: Grade = "good" if error < mean / 2 else "fair" if error < mean else "poor"
-    return Finding(DEPENDENCE, own, words)
+    return Finding(verdicts.DEPENDENCE, own, words)
 
 
 def _judge_agreement(columns: Sequence[ColumnCheck], pairs: Sequence[PairCheck]) -> Finding:
@@ -229,11 +219,9 @@ def _judge_agreement(columns: Sequence[ColumnCheck], pairs: Sequence[PairCheck])
     bad += [(each.p_value or 0.0, each.name) for each in pairs if each.contradicted]
     if not bad:
         return Finding(topic, "good", "they contradict no column and no pair")
-    names = [name for _, name in sorted(bad)]
-    words = (
-        f"they contradict {join_names(names)}: do not rely on {'them' if len(bad) > 1 else 'it'}"
-    )
-    few = len(bad) <= (1 - MOST) * (len(columns) + len(pairs))
+    names = verdicts.join_names([name for _, name in sorted(bad)])
+    words = f"they contradict {names}: do not rely on {'them' if len(bad) > 1 else 'it'}"
+    few = len(bad) <= (1 - verdicts.MOST) * (len(columns) + len(pairs))
     return Finding(topic, "fair" if few else "poor", words)
 
 
