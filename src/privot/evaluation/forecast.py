@@ -313,7 +313,7 @@ def _fit(releases: Release | Sequence[Release], seed: int) -> LocalModel:
 
 
 class _Rehearsal:
-    """Rehearsals of one plan."""
+    """Rehearsals of one plan: populations report by it, and models are fitted to their reports."""
 
     def __init__(self, randomizer: Randomizer, people: int, seed: int, progress: Progress):
         self.randomizer, self.seed, self.progress = randomizer, seed, progress
@@ -338,7 +338,7 @@ class _Rehearsal:
             population_of(with_dependence(like, float(t), self.seed + number), schema)
             for number, t in enumerate(strengths)
         ]
-        seen = np.array([dependence(sampler_of(self.again(each, like)).classes) for each in people])
+        seen = np.array([self.found_again(each, like) for each in people])
         weights = likelihood_weights(seen, found)
         possible = np.flatnonzero(weights)
         # Few populations are left where a pilot says much: then each is rehearsed more often.
@@ -347,15 +347,16 @@ class _Rehearsal:
         weights = (weights[possible] / weights[possible].sum() / fits).repeat(fits)
         mean, ends = weights @ errors, quantiles(errors[:, 1], weights)
         if found > _NO_DEPENDENCE:
-            again = min(1.0, dependence(sampler_of(self.again(own, like)).classes) / found)
+            again = min(1.0, self.found_again(own, like) / found)
             ratio = (self.errors(own, _FITS).mean(axis=0) / mean) ** (again / 2)
             mean, ends = mean * ratio, ends * ratio[1]
         return mean, ends
 
-    def again(self, population: Population, like: LocalModel) -> LocalModel:
-        """Fit as many people as a model's, by reports like theirs."""
+    def found_again(self, population: Population, like: LocalModel) -> float:
+        """Return the dependence that a fit finds in as many reports as the model had, drawn likewise."""
         people = min(int(like.made_with["num_reports"]), MAX_REHEARSED)
-        return self.fit(self.report(population, like.randomizer, people))
+        model = self.fit(self.report(population, like.randomizer, people))
+        return dependence(sampler_of(model).classes)
 
     def errors(self, population: Population, fits: int) -> Array:
         """Return errors (fits, 2) of a fit of the planned reports, and of others by its settings."""

@@ -134,7 +134,7 @@ def predict_target(
     learners = {
         "logistic regression": sklearn("linear_model").LogisticRegression(max_iter=300),
         "gradient boosting": sklearn("ensemble").HistGradientBoostingClassifier(
-            categorical_features=_named(schema, target), random_state=seed
+            categorical_features=_categorical(schema, target), random_state=seed
         ),
     }
     return _cross_validated(schema, target, tables, folds, learners, (predict, area, "AUC"))
@@ -161,7 +161,7 @@ def predict_number(
     learners = {
         "ridge regression": sklearn("linear_model").Ridge(alpha=1.0),
         "gradient boosting": sklearn("ensemble").HistGradientBoostingRegressor(
-            categorical_features=_named(schema, target), random_state=seed
+            categorical_features=_categorical(schema, target), random_state=seed
         ),
     }
     return _cross_validated(schema, target, tables, folds, learners, (predict, explained, "R²"))
@@ -326,7 +326,7 @@ def as_numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
     return np.stack([values * 1.0 if at is None else at[values] for at, values in columns], axis=1)
 
 
-def _named(schema: Schema, target: str) -> list[bool]:
+def _categorical(schema: Schema, target: str) -> list[bool]:
     """Say which of the other columns trees take as categories."""
     alphabets = [column.alphabet for name, column in schema.coded.items() if name != target]
     return [each.centers is None and each.size <= _MAX_TREE_CATEGORIES for each in alphabets]

@@ -151,7 +151,9 @@ class Scores:
 
 def model_moments(law: LatentClasses, scores: Scores) -> Array:
     """Return the moments (7, G) under a distribution of atoms."""
-    every = [_mean_score(law, scores, columns) for columns in _all(len(scores.weights))]
+    every = [
+        _mean_terms(law, scores, columns) for columns in _columns_and_pairs(len(scores.weights))
+    ]
     return np.asarray(np.sum(every, axis=0))
 
 
@@ -160,9 +162,9 @@ def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> 
     size = 7 * scores.weights[0].shape[1]
     functions = [np.zeros((int(np.prod(source.shape)), size)) for source in reports.sources]
     mean, spread = np.zeros(size), np.zeros((size, size))
-    for columns in _all(len(scores.weights)):
+    for columns in _columns_and_pairs(len(scores.weights)):
         if not reports.about(*columns):
-            mean += _mean_score(law, scores, columns).ravel()
+            mean += _mean_terms(law, scores, columns).ravel()
             continue
         terms, shares = scores.terms(columns), law.marginal(columns)
         weights = {
@@ -188,11 +190,11 @@ def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> 
     return Estimate(mean, spread, int(sum(source.counts.sum() for source in reports.sources)))
 
 
-def _all(number: int) -> list[Columns]:
+def _columns_and_pairs(number: int) -> list[Columns]:
     return [*combinations(range(number), 1), *combinations(range(number), 2)]
 
 
-def _mean_score(law: LatentClasses, scores: Scores, columns: Columns) -> Array:
+def _mean_terms(law: LatentClasses, scores: Scores, columns: Columns) -> Array:
     shares, terms = law.marginal(columns), scores.terms(columns)
     axes = range(1, terms.ndim - 1), range(shares.ndim)
     return np.asarray(np.tensordot(terms, shares, axes))
@@ -360,11 +362,11 @@ def cross_fitted_score(
         return LinearPredictor.of(model, target, seed)
 
     pairs = zip(own.models, own.others, strict=True)
-    found = [_on_reports(learned(model), other, seed) for model, other in pairs]
+    found = [_score_by_reports(learned(model), other, seed) for model, other in pairs]
     means, variances = np.mean(found, axis=0).T
     best = learned(whole)
-    halves = [_without_noise(learned(model), people, seed) for model in rehearsed.models]
-    short = _in_units(best, people) - np.array(halves)  # (halves, shapes)
+    halves = [_scores_by_moments(learned(model), people, seed) for model in rehearsed.models]
+    short = _score_on(best, people) - np.array(halves)  # (halves, shapes)
     # Variance of the two halves' mean, of the whole here, and as much of the model and its halves.
     error = Z * np.sqrt(variances / 2 + 2 * short.var(axis=0, ddof=1))
     means = means + short.mean(axis=0)
@@ -373,21 +375,21 @@ def cross_fitted_score(
     return Interval(*map(float, scores))
 
 
-def _without_noise(learned: LinearPredictor, people: pa.Table, seed: int) -> list[float]:
+def _scores_by_moments(learned: LinearPredictor, people: pa.Table, seed: int) -> list[float]:
     """Return the estimates in the limit of very many reports of these people: one a shape."""
     if learned.is_number:
-        return [_in_units(learned, people)]
+        return [_score_on(learned, people)]
     own = learned.moments(people).ravel()
     return [by_moments(own) for by_moments, _ in _shapes(learned, seed)]
 
 
-def _in_units(learned: LinearPredictor, people: pa.Table) -> float:
+def _score_on(learned: LinearPredictor, people: pa.Table) -> float:
     """Return R², or Φ⁻¹ of the AUC, on records."""
     made = score(*learned.on(people))
     return made if learned.is_number else float(scipy.special.ndtri(np.clip(made, 1e-6, 1 - 1e-6)))
 
 
-def _on_reports(
+def _score_by_reports(
     learned: LinearPredictor, reports: CodeReports, seed: int
 ) -> list[tuple[float, float]]:
     """Estimate R², or Φ⁻¹ of the AUC, and its variance: one pair a shape of the scores."""
@@ -411,7 +413,7 @@ def _shapes(learned: LinearPredictor, seed: int) -> list[tuple[Callable[[Array],
     if learned.is_number:
         explained = partial(_explained, part)
         return [(explained, float(made[0]) - explained(own))]
-    apart, normal = _apart(own, part), np.full(len(made), 0.5**0.5)
+    apart, normal = _separation(own, part), np.full(len(made), 0.5**0.5)
     clear = abs(apart) > _MIN_DISTANCE
     as_model = scipy.special.ndtri(np.clip(made, 1e-6, 1 - 1e-6)) / np.where(clear, apart, 1.0)
     shapes = np.where(clear, as_model, normal), normal
@@ -430,14 +432,14 @@ def _explained(part: Array, moments: Array) -> float:
 def _normal_score(part: Array, steep: Array, moments: Array) -> float:
     """Return Φ⁻¹ of the AUC by the moments, of several classes by their shares."""
     table = moments.reshape(7, len(steep))
-    normal = steep * _apart(table, part)
+    normal = steep * _separation(table, part)
     if len(normal) == 1:
         return float(normal[0])
     areas, shares = scipy.special.ndtr(normal), np.clip(table[TARGET], 0.0, 1.0)
     return float(scipy.special.ndtri(np.clip(score(areas, shares + 1e-9), 1e-9, 1 - 1e-9)))
 
 
-def _apart(moments: Array, part: Array) -> Array:
+def _separation(moments: Array, part: Array) -> Array:
     """Return d: how far each class's mean score is from the rest's, in standard deviations."""
     known = np.clip(moments[KNOWN], 1e-6, None)
     share = np.clip(moments[TARGET] / known, 0.005, 0.995)
@@ -516,13 +518,13 @@ def check_target(
     *,
     seed: int,
 ) -> TargetCheck:
-    """Check what synthetic rows teach of a column.
+    """Check how well classifiers of the model's rows predict a column.
 
     Arguments:
         model: Model of a table.
         releases: Its reports, or others'.
         target: The column.
-        rehearsed: Reports of people drawn from the model, and the model of these.
+        rehearsed: Reports of people drawn from the model, and the model fitted to them.
         growth: g, of pairs.
         seed: Seed of halves, rows and fits.
     """

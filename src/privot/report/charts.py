@@ -231,7 +231,7 @@ def draw_histogram(
         return None
     column = schema.columns.get(name)
     number = cast("NumberColumn", column) if column is not None and column.is_number else None
-    low, high = _field(tables)
+    low, high = _limits(tables)
     log = number is not None and number.on_log_scale and 0 < low < high
     integers = all(not (each % 1).any() for each in tables)
     step = (0.0 if number is None else number.value_step) or float(integers)
@@ -243,7 +243,7 @@ def draw_histogram(
         words = " to ".join(format_number(schema, name, end) for end in ends)
         beyond = f"{100 * outside:.1f} % lie beyond, from {words}"
     below = _ROOM + (_LINE if beyond else 0.0)
-    field, on = Field.of(WIDTH, HEIGHT + below, (0, HEIGHT)), _scale(edges, log)
+    field, on = Field.of(WIDTH, HEIGHT + below, (0, HEIGHT)), _axis(edges, log)
     # The area of unequal bins is the share.
     widths = np.maximum(np.diff(on(edges)), 0.1)
     heights = [np.histogram(each, edges)[0] / len(each) / widths for each in tables]
@@ -269,7 +269,7 @@ def draw_histogram(
     return field.figure
 
 
-def _scale(edges: Array, log: bool) -> Callable[[Any], Array]:
+def _axis(edges: Array, log: bool) -> Callable[[Any], Array]:
     """Return the function that gives the place of numbers along the axis, in points."""
     low, high = np.log(edges[[0, -1]]) if log else edges[[0, -1]]
 
@@ -299,7 +299,7 @@ def format_number(schema: Schema, name: str, number: float) -> str:
     return f"{number:.2g}"
 
 
-def _field(tables: Sequence[Array]) -> tuple[float, float]:
+def _limits(tables: Sequence[Array]) -> tuple[float, float]:
     """Return the least and the largest value to show."""
 
     def ends(cut: float) -> tuple[float, float]:

@@ -207,7 +207,7 @@ class Gauge:
 
 
 @dataclass(frozen=True)
-class Worst:
+class PairRow:
     """A pair with a large error, and the numbers to compare it with."""
 
     name: str
@@ -265,7 +265,7 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
     errors = {(pair.first, pair.second): pair.error for pair in check.pairs}
     there = {(pair.first, pair.second): pair.dependence for pair in check.pairs}
     rows = [
-        Worst(
+        PairRow(
             pair.name + (" †" if pair.contradicted else ""),
             (f"{pair.error:.3f}", f"{pair.dependence:.3f}", f"{pair.people:,}"),
         )
@@ -323,7 +323,7 @@ def _pairs_against(table: TableComparison | None) -> dict[str, Any]:
     order = sorted(pairs, key=lambda pair: -pairs[pair].synthetic)[:_MAX_PAIRS]
     numbers = {pair: (below[pair], pairs[pair].floor, above[pair]) for pair in order}
     rows = [
-        Worst(" × ".join(pair), tuple(f"{n:.3f}" for n in own)) for pair, own in numbers.items()
+        PairRow(" × ".join(pair), tuple(f"{n:.3f}" for n in own)) for pair, own in numbers.items()
     ]
     return {"heat": heat, "worst": rows}
 
