@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 import privot.central
-from privot.evaluation.rehearsal import codes_of
+from privot.evaluation.rehearsal import sampler_of
 from privot.local import fit
 from privot.randomizer import Randomizer
 from privot.schema import Schema
@@ -53,7 +53,7 @@ def compare(
 
     started = time.perf_counter()
     model = fit(Randomizer.calibrate(schema, epsilon).privatize(people), seed=0)
-    drawn = codes_of(model).sample(PEOPLE, np.random.default_rng(0))
+    drawn = sampler_of(model).classes.sample(PEOPLE, np.random.default_rng(0))
     yield row("nobody", "latent classes (privot.fit)", drawn, started)
     started = time.perf_counter()
     anew = np.random.default_rng(0).integers(PEOPLE, size=PEOPLE)

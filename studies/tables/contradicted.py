@@ -26,9 +26,8 @@ from typing import Any
 import numpy as np
 
 from privot.evaluation import total_variation
-from privot.evaluation.checking import contradicted_by
 from privot.evaluation.estimates import CodeReports
-from privot.evaluation.rehearsal import codes_of, residuals
+from privot.evaluation.rehearsal import contradicted_by, residuals, sampler_of
 from privot.local import fit
 from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
@@ -78,7 +77,7 @@ def measure(epsilon: float, people: int, releases: int) -> Iterator[dict[str, An
     for seed in range(releases):
         law = population(seed)
         release, other = (_report(randomizer, law, people, s) for s in (seed, releases + seed))
-        learned = codes_of(fit(release, seed=seed))
+        learned = sampler_of(fit(release, seed=seed)).classes
         judged = {
             "the population itself": (law, release),
             "learned": (learned, release),

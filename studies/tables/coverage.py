@@ -26,14 +26,16 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import check, total_variation
-from privot.evaluation.estimates import CodeReports, Interval, estimate
-from privot.evaluation.number_check import (
+from privot.evaluation.estimates import (
     LEVELS,
+    CodeReports,
+    Interval,
     NumberSample,
     check_correlation,
     check_number,
+    estimate,
 )
-from privot.evaluation.rehearsal import codes_of
+from privot.evaluation.rehearsal import sampler_of
 from privot.local import LocalModel, fit
 from privot.local.releases import Releases
 from privot.randomizer import Randomizer
@@ -102,7 +104,7 @@ def measure(
 
 
 def _error(model: LocalModel, population: Population, several: int) -> float:
-    law = codes_of(model)
+    law = sampler_of(model).classes
     ways = combinations(range(population.joint.ndim), several)
     return float(np.mean([total_variation(law.marginal(w), population.marginal(w)) for w in ways]))
 

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation.forecast import FitForecast, forecast_fit
-from privot.evaluation.rehearsal import codes_of
+from privot.evaluation.rehearsal import sampler_of
 from privot.local import fit
 from privot.randomizer import Randomizer, plan_reports
 from privot.schema import Schema
@@ -79,7 +79,7 @@ def measure(
     like = forecast_fit(schema, epsilon, people, like=pilot)
     alone = forecast_fit(schema, epsilon, people)
     fits = [fit(report(people), seed=seed) for seed in range(releases)]
-    every = np.array([marginal_errors(codes_of(model), codes, sizes) for model in fits])
+    every = np.array([marginal_errors(sampler_of(model).classes, codes, sizes) for model in fits])
     made = every.mean(axis=0)
     table = plan_reports(schema, epsilon, people).table
     assert table is not None

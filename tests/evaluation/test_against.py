@@ -6,7 +6,7 @@ import pytest
 
 from privot.evaluation import compare
 from privot.evaluation.prediction import ClassifierScore, Prediction
-from privot.evaluation.result import of_prediction
+from privot.evaluation.result import judge_prediction
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -72,11 +72,12 @@ def test_independent_columns_are_called_so():
 
 def test_classifiers_in_words():
     scores = (ClassifierScore("trees", 0.88, 0.9), ClassifierScore("logistic", 0.6, 0.7))
-    good = of_prediction(Prediction("income", 10, 10, scores))
+    good = judge_prediction(Prediction("income", 10, 10, scores))
     assert good.grade == "good"
     assert good.words.startswith("trees has AUC 0.880")
     assert (
-        of_prediction(Prediction("x", 9, 9, (ClassifierScore("a", 0.5, 0.51),))).grade == "unknown"
+        judge_prediction(Prediction("x", 9, 9, (ClassifierScore("a", 0.5, 0.51),))).grade
+        == "unknown"
     )
     r2 = Prediction("x", 9, 9, (ClassifierScore("a", 0.3, 0.4),), measure="R²")
-    assert of_prediction(r2).grade == "fair"
+    assert judge_prediction(r2).grade == "fair"

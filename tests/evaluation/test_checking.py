@@ -7,7 +7,8 @@ import pytest
 
 import privot
 from privot import PrivotError, Randomizer, Schema
-from privot.evaluation.checking import Check, _holm
+from privot.evaluation.checking import Check
+from privot.evaluation.rehearsal import _holm
 
 SCHEMA = Schema.from_toml("""
 [columns.color]

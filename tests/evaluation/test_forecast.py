@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.evaluation.forecast import forecast_fit, likelihood_weights, quantiles
-from privot.evaluation.rehearsal import made_up
+from privot.evaluation.forecast import forecast_fit, likelihood_weights, made_up, quantiles
 from privot.local import fit
 from privot.randomizer import Randomizer
 from privot.schema import Schema

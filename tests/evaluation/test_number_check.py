@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from privot.evaluation.estimates import CodeReports
-from privot.evaluation.number_check import (
+from privot.evaluation.estimates import (
     LEVELS,
+    CodeReports,
     NumberSample,
     _critical_value,
     _first,

@@ -9,13 +9,8 @@ import pytest
 from privot.core.errors import PrivotError
 from privot.evaluation import total_variation
 from privot.evaluation.distances import independent
-from privot.evaluation.rehearsal import (
-    codes_of,
-    dependence,
-    made_up,
-    population_of,
-    with_dependence,
-)
+from privot.evaluation.forecast import dependence, made_up, population_of, with_dependence
+from privot.evaluation.rehearsal import sampler_of
 from privot.local import fit
 from privot.local.classes.mixture import LatentClasses
 from privot.randomizer import Randomizer
@@ -52,7 +47,8 @@ def test_made_up_people_depend_as_they_should_and_are_drawn_from_their_law():
 
 @pytest.mark.parametrize("strength", [0.0, 0.05, 0.15])
 def test_people_with_a_models_columns_keep_them_and_depend_as_strongly_as_wanted(model, strength):
-    own, other = codes_of(model), codes_of(with_dependence(model, strength, seed=1))
+    varied = with_dependence(model, strength, seed=1)
+    own, other = sampler_of(model).classes, sampler_of(varied).classes
     for column in range(3):
         kept, wanted = other.marginal([column]), own.marginal([column])
         assert total_variation(kept, wanted) < 1e-4
@@ -60,7 +56,9 @@ def test_people_with_a_models_columns_keep_them_and_depend_as_strongly_as_wanted
 
 
 def test_neighbors_in_a_number_are_alike_and_a_spike_has_none(model):
-    even = LatentClasses(np.ones(1), tuple(np.full((k, 1), 1 / k) for k in codes_of(model).sizes))
+    even = LatentClasses(
+        np.ones(1), tuple(np.full((k, 1), 1 / k) for k in sampler_of(model).classes.sizes)
+    )
     of_even = replace(model, sampler=replace(model.sampler, atoms=even))
     scores = []
     for seed in range(5):

@@ -8,11 +8,10 @@ from privot.evaluation.estimates import CodeReports, Question
 from privot.evaluation.rehearsal import (
     Rehearsed,
     Residual,
-    atoms_of,
     cell_shares,
-    codes_of,
     rehearse,
     residuals,
+    sampler_of,
 )
 from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
@@ -59,21 +58,24 @@ def test_errors_are_those_of_a_fit(fitted):
     model, release, truth = fitted
     rehearsed = rehearse(model, Releases.of(release), ASKED, 0)
     found = sum(rehearsed.errors[columns] for columns in ASKED)
-    real = sum(gap(codes_of(model), truth, columns) for columns in ASKED)
+    real = sum(gap(sampler_of(model).classes, truth, columns) for columns in ASKED)
     assert real / 6 < found < 9 * real
     assert found < 0.65
     assert set(rehearsed.residuals) == set(ASKED)
-    own = residuals(CodeReports.of(Releases.of(release)), atoms_of(model))
+    own = residuals(CodeReports.of(Releases.of(release)), sampler_of(model).atoms)
     assert 1 <= rehearsed.growth(own, 2, held_out=True) < 5
 
 
 def test_a_wrong_model_is_told_from_a_right_one(fitted):
     model, release, _ = fitted
     reports = CodeReports.of(Releases.of(release))
-    right = residuals(reports, atoms_of(model))
+    right = residuals(reports, sampler_of(model).atoms)
     assert set(right) == set(ASKED)
     assert all(each.p_value > 1e-8 for each in right.values())
-    singles = [table @ codes_of(model).weights for table in codes_of(model).probabilities]
+    singles = [
+        table @ sampler_of(model).classes.weights
+        for table in sampler_of(model).classes.probabilities
+    ]
     apart = LatentClasses(np.ones(1), tuple(table[:, None] for table in singles))
     wrong = residuals(reports, apart)
     assert wrong[0, 1].p_value < 1e-6
@@ -93,8 +95,10 @@ def test_tails_of_uneven_noise():
 def test_codes_are_sums_of_atoms():
     rng = np.random.default_rng(0)
     law = LatentClasses(np.array([0.3, 0.7]), tuple(rng.dirichlet(np.ones(k), 2).T for k in (3, 4)))
-    coarse = Question(1, 0, 1, np.array([0, 0, 1, 1]), 2)
-    fine = Question(0, 0, 0, np.arange(3), 3)
+    column = SCHEMA.coded["c"]
+    coarse = Question(1, 0, np.array([0, 0, 1, 1]), column.alphabet, column)
+    column = SCHEMA.coded["a"]
+    fine = Question(0, 0, np.arange(3), column.alphabet, column)
     expected = law.marginal((0, 1)).reshape(3, 2, 2).sum(axis=2)
     assert np.allclose(cell_shares(law, fine, coarse), expected.ravel())
     assert np.allclose(cell_shares(law, coarse, fine), expected.T.ravel())

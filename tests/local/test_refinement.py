@@ -9,7 +9,7 @@ from commands import privot as run
 from commands import typed
 from given_classes import fit_four
 from privot.core.errors import PrivotError
-from privot.evaluation.rehearsal import with_dependence
+from privot.evaluation.forecast import with_dependence
 from privot.local import pair_weights, refine
 from privot.randomizer import weight_pairs
 

@@ -53,9 +53,10 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -125,7 +126,7 @@ class PointScore:
     Arguments:
         column: Name in the schema.
         distance: Distance of synthetic from real, in subsamples of equal size.
-        floor: The same between disjoint subsamples of the real records.
+        floor: Distance between disjoint subsamples of the real records.
     """
 
     column: str
@@ -155,17 +156,13 @@ def score_images(
     drawn = unit_pixels(schema, name, synthetic.take(learned))
     directions = rng.standard_normal((truth.shape[1], _PROJECTIONS))
     directions /= np.linalg.norm(directions, axis=0)
-    distance, floor = (
-        math.sqrt(truth.shape[1]) * _sliced(each, truth[:size], directions)
-        for each in (drawn, truth[size:])
-    )
-    return PointScore(name, distance, floor)
 
+    def sliced(x: Array, y: Array) -> float:
+        gaps = np.sort(x @ directions, axis=0) - np.sort(y @ directions, axis=0)
+        return math.sqrt(truth.shape[1]) * math.sqrt(float(np.mean(gaps**2)))
 
-def _sliced(x: Array, y: Array, directions: Array) -> float:
-    """Return sliced W₂ of samples (n, d) of equal size along unit columns (d, k), by sorting."""
-    gaps = np.sort(x @ directions, axis=0) - np.sort(y @ directions, axis=0)
-    return math.sqrt(float(np.mean(gaps**2)))
+    real_sample = truth[:size]
+    return PointScore(name, sliced(drawn, real_sample), sliced(truth[size:], real_sample))
 
 
 def unit_pixels(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
@@ -282,9 +279,8 @@ class TableComparison:
         return {name: mean_score(scores) for name, scores in groups.items() if scores}
 
 
-@dataclass(frozen=True)
-class _Levels:
-    """Level numbers of both tables' records, of one column."""
+class _Levels(NamedTuple):
+    """One column of both tables, as numbers of its most frequent values."""
 
     synthetic: Codes
     real: Codes
@@ -335,9 +331,10 @@ def compare_tables(
     if len(paired) > _MAX_PAIRED:
         chosen = np.sort(rng.choice(len(paired), _MAX_PAIRED, replace=False))
         paired = [paired[i] for i in chosen]
-    pairs = [
-        _compare_pair(a, b, levels[a], levels[b], sizes, rng) for a, b in combinations(paired, 2)
-    ]
+    pairs = (
+        PairScore(a, b, *_compare_pair(levels[a], levels[b], sizes, rng))
+        for a, b in combinations(paired, 2)
+    )
     return TableComparison(*sizes, tuple(columns), tuple(pairs))
 
 
@@ -363,13 +360,9 @@ def _levels(ours: Codes, truth: Codes, size: int) -> _Levels:
 
 
 def _compare_pair(
-    first: str,
-    second: str,
-    a: _Levels,
-    b: _Levels,
-    sizes: tuple[int, int],
-    rng: np.random.Generator,
-) -> PairScore:
+    a: _Levels, b: _Levels, sizes: tuple[int, int], rng: np.random.Generator
+) -> Iterator[Score]:
+    """Yield the scores of two columns' joint shares, and of their association."""
     shape = (a.size, b.size)
     ours, real = joint_shares(a.synthetic, b.synthetic, shape), joint_shares(a.real, b.real, shape)
 
@@ -384,12 +377,9 @@ def _compare_pair(
     against = np.concatenate([real[None], again, again])
     variations = np.abs(tables - against).sum((1, 2)) / 2
     associations = np.abs(cramers_v(tables) - cramers_v(against))
-    return PairScore(first, second, _score(variations), _score(associations))
-
-
-def _score(distances: Array) -> Score:
-    floor, independence = distances[1:].reshape(2, _DRAWS).mean(axis=1)
-    return Score(float(distances[0]), float(floor), float(independence))
+    for distances in (variations, associations):
+        floor, independence = distances[1:].reshape(2, _DRAWS).mean(axis=1)
+        yield Score(float(distances[0]), float(floor), float(independence))
 
 
 def mean_score(scores: Sequence[Score]) -> Score:
@@ -477,32 +467,28 @@ def compare_numbers(
     ours, truth = number_series(schema, synthetic), number_series(schema, real)
     scores = []
     for name, values in ours.items():
-        x, y = (each[~np.isnan(each)] for each in (values, truth[name]))
-        if len(x) and len(y):
-            missing = NumberPair(
-                float(np.isnan(values).mean()), float(np.isnan(truth[name]).mean())
+        both = values, truth[name]
+        x, y = (each[~np.isnan(each)] for each in both)
+        if not len(x) or not len(y):
+            continue
+        quantiles = [np.quantile(each, LEVELS, method="inverted_cdf") for each in (x, y)]
+        low, high = quantiles[1][0], quantiles[1][-1]
+        scores.append(
+            NumberScore(
+                name,
+                Score(ks_distance(x, y), _floor(len(x), y, rng)),
+                tuple(NumberPair(float(a), float(b)) for a, b in zip(*quantiles, strict=True)),
+                mean=NumberPair(float(x.mean()), float(y.mean())),
+                std=NumberPair(float(x.std()), float(y.std())),
+                tails=(_shares(x < low, y < low), _shares(x > high, y > high)),
+                missing=_shares(*map(np.isnan, both)),
             )
-            scores.append(_compare(name, x, y, missing, rng))
+        )
     return tuple(scores)
 
 
-def _compare(
-    name: str, x: Array, y: Array, missing: NumberPair, rng: np.random.Generator
-) -> NumberScore:
-    quantiles = [np.quantile(each, LEVELS, method="inverted_cdf") for each in (x, y)]
-    low, high = quantiles[1][0], quantiles[1][-1]
-    return NumberScore(
-        name,
-        Score(ks_distance(x, y), _floor(len(x), y, rng)),
-        tuple(NumberPair(float(a), float(b)) for a, b in zip(*quantiles, strict=True)),
-        NumberPair(float(x.mean()), float(y.mean())),
-        NumberPair(float(x.std()), float(y.std())),
-        (
-            NumberPair(float((x < low).mean()), float((y < low).mean())),
-            NumberPair(float((x > high).mean()), float((y > high).mean())),
-        ),
-        missing,
-    )
+def _shares(ours: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NumberPair:
+    return NumberPair(float(ours.mean()), float(truth.mean()))
 
 
 def _floor(size: int, real: Array, rng: np.random.Generator) -> float:

@@ -3,15 +3,25 @@ r"""Forecasts of a fit's error by simulation, before anyone reports.
 Simulated people report at the planned ε, `fit` learns from their reports, and the model is compared with
 the distribution that the people were drawn from.
 
+**Populations** to rehearse with:
+
+- `population_of`: what a model draws, by its distribution;
+- `made_up`: random latent classes of the schema's alphabets. Scores of codes are normal, and each
+  class's differ from them by normal ones, times what makes the mean distance of pairs of columns from
+  independence .1 in total variation, which is what columns of a census have;
+- `with_dependence`: the same around a model's shares of single columns, which it retains, for any
+  strength of dependence, 0 included. The scores of a number's values are cosines of their ranks among
+  all people, so that neighbors are alike.
+
 **A fit** (`forecast_fit`). People are drawn from **a pilot's model**, or any other of the same columns;
-or, where there is none, from **random populations** (`rehearsal.made_up`). A fit's error depends on how
+or, where there is none, from **random populations** (`made_up`). A fit's error depends on how
 strongly columns depend, beside ε, the number of people and the single columns: for fits of ten
 populations with the same columns the two-way errors lie on one curve of the mean distance t of pairs
 from independence. A pilot estimates single columns well, but t often poorly: its own fit shows less than
 there is, and none where reports are few. So t is inferred from what the pilot's fit found, $d$, by
 approximate Bayesian computation: the prior of t is uniform on $[d/1.5, \max(.2, 1.5 d)]$, since no fit
 finds much more than there is; for each t on a grid a population has the pilot's single columns and
-random classes (`rehearsal.with_dependence`), its people, as many as the pilot's, report by the pilot's
+random classes (`with_dependence`), its people, as many as the pilot's, report by the pilot's
 randomizer, and $d_t$ is what a fit of these finds. Its weight is
 
 $$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
@@ -45,26 +55,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
-from privot.evaluation.distances import sample_distance
-from privot.evaluation.rehearsal import (
-    MAX_REHEARSED,
-    Marginal,
-    Population,
-    codes_of,
-    dependence,
-    made_up,
-    marginal_errors,
-    population_of,
-    with_dependence,
-)
+from privot.evaluation.distances import independent, sample_distance, total_variation
+from privot.evaluation.rehearsal import MAX_REHEARSED, Columns, sampler_of
 from privot.local.classes.class_fit import fit_again
+from privot.local.classes.marginals import rake
+from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
 from privot.local.fitting import fit
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
@@ -85,8 +88,146 @@ _NEGLIGIBLE = 0.05  # of the largest weight
 _NO_DEPENDENCE = 1e-6  # by rounding
 _LEVELS = 0.1, 0.9
 _NUM_REFERENCE, _NUM_POINTS = 200_000, 20_000
+# Random populations: latent classes, mean dependence of pairs, cosines of a score, scales tried.
+_CLASSES, _DEPENDENCE, _WAVES = 12, 0.1, 3
+_SCALES = np.geomspace(0.05, 6.0, 24)
+_MAX_SCALE, _HALVINGS = 8.0, 12
+_TOLERANCE, _FLOOR = 1e-5, 1e-9
 Progress = Callable[[int, int], None]
 Errors = dict[str, float]
+
+
+Marginal = Callable[[Columns], Array]
+
+
+def marginal_errors(learned: Marginal, truth: Marginal, num_columns: int) -> Array:
+    """Return mean total variation (2,) over columns, and over pairs; the latter NaN of one column."""
+    found = []
+    for several in (1, 2):
+        every = combinations(range(num_columns), several)
+        errors = [total_variation(learned(each), truth(each)) for each in every]
+        found.append(np.mean(errors) if errors else np.nan)
+    return np.array(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """A population whose distribution is known."""
+
+    law: LatentClasses  # of the schema's codes
+    draw: Callable[[int, int], pa.Table]  # records of so many people, by a seed
+
+    def errors(self, model: LocalModel) -> Array:
+        """Return one- and two-way error (2,) of a model of this population."""
+        return marginal_errors(
+            sampler_of(model).classes.marginal, self.law.marginal, len(self.law.sizes)
+        )
+
+
+def dependence(law: LatentClasses) -> float:
+    """Return the mean total variation of pairs of columns from independence; 0 of a single column."""
+    gaps = [
+        total_variation(joint, independent(joint))
+        for joint in map(law.marginal, combinations(range(len(law.sizes)), 2))
+    ]
+    return float(np.mean(gaps)) if gaps else 0.0
+
+
+def population_of(model: LocalModel, schema: Schema) -> Population:
+    """Return the population that a model draws, in the codes of a schema of the same columns.
+
+    Raises:
+        PrivotError: for a model of no table, or of other columns or values.
+    """
+    if "averaged" not in model.made_with:
+        raise PrivotError(
+            f"like is by estimator {model.made_with['estimator']!r}, and a rehearsal is of tables whose "
+            "columns are all reported as codes: give a model of such a table"
+        )
+    theirs = {name: column.labels for name, column in model.schema.coded.items()}
+    for name, column in schema.coded.items():
+        if theirs.get(name) != column.labels:
+            raise PrivotError(
+                f"like has column {name!r} not at all, or with other values or bins: give a model of "
+                "the schema's columns"
+            )
+    if list(theirs) != list(schema.coded):
+        raise PrivotError(
+            f"like is of the columns {', '.join(theirs)}: give a model of the schema's, in its order"
+        )
+    names = list(schema.table_columns)
+    return Population(
+        sampler_of(model).classes, lambda n, seed: model.sample(n, seed=seed).select(names)
+    )
+
+
+def with_dependence(model: LocalModel, strength: float, seed: int) -> LocalModel:
+    """Return the model with random classes: its single columns, and dependence of about this strength.
+
+    The strength is the mean total variation of pairs from independence, or the nearest that twelve
+    classes of these columns reach.
+    """
+    sampler = sampler_of(model)
+    own = sampler.atoms
+    shares = [np.maximum(table @ own.weights, _FLOOR) for table in own.probabilities]
+    alone = LatentClasses(np.ones(1), tuple(each[:, None] / each.sum() for each in shares))
+    if not strength > 0:
+        return replace(model, sampler=replace(sampler, atoms=alone))
+    rng = np.random.default_rng([seed, 3])
+    weights = rng.dirichlet(np.ones(_CLASSES))
+    pairs = zip(shares, sampler.places, strict=True)
+    tilts = [np.exp(_scores(each, places, rng)) for each, places in pairs]
+    marginals = [each[:, 0] for each in alone.probabilities]
+
+    def with_scale(scale: float) -> LatentClassSampler:
+        tables = [p * tilt**scale for p, tilt in zip(alone.probabilities, tilts, strict=True)]
+        law = LatentClasses(weights, tuple(each / each.sum(axis=0) for each in tables))
+        return replace(sampler, atoms=rake(law, marginals, tolerance=_TOLERANCE))
+
+    # What raking leaves of dependence does not grow with the scale throughout, so all are tried.
+    tried = [with_scale(float(scale)) for scale in _SCALES]
+    off = [abs(dependence(each.classes) - strength) for each in tried]
+    return replace(model, sampler=tried[int(np.argmin(off))])
+
+
+def _scores(shares: Array, places: Places, rng: np.random.Generator) -> Array:
+    """Draw scores of each value in each class (values, classes), of variance about 1."""
+    scores = rng.standard_normal((len(shares), _CLASSES))
+    if places.cells is not None and places.cells.in_order.size:
+        order = places.cells.in_order
+        mass = shares[order]
+        place = (np.cumsum(mass) - mass / 2) / mass.sum()
+        waves = np.cos(np.pi * place[:, None] * np.arange(1, _WAVES + 1)) * (2 / _WAVES) ** 0.5
+        scores[order] = waves @ rng.standard_normal((_WAVES, _CLASSES))
+    return scores
+
+
+def made_up(schema: Schema, seed: int) -> Population:
+    """Return a population of random latent classes, whose pairs depend as a census's do."""
+    rng = np.random.default_rng([seed, 1])
+    sizes = [column.alphabet.size for column in schema.coded.values()]
+    weights = rng.dirichlet(np.ones(_CLASSES))
+    own = [rng.standard_normal((size, 1)) for size in sizes]
+    apart = [rng.standard_normal((size, _CLASSES)) for size in sizes]
+
+    def law(scale: float) -> LatentClasses:
+        scores = [np.exp(base + scale * each) for base, each in zip(own, apart, strict=True)]
+        return LatentClasses(weights, tuple(each / each.sum(axis=0) for each in scores))
+
+    low, high = 0.0, _MAX_SCALE
+    for _ in range(_HALVINGS if len(sizes) > 1 else 0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if dependence(law(middle)) < _DEPENDENCE else (low, middle)
+    made = law(low if len(sizes) > 1 else 1.0)
+
+    def draw(people: int, seed: int) -> pa.Table:
+        rng = np.random.default_rng([seed, 2])
+        codes, columns = made.sample(people, rng), dict[str, pa.Array]()
+        for index, (name, column) in enumerate(schema.coded.items()):
+            columns |= column.decode_codes(name, codes[:, index], rng)
+        return pa.table(columns)
+
+    return Population(made, draw)
 
 
 @dataclass(frozen=True)
@@ -165,14 +306,14 @@ def _require_counts(people: int, rehearsals: int) -> tuple[int, int]:
 
 
 def _fit(releases: Release | Sequence[Release], seed: int) -> LocalModel:
-    """Fit without warnings, for people who are simulated."""
+    """Fit without warnings, which are of no use where people are simulated."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return fit(releases, seed=seed)
 
 
 class _Rehearsal:
-    """Rehearsals of one plan."""
+    """Rehearsals of one plan: populations report by it, and models are fitted to their reports."""
 
     def __init__(self, randomizer: Randomizer, people: int, seed: int, progress: Progress):
         self.randomizer, self.seed, self.progress = randomizer, seed, progress
@@ -189,7 +330,7 @@ class _Rehearsal:
     def of_model(self, like: LocalModel, several: int) -> tuple[Array, Array]:
         """Return weighted mean errors (2,), and quantiles (2,) of the two-way one, given a model."""
         schema = self.randomizer.schema
-        own, found = population_of(like, schema), dependence(codes_of(like))
+        own, found = population_of(like, schema), dependence(sampler_of(like).classes)
         range_of = found / _MAX_RATIO, max(_MAX_STRENGTH, found * _MAX_RATIO)
         strengths = np.linspace(*range_of, _STRENGTHS).repeat(several)
         self.fits = 2 * len(strengths) + 2
@@ -197,7 +338,7 @@ class _Rehearsal:
             population_of(with_dependence(like, float(t), self.seed + number), schema)
             for number, t in enumerate(strengths)
         ]
-        seen = np.array([dependence(codes_of(self.again(each, like))) for each in people])
+        seen = np.array([self.found_again(each, like) for each in people])
         weights = likelihood_weights(seen, found)
         possible = np.flatnonzero(weights)
         # Few populations are left where a pilot says much: then each is rehearsed more often.
@@ -206,15 +347,16 @@ class _Rehearsal:
         weights = (weights[possible] / weights[possible].sum() / fits).repeat(fits)
         mean, ends = weights @ errors, quantiles(errors[:, 1], weights)
         if found > _NO_DEPENDENCE:
-            again = min(1.0, dependence(codes_of(self.again(own, like))) / found)
+            again = min(1.0, self.found_again(own, like) / found)
             ratio = (self.errors(own, _FITS).mean(axis=0) / mean) ** (again / 2)
             mean, ends = mean * ratio, ends * ratio[1]
         return mean, ends
 
-    def again(self, population: Population, like: LocalModel) -> LocalModel:
-        """Fit as many people as a model's, by reports like theirs."""
+    def found_again(self, population: Population, like: LocalModel) -> float:
+        """Return the dependence that a fit finds in as many reports as the model had, drawn likewise."""
         people = min(int(like.made_with["num_reports"]), MAX_REHEARSED)
-        return self.fit(self.report(population, like.randomizer, people))
+        model = self.fit(self.report(population, like.randomizer, people))
+        return dependence(sampler_of(model).classes)
 
     def errors(self, population: Population, fits: int) -> Array:
         """Return errors (fits, 2) of a fit of the planned reports, and of others by its settings."""
@@ -338,13 +480,11 @@ def simulate_campaign(
         found.append(errors(models[-1].sample(_NUM_REFERENCE if coded else _NUM_POINTS, seed=seed)))
         own.append(errors(tables[-1]))
     shrunk = (rehearsed / people) ** 0.5
-    mean, low, high = (_over(found, how, shrunk) for how in (np.mean, min, max))
-    clean = _over(own, np.mean, shrunk)
+    mean, low, high, clean = (
+        {name: float(how([each[name] for each in errors])) * shrunk for name in errors[0]}
+        for errors, how in ((found, np.mean), (found, min), (found, max), (own, np.mean))
+    )
     return SimulatedCampaign(mean, low, high, clean, models[0], tables[0], rehearsals, rehearsed)
-
-
-def _over(errors: list[Errors], how: Callable[[list[float]], Any], shrunk: float) -> Errors:
-    return {name: float(how([each[name] for each in errors])) * shrunk for name in errors[0]}
 
 
 def _drawn_from(
@@ -361,10 +501,8 @@ def _drawn_from(
                 f"prior is a model of the columns {', '.join(prior.schema.table_columns)}: give one of "
                 f"{', '.join(names)}"
             )
-        return (
-            lambda num, own: prior.sample(num, seed=own),
-            prior.sample(_NUM_REFERENCE, seed=seed + 10**6),
-        )
+        large = prior.sample(_NUM_REFERENCE, seed=seed + 10**6)
+        return lambda num, own: prior.sample(num, seed=own), large
     table = as_table(prior)
     schema.check_table(table)
     table = table.select(names)
@@ -377,26 +515,25 @@ def _drawn_from(
 
 def _share_errors(schema: Schema, law: pa.Table) -> Callable[[pa.Table], Errors]:
     """Return the function that gives the total variation of a table's shares from another's."""
-    truth = _marginals(schema, law)
+    coded = schema.coded.items()
+
+    def marginals(table: pa.Table) -> Marginal:
+        codes = [(column.encode_codes(name, table), column.alphabet.size) for name, column in coded]
+
+        def marginal(columns: Columns) -> Array:
+            chosen, shape = zip(*(codes[column] for column in columns), strict=True)
+            cells = np.ravel_multi_index(chosen, shape)
+            return np.bincount(cells, minlength=int(np.prod(shape))) / table.num_rows
+
+        return marginal
+
+    truth = marginals(law)
 
     def errors(table: pa.Table) -> Errors:
-        one, two = marginal_errors(_marginals(schema, table), truth, len(schema.coded)).tolist()
+        one, two = marginal_errors(marginals(table), truth, len(coded)).tolist()
         return {"one_way": one} | ({} if np.isnan(two) else {"two_way": two})
 
     return errors
-
-
-def _marginals(schema: Schema, table: pa.Table) -> Marginal:
-    """Return the function that gives the shares of cells of some columns of a table."""
-    coded = schema.coded.items()
-    codes = [(column.encode_codes(name, table), column.alphabet.size) for name, column in coded]
-
-    def marginal(columns: tuple[int, ...]) -> Array:
-        chosen, shape = zip(*(codes[column] for column in columns), strict=True)
-        cells = np.ravel_multi_index(chosen, shape)
-        return np.bincount(cells, minlength=int(np.prod(shape))) / table.num_rows
-
-    return marginal
 
 
 def _place_errors(schema: Schema, law: pa.Table) -> Callable[[pa.Table], Errors]:

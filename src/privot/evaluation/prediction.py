@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -120,19 +120,23 @@ def predict_target(
     tables = _known(schema, synthetic, real, target)
     answers, size = tables[1][1], schema.coded[target].alphabet.size
     folds = deal_folds(answers, np.random.default_rng(seed))
-    parts = [folds == fold for fold in range(FOLDS)]
 
     def predict(classifier: Any, x: Any, answers: Codes, at: Any) -> Array:
-        return _probabilities(classifier, x, answers, at, size)
+        scores, classes = np.zeros((at.shape[0], size)), np.unique(answers)
+        if len(classes) > 1:
+            scores[:, classes] = classifier.fit(x, answers).predict_proba(at)
+        return scores
 
     def area(scores: Array) -> float:
+        parts = (folds == fold for fold in range(FOLDS))
         return float(np.mean([area_under_curve(answers[part], scores[part]) for part in parts]))
 
-    trees = sklearn("ensemble").HistGradientBoostingClassifier
-    learners = (
-        ("logistic regression", sklearn("linear_model").LogisticRegression(max_iter=300)),
-        ("gradient boosting", _trees(trees, schema, target, seed)),
-    )
+    learners = {
+        "logistic regression": sklearn("linear_model").LogisticRegression(max_iter=300),
+        "gradient boosting": sklearn("ensemble").HistGradientBoostingClassifier(
+            categorical_features=_categorical(schema, target), random_state=seed
+        ),
+    }
     return _cross_validated(schema, target, tables, folds, learners, (predict, area, "AUC"))
 
 
@@ -141,16 +145,7 @@ def predict_number(
 ) -> Prediction:
     """Return R² of ridge regression and gradient boosting, trained on either table; **not private**.
 
-    Arguments:
-        schema: Public description of a record; all its columns that have codes are used.
-        synthetic: Records of a model.
-        real: Real records, held out if the synthetic-trained regression is to be new to them.
-        target: A column of numbers or dates; records where it is missing are left out.
-        seed: Seed of folds and trees.
-
-    Raises:
-        PrivotError: without scikit-learn; if the target is the only column; if the real records are
-            fewer than 10, or have one value.
+    As `predict_target`, for a target of numbers or dates.
     """
     require_sklearn()
     tables = _known(schema, synthetic, real, target)
@@ -163,11 +158,12 @@ def predict_number(
     def explained(values: Array) -> float:
         return float(1 - ((answers - values) ** 2).sum() / ((answers - answers.mean()) ** 2).sum())
 
-    trees = sklearn("ensemble").HistGradientBoostingRegressor
-    learners = (
-        ("ridge regression", sklearn("linear_model").Ridge(alpha=1.0)),
-        ("gradient boosting", _trees(trees, schema, target, seed)),
-    )
+    learners = {
+        "ridge regression": sklearn("linear_model").Ridge(alpha=1.0),
+        "gradient boosting": sklearn("ensemble").HistGradientBoostingRegressor(
+            categorical_features=_categorical(schema, target), random_state=seed
+        ),
+    }
     return _cross_validated(schema, target, tables, folds, learners, (predict, explained, "R²"))
 
 
@@ -197,14 +193,14 @@ def _cross_validated(
     target: str,
     tables: tuple[Known, Known],
     folds: Codes,
-    learners: Sequence[tuple[str, Any]],
+    learners: Mapping[str, Any],
     how: tuple[Callable[..., Array], Callable[[Array], float], str],
 ) -> Prediction:
     """Score learners (linear, then trees) of synthetic records, and cross-validated on real ones."""
     (ours, our_answers), (theirs, answers) = tables
     predict, measure, name_of_measure = how
     scores = []
-    for (name, learner), inputs in zip(learners, (one_hot, as_numbers), strict=True):
+    for (name, learner), inputs in zip(learners.items(), (one_hot, as_numbers), strict=True):
         x, y = inputs(schema, ours), inputs(schema, theirs)
         learned = predict(learner, x, our_answers, y)
         trained = np.empty_like(learned)
@@ -226,12 +222,7 @@ def predict_label(
 ) -> LabelScore:
     """Return the accuracy of a classifier of images, trained on either table; **not private**.
 
-    Arguments:
-        schema: With one column of images or more.
-        synthetic: Records of a model; at most 10 000 are learned from.
-        real: Real records.
-        target: A column of categories.
-        seed: Seed of the folds.
+    At most 10 000 synthetic images are learned from. The target is a column of categories.
 
     Raises:
         PrivotError: without scikit-learn, if the target is no category, or real records are too few.
@@ -302,11 +293,10 @@ def _require_target(schema: Schema, target: str) -> None:
 def with_known_target(schema: Schema, target: str, table: pa.Table) -> Known:
     """Return codes of the other columns and of the target, or its numbers, where it is not missing."""
     codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
-    answers, missing = codes.pop(target), schema.coded[target].alphabet.missing
-    known = answers >= 0 if missing is None else answers != missing
-    if schema.coded[target].is_number:
-        answers = schema.coded[target].accept(target, table)
-        known = ~np.isnan(answers)
+    answers, column = codes.pop(target), schema.coded[target]
+    known = answers != (-1 if column.alphabet.missing is None else column.alphabet.missing)
+    if column.is_number:
+        answers = column.accept(target, table)
     return {name: values[known] for name, values in codes.items()}, answers[known]
 
 
@@ -317,15 +307,6 @@ def deal_folds(answers: Codes, rng: np.random.Generator) -> Codes:
     folds = np.empty(len(answers), dtype=np.int64)
     folds[order] = np.arange(len(answers)) % FOLDS
     return folds
-
-
-def _probabilities(classifier: Any, x: Any, answers: Codes, at: Any, size: int) -> Array:
-    """Return probabilities (n, K) of all classes, 0 for those that were not trained on."""
-    scores = np.zeros((at.shape[0], size))
-    classes = np.unique(answers)
-    if len(classes) > 1:
-        scores[:, classes] = classifier.fit(x, answers).predict_proba(at)
-    return scores
 
 
 def one_hot(schema: Schema, codes: dict[str, Codes]) -> Any:
@@ -345,11 +326,10 @@ def as_numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
     return np.stack([values * 1.0 if at is None else at[values] for at, values in columns], axis=1)
 
 
-def _trees(trees: Any, schema: Schema, target: str, seed: int) -> Any:
-    """Return untrained trees, which take columns of few categories as such."""
+def _categorical(schema: Schema, target: str) -> list[bool]:
+    """Say which of the other columns trees take as categories."""
     alphabets = [column.alphabet for name, column in schema.coded.items() if name != target]
-    named = [each.centers is None and each.size <= _MAX_TREE_CATEGORIES for each in alphabets]
-    return trees(categorical_features=named, random_state=seed)
+    return [each.centers is None and each.size <= _MAX_TREE_CATEGORIES for each in alphabets]
 
 
 def sklearn(module: str) -> Any:
@@ -364,11 +344,8 @@ def infer_labels(release: Release, people: pa.Table) -> float:
     """
     labels = release.schema.coded["label"].encode_codes("label", people)
     known = np.arange(len(labels)) % 2 == 0
-    report = release.randomizer.candidates
-    if report is None:
-        scores = _scores_of_noise(release, people, known)
-    else:
-        scores = _scores_of_candidates(release, report, people, known)
+    attack = _scores_of_noise if release.randomizer.candidates is None else _scores_of_candidates
+    scores = attack(release, people, known)
     return float((scores[~known].argmax(axis=1) == labels[~known]).mean())
 
 
@@ -380,10 +357,10 @@ def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple
     return labels, points
 
 
-def _scores_of_candidates(
-    release: Release, report: CandidatesReport, people: pa.Table, known: np.ndarray
-) -> Array:
+def _scores_of_candidates(release: Release, people: pa.Table, known: np.ndarray) -> Array:
     """Return, for each label (n, C), the mean features' product with the reported direction."""
+    report = release.randomizer.candidates
+    assert report is not None
     records = report.encode(people)
     means = _class_means(records.points[known], records.codes[known], report.features.labels)
     weight = report.features.label_weight

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
+from privot.evaluation import verdicts
 from privot.evaluation.distances import (
     CorrelationScore,
     NumberScore,
@@ -37,22 +38,7 @@ from privot.evaluation.prediction import (
     predict_number,
     predict_target,
 )
-from privot.evaluation.verdicts import (
-    CHANCE,
-    COLUMN,
-    CORRELATION,
-    DEPENDENCE,
-    MIN_ABOVE_CHANCE,
-    NUMBER,
-    PAIR,
-    RETAINED,
-    Finding,
-    Grade,
-    grade,
-    grade_share,
-    join_names,
-    percent,
-)
+from privot.evaluation.verdicts import Finding, Grade, percent
 from privot.models import Learned, Model
 from privot.schema import Schema
 from privot.tables.files import as_table
@@ -94,16 +80,18 @@ class Comparison:
         table, found = self.table, []
         if table is not None:
             scores = [(c.column, c.total_variation) for c in table.columns]
-            found.append(_of_many("single columns", scores, COLUMN, "total variation"))
+            found.append(_judge("single columns", scores, verdicts.COLUMN, "total variation"))
         if self.numbers:
             scores = [(n.name, n.ks) for n in self.numbers]
-            found.append(_of_many("numbers, value by value", scores, NUMBER, "KS"))
+            found.append(_judge("numbers, value by value", scores, verdicts.NUMBER, "KS"))
         if table is not None and table.pairs:
-            found += _of_pairs(table)
+            found += _judge_pairs(table)
         if self.correlations:
             scores = [(f"{c.first} × {c.second}", c.difference) for c in self.correlations]
             written = "{:.2f}".format
-            found.append(_of_many("correlations", scores, CORRELATION, "difference", written))
+            found.append(
+                _judge("correlations", scores, verdicts.CORRELATION, "difference", written)
+            )
         return tuple(found)
 
 
@@ -132,7 +120,7 @@ class Evaluation(Summarized):
     @property
     def verdict(self) -> tuple[Finding, ...]:
         """Findings about the use of the synthetic records."""
-        of_target = () if self.prediction is None else (of_prediction(self.prediction),)
+        of_target = () if self.prediction is None else (judge_prediction(self.prediction),)
         return self.comparison.verdict + of_target
 
     def summary(self) -> dict[str, object]:
@@ -141,10 +129,10 @@ class Evaluation(Summarized):
         for name, score in self.comparison.summary.items():
             alone = "" if score.independence is None else f", independence {score.independence:.4f}"
             facts[name] = f"{score.synthetic:.4f} (floor {score.floor:.4f}{alone})"
-        for row in self.comparison.vectors:
-            facts[row.column] = f"W2 {row.distance:.4f} (floor {row.floor:.4f})"
-        for row in self.comparison.images:
-            facts[row.column] = f"sliced W2 {row.distance:.4f} (floor {row.floor:.4f})"
+        distances = {"W2": self.comparison.vectors, "sliced W2": self.comparison.images}
+        for measure, rows in distances.items():
+            for row in rows:
+                facts[row.column] = f"{measure} {row.distance:.4f} (floor {row.floor:.4f})"
         if (label := self.label) is not None:
             name = f"accuracy of {label.target}, logistic regression on images"
             facts[name] = f"{label.synthetic:.1%} (from real {label.real:.1%})"
@@ -256,56 +244,55 @@ def compare(
     )
 
 
-def _of_pairs(table: TableComparison) -> list[Finding]:
+def _judge_pairs(table: TableComparison) -> list[Finding]:
     """Grade pairs of columns, and how far they are from independent columns."""
     named = [(f"{pair.first} × {pair.second}", pair.total_variation) for pair in table.pairs]
-    found = [_of_many("pairs of columns", named, PAIR, "total variation")]
+    found = [_judge("pairs of columns", named, verdicts.PAIR, "total variation")]
     mean = table.summary["two_way"]
     assert mean.independence is not None  # of pairs
-    topic = DEPENDENCE
     if mean.independence <= 1.1 * mean.floor:
         words = "the real columns hardly depend on each other: there is nothing to find"
-        return [*found, Finding(topic, "unknown", words)]
+        return [*found, Finding(verdicts.DEPENDENCE, "unknown", words)]
     share = (mean.independence - mean.synthetic) / (mean.independence - mean.floor)
-    words = (
-        f"{max(0.0, min(1.0, share)):.0%} of the way from independent columns to a perfect model"
-    )
+    words = f"{min(1.0, share):.0%} of the way from independent columns to a perfect model"
     if share < 0:
         words = "independent columns would have been closer to the real pairs"
-    return [*found, Finding(topic, grade_share(share, (0.7, 0.3)), words)]
+    return [*found, Finding(verdicts.DEPENDENCE, verdicts.grade_share(share, (0.7, 0.3)), words)]
 
 
-def of_prediction(prediction: Prediction) -> Finding:
+def judge_prediction(prediction: Prediction) -> Finding:
     """Grade the share retained of the score of the classifier, or regression, best on real records."""
     best = max(prediction.scores, key=lambda score: score.real)
-    guess = CHANCE[prediction.measure]
+    topic, guess = f"predicting {prediction.target}", verdicts.CHANCE[prediction.measure]
     words = (
         f"{best.classifier} has {prediction.measure} {best.synthetic:.3f} learned from synthetic "
         f"records, {best.real:.3f} learned from real ones"
     )
-    topic = f"predicting {prediction.target}"
-    if best.real - guess < MIN_ABOVE_CHANCE:
+    if best.real - guess < verdicts.MIN_ABOVE_CHANCE:
         return Finding(topic, "unknown", f"{words}: real records do not predict it either")
-    return Finding(
-        topic, grade_share((best.synthetic - guess) / (best.real - guess), RETAINED), words
-    )
+    retained = (best.synthetic - guess) / (best.real - guess)
+    return Finding(topic, verdicts.grade_share(retained, verdicts.RETAINED), words)
 
 
-def _of_many(
+def _judge(
     topic: str,
     named: Sequence[tuple[str, Score]],
     limits: tuple[float, float],
     measure: str,
     written: Callable[[float], str] = percent,
 ) -> Finding:
-    grades: list[Grade] = [grade(score.synthetic, limits, score.floor) for _, score in named]
+    """Grade several errors by the share of them that is good."""
+    grades: list[Grade] = [
+        verdicts.grade(score.synthetic, limits, score.floor) for _, score in named
+    ]
     good = grades.count("good")
     rest = [each for each, own in zip(named, grades, strict=True) if own != "good"]
     words = f"{good} of {len(named)} within {written(limits[0])}"
     if rest:
         worst = sorted(rest, key=lambda each: -each[1].synthetic)
-        words += f"; not: {join_names([f'{name} ({written(s.synthetic)})' for name, s in worst])}"
-    own = grade_share(good / len(named))
+        names = [f"{name} ({written(score.synthetic)})" for name, score in worst]
+        words += f"; not: {verdicts.join_names(names)}"
+    whole = verdicts.grade_share(good / len(named))
     # Nothing that is merely fair makes the whole poor.
-    own = "fair" if own == "poor" and "poor" not in grades else own
-    return Finding(topic, own, f"{words} ({measure})")
+    whole = "fair" if whole == "poor" and "poor" not in grades else whole
+    return Finding(topic, whole, f"{words} ({measure})")

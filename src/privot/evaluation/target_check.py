@@ -59,12 +59,13 @@ References:
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -78,13 +79,12 @@ from privot.evaluation.estimates import (
     Estimate,
     Interval,
     Question,
-    Questions,
     Z,
     cells_of,
+    delta_method,
     moments,
     precision,
 )
-from privot.evaluation.number_check import delta_method
 from privot.evaluation.prediction import (
     area_under_curve,
     one_hot,
@@ -92,11 +92,11 @@ from privot.evaluation.prediction import (
     sklearn,
     with_known_target,
 )
-from privot.evaluation.rehearsal import Rehearsed, atoms_of
+from privot.evaluation.rehearsal import Rehearsed, sampler_of
 from privot.evaluation.verdicts import CHANCE, MIN_ABOVE_CHANCE, RETAINED, Finding, grade_share
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
-from privot.local.classes.mixture import LatentClasses, LatentClassSampler
+from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
@@ -151,61 +151,53 @@ class Scores:
 
 def model_moments(law: LatentClasses, scores: Scores) -> Array:
     """Return the moments (7, G) under a distribution of atoms."""
-    every = [_mean_score(law, scores, columns) for columns in _all(len(scores.weights))]
-    total: Array = np.sum(every, axis=0)
-    return total
+    every = [
+        _mean_terms(law, scores, columns) for columns in _columns_and_pairs(len(scores.weights))
+    ]
+    return np.asarray(np.sum(every, axis=0))
 
 
 def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> Estimate:
     """Estimate the moments (7 G,) from reports, with their covariance and the number of people."""
     size = 7 * scores.weights[0].shape[1]
-    reported: dict[Columns, list[Questions]] = {}
-    for questions in reports.pairs:
-        reported.setdefault(tuple(sorted(reports.columns(questions))), []).append(questions)
     functions = [np.zeros((int(np.prod(source.shape)), size)) for source in reports.sources]
     mean, spread = np.zeros(size), np.zeros((size, size))
-    for columns in _all(len(scores.weights)):
-        if columns not in reported:
-            mean += _mean_score(law, scores, columns).ravel()
+    for columns in _columns_and_pairs(len(scores.weights)):
+        if not reports.about(*columns):
+            mean += _mean_terms(law, scores, columns).ravel()
             continue
         terms, shares = scores.terms(columns), law.marginal(columns)
-        weighted = _weighted(reports, reported[columns])
-        for questions in {each for _, each, _ in weighted}:
+        weights = {
+            (questions, number): precision(
+                source, math.prod(reports.questions[q].size for q in questions)
+            )
+            for questions in reports.about(*columns)
+            for number, source in enumerate(reports.sources)
+            if set(questions) <= set(source.questions)
+        }
+        total = sum(weights.values())
+        for questions in reports.about(*columns):
             ordered = reports.columns(questions) == columns
             by_code = _by_code([reports.questions[q] for q in questions], terms, shares, ordered)
-            for number, own, weight in weighted:
-                if own == questions:
-                    places = cells_of(reports.sources[number], questions)
-                    functions[number] += weight * by_code[places]
+            for number, source in enumerate(reports.sources):
+                if weight := weights.get((questions, number)):
+                    places = cells_of(source, questions)
+                    functions[number] += weight / total * by_code[places]
     for source, g in zip(reports.sources, functions, strict=True):
         if g.any():
-            part, covariance = moments(source, g, full=True)
-            mean, spread = mean + part, spread + covariance
+            part = moments(source, g, full=True)
+            mean, spread = mean + part.mean, spread + part.spread
     return Estimate(mean, spread, int(sum(source.counts.sum() for source in reports.sources)))
 
 
-def _all(number: int) -> list[Columns]:
+def _columns_and_pairs(number: int) -> list[Columns]:
     return [*combinations(range(number), 1), *combinations(range(number), 2)]
 
 
-def _mean_score(law: LatentClasses, scores: Scores, columns: Columns) -> Array:
+def _mean_terms(law: LatentClasses, scores: Scores, columns: Columns) -> Array:
     shares, terms = law.marginal(columns), scores.terms(columns)
-    out: Array = np.tensordot(terms, shares, (range(1, terms.ndim - 1), range(shares.ndim)))
-    return out
-
-
-def _weighted(
-    reports: CodeReports, about: Sequence[Questions]
-) -> list[tuple[int, Questions, float]]:
-    """List sources with any of some questions about the same columns, and the weight of each."""
-    found: list[tuple[int, Questions, float]] = []
-    for questions in about:
-        size = float(np.prod([reports.questions[q].size for q in questions]))
-        for number, source in enumerate(reports.sources):
-            if set(questions) <= set(source.questions):
-                found.append((number, questions, precision(source, size)))
-    total = sum(weight for _, _, weight in found)
-    return [(number, questions, weight / total) for number, questions, weight in found]
+    axes = range(1, terms.ndim - 1), range(shares.ndim)
+    return np.asarray(np.tensordot(terms, shares, axes))
 
 
 def _by_code(questions: Sequence[Question], terms: Array, shares: Array, ordered: bool) -> Array:
@@ -223,23 +215,14 @@ def _by_code(questions: Sequence[Question], terms: Array, shares: Array, ordered
 
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
-    """A classifier or regression of one column, linear in the codes of the others.
+    """A classifier or regression of one column, linear in the codes of the others."""
 
-    Arguments:
-        model: The model whose rows it learned from.
-        target: The column that it predicts.
-        weights: Weights of the other columns' codes, one column after the other (codes, G).
-        classes: Codes of the target (G,) with these scores; empty of a number.
-        center: Intercept of a number's score.
-        unit: Unit of a number's score.
-    """
-
-    model: LocalModel
+    model: LocalModel  # whose rows it learned from
     target: str
-    weights: Array
-    classes: Codes
-    center: float = 0.0
-    unit: float = 1.0
+    weights: Array  # (codes, G) of the other columns' codes, one column after the other
+    classes: Codes  # (G,) codes of the target with these scores; empty of a number
+    center: float = 0.0  # intercept of a number's score
+    unit: float = 1.0  # unit of a number's score
 
     @classmethod
     def of(cls, model: LocalModel, target: str, seed: int) -> Self:
@@ -269,10 +252,8 @@ class LinearPredictor:
 
     def scores(self) -> Scores:
         """Return its scores as weights of atoms, with the function of the target that they predict."""
-        schema, sampler = self.model.schema, self.model.sampler
-        assert isinstance(sampler, LatentClassSampler)
-        found, start = [], 0
-        for name, place in zip(schema.coded, sampler.places, strict=True):
+        schema, found, start = self.model.schema, [], 0
+        for name, place in zip(schema.coded, sampler_of(self.model).places, strict=True):
             size = schema.coded[name].alphabet.size
             if name != self.target:
                 found.append(self.weights[start : start + size][place.codes])
@@ -290,8 +271,7 @@ class LinearPredictor:
 
     def points(self, codes: dict[str, Codes]) -> Array:
         """Return scores (n, G) of the other columns' codes."""
-        out: Array = one_hot(self.model.schema, codes) @ self.weights
-        return out
+        return np.asarray(one_hot(self.model.schema, codes) @ self.weights)
 
     def _encoded(self, table: pa.Table) -> tuple[Array, Codes, NDArray[np.bool_]]:
         """Return scores (n, G), codes of the target (n,), and where it is not missing (n,)."""
@@ -302,11 +282,10 @@ class LinearPredictor:
 
     def on(self, table: pa.Table) -> tuple[Array, Array]:
         """Return areas under the curve on records (G,), or R² (1,), and the classes' shares."""
-        points, own, known = self._encoded(table)
-        points, own = points[known], own[known]
+        codes, own = with_known_target(self.model.schema, self.target, table)
+        points = self.points(codes)
         if self.is_number:
-            numbers = self.model.schema.coded[self.target].accept(self.target, table)[known]
-            numbers = (numbers - self.center) / self.unit
+            numbers = (own - self.center) / self.unit
             rest = ((numbers - points[:, 0]) ** 2).mean()
             return np.array([1 - rest / max(float(numbers.var()), 1e-12)]), np.ones(1)
         areas = [
@@ -327,8 +306,7 @@ class LinearPredictor:
         """Return the part (G,) of the scores' squares in records whose target is not missing."""
         points, _, there = self._encoded(table)
         square = points**2
-        part: Array = square[there].sum(axis=0) / np.maximum(square.sum(axis=0), 1e-12)
-        return part
+        return np.asarray(square[there].sum(axis=0) / np.maximum(square.sum(axis=0), 1e-12))
 
 
 def score(areas: Array, shares: Array) -> float:
@@ -338,12 +316,7 @@ def score(areas: Array, shares: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Models of either half of some reports, with the other half's reports.
-
-    Arguments:
-        models: Models of the first and of the second half.
-        others: Reports of the second and of the first half.
-    """
+    """Models of either half of some reports, with the other half's reports."""
 
     models: tuple[LocalModel, ...]
     others: tuple[CodeReports, ...]
@@ -352,23 +325,17 @@ class CrossFit:
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
         """Deal reports into halves by coins, and fit each by the settings chosen for `model`."""
         rng = np.random.default_rng(seed)
-        sides = [rng.random(len(part)) < 0.5 for part in releases.parts]
-        first, second = (
-            Releases(tuple(map(partial(_some, side=side), releases.parts, sides)))
-            for side in (False, True)
-        )
+        dealt: tuple[list[Release], list[Release]] = ([], [])
+        for part in releases.parts:
+            side = rng.random(len(part)) < 0.5
+            for half, chosen in zip(dealt, (~side, side), strict=True):
+                rows = ReportTable.of(part.table.filter(pa.array(chosen)))
+                half.append(Release(rows, part.randomizer))
+        first, second = (Releases(tuple(half)) for half in dealt)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit of all reports has said it
             models = fit_again(model, first, seed), fit_again(model, second, seed)
         return cls(models, (CodeReports.of(second), CodeReports.of(first)))
-
-    def predictors(self, target: str, seed: int) -> list[LinearPredictor]:
-        """Train a predictor on rows drawn from each half's model."""
-        return [LinearPredictor.of(model, target, seed) for model in self.models]
-
-
-def _some(part: Release, sides: NDArray[np.bool_], side: bool) -> Release:
-    return Release(ReportTable.of(part.table.filter(pa.array(sides == side))), part.randomizer)
 
 
 def cross_fitted_score(
@@ -390,12 +357,16 @@ def cross_fitted_score(
         target: The column to predict, of codes or numbers.
         seed: Seed of rows and fits.
     """
-    pairs = zip(own.predictors(target, seed), own.others, strict=True)
-    found = [_on_reports(learned, other, seed) for learned, other in pairs]
+
+    def learned(model: LocalModel) -> LinearPredictor:
+        return LinearPredictor.of(model, target, seed)
+
+    pairs = zip(own.models, own.others, strict=True)
+    found = [_score_by_reports(learned(model), other, seed) for model, other in pairs]
     means, variances = np.mean(found, axis=0).T
-    best = LinearPredictor.of(whole, target, seed)
-    halves = [_without_noise(each, people, seed) for each in rehearsed.predictors(target, seed)]
-    short = _in_units(best, people) - np.array(halves)  # (halves, shapes)
+    best = learned(whole)
+    halves = [_scores_by_moments(learned(model), people, seed) for model in rehearsed.models]
+    short = _score_on(best, people) - np.array(halves)  # (halves, shapes)
     # Variance of the two halves' mean, of the whole here, and as much of the model and its halves.
     error = Z * np.sqrt(variances / 2 + 2 * short.var(axis=0, ddof=1))
     means = means + short.mean(axis=0)
@@ -404,25 +375,25 @@ def cross_fitted_score(
     return Interval(*map(float, scores))
 
 
-def _without_noise(learned: LinearPredictor, people: pa.Table, seed: int) -> list[float]:
+def _scores_by_moments(learned: LinearPredictor, people: pa.Table, seed: int) -> list[float]:
     """Return the estimates in the limit of very many reports of these people: one a shape."""
     if learned.is_number:
-        return [_in_units(learned, people)]
+        return [_score_on(learned, people)]
     own = learned.moments(people).ravel()
     return [by_moments(own) for by_moments, _ in _shapes(learned, seed)]
 
 
-def _in_units(learned: LinearPredictor, people: pa.Table) -> float:
+def _score_on(learned: LinearPredictor, people: pa.Table) -> float:
     """Return R², or Φ⁻¹ of the AUC, on records."""
     made = score(*learned.on(people))
     return made if learned.is_number else float(scipy.special.ndtri(np.clip(made, 1e-6, 1 - 1e-6)))
 
 
-def _on_reports(
+def _score_by_reports(
     learned: LinearPredictor, reports: CodeReports, seed: int
 ) -> list[tuple[float, float]]:
     """Estimate R², or Φ⁻¹ of the AUC, and its variance: one pair a shape of the scores."""
-    found = report_moments(reports, atoms_of(learned.model), learned.scores())
+    found = report_moments(reports, sampler_of(learned.model).atoms, learned.scores())
     pairs = []
     for by_moments, more in _shapes(learned, seed):
         value, variance = delta_method(by_moments, found.mean, found.spread)
@@ -438,11 +409,11 @@ def _shapes(learned: LinearPredictor, seed: int) -> list[tuple[Callable[[Array],
     """
     drawn = learned.model.sample(_NUM_TESTED, seed=seed + 2)
     made, part = learned.on(drawn)[0], learned.square_where_known(drawn)
-    own = model_moments(atoms_of(learned.model), learned.scores())
+    own = model_moments(sampler_of(learned.model).atoms, learned.scores())
     if learned.is_number:
         explained = partial(_explained, part)
         return [(explained, float(made[0]) - explained(own))]
-    apart, normal = _apart(own, part), np.full(len(made), 0.5**0.5)
+    apart, normal = _separation(own, part), np.full(len(made), 0.5**0.5)
     clear = abs(apart) > _MIN_DISTANCE
     as_model = scipy.special.ndtri(np.clip(made, 1e-6, 1 - 1e-6)) / np.where(clear, apart, 1.0)
     shapes = np.where(clear, as_model, normal), normal
@@ -461,14 +432,14 @@ def _explained(part: Array, moments: Array) -> float:
 def _normal_score(part: Array, steep: Array, moments: Array) -> float:
     """Return Φ⁻¹ of the AUC by the moments, of several classes by their shares."""
     table = moments.reshape(7, len(steep))
-    normal = steep * _apart(table, part)
+    normal = steep * _separation(table, part)
     if len(normal) == 1:
         return float(normal[0])
     areas, shares = scipy.special.ndtr(normal), np.clip(table[TARGET], 0.0, 1.0)
     return float(scipy.special.ndtri(np.clip(score(areas, shares + 1e-9), 1e-9, 1 - 1e-9)))
 
 
-def _apart(moments: Array, part: Array) -> Array:
+def _separation(moments: Array, part: Array) -> Array:
     """Return d: how far each class's mean score is from the rest's, in standard deviations."""
     known = np.clip(moments[KNOWN], 1e-6, None)
     share = np.clip(moments[TARGET] / known, 0.005, 0.995)
@@ -502,12 +473,6 @@ class TargetCheck:
     reports: Interval | None
     retained: float | None
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what `dataclasses.asdict` wrote."""
-        own = fields["reports"]
-        return cls(**dict(fields) | {"reports": None if own is None else Interval(**own)})
-
     @property
     def finding(self) -> Finding:
         """The finding in words, as against real records."""
@@ -515,16 +480,16 @@ class TargetCheck:
         if self.reports is None:
             words = f"no report covers {self.target} together with another column"
             return Finding(topic, "unknown", words)
-        own, low, high = self.reports.estimate, self.reports.low, self.reports.high
+        own = self.reports
         words = (
-            f"{self.classifier} learned from synthetic records has {self.measure} {own:.2f} on people "
-            f"({low:.2f} to {high:.2f})"
+            f"{self.classifier} learned from synthetic records has {self.measure} {own.estimate:.2f} on "
+            f"people ({own.low:.2f} to {own.high:.2f})"
         )
         if self.retained is None:
             words += ": it is independent of all other columns in the model"
             return Finding(topic, "unknown", words)
         words += f", and retains {self.retained:.0%} of what real records would teach, by rehearsal"
-        if low - CHANCE[self.measure] < MIN_ABOVE_CHANCE:
+        if own.low - CHANCE[self.measure] < MIN_ABOVE_CHANCE:
             words += "; reports are too few to distinguish it from a guess"
             return Finding(topic, "unknown", words)
         return Finding(topic, grade_share(self.retained, RETAINED), words)
@@ -553,13 +518,13 @@ def check_target(
     *,
     seed: int,
 ) -> TargetCheck:
-    """Check what synthetic rows teach of a column.
+    """Check how well classifiers of the model's rows predict a column.
 
     Arguments:
         model: Model of a table.
         releases: Its reports, or others'.
         target: The column.
-        rehearsed: Reports of people drawn from the model, and the model of these.
+        rehearsed: Reports of people drawn from the model, and the model fitted to them.
         growth: g, of pairs.
         seed: Seed of halves, rows and fits.
     """
@@ -573,7 +538,7 @@ def check_target(
     if above >= MIN_ABOVE_CHANCE:
         retained = float(np.clip(1 - growth**2 * max(own - theirs, 0.0) / above, 0.0, 1.0))
     place, reports = list(model.schema.coded).index(target), CodeReports.of(releases)
-    if not any(len(q) == 2 and place in reports.columns(q) for q in reports.pairs):
+    if not any(len(columns) == 2 and place in columns for columns in reports.by_columns):
         return TargetCheck(target, name, measure, None, retained)
     halves = CrossFit.of(model, releases, seed), CrossFit.of(whole, rehearsed.releases, seed)
     estimated = cross_fitted_score(*halves, whole, people, target, seed=seed)

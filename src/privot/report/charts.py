@@ -25,8 +25,7 @@ from matplotlib.patches import Rectangle, StepPatch
 from matplotlib.ticker import LogLocator, MaxNLocator
 from matplotlib.transforms import Affine2D, Transform
 
-from privot.evaluation.estimates import ValueCheck
-from privot.evaluation.number_check import NumberCheck
+from privot.evaluation.estimates import LEVELS, NumberCheck, ValueCheck
 from privot.report.panels import ERROR, INK, LEARNED, LINE, MUTED, PRIVATE, SOFT, TITLE
 from privot.schema import Schema
 from privot.schema.columns.number import NumberColumn
@@ -43,7 +42,6 @@ _BASELINE, _ROOM, _LINE = 36.0, 42.0, 16.0  # below a histogram: its marks, all,
 _BINS = 40
 _CUTS = (0.005, 0.025)  # left out at either end
 _INNER, _NARROW = 0.05, 0.1  # what lies on less of the field than a tenth has the narrower one
-_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MAX_MARKS = 4
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)  # between marks of dates
 _LAST_DATE = 0.95  # of the width: beyond, there is no room for its words
@@ -51,19 +49,12 @@ _LAST_DATE = 0.95  # of the width: beyond, there is no room for its words
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of one value, or of several: shares of synthetic and of real records.
-
-    Arguments:
-        label: Label of the value, or values.
-        synthetic: Share of synthetic records.
-        real: Share of real records, where there are some.
-        checked: The share by reports alone, where it is one code that they estimate.
-    """
+    """A bar of one value, or of several: shares of synthetic and of real records."""
 
     label: str
     synthetic: float
-    real: float | None = None
-    checked: ValueCheck | None = None
+    real: float | None = None  # where there are real records
+    checked: ValueCheck | None = None  # by reports alone, where it is one code that they estimate
 
     @property
     def longest(self) -> float:
@@ -85,63 +76,40 @@ def bars_of(
     bar; bins stand in their own order, neighbors in one bar where they are many.
     """
     column = schema.coded[name]
-    alphabet = column.alphabet
-    ours = _shares(schema, name, synthetic)
-    truth = None if real is None else _shares(schema, name, real)
-    binned = alphabet.centers is not None
-    ranks = -(ours if truth is None else truth) if alphabet.centers is None else alphabet.centers
-    order = np.argsort(ranks, kind="stable")
-    present = [int(code) for code in order if code != alphabet.missing]
-    groups = _neighbors(present) if binned else _frequent(present)
-    groups += [[alphabet.missing]] if alphabet.missing is not None else []
-    names = _name_range if binned else _name_others
-    return tuple(
-        Bar(
-            names([column.labels[c] for c in g]),
-            float(ours[g].sum()),
-            None if truth is None else float(truth[g].sum()),
-            checked[g[0]] if checked and len(g) == 1 else None,
-        )
-        for g in groups
+    alphabet, centers, labels = column.alphabet, column.alphabet.centers, column.labels
+    ours, truth = (
+        None
+        if table is None
+        else np.bincount(column.encode_codes(name, table), minlength=alphabet.size) / table.num_rows
+        for table in (synthetic, real)
     )
-
-
-def _shares(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
-    column = schema.coded[name]
-    codes = column.encode_codes(name, table)
-    return np.bincount(codes, minlength=column.alphabet.size) / table.num_rows
-
-
-def _neighbors(codes: list[int]) -> list[list[int]]:
-    parts = min(len(codes), _MAX_BARS)
-    return [[int(code) for code in group] for group in np.array_split(codes, parts)]
-
-
-def _frequent(codes: list[int]) -> list[list[int]]:
-    most = _MAX_BARS if len(codes) <= _MAX_BARS else _MAX_BARS - 1
-    rest = codes[most:]
-    return [[code] for code in codes[:most]] + ([rest] if rest else [])
-
-
-def _name_range(labels: Sequence[str]) -> str:
-    return labels[0] if len(labels) == 1 else f"{labels[0]} … {labels[-1]}"
-
-
-def _name_others(labels: Sequence[str]) -> str:
-    return labels[0] if len(labels) == 1 else f"{len(labels)} others"
+    assert ours is not None
+    ranks = centers if centers is not None else -(ours if truth is None else truth)
+    order = np.argsort(ranks, kind="stable")
+    present = order[order != alphabet.missing]
+    if centers is not None:
+        groups = np.array_split(present, min(len(present), _MAX_BARS))
+    else:
+        most = _MAX_BARS if len(present) <= _MAX_BARS else _MAX_BARS - 1
+        groups = np.split(present, range(1, min(most, len(present) - 1) + 1))
+    if alphabet.missing is not None:
+        groups.append(np.array([alphabet.missing]))
+    bars = []
+    for group in groups:
+        first, last = labels[group[0]], labels[group[-1]]
+        several = f"{first} … {last}" if centers is not None else f"{len(group)} others"
+        shares = [None if each is None else float(each[group].sum()) for each in (ours, truth)]
+        alone = checked[group[0]] if checked and len(group) == 1 else None
+        bars.append(Bar(first if len(group) == 1 else several, shares[0] or 0.0, shares[1], alone))
+    return tuple(bars)
 
 
 @dataclass(frozen=True)
 class Field:
-    """A figure without axes: artists in coordinates from left to right and downwards.
-
-    Arguments:
-        figure: The figure.
-        place: Transform of the coordinates.
-    """
+    """A figure without axes: artists in coordinates from left to right and downwards."""
 
     figure: Figure
-    place: Transform
+    place: Transform  # of the coordinates
 
     @classmethod
     def of(cls, width: float, height: float, origin: tuple[float, float], unit: float = 1) -> Self:
@@ -185,8 +153,8 @@ def draw_heat_map(
     for (first, second), error in below.items():
         errors[first].append(error)
         errors[second].append(error)
-    chosen = worst([float(np.mean(errors[name] or [0.0])) for name in names], MAX_PAIRED)
-    shown = [names[i] for i in chosen]
+    means = [float(np.mean(errors[name] or [0.0])) for name in names]
+    shown = [names[i] for i in worst(means, MAX_PAIRED)]
     place = {name: i for i, name in enumerate(shown)}
     pairs = [pair for pair in below if pair[0] in place and pair[1] in place]
     cells = [(i, i, own[name], f"{name}: {words[0]}", LEARNED) for name, i in place.items()]
@@ -263,15 +231,19 @@ def draw_histogram(
         return None
     column = schema.columns.get(name)
     number = cast("NumberColumn", column) if column is not None and column.is_number else None
-    low, high = _field(tables)
+    low, high = _limits(tables)
     log = number is not None and number.on_log_scale and 0 < low < high
     integers = all(not (each % 1).any() for each in tables)
     step = (0.0 if number is None else number.value_step) or float(integers)
     edges = _edges(low, high, step, log)
     outside = max(float(((each < edges[0]) | (each > edges[-1])).mean()) for each in tables)
-    beyond = _beyond(schema, name, tables, outside)
+    beyond = ""
+    if outside > 0:
+        ends = (f([f(each) for each in tables]) for f in (np.min, np.max))
+        words = " to ".join(format_number(schema, name, end) for end in ends)
+        beyond = f"{100 * outside:.1f} % lie beyond, from {words}"
     below = _ROOM + (_LINE if beyond else 0.0)
-    field, on = Field.of(WIDTH, HEIGHT + below, (0, HEIGHT)), _scale(edges, log)
+    field, on = Field.of(WIDTH, HEIGHT + below, (0, HEIGHT)), _axis(edges, log)
     # The area of unequal bins is the share.
     widths = np.maximum(np.diff(on(edges)), 0.1)
     heights = [np.histogram(each, edges)[0] / len(each) / widths for each in tables]
@@ -281,10 +253,10 @@ def draw_histogram(
     if len(tables) > 1:
         field.add(steps[1](facecolor=PRIVATE, alpha=0.38, linewidth=0))
         field.add(steps[0](fill=False, edgecolor=LEARNED, linewidth=1.8))
-        _ticks(field, on(_quantiles(tables[1])), 3, PRIVATE)
+        _ticks(field, tables[1], on, 3, PRIVATE)
     else:
         field.add(steps[0](facecolor=LEARNED, alpha=0.8, linewidth=0))
-    _ticks(field, on(_quantiles(synthetic)), 12 if len(tables) > 1 else 3, LEARNED)
+    _ticks(field, synthetic, on, 12 if len(tables) > 1 else 3, LEARNED)
     for own in () if check is None else check.quantiles:
         low, high = on([own.reports.low, own.reports.high])
         field.line((low, low, low, high, high, high), (13.5, 18.5, 16, 16, 13.5, 18.5), INK, 1.5)
@@ -297,7 +269,7 @@ def draw_histogram(
     return field.figure
 
 
-def _scale(edges: Array, log: bool) -> Callable[[Any], Array]:
+def _axis(edges: Array, log: bool) -> Callable[[Any], Array]:
     """Return the function that gives the place of numbers along the axis, in points."""
     low, high = np.log(edges[[0, -1]]) if log else edges[[0, -1]]
 
@@ -308,12 +280,9 @@ def _scale(edges: Array, log: bool) -> Callable[[Any], Array]:
     return place
 
 
-def _quantiles(values: Array) -> Array:
-    return np.quantile(values, _LEVELS, method="inverted_cdf")
-
-
-def _ticks(field: Field, places: Array, top: float, color: str) -> None:
-    for x in places:
+def _ticks(field: Field, values: Array, on: Callable[[Any], Array], top: float, color: str) -> None:
+    """Draw ticks at the quantiles of some values."""
+    for x in on(np.quantile(values, LEVELS, method="inverted_cdf")):
         field.line((x, x), (top, top + 8), color, 2.0)
 
 
@@ -330,7 +299,7 @@ def format_number(schema: Schema, name: str, number: float) -> str:
     return f"{number:.2g}"
 
 
-def _field(tables: Sequence[Array]) -> tuple[float, float]:
+def _limits(tables: Sequence[Array]) -> tuple[float, float]:
     """Return the least and the largest value to show."""
 
     def ends(cut: float) -> tuple[float, float]:
@@ -346,8 +315,7 @@ def _edges(low: float, high: float, step: float, log: bool) -> Array:
     """Return edges of bins, equal but for whole steps, from half a step below to half a step above."""
     if high <= low:
         return np.array([low - (step or 1.0) / 2, low + (step or 1.0) / 2])
-    if log and low < step:
-        low = step
+    low = max(low, step) if log else low
     low, high = low - step / 2, high + step / 2
     edges = (np.geomspace if log else np.linspace)(low, high, _BINS + 1)
     if not step:
@@ -394,12 +362,3 @@ def _months(low: float, high: float, seconds: int) -> list[tuple[float, str]]:
     form = "%Y" if apart >= 12 else "%b %Y"
     found = [((b - epoch) / dt.timedelta(seconds=seconds), b.strftime(form)) for b in begins]
     return [(x, words) for x, words in found if x <= low + _LAST_DATE * (high - low)]
-
-
-def _beyond(schema: Schema, name: str, tables: Sequence[Array], outside: float) -> str:
-    if outside <= 0:
-        return ""
-    low, high = (
-        format_number(schema, name, f([f(each) for each in tables])) for f in (np.min, np.max)
-    )
-    return f"{100 * outside:.1f} % lie beyond, from {low} to {high}"

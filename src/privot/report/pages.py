@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from privot.report.panels import (
     ImagePanel,
     data_uri,
     draw_image_panels,
+    grid_axes,
     mosaic,
     new_figure,
     reported_images,
@@ -88,16 +88,11 @@ def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 
         tables["real"] = as_table(real)
         model.schema.check_table(tables["real"])
     panels = _panels(model.schema, tables)[:_MAX_PANELS]
-    across = min(_ACROSS, len(panels))
-    down = ceil(len(panels) / across)
     with styled():
-        figure = new_figure(_WIDTH * across, _HEIGHT * down)
-        axes = figure.subplots(down, across, squeeze=False).ravel()
-        for axis, (title, draw) in zip(axes, panels, strict=False):
+        figure, axes = grid_axes(len(panels), _ACROSS, _WIDTH, _HEIGHT)
+        for axis, (title, draw) in zip(axes, panels, strict=True):
             axis.set_title(title, fontsize=10, fontweight="bold")
             draw(axis)
-        for axis in axes[len(panels) :]:
-            axis.remove()
     return figure
 
 
@@ -120,17 +115,12 @@ def _panels(
             if len(parts) == 2:
                 drawn = zip(each, points.values(), strict=True)
                 panels += [(title, partial(_draw_plane, parts, points, p)) for title, p in drawn]
-            else:
-                values = [
-                    {whose: p[:, j] for whose, p in points.items()} for j in range(len(parts))
-                ]
-                panels += [
-                    (part, partial(_draw_density, column))
-                    for part, column in zip(parts, values, strict=True)
-                ]
+                continue
+            for number, part in enumerate(parts):
+                values = {whose: p[:, number] for whose, p in points.items()}
+                panels.append((part, partial(_draw_density, values)))
         else:
-            bars = partial(_draw_bars, schema, name, tables)
-            panels.append((name, bars))
+            panels.append((name, partial(_draw_bars, schema, name, tables)))
     return panels
 
 
@@ -143,8 +133,7 @@ def _draw_images(images: np.ndarray, axis: Axes) -> None:
 
 def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axes) -> None:
     real = tables.get("real")
-    drawn = tables["synthetic"]
-    bars = bars_of(schema, name, drawn, real)
+    bars = bars_of(schema, name, tables["synthetic"], real)
     places = np.arange(len(bars))
     if real is not None:
         axis.barh(places, [bar.real or 0.0 for bar in bars], **_BARS, label="real")
@@ -210,19 +199,22 @@ def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> N
         many = ImagePanel("Reports", f"some of {len(release):,}", received, limit)
         drawn = ImagePanel("What the model draws", "samples", unit_images(column, name, synthetic))
         figures.append(data_uri(draw_image_panels([one, many, drawn]), dpi=130))
-    write_page(
-        path,
-        "image_fit.html",
-        {
-            "num_reports": len(release),
-            "figures": figures,
-            "unit": model.schema.unit,
-            "promise": model.guarantee.describe(),
-            "guarantee": str(model.guarantee),
-            "made_with": model.made_with,
-            "loss": None if model.history is None else data_uri(draw_loss(model.history)),
-        },
-    )
+    fields = {
+        "num_reports": len(release),
+        "figures": figures,
+        "unit": model.schema.unit,
+        "made_with": model.made_with,
+    }
+    write_page(path, "image_fit.html", fields | _promise_and_loss(model))
+
+
+def _promise_and_loss(model: LocalModel) -> dict[str, str | None]:
+    """Return what each person was promised, and the figure of the loss, if it was trained by steps."""
+    return {
+        "promise": model.guarantee.describe(),
+        "guarantee": str(model.guarantee),
+        "loss": None if model.history is None else data_uri(draw_loss(model.history)),
+    }
 
 
 def write_results(
@@ -235,13 +227,7 @@ def write_results(
 ) -> None:
     """Write `report.html` from the template and its fields, the picture, `metrics.json`, `model/`."""
     name, figure = picture
-    shared = {
-        "m": metrics,
-        "picture": data_uri(figure, dpi=150),
-        "loss": None if model.history is None else data_uri(draw_loss(model.history)),
-        "promise": model.guarantee.describe(),
-        "guarantee": str(model.guarantee),
-    }
+    shared = {"m": metrics, "picture": data_uri(figure, dpi=150)} | _promise_and_loss(model)
     with replacing_folder(folder) as draft:
         write_page(draft / "report.html", template, shared | fields)
         save_png(figure, draft / name, dpi=110)
@@ -264,45 +250,25 @@ def write_rehearsal(
     schema: Schema = found.model.schema
     figure = stamped(plot(found.model, found.people.slice(0, _ROWS), num_rows=_ROWS))
     paths = [folder / name for name in WRITTEN]
-    rows = [
-        (
-            name,
-            *(each[key] for each in (found.predicted, found.low, found.high, found.without_noise)),
-        )
-        for key, name in NAMES.items()
-        if key in found.predicted
-    ]
-    write_page(
-        paths[0],
-        "simulated.html",
-        {
-            "stamp": STAMP,
-            "figure": data_uri(figure, dpi=130),
-            "rows": rows,
-            "people": people,
-            "epsilon": epsilon,
-            "unit": schema.unit,
-            "rehearsals": found.rehearsals,
-            "guarantee": str(found.model.guarantee),
-        },
-    )
-    save_png(figure, paths[1], dpi=130)
-    numbers = {
-        "stamp": STAMP,
-        "epsilon": epsilon,
-        "people": people,
-        "rehearsals": found.rehearsals,
+    about = {"stamp": STAMP, "epsilon": epsilon, "people": people, "rehearsals": found.rehearsals}
+    errors = {
         "predicted": found.predicted,
         "low": found.low,
         "high": found.high,
         "without_noise": found.without_noise,
     }
-    paths[2].write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
-    mark = {STAMP: [STAMP] * min(_ROWS, people)}
-    for path, table in (
-        (paths[3], found.model.sample(min(_ROWS, people), seed=0)),
-        (paths[4], found.people.slice(0, min(_ROWS, people))),
-    ):
-        few = table.slice(0, len(mark[STAMP]))
-        write_table(few.append_column(STAMP, [mark[STAMP][: few.num_rows]]), path)
+    shown = [key for key in NAMES if key in found.predicted]
+    fields = {
+        "figure": data_uri(figure, dpi=130),
+        "rows": [(NAMES[key], *(each[key] for each in errors.values())) for key in shown],
+        "unit": schema.unit,
+        "guarantee": str(found.model.guarantee),
+    }
+    write_page(paths[0], "simulated.html", about | fields)
+    save_png(figure, paths[1], dpi=130)
+    paths[2].write_text(json.dumps(about | errors, indent=2) + "\n", encoding="utf-8")
+    rows = min(_ROWS, people)
+    tables = found.model.sample(rows, seed=0), found.people.slice(0, rows)
+    for path, table in zip(paths[3:], tables, strict=True):
+        write_table(table.append_column(STAMP, [[STAMP] * table.num_rows]), path)
     return paths

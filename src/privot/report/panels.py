@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import jinja2
 import matplotlib as mpl
@@ -63,6 +63,17 @@ def new_figure(width: float, height: float) -> Figure:
     """Return a figure of inches `width` × `height` in our style, detached from any pyplot state."""
     with styled():
         return Figure(figsize=(width, height), layout="constrained")
+
+
+def grid_axes(number: int, across: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """Return so many axes in rows, each of inches `width` × `height`."""
+    across = min(across, number)
+    down = ceil(number / across)
+    figure = new_figure(width * across, height * down)
+    axes = figure.subplots(down, across, squeeze=False).ravel()
+    for axis in axes[number:]:
+        axis.remove()
+    return figure, list(axes[:number])
 
 
 def styled() -> AbstractContextManager[None]:
@@ -140,40 +151,25 @@ _MARGIN = 0.42  # inches, for the numbers on axes
 _MAX_TICKS = 7
 
 
-class Panel(Protocol):
-    """Title, caption and group of anything that is drawn."""
-
-    @property
-    def title(self) -> str:
-        """Title of the panel."""
-
-    @property
-    def caption(self) -> str:
-        """A few words below the title; may be empty."""
-
-    @property
-    def group(self) -> str:
-        """Name of a group of neighbors; may be empty."""
-
-
 @dataclass(frozen=True)
 class ImagePanel:
-    """Images (n, h, w) or (n, h, w, channels) in unit pixels, with a title and a caption.
-
-    Arguments:
-        title: Title of the panel.
-        caption: A few words; may be empty.
-        images: Pixels, from −1 to 1 but for noise.
-        limit: Values from −limit to limit go from black to white.
-        across: Images in a row, and rows; as many as the figure's by default.
-        group: Name of a group of neighbors.
-    """
+    """Images with a title and a caption. Neighbors of one `group` stand under its name."""
 
     title: str
     caption: str
-    images: np.ndarray
-    limit: float = 1.0
-    across: int | None = None
+    images: np.ndarray  # (n, h, w[, channels]) in unit pixels, from −1 to 1 but for noise
+    limit: float = 1.0  # values from −limit to limit go from black to white
+    across: int | None = None  # images in a row, and rows; as many as the figure's by default
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Map:
+    """A map of points with a title and a caption. Neighbors of one `group` stand under its name."""
+
+    title: str
+    caption: str
+    points: np.ndarray  # (n, 2) longitude and latitude
     group: str = ""
 
 
@@ -223,7 +219,7 @@ def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.nda
 
 
 def dark_axes(
-    panels: Sequence[Panel], height: float, margin: float = 0.0, across: float = PANEL
+    panels: Sequence[ImagePanel | Map], height: float, margin: float = 0.0, across: float = PANEL
 ) -> tuple[Figure, list[Axes]]:
     """Return axes `height` times as tall as wide, each under its panel's title and caption."""
     wide, tall = across + _GAP, across * height
@@ -240,41 +236,18 @@ def dark_axes(
         axis = figure.add_axes(place)
         axis.set_axis_off()
         words: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
-        axis.text(
-            0,
-            1 + 0.34 / tall,
-            panel.title,
-            color="white",
-            fontsize=15 * shrink,
-            weight="bold",
-            **words,
-        )
+        bold = words | {"color": "white", "fontsize": 15 * shrink, "weight": "bold"}
+        axis.text(0, 1 + 0.34 / tall, panel.title, **bold)
         axis.text(0, 1 + 0.1 / tall, panel.caption, color=DIM, fontsize=11 * shrink, **words)
     for name, members in groupby(range(len(groups)), key=groups.__getitem__):
         first, *_, last = [*members] * 2
         if name:
-            ends = [left + first * wide, left + last * wide + across]
+            ends = [x / size[0] for x in (left + first * wide, left + last * wide + across)]
             y = (tall + bottom + _HEADING + 0.04) / size[1]
-            line = Line2D(
-                [x / size[0] for x in ends], [y, y], color=FAINT, linewidth=1.2, gid="group"
-            )
-            figure.add_artist(line)
-            figure.text(ends[0] / size[0], y + 0.08 / size[1], name, color="#ffd27a",
-                        fontsize=13 * shrink, va="bottom")  # fmt: skip
+            figure.add_artist(Line2D(ends, [y, y], color=FAINT, linewidth=1.2, gid="group"))
+            style: dict[str, Any] = {"color": "#ffd27a", "fontsize": 13 * shrink, "va": "bottom"}
+            figure.text(ends[0], y + 0.08 / size[1], name, **style)
     return figure, figure.axes
-
-
-@dataclass(frozen=True)
-class Map:
-    """A map of points (n, 2) as longitude and latitude, with a title and a caption.
-
-    Neighbors of one `group` stand under its name.
-    """
-
-    title: str
-    caption: str
-    points: np.ndarray
-    group: str = ""
 
 
 def draw_maps(
@@ -301,8 +274,9 @@ def draw_maps(
     lights = [_light(panel.points, bounds, cells) for panel in panels]
     brightest = np.quantile(lights[0], 0.999)
     margin = _MARGIN if geographic else 0.0
+    wide = PANEL if len(panels) <= 3 else 2.5  # many are smaller, so that a page has room for them
     with styled():
-        figure, axes = dark_axes(panels, height, margin, _map_width(len(panels)))
+        figure, axes = dark_axes(panels, height, margin, wide)
         for axis, light in zip(axes, lights, strict=True):
             axis.imshow(
                 (light / brightest).clip(0, 1).T ** 0.42, origin="lower", aspect=stretch,
@@ -310,24 +284,17 @@ def draw_maps(
                 interpolation="bilinear",
             )  # fmt: skip
         if geographic:
-            _scale(
-                axes[0], "left", _degrees(west, east, "W", "E"), _degrees(south, north, "S", "N")
-            )
+            degrees = _degrees(west, east, "W", "E"), _degrees(south, north, "S", "N")
+            _scale(axes[0], "left", *degrees)
             per_degree = KILOMETERS * np.array([cosine, 1.0])
             ends = np.array([east - west, north - south]) * per_degree
             across, up = (
                 [(start + km / per, f"{km:g}") for km in _round_numbers(0.0, end)]
                 for start, end, per in zip((west, south), ends, per_degree, strict=True)
             )
-            _scale(
-                axes[-1], "right", [(x, f"{km} km" if km == "0" else km) for x, km in across], up
-            )
+            across = [(x, f"{km} km" if km == "0" else km) for x, km in across]
+            _scale(axes[-1], "right", across, up)
     return figure
-
-
-def _map_width(count: int) -> float:
-    """Return inches: many are smaller, so that a page has room for them."""
-    return PANEL if count <= 3 else 2.5
 
 
 def _degrees(low: float, high: float, below: str, above: str) -> list[tuple[float, str]]:
@@ -353,8 +320,8 @@ def _scale(
     """Draw numbers at the bottom and on one side of a map."""
     axis.set_axis_on()
     axis.tick_params(colors=DIM, labelsize=7.5, length=2.5, color=FAINT, pad=2)
-    axis.tick_params(axis="y", left=side == "left", right=side == "right",
-                     labelleft=side == "left", labelright=side == "right")  # fmt: skip
+    left, right = side == "left", side == "right"
+    axis.tick_params(axis="y", left=left, right=right, labelleft=left, labelright=right)
     axis.set_xticks(*zip(*across, strict=True))
     axis.set_yticks(*zip(*up, strict=True))
     for spine in axis.spines.values():
@@ -364,6 +331,7 @@ def _scale(
 def _light(
     points: np.ndarray, bounds: Sequence[tuple[float, float]], cells: tuple[int, int]
 ) -> np.ndarray:
+    """Return the share of people in each cell, smoothed."""
     counts, _, _ = np.histogram2d(points[:, 0], points[:, 1], bins=cells, range=bounds)
     return np.asarray(gaussian_filter(counts, 1.0)) / len(points)
 
@@ -379,17 +347,12 @@ def draw_trends(
             a picture with a real truth is **not private**.
         level: Level of the bands.
     """
-    groups = [group for name in model.schema.table_columns if (group := _of(model, name, level))]
-    groups = groups[:_MAX_PANELS]
-    across = min(_ACROSS, len(groups))
-    down = ceil(len(groups) / across)
+    found = (_trends_of(model, name, level) for name in model.schema.table_columns)
+    groups = [group for group in found if group][:_MAX_PANELS]
     with styled():
-        figure = new_figure(_WIDTH * across, _HEIGHT * down)
-        axes = figure.subplots(down, across, squeeze=False).ravel()
-        for axis, group in zip(axes, groups, strict=False):
+        figure, axes = grid_axes(len(groups), _ACROSS, _WIDTH, _HEIGHT)
+        for axis, group in zip(axes, groups, strict=True):
             draw_trend(axis, group, truth or {})
-        for axis in axes[len(groups) :]:
-            axis.remove()
     return figure
 
 
@@ -417,24 +380,21 @@ def write_wave_report(path: str | Path, model: WaveModel) -> None:
             changes.append(model.change_point(name))
         except PrivotError:  # two waves, or a column that has no numbers to follow
             continue
-    write_page(
-        path,
-        "waves.html",
-        {
-            "figure": data_uri(draw_trends(model), dpi=130),
-            "waves": len(model.times),
-            "first": model.times[0],
-            "last": model.times[-1],
-            "people": sum(model.people),
-            "changes": changes,
-            "promise": model.guarantee.describe(),
-            "guarantee": str(model.guarantee),
-            "unit": model.schema.unit,
-        },
-    )
+    fields = {
+        "figure": data_uri(draw_trends(model), dpi=130),
+        "waves": len(model.times),
+        "first": model.times[0],
+        "last": model.times[-1],
+        "people": sum(model.people),
+        "changes": changes,
+        "promise": model.guarantee.describe(),
+        "guarantee": str(model.guarantee),
+        "unit": model.schema.unit,
+    }
+    write_page(path, "waves.html", fields)
 
 
-def _of(model: WaveModel, name: str, level: float) -> list[Trend]:
+def _trends_of(model: WaveModel, name: str, level: float) -> list[Trend]:
     """Return trends of one column; none of one that has neither a mean nor named values."""
     try:
         return [model.trend(name, level=level)]

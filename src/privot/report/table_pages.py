@@ -8,8 +8,9 @@ so; the one by reports alone is computed from the release, and as private as it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from markupsafe import Markup
 
 from privot.evaluation.checking import Check, ColumnCheck
 from privot.evaluation.distances import NumberScore, Score, TableComparison, number_series
-from privot.evaluation.number_check import NumberCheck
+from privot.evaluation.estimates import NumberCheck
 from privot.evaluation.result import Comparison, Evaluation
 from privot.evaluation.verdicts import COLUMN, NUMBER, Grade, grade, percent
 from privot.local import LocalModel
@@ -72,27 +73,16 @@ class Fact:
 
 @dataclass(frozen=True)
 class Card:
-    """A card of one column, or one coordinate.
+    """A card of one column, or one coordinate."""
 
-    Arguments:
-        name: Name of the table's column.
-        error: Error that it is graded by.
-        score: The same in words.
-        grade: Grade of the error.
-        bars: Bars of categories.
-        histogram: Histogram of numbers, as SVG.
-        facts: Rows below a histogram.
-        note: A sentence below all, or nothing.
-    """
-
-    name: str
-    error: float
-    score: str
+    name: str  # of the table's column
+    error: float  # that it is graded by
+    score: str  # the same in words
     grade: Grade
-    bars: tuple[Bar, ...] = ()
-    histogram: Markup | None = None
-    facts: tuple[Fact, ...] = ()
-    note: str = ""
+    bars: tuple[Bar, ...] = ()  # of categories
+    histogram: Markup | None = None  # of numbers, as SVG
+    facts: tuple[Fact, ...] = ()  # rows below a histogram
+    note: str = ""  # a sentence below all, or nothing
 
     @property
     def scale(self) -> float:
@@ -117,25 +107,24 @@ def cards(
     truth = {} if real is None else number_series(schema, real)
     scores = {} if comparison is None else {n.name: n for n in comparison.numbers}
     checks = {} if check is None else {column.column: column for column in check.columns}
-    errors = {}
-    if comparison is not None and comparison.table is not None:
-        errors = {c.column: c.total_variation for c in comparison.table.columns}
+    table = None if comparison is None else comparison.table
+    errors = {} if table is None else {c.column: c.total_variation for c in table.columns}
     found = []
     for name, column in schema.columns.items():
-        for part in column.table_columns(name) if name in schema.points else ():
-            if name not in schema.images and (scores or check is not None):
-                score = scores.get(part)
-                if score is not None or comparison is None:
+        own = checks.get(name)
+        if name in schema.points:
+            parts = () if name in schema.images else column.table_columns(name)
+            for part in parts if scores or check is not None else ():
+                if part in scores or comparison is None:
                     values = ours[part], truth.get(part)
-                    found.append(_of_number(schema, part, values, score, checks.get(name)))
-        if name in schema.coded and name not in schema.points:
-            own = checks.get(name)
+                    found.append(_number_card(schema, part, values, scores.get(part), own))
+        elif name in schema.coded:
             bars = bars_of(schema, name, synthetic, real, () if own is None else own.shares)
             if name in errors:
-                score_of = errors[name]
-                words = f"{percent(score_of.synthetic)} off, floor {percent(score_of.floor)}"
-                graded = grade(score_of.synthetic, COLUMN, score_of.floor)
-                found.append(Card(name, score_of.synthetic, words, graded, bars))
+                score = errors[name]
+                words = f"{percent(score.synthetic)} off, floor {percent(score.floor)}"
+                graded = grade(score.synthetic, COLUMN, score.floor)
+                found.append(Card(name, score.synthetic, words, graded, bars))
             elif own is not None:
                 found.append(Card(name, own.error, *_expected(own), bars, note=_note(own)))
     return [found[i] for i in worst([card.error for card in found], MAX_COLUMNS)]
@@ -145,32 +134,33 @@ def _expected(own: ColumnCheck) -> tuple[str, Grade]:
     return f"{percent(own.error)} error to expect", grade(own.error, COLUMN)
 
 
-def _note(own: ColumnCheck) -> str:
-    return "The reports contradict the model here." if own.contradicted else ""
+def _note(own: ColumnCheck | None) -> str:
+    return "The reports contradict the model here." if own and own.contradicted else ""
 
 
-def _of_number(
+def _number_card(
     schema: Schema,
     part: str,
     values: tuple[Array, Array | None],
     score: NumberScore | None,
     own: ColumnCheck | None,
 ) -> Card:
-    there = [None if each is None else each[~np.isnan(each)] for each in values]
-    synthetic, real = there
+    """Return the card of numbers, synthetic and real; graded by real ones, or else by reports."""
+    synthetic, real = (None if each is None else each[~np.isnan(each)] for each in values)
     assert synthetic is not None
     number = None if own is None else own.number
     drawn = draw_histogram(schema, part, synthetic, real, number)
-    histogram = None if drawn is None else inline_svg(drawn, f"Histogram of {part}")
-    facts = _facts(schema, part, values, score, number)
-    note = "" if own is None else _note(own)
+    error, words = 0.0, ""
+    graded: Grade = "unknown"
     if score is not None:
-        words = f"KS {score.ks.synthetic:.3f}, floor {score.ks.floor:.3f}"
-        graded = grade(score.ks.synthetic, NUMBER, score.ks.floor)
-        return Card(part, score.ks.synthetic, words, graded, (), histogram, facts, note)
-    if own is None:
-        return Card(part, 0.0, "", "unknown", (), histogram, facts, note)
-    return Card(part, own.error, *_expected(own), (), histogram, facts, note)
+        error = score.ks.synthetic
+        words = f"KS {error:.3f}, floor {score.ks.floor:.3f}"
+        graded = grade(error, NUMBER, score.ks.floor)
+    elif own is not None:
+        error, (words, graded) = own.error, _expected(own)
+    histogram = None if drawn is None else inline_svg(drawn, f"Histogram of {part}")
+    facts = tuple(_facts(schema, part, values, score, number))
+    return Card(part, error, words, graded, (), histogram, facts, _note(own))
 
 
 def _facts(
@@ -179,33 +169,27 @@ def _facts(
     values: tuple[Array, Array | None],
     score: NumberScore | None,
     number: NumberCheck | None,
-) -> tuple[Fact, ...]:
-    def written(x: float) -> str:
-        return format_number(schema, part, x)
-
-    absent = [None if each is None else float(np.isnan(each).mean()) for each in values]
-    facts = []
-    if number is not None or score is not None:
-        pairs = [("mean", score.mean if score else None, number.mean if number else None)]
-        quantiles = ((2, 1, "25 %"), (3, 2, "median"), (4, 3, "75 %"))
-        for place, level, name in quantiles:
-            real = score.quantiles[place] if score else None
-            pairs.append((name, real, number.quantiles[level] if number else None))
-        for name, both, own in pairs:
-            ours = both.synthetic if both else own.model if own else 0.0
-            ends = (written(own.reports.low), written(own.reports.high)) if own else None
-            facts.append(Fact(name, written(ours), written(both.real) if both else "", ends))
+) -> Iterator[Fact]:
+    """Yield the rows below a histogram."""
+    written = partial(format_number, schema, part)
+    facts = [("mean", score and score.mean, number and number.mean)]
+    for place, level, name in ((2, 1, "25 %"), (3, 2, "median"), (4, 3, "75 %")):
+        real, own = score and score.quantiles[place], number and number.quantiles[level]
+        facts.append((name, real, own))
+    for name, both, own in facts:
+        ends = (written(own.reports.low), written(own.reports.high)) if own else None
+        if both:
+            yield Fact(name, written(both.synthetic), written(both.real), ends)
+        elif own:
+            yield Fact(name, written(own.model), "", ends)
     if score is not None:
         if schema.columns.get(part) is None or schema.columns[part].holds_numbers:
-            std = score.std
-            facts.append(Fact("std", written(std.synthetic), written(std.real)))
-        low, high = score.tails
-        facts.append(Fact("below 1 %", percent(low.synthetic), percent(low.real)))
-        facts.append(Fact("above 99 %", percent(high.synthetic), percent(high.real)))
+            yield Fact("std", written(score.std.synthetic), written(score.std.real))
+        for name, tail in zip(("below 1 %", "above 99 %"), score.tails, strict=True):
+            yield Fact(name, percent(tail.synthetic), percent(tail.real))
+    absent = [0.0 if each is None else float(np.isnan(each).mean()) for each in values]
     if any(absent):
-        shares = [percent(each) if each is not None else "" for each in absent]
-        facts.append(Fact("missing", shares[0], shares[1]))
-    return tuple(facts)
+        yield Fact("missing", percent(absent[0]), "" if values[1] is None else percent(absent[1]))
 
 
 @dataclass(frozen=True)
@@ -223,7 +207,7 @@ class Gauge:
 
 
 @dataclass(frozen=True)
-class Worst:
+class PairRow:
     """A pair with a large error, and the numbers to compare it with."""
 
     name: str
@@ -245,35 +229,27 @@ def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | No
     synthetic, real = evaluation.synthetic, evaluation.real
     history = None if model is None else model.history
     check = Check.of(model) if isinstance(model, LocalModel) else None
-    write_page(
-        path,
-        "evaluation.html",
-        {
-            "origin": model.made_with["num_reports"] if isinstance(model, LocalModel) else None,
-            "num_real": real.num_rows,
-            "num_held": num_held or real.num_rows,
-            "num_synthetic": synthetic.num_rows,
-            "unit": schema.unit,
-            "guarantee": None if model is None else model.guarantee,
-            "verdict": evaluation.verdict,
-            "by_reports": () if check is None else check.verdict,
-            "table": found.table,
-            "cards": cards(schema, synthetic, real, found, check),
-            "num_cards": _num_cards(schema),
-            "max_columns": MAX_COLUMNS,
-            "max_paired": MAX_PAIRED,
-            "prediction": evaluation.prediction,
-            "vectors": found.vectors,
-            "maps": _draw_maps(schema, synthetic, real),
-            "images": found.images,
-            "image_panels": [_draw_images(evaluation, name) for name in schema.images],
-            "label": evaluation.label,
-            "loss": None if history is None else data_uri(draw_loss(history)),
-            "gauges": _gauges(found),
-            "sample": _sample(schema, synthetic),
-            **_pairs_against(found.table),
-        },
-    )
+    fields = {
+        "origin": model.made_with["num_reports"] if isinstance(model, LocalModel) else None,
+        "num_real": real.num_rows,
+        "num_held": num_held or real.num_rows,
+        "num_synthetic": synthetic.num_rows,
+        "guarantee": None if model is None else model.guarantee,
+        "verdict": evaluation.verdict,
+        "by_reports": () if check is None else check.verdict,
+        "table": found.table,
+        "cards": cards(schema, synthetic, real, found, check),
+        "prediction": evaluation.prediction,
+        "vectors": found.vectors,
+        "maps": _draw_maps(schema, synthetic, real),
+        "images": found.images,
+        "image_panels": [_draw_images(evaluation, name) for name in schema.images],
+        "label": evaluation.label,
+        "loss": None if history is None else data_uri(draw_loss(history)),
+        "gauges": _gauges(found),
+    }
+    pairs = _pairs_against(found.table)
+    write_page(path, "evaluation.html", fields | pairs | _shared(schema, synthetic))
 
 
 def write_check_report(check: Check, model: LocalModel, path: str | Path) -> None:
@@ -289,41 +265,46 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
     errors = {(pair.first, pair.second): pair.error for pair in check.pairs}
     there = {(pair.first, pair.second): pair.dependence for pair in check.pairs}
     rows = [
-        Worst(
+        PairRow(
             pair.name + (" †" if pair.contradicted else ""),
             (f"{pair.error:.3f}", f"{pair.dependence:.3f}", f"{pair.people:,}"),
         )
         for pair in sorted(check.pairs, key=lambda pair: -pair.error)[:_MAX_PAIRS]
     ]
     words = ("error to expect", "error to expect", "dependence, by the model")
-    write_page(
-        path,
-        "check.html",
-        {
-            "num_reports": check.num_reports,
-            "held_out": check.held_out,
-            "unit": model.schema.unit,
-            "guarantee": model.guarantee,
-            "verdict": check.verdict,
-            "cards": cards(model.schema, drawn, None, None, check),
-            "num_cards": _num_cards(model.schema),
-            "max_columns": MAX_COLUMNS,
-            "max_paired": MAX_PAIRED,
-            "heat": _heat([*own], own, errors, there, words) if errors else None,
-            "worst": rows,
-            "maps": _draw_maps(model.schema, drawn),
-            "sample": _sample(model.schema, drawn),
-        },
-    )
+    fields = {
+        "num_reports": check.num_reports,
+        "held_out": check.held_out,
+        "guarantee": model.guarantee,
+        "verdict": check.verdict,
+        "cards": cards(model.schema, drawn, None, None, check),
+        "heat": _heat([*own], own, errors, there, words) if errors else None,
+        "worst": rows,
+        "maps": _draw_maps(model.schema, drawn),
+    }
+    write_page(path, "check.html", fields | _shared(model.schema, drawn))
 
 
-def _num_cards(schema: Schema) -> int:
-    return len([n for n in schema.table_columns if n not in schema.images])
+def _shared(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
+    """Return the fields of both pages: limits, and some rows in words."""
+    names = [n for n in synthetic.column_names if n not in schema.images]
+    shown = names[:_MAX_SHOWN]
+    rows = [[_written(row[n]) for n in shown] for row in synthetic.slice(0, _ROWS).to_pylist()]
+    return {
+        "unit": schema.unit,
+        "num_cards": len([n for n in schema.table_columns if n not in schema.images]),
+        "max_columns": MAX_COLUMNS,
+        "max_paired": MAX_PAIRED,
+        "sample": {"names": shown, "rows": rows if shown else [], "more": len(names) - len(shown)},
+    }
 
 
 def _gauges(found: Comparison) -> list[Gauge]:
     summary = found.summary
-    ends = {name: 1.04 * _largest(score) for name, score in summary.items()}
+    ends = {
+        name: 1.04 * max(score.synthetic, score.floor, score.independence or 0.0)
+        for name, score in summary.items()
+    }
     if "one_way" in ends:
         # Columns stand on the scale of pairs: both are total variations.
         ends["one_way"] = max(ends["one_way"], ends.get("two_way", 0.0))
@@ -340,7 +321,10 @@ def _pairs_against(table: TableComparison | None) -> dict[str, Any]:
     above = {pair: score.independence or 0.0 for pair, score in pairs.items()}
     heat = _heat(names, own, below, above, ("error", "error", "independent columns"))
     order = sorted(pairs, key=lambda pair: -pairs[pair].synthetic)[:_MAX_PAIRS]
-    rows = [Worst(f"{pair[0]} × {pair[1]}", _numbers(pairs[pair])) for pair in order]
+    numbers = {pair: (below[pair], pairs[pair].floor, above[pair]) for pair in order}
+    rows = [
+        PairRow(" × ".join(pair), tuple(f"{n:.3f}" for n in own)) for pair, own in numbers.items()
+    ]
     return {"heat": heat, "worst": rows}
 
 
@@ -354,24 +338,6 @@ def _heat(
     figure = draw_heat_map(names, own, below, above, words)
     said = f"Every pair of columns: below the diagonal {words[1]}, above it {words[2]}"
     return inline_svg(figure, said, min(1.25 * 72 * figure.get_figwidth(), 820))
-
-
-def _numbers(score: Score) -> tuple[str, ...]:
-    return (f"{score.synthetic:.3f}", f"{score.floor:.3f}", f"{score.independence or 0.0:.3f}")
-
-
-def _largest(score: Score) -> float:
-    return max(score.synthetic, score.floor, score.independence or 0.0)
-
-
-def _sample(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
-    """Return names and a few synthetic rows in words, and the number of columns left out."""
-    names = [n for n in synthetic.column_names if n not in schema.images]
-    shown = names[:_MAX_SHOWN]
-    rows = [
-        [_written(row[name]) for name in shown] for row in synthetic.slice(0, _ROWS).to_pylist()
-    ]
-    return {"names": shown, "rows": rows if shown else [], "more": len(names) - len(shown)}
 
 
 def _written(value: object) -> str:
