@@ -137,7 +137,7 @@ def compare_ways(
     others = [
         report
         for kind, way in ways.items()
-        if kind != taken and (report := _against(goal.error, kind, way, epsilon, people))
+        if kind != taken and (report := _compared(goal.error, kind, way, epsilon, people))
     ]
     counts = [n for n in (people // 10, people, people * 10) if 1 <= n <= MOST_PEOPLE]
     losses = [e for e in (epsilon / 2, epsilon, epsilon * 2) if e <= LARGEST_EPSILON]
@@ -147,7 +147,9 @@ def compare_ways(
     )
 
 
-def _against(goal: float, kind: str, way: Way, epsilon: float, people: int) -> PlannedReport | None:
+def _compared(
+    goal: float, kind: str, way: Way, epsilon: float, people: int
+) -> PlannedReport | None:
     own = _if_possible(way, epsilon, people)
     if own is None:
         return None
@@ -156,11 +158,11 @@ def _against(goal: float, kind: str, way: Way, epsilon: float, people: int) -> P
         made = _if_possible(way, math.exp(log_epsilon), people)
         return math.inf if made is None else made.error
 
-    ends = math.log(LEAST_EPSILON), math.log(LARGEST_EPSILON)
-    same_epsilon = _bisect(at_epsilon, goal, *ends)
-    same_people = _bisect(
-        lambda n: way(epsilon, max(1, round(math.exp(n)))).error, goal, 0, math.log(MOST_PEOPLE)
-    )
+    def at_people(log_people: float) -> float:
+        return way(epsilon, max(1, round(math.exp(log_people)))).error
+
+    same_epsilon = _bisect(at_epsilon, goal, math.log(LEAST_EPSILON), math.log(LARGEST_EPSILON))
+    same_people = _bisect(at_people, goal, 0, math.log(MOST_PEOPLE))
     return PlannedReport(
         kind,
         own.error,

@@ -178,7 +178,7 @@ class Randomizer(Summarized):
         return shuffled_guarantee(promise, self.report_law, num_reports, self.schema.unit)
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
+        """Return the kind of report of each column, and the guarantee."""
         how = dict.fromkeys(self.joint.design.columns if self.joint else [], "joint report")
         seeded = self.candidates.columns if self.candidates else []
         how |= dict.fromkeys(seeded, "candidates report")
@@ -236,7 +236,7 @@ class Randomizer(Summarized):
         return parts | {REPORT_ID: ID_TYPE}
 
     def expected_noise(self) -> list[dict[str, Any]]:
-        """One row a part: see `Mechanism.expected` and `JointReport.expected`; and reasons."""
+        """Describe the noise of each part in a row, with the reason for its mechanism."""
         rows, alone = [part.expected() for part in self.parts], len(self.schema.columns) == 1
         for row in rows:
             mechanism = self.mechanisms.get(row["column"])
@@ -427,7 +427,7 @@ class Release(Summarized):
         return Release, (self.rows, self.randomizer)
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
+        """Return the number of reports, and the summary of the randomizer."""
         return {"reports": f"{len(self):,}"} | self.randomizer.summary()
 
     @property

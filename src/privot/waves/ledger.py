@@ -292,7 +292,7 @@ class NotDue(PrivotError):  # noqa: N818 (an answer, not a fault)
 
 
 class DeviceLedger:
-    """The file of a person's reports, which draws each of them once.
+    """A person's ledger, which draws one report a wave and stores each before it is sent.
 
     Arguments:
         path: The file, on a local disk of the device.
@@ -367,11 +367,11 @@ class DeviceLedger:
         """Return the report of the present wave: drawn now, or as it was drawn in it before.
 
         Arguments:
-            device: Of the campaign's randomizer.
-            record: The values of today.
-            panel: Of the campaign.
+            device: Device with the campaign's randomizer.
+            record: Present values of the person's record.
+            panel: The campaign's panel.
             now: Seconds since 1970; the clock's by default.
-            word: Where uniform 64-bit words come from.
+            word: Source of uniform 64-bit words.
 
         Raises:
             NotDue: where this wave is none of the person's, or too near to one that is spent.
@@ -407,13 +407,13 @@ class DeviceLedger:
         return {wave: Report.from_bytes(made) for wave, made in found.items()}
 
     def spent(self, days: float | None = None, now: float | None = None) -> ApproximateDP:
-        """Return the sum of all campaigns' promises, of the last days, or of all draws."""
+        """Return the sum of the guarantees of all draws, or of those of the last `days`."""
         with self.holding() as journal:
             epsilon, delta = losses(journal.lines[1:], days, time.time() if now is None else now)
         return ApproximateDP(float(epsilon), float(delta))
 
     def _spent(self, journal: Journal, panel: Panel) -> dict[int, bytes]:
-        """Return the reports of a campaign, by wave; refuse a campaign whose panel was another."""
+        """Return the reports of a campaign, by wave; refuse a campaign whose panel has changed."""
         campaign = panel.to_dict()
         found = [line for line in journal.lines[1:] if line["campaign"]["name"] == panel.name]
         if any(line["campaign"] != campaign for line in found):
@@ -424,6 +424,7 @@ class DeviceLedger:
         return {int(line["wave"]): base64.b64decode(line["report"]) for line in found}
 
     def _require_due(self, panel: Panel, wave: int, spent: list[int]) -> None:
+        """Refuse a wave that is not the person's, is too near to one spent, or may be a lost one's."""
         name, last = panel.name, max(spent, default=None)
         if last is not None and wave < last:
             raise NotDue(
@@ -449,7 +450,7 @@ class DeviceLedger:
 
 
 def _promise_of(device: Device) -> PureDP | ApproximateDP:
-    """Return the promise of one report, if ε and δ of such reports add up."""
+    """Return the guarantee of one report; refused unless ε and δ of such reports add up."""
     promise = guarantee_from_dict(dict(device.promise))
     if not isinstance(promise, (PureDP, ApproximateDP)) or promise.neighboring != "local":
         raise PrivotError(

@@ -192,7 +192,7 @@ class CandidatesReport:
 
     @property
     def laplace_stddev(self) -> float:
-        """The same with Laplace noise, where a label has an equal share of ε."""
+        """Standard deviation of that mean with Laplace noise, where a label has an equal share of ε."""
         share = self.mechanism.epsilon / len(self.columns)
         return math.sqrt(Laplace.for_column(self.coordinates.column, share).variance)
 
