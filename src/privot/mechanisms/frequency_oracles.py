@@ -121,7 +121,9 @@ class FrequencyOracle(Mechanism):
         """Say how often a report supports the truth, and any given other."""
         own, other = self.probabilities
         truth, one, others = percent_at_most(own), percent_at_least(other), self.num_values - 1
-        words = f"the truth with probability {truth}, each of {others} others with probability {one}"
+        words = (
+            f"the truth with probability {truth}, each of {others} others with probability {one}"
+        )
         return {"keep": own, "in_words": words}
 
     def _information_of_sets(self, size: int, own: float, rest: float) -> float:
