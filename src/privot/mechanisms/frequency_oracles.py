@@ -121,9 +121,9 @@ class FrequencyOracle(Mechanism):
     def expected(self, column: Column) -> dict[str, Any]:
         """Say how often a report supports the truth, and any given other."""
         own, other = self.probabilities
+        truth, one, others = percent_at_most(own), percent_at_least(other), self.num_values - 1
         words = (
-            f"the truth with probability {percent_at_most(own)}, each of {self.num_values - 1} others "
-            f"with probability {percent_at_least(other)}"
+            f"the truth with probability {truth}, each of {others} others with probability {one}"
         )
         return {"keep": own, "in_words": words}
 

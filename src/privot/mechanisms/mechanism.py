@@ -118,7 +118,7 @@ class Mechanism(ABC):
         return math.nan
 
     def attenuation(self, waves: Array) -> Array:
-        """Characteristic function (k,) of the noise at waves ω (k, d); NaN for mechanisms of codes."""
+        """Factor (k,) of means of waves $e^{i⟨ω, x⟩}$ (k, d) in reports; NaN for mechanisms of codes."""
         return np.full(len(waves), math.nan)
 
     def report_bits(self, column: Column) -> int:

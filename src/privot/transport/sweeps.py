@@ -7,15 +7,14 @@ uses vector registers: the library's scalar function would take as long as fifty
 
 **Sweep.** One iteration, $s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$, reads K once: row i gives
 $s_i$, hence $u_i$, and is still in the cache when $a_i u_i K_{i·}$ is added to t. The row marginal's
-error before the step, $\sum_i a_i |u_i s_i - 1|$, comes free. K, in single or double precision,
-is summed in its own precision.
+error before the step is $\sum_i a_i |u_i s_i - 1|$. K is summed in its own precision.
 
 **Over-relaxation.** In logarithms, the plain step goes from $\log u$ to $-\log s$; the relaxed one goes
 ω times as far, 1 ≤ ω < 2. Near the solution the plain error shrinks by a factor $ρ = μ^2$ an
 iteration, and ω = 2/(1 + √(1 − ρ)) by ω − 1, which is far less for ρ near 1 (Young). ρ is estimated
 from the errors of three plain steps; later, where the errors shrink by r > ω − 1 a step, Young's
 relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow instead, plain steps, which
-cannot diverge, take over for a while. The last step is plain, so that columns are exact.
+cannot diverge, follow for a while. The last step is plain, so that columns are exact.
 
 References:
     Schmitzer, *Stabilized sparse scaling algorithms* (2019). Thibault, Chizat, Dossal, Papadakis,
@@ -206,8 +205,8 @@ class Pace(NamedTuple):
     """State of the iterations, and their limits.
 
     Arguments:
-        state: ω, iterations done, iteration of ω's last change, whether columns are exact, what
-            error to end over-relaxation at, largest ω; updated.
+        state: ω, iterations done, iteration of ω's last change, whether columns are exact, the error
+            that ends over-relaxation, largest ω; updated.
         errors: Row marginal's error (most + 1,) before each iteration, updated.
         tolerance: Error to stop at.
         most: Iterations to stop at.
