@@ -47,7 +47,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.compiled import compiled, compiled_reordering
+from privot.core.compiled import (
+    compiled,
+    compiled_part,
+    compiled_reordering,
+    compiled_reordering_part,
+)
 from privot.local.classes.counts import Array, CountTables, Ints
 
 # Over-relaxation: powers of the ratio by which a plain pass changes a probability.
@@ -103,7 +108,7 @@ def normalized(table: Array, tables: CountTables) -> Array:
     return table / np.where(sums > 0, sums, 1)[column] + level[column]
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
     """Multiply row 0 of `out` by the columns' probabilities: their cells in C order, from the back."""
     rows = 1
@@ -115,7 +120,7 @@ def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> N
         rows *= sizes[j]
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints) -> None:
     """Add the one-way sums of `table` (cells, classes) to the columns' categories."""
     for row in range(table.shape[0]):
@@ -142,7 +147,8 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
         for j in front:
             rows *= sizes[j]
         table = np.empty((rows, weights.size))
-        table[0] = weights
+        for z in range(weights.size):  # an assignment of arrays takes two seconds to compile
+            table[0, z] = weights[z]
         _outer(table, front, sizes, offsets, p)
         tail = p[offsets[last] : offsets[last + 1]]
         mixed = np.zeros((rows, sizes[last]))
@@ -170,7 +176,7 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
         _scatter(expected.cells, sums, front, sizes, offsets)
 
 
-@compiled
+@compiled_part
 def _named_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
     """Mark the cells that some report names; all if reports name more than twice as many."""
     first, end = tables.single_start[factor], tables.single_start[factor + 1]
@@ -187,7 +193,7 @@ def _named_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np
     return named
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _cell_weights(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array:
     """Set log-likelihoods of a factor's reports, and return what they add to each of its cells."""
     values, cells, gain = tables.values, tables.cells, tables.gains[factor]
@@ -216,7 +222,7 @@ def _cell_weights(tables: CountTables, factor: int, mixed: Array, logs: Array) -
     return back
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
     """Return cell probabilities by class of factors in multi-factor reports, and where each begins."""
     num_factors, queries = tables.gains.size, tables.queries
@@ -253,7 +259,8 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
     for i in range(tables.multi_report.size):
         report = tables.multi_report[i]
         first, end = tables.multi_start[i], tables.multi_start[i + 1]
-        posterior[:] = weights
+        for z in range(num_classes):
+            posterior[z] = weights[z]
         shift = 0.0
         for s in range(first, end):
             factor, row = tables.multi_factors[s], tables.multi_rows[s]
