@@ -8,15 +8,17 @@ from privot import FitSettings, Randomizer, Release, Schema, fit, load
 from privot.core.errors import PrivotError
 from privot.local import fit_waves
 from privot.local.classes.class_fit import (
+    Trial,
+    fit_classes,
+)
+from privot.local.classes.counts import (
     alphabet_sizes,
     count_releases,
-    fit_classes,
+    count_tables,
     report_groups,
 )
-from privot.local.classes.counts import count_tables
 from privot.local.classes.expectation import expectation
 from privot.local.classes.mixture import LatentClasses
-from privot.local.classes.selection import Trial
 from privot.local.releases import Releases
 from privot.local.settings import Run
 from privot.randomizer.reports.rows import ReportTable

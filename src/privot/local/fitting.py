@@ -66,11 +66,6 @@ def fit(
     settings: FitSettings | None = None,
     *,
     times: None = None,
-    device: str = "auto",
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
-    progress: Progress | None = None,
-    loss: Loss | str | None = None,
     **keywords: Any,
 ) -> LocalModel: ...
 
@@ -81,7 +76,6 @@ def fit(
     settings: FitSettings | None = None,
     *,
     times: Sequence[Time],
-    progress: Progress | None = None,
     **keywords: Any,
 ) -> WaveModel: ...
 
@@ -126,6 +120,7 @@ def fit(
     """
     if isinstance(loss, str):
         keywords, loss = keywords | {"loss": loss}, None
+    run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
     settings = settings_with(settings, keywords)
     if times is not None:
         if resume or checkpoint is not None or loss is not None:
@@ -140,7 +135,6 @@ def fit(
             f"batch_size {settings.batch_size:,} is more than the release's {len(releases):,} reports: "
             "give fewer"
         )
-    run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
     return _marked_if_few(_fitted(releases, settings, run), releases)
 
 
@@ -160,6 +154,39 @@ def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
     return _MULTI_RELEASE_ESTIMATORS[estimator](releases, settings, run)
 
 
+def best_estimator(releases: Releases) -> str:
+    """Choose the estimator for the releases."""
+    if releases.newest.randomizer.candidates is not None:
+        return "gaussian_classes"
+    if len(releases.newest.schema.columns) == 1 and all(map(serves_grid, releases.randomizers)):
+        return "grid"
+    return "latent_classes" if releases.all_coded else "generator"
+
+
+def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
+    """Refuse settings that only a generator uses."""
+    given = [name for name in _IGNORED[estimator] if getattr(settings, name) is not None]
+    given += ["loss"] if settings.loss != "auto" else []
+    given += ["architecture"] if settings.architecture != "mlp" else []
+    if given:
+        raise PrivotError(
+            f"{', '.join(given)} would be ignored: this release is fitted by estimator {estimator!r}; "
+            "leave out what is a generator's, or give estimator 'generator'"
+        )
+    if run.loss is not None:
+        raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
+    if run.resume and run.checkpoint is not None and run.checkpoint.exists():
+        raise PrivotError(
+            f"checkpoint {run.checkpoint} is of a generator, and this fit is by estimator "
+            f"{estimator!r}, perhaps of another release: resume with the same arguments, or remove it"
+        )
+    if started_by_torchrun():
+        raise PrivotError(
+            f"estimator {estimator!r} counts the reports in one process: start it without torchrun, "
+            "or use estimator 'generator'"
+        )
+
+
 def _marked_if_few(model: LocalModel, releases: Releases) -> LocalModel:
     """Warn, and record in the model, if there are too few reports to learn anything."""
     needed = min_informative_reports(releases.newest.randomizer)
@@ -172,39 +199,6 @@ def _marked_if_few(model: LocalModel, releases: Releases) -> LocalModel:
     )
     warnings.warn(text, FewReports, stacklevel=3)
     return replace(model, made_with=model.made_with | {"few_reports": text})
-
-
-def best_estimator(releases: Releases) -> str:
-    """Choose the estimator for the releases."""
-    if releases.newest.randomizer.candidates is not None:
-        return "gaussian_classes"
-    if all(map(serves_grid, releases.randomizers)):
-        return "grid"
-    return "latent_classes" if releases.all_coded else "generator"
-
-
-def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
-    """Refuse settings that only a generator uses."""
-    if started_by_torchrun():
-        raise PrivotError(
-            f"estimator {estimator!r} counts the reports in one process: start it without torchrun, "
-            "or use estimator 'generator'"
-        )
-    if run.resume and run.checkpoint is not None and run.checkpoint.exists():
-        raise PrivotError(
-            f"checkpoint {run.checkpoint} is of a generator, and this fit is by estimator "
-            f"{estimator!r}, perhaps of another release: resume with the same arguments, or remove it"
-        )
-    if run.loss is not None:
-        raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
-    given = [name for name in _IGNORED[estimator] if getattr(settings, name) is not None]
-    given += ["loss"] if settings.loss != "auto" else []
-    given += ["architecture"] if settings.architecture != "mlp" else []
-    if given:
-        raise PrivotError(
-            f"{', '.join(given)} would be ignored: this release is fitted by estimator {estimator!r}; "
-            "leave out what is a generator's, or give estimator 'generator'"
-        )
 
 
 _PARAMETERS = ("schema", "epsilon", "settings", "seed")

@@ -88,24 +88,17 @@ _PICTURE_FIELDS = ("texture", "means", "shifted", "stretch")
 class SmoothChannel:
     """Density of reports relative to that of candidates.
 
-    Arguments:
-        inside: a.
-        outside: b.
-        threshold: t.
-        width: τ.
-        label_weight: a₀, the share of a record's length that is its label's.
-
     Examples:
         >>> channel = SmoothChannel.of(ClosestCandidates.for_dimension(500, epsilon=5.0), 0.02)
         >>> round(channel.inside), round(channel.outside, 2), round(channel.threshold, 1)
         (26, 0.18, 1.9)
     """
 
-    inside: float
-    outside: float
-    threshold: float
-    width: float
-    label_weight: float
+    inside: float  # a
+    outside: float  # b
+    threshold: float  # t
+    width: float  # τ
+    label_weight: float  # a₀, the share of a record's length that is its label's
 
     @classmethod
     def of(cls, mechanism: ClosestCandidates, label_weight: float) -> Self:
@@ -132,23 +125,14 @@ class SmoothChannel:
 
 @dataclass(frozen=True, eq=False)
 class GaussianClasses:
-    """Labels with a Gaussian each, projected to the sphere.
+    """Labels with a Gaussian each, projected to the sphere."""
 
-    Arguments:
-        channel: Channel of the reports, which determines the tilt.
-        shares: w (C,), 1 in sum.
-        missing: Share of missing points in each class (C,).
-        means: m (C, q).
-        factors: A (q, r).
-        variances: Diagonal of D (q,).
-    """
-
-    channel: SmoothChannel
-    shares: Array
-    missing: Array
-    means: Array
-    factors: Array
-    variances: Array
+    channel: SmoothChannel  # channel of the reports, which determines the tilt
+    shares: Array  # w (C,), 1 in sum
+    missing: Array  # share of missing points in each class (C,)
+    means: Array  # m (C, q)
+    factors: Array  # A (q, r)
+    variances: Array  # diagonal of D (q,)
 
     @cached_property
     def directions(self) -> Array:
@@ -216,21 +200,13 @@ class GaussianClasses:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Completion of images from their lowest cosines.
+    """Completion of images from their lowest cosines."""
 
-    Arguments:
-        coordinates: The cosines that are drawn.
-        texture: σ.
-        means: Means μ (C, q) of numbers and brightness in each class.
-        shifted: m (C, q).
-        stretch: M (q, q).
-    """
-
-    coordinates: Coordinates
-    texture: float
-    means: Array
-    shifted: Array
-    stretch: Array
+    coordinates: Coordinates  # the cosines that are drawn
+    texture: float  # σ
+    means: Array  # means μ (C, q) of numbers and brightness in each class
+    shifted: Array  # m (C, q)
+    stretch: Array  # M (q, q)
 
     @classmethod
     def of(cls, law: GaussianClasses, coordinates: Coordinates, rng: np.random.Generator) -> Self:
@@ -330,17 +306,11 @@ def _power(matrix: Array, exponent: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class GaussianSampler:
-    """Sampler of Gaussian classes: a label first, then a point given it.
+    """Sampler of Gaussian classes: a label first, then a point given it."""
 
-    Arguments:
-        law: Law of labels and points.
-        report: Their columns.
-        pictures: Completion of images; None for vectors.
-    """
-
-    law: GaussianClasses
-    report: CandidatesReport
-    pictures: Pictures | None = None
+    law: GaussianClasses  # law of labels and points
+    report: CandidatesReport  # their columns
+    pictures: Pictures | None = None  # completion of images; None for vectors
     kind: ClassVar[str] = "gaussian_classes"
 
     def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:

@@ -38,27 +38,17 @@ from privot.schema.domains import Array
 
 
 class Coding(NamedTuple):
-    """An alphabet in which a column is reported.
+    """An alphabet in which a column is reported."""
 
-    Arguments:
-        codes: Codes of the atoms (a,).
-        size: Number of codes.
-    """
-
-    codes: Codes
-    size: int
+    codes: Codes  # codes of the atoms (a,)
+    size: int  # number of codes
 
 
 class ReportedColumn(NamedTuple):
-    """A column as one release reports it.
+    """A column as one release reports it."""
 
-    Arguments:
-        column: As the release's schema declares it.
-        jointly: Reported with others, in all its codings; otherwise in its own alphabet.
-    """
-
-    column: CodedColumn
-    jointly: bool
+    column: CodedColumn  # as the release's schema declares it
+    jointly: bool  # reported with others, in all its codings; otherwise in its own alphabet
 
     @property
     def alphabets(self) -> tuple[Alphabet, ...]:
@@ -182,11 +172,7 @@ class Releases:
     @classmethod
     def of(cls, given: Release | Sequence[Release]) -> Self:
         """Validate one release, or several."""
-        parts = (
-            (given,)
-            if isinstance(given, Release) or not isinstance(given, (list, tuple))
-            else given
-        )
+        parts = given if isinstance(given, list | tuple) else (given,)
         for part in parts or [None]:
             if not isinstance(part, Release):
                 raise PrivotError(
@@ -230,8 +216,10 @@ class Releases:
 
     def promises(self) -> dict[str, Any]:
         """Return guarantee and number of reports of each of several releases; nothing for one."""
+        if len(self.parts) == 1:
+            return {}
         promises = [{"guarantee": str(part.guarantee), "reports": len(part)} for part in self.parts]
-        return {"promises": promises} if len(promises) > 1 else {}
+        return {"promises": promises}
 
     @cached_property
     def atoms(self) -> dict[str, Atoms]:

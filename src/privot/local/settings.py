@@ -15,19 +15,17 @@ from privot.core.errors import (
     require_choice,
     require_count,
     require_learning_rate,
+    require_minutes,
     require_seed,
 )
 from privot.training import Progress
-from privot.training.settings import Architecture, require_minutes
+from privot.training.settings import Architecture
 
 if TYPE_CHECKING:
     from privot.local.networks.steps import Loss as StepLoss
 
 Estimator = Literal["auto", "latent_classes", "grid", "gaussian_classes", "generator"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
-
-_ESTIMATORS = get_args(Estimator)
-_LOSSES = get_args(Loss)
 
 
 @dataclass(frozen=True)
@@ -77,12 +75,12 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         require_minutes(self.minutes)
-        for name, known in (("estimator", _ESTIMATORS), ("loss", _LOSSES)):
-            if getattr(self, name) not in known:
-                raise PrivotError(
-                    f"{name} {getattr(self, name)!r} is not known: use one of {', '.join(known)}"
-                )
-        require_choice("architecture", self.architecture, get_args(Architecture))
+        for name, kind in (
+            ("estimator", Estimator),
+            ("loss", Loss),
+            ("architecture", Architecture),
+        ):
+            require_choice(name, getattr(self, name), get_args(kind))
         if self.steps is not None:
             object.__setattr__(self, "steps", require_count("steps", self.steps, MOST_STEPS))
         if self.batch_size is not None:

@@ -216,7 +216,7 @@ def shrink_marginals(
         queries: Queries of the reports.
         orders: Each column's bins from left to right, none where it is no number.
     """
-    if max(each.size for each in queries) > _MAX_CODES:
+    if max(len(each.law) for each in queries) > _MAX_CODES:
         return mixture
     own = [mixture.marginal([column]) for column in range(len(orders))]
     found = curvature(tables, np.concatenate([each.law @ own[each.column] for each in queries]))

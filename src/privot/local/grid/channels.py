@@ -36,15 +36,10 @@ _MAX_BINS = 1024
 
 @dataclass(frozen=True, eq=False)
 class GridDensity:
-    """Shares of hats, and of values that are missing.
+    """Shares of hats, and of values that are missing."""
 
-    Arguments:
-        weights: Weights of the nodes (K+1, …, K+1), > 0 and up to 1 with `missing` in sum.
-        missing: The share of missing values.
-    """
-
-    weights: Array
-    missing: float = 0.0
+    weights: Array  # weights of the nodes (K+1, …, K+1), > 0 and up to 1 with `missing` in sum
+    missing: float = 0.0  # the share of missing values
 
     def sample(self, num_rows: int, rng: np.random.Generator) -> Array:
         """Draw points (num_rows, d) in unit coordinates; rows of NaN are missing.
@@ -79,17 +74,11 @@ class GridDensity:
 
 @dataclass(frozen=True, eq=False)
 class GridSampler:
-    """A density of one column of points.
+    """A density of one column of points."""
 
-    Arguments:
-        density: Density in unit coordinates.
-        name: Name of the column.
-        randomizer: The randomizer that it was reported by.
-    """
-
-    density: GridDensity
-    name: str
-    randomizer: Randomizer
+    density: GridDensity  # density in unit coordinates
+    name: str  # name of the column
+    randomizer: Randomizer  # the randomizer that it was reported by
     kind: ClassVar[str] = "grid"
 
     def records(
@@ -171,15 +160,10 @@ class GridChannel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ProductChannel:
-    """Noise, or windows, that are independent by coordinate.
+    """Noise, or windows, that are independent by coordinate."""
 
-    Arguments:
-        counts: Counts of all reports, flat.
-        matrices: For each coordinate, P(report | node) as (reports, nodes).
-    """
-
-    counts: Array
-    matrices: Sequence[Array]
+    counts: Array  # counts of all reports, flat
+    matrices: Sequence[Array]  # for each coordinate, P(report | node) as (reports, nodes)
 
     @property
     def spacings(self) -> int:
@@ -200,17 +184,11 @@ class ProductChannel:
 
 @dataclass(frozen=True, eq=False)
 class BallChannel:
-    """Windows that are balls, of values that may be missing.
+    """Windows that are balls, of values that may be missing."""
 
-    Arguments:
-        counts: Counts of all report cells, flat; then of reports that the value is missing.
-        form: The windows.
-        spacings: K: a coordinate has K + 1 nodes.
-    """
-
-    counts: Array
-    form: WindowForm
-    spacings: int
+    counts: Array  # counts of all report cells, flat; then of reports that the value is missing
+    form: WindowForm  # the windows
+    spacings: int  # K: a coordinate has K + 1 nodes
 
     def forward(self, weights: Array) -> Array:
         """See `GridChannel`."""
@@ -355,13 +333,9 @@ def has_grid(form: Form) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class StackedChannel:
-    """Reports of several releases about one density: their likelihoods multiply.
+    """Reports of several releases about one density: their likelihoods multiply."""
 
-    Arguments:
-        channels: Channels on one grid.
-    """
-
-    channels: Sequence[GridChannel]
+    channels: Sequence[GridChannel]  # channels on one grid
 
     @property
     def spacings(self) -> int:

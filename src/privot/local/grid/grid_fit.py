@@ -7,7 +7,6 @@ exponential in the coordinates, so beyond three, and for several columns, a gene
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run
 from privot.randomizer import Randomizer
 from privot.schema import Domain
-from privot.training import Patience
+from privot.training import FitMonitor
 
 _MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # K at most, by dimension
 
@@ -50,7 +49,7 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
             "estimator 'grid' needs reports of one column of points of at most three coordinates, by "
             "windows or noise: use estimator 'auto'"
         )
-    start = time.perf_counter()
+    monitor = FitMonitor(settings.minutes)
     randomizer = releases.newest.randomizer
     ((name, mechanism),) = randomizer.mechanisms.items()
     domain = mechanism.report_domain(randomizer.schema.point_column(name).domain)
@@ -58,10 +57,9 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
     channel = grid_channel(releases.parts, name, _MAX_SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
     roughness: float | str
-    patience = Patience(settings.minutes)
-    how: dict[str, Any] = {"max_steps": settings.steps, "patience": patience}
+    how: dict[str, Any] = {"max_steps": settings.steps, "monitor": monitor}
     # Threads of BLAS synchronize at every small product: one is up to four times as fast.
-    with patience.deferring(), threadpool_limits(1, user_api="blas"):
+    with monitor.deferring(), threadpool_limits(1, user_api="blas"):
         if domain.dimension == 1:
             found, roughness = average_by_evidence(channel, **how), "averaged by evidence"
         else:
@@ -77,12 +75,10 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
         "nodes": list(nodes.shape),
         "roughness": roughness,
         "num_reports": len(releases),
-        "seconds": time.perf_counter() - start,
-        **patience.facts(),
+        **monitor.facts(),
     }
-    return patience.finish(
-        LocalModel.of(releases, GridSampler(density, name, randomizer), made_with)
-    )
+    sampler = GridSampler(density, name, randomizer)
+    return monitor.finish(LocalModel.of(releases, sampler, made_with))
 
 
 def _require_domain(releases: Releases, name: str) -> None:

@@ -73,15 +73,10 @@ _IDENTITY = (
 
 @dataclass(frozen=True, eq=False)
 class GeneratorSampler:
-    """A network from latents to features, and the head that reads them.
+    """A network from latents to features, and the head that reads them."""
 
-    Arguments:
-        generator: Network with its learned weights.
-        head: Head of its features.
-    """
-
-    generator: MLP | DCGAN | LabeledGenerator
-    head: Head
+    generator: MLP | DCGAN | LabeledGenerator  # network with its learned weights
+    head: Head  # head of its features
     kind: ClassVar[str] = "generator"
 
     def outputs(self, num_rows: int, rng: torch.Generator) -> Outputs:

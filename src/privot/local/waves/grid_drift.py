@@ -108,21 +108,13 @@ def longest_likely_reach(logs: Sequence[Array], people: Array) -> int:
 
 @dataclass(frozen=True, eq=False)
 class LocalLikelihood:
-    """Local likelihood of waves' reports, on one grid.
+    """Local likelihood of waves' reports, on one grid."""
 
-    Arguments:
-        times: Times of the waves (T,).
-        counts: Each wave's counts of reports.
-        channel_of_wave: Number of each wave's channel.
-        channels: Channels of the randomizers; their own counts are not used.
-        nodes: Mask of the allowed nodes (K+1, …, K+1).
-    """
-
-    times: Array
-    counts: Sequence[Array]
-    channel_of_wave: Sequence[int]
-    channels: Sequence[GridChannel]
-    nodes: NDArray[np.bool_]
+    times: Array  # times of the waves (T,)
+    counts: Sequence[Array]  # each wave's counts of reports
+    channel_of_wave: Sequence[int]  # number of each wave's channel
+    channels: Sequence[GridChannel]  # channels of the randomizers; their own counts are not used
+    nodes: NDArray[np.bool_]  # mask of the allowed nodes (K+1, …, K+1)
 
     def density(self, time: float, reach: float) -> GridDensity:
         """Fit the density of a time to waves before and after it; `reach` in units of time."""
@@ -203,23 +195,14 @@ class LocalLikelihood:
 
 @dataclass(frozen=True, eq=False)
 class GridDrift:
-    """Counts of every wave, and how far in time they reach.
+    """Counts of every wave, and how far in time they reach."""
 
-    Arguments:
-        sampler: Sampler of all waves together; its grid is that of every time.
-        times: Times of the waves (T,).
-        counts: Each wave's counts of the reports of its randomizer.
-        randomizer_of_wave: Number of each wave's randomizer.
-        randomizers: Distinct randomizers.
-        reach: h, in units of time.
-    """
-
-    sampler: GridSampler
-    times: Array
-    counts: tuple[Array, ...]
-    randomizer_of_wave: tuple[int, ...]
-    randomizers: tuple[Randomizer, ...]
-    reach: float
+    sampler: GridSampler  # sampler of all waves together; its grid is that of every time
+    times: Array  # times of the waves (T,)
+    counts: tuple[Array, ...]  # each wave's counts of the reports of its randomizer
+    randomizer_of_wave: tuple[int, ...]  # number of each wave's randomizer
+    randomizers: tuple[Randomizer, ...]  # distinct randomizers
+    reach: float  # h, in units of time
     kind: ClassVar[str] = "grid"
 
     @classmethod

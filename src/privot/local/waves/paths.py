@@ -70,17 +70,11 @@ _MIN_SHARE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """The posterior of K numbers at T times.
+    """The posterior of K numbers at T times."""
 
-    Arguments:
-        times: Times, increasing (T,).
-        slopes: h (T, K).
-        precisions: D ≥ 0 (T, K).
-    """
-
-    times: Array
-    slopes: Array
-    precisions: Array
+    times: Array  # increasing (T,)
+    slopes: Array  # h (T, K)
+    precisions: Array  # D ≥ 0 (T, K)
 
     @cached_property
     def _unit_times(self) -> Array:
@@ -286,15 +280,10 @@ class ShareLikelihood(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShareCoordinates:
-    """Coordinates of one column's shares, which move independently.
+    """Coordinates of one column's shares, which move independently."""
 
-    Arguments:
-        shares: θ̄ of the pieces (pieces,).
-        basis: B (pieces, K).
-    """
-
-    shares: Array
-    basis: Array
+    shares: Array  # θ̄ of the pieces (pieces,)
+    basis: Array  # B (pieces, K)
 
     @classmethod
     def of(cls, shares: Array, information: Array) -> Self:
@@ -330,19 +319,12 @@ class ShareCoordinates:
 
 @dataclass(frozen=True, eq=False)
 class ShareSeries:
-    """Likelihoods of one column's shares over the waves, in coordinates.
-
-    Arguments:
-        coordinates: The coordinates.
-        times: Times of the waves (T,).
-        slopes: h (T, K).
-        precisions: D (T, K).
-    """
+    """Likelihoods of one column's shares over the waves, in coordinates."""
 
     coordinates: ShareCoordinates
-    times: Array
-    slopes: Array
-    precisions: Array
+    times: Array  # times of the waves (T,)
+    slopes: Array  # h (T, K)
+    precisions: Array  # D (T, K)
 
     @classmethod
     def of(
@@ -380,14 +362,8 @@ def joint_coordinates(shares: Array, likelihoods: Sequence[ShareLikelihood]) -> 
 
 
 class ShareRatio(NamedTuple):
-    """Ratio of sums over pieces, at every wave: a share, or a mean.
+    """Ratio of sums over pieces, at every wave: a share, or a mean."""
 
-    Arguments:
-        series: Series of the pieces' shares.
-        numerator: Weight of each piece in the numerator, at every wave (T, pieces).
-        denominator: Weight in the denominator.
-    """
-
-    series: ShareSeries
-    numerator: Array
-    denominator: Array
+    series: ShareSeries  # of the pieces' shares
+    numerator: Array  # weight of each piece in the numerator, at every wave (T, pieces)
+    denominator: Array  # weight in the denominator

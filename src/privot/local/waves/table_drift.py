@@ -46,15 +46,10 @@ _MAX_ATOMIC = 12  # atoms up to which each of a number is a piece
 
 @dataclass(frozen=True, eq=False)
 class TableDrift:
-    """Classes of all waves together, and one series a column.
+    """Classes of all waves together, and one series a column."""
 
-    Arguments:
-        sampler: Sampler of all waves together.
-        series: Series of the columns; none before the first wave.
-    """
-
-    sampler: LatentClassSampler
-    series: tuple[ShareSeries, ...] = ()
+    sampler: LatentClassSampler  # sampler of all waves together
+    series: tuple[ShareSeries, ...] = ()  # series of the columns; none before the first wave
     kind: ClassVar[str] = LatentClassSampler.kind
 
     @classmethod
