@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from given_classes import fit_groups
+from given_classes import column_marginals, fit_groups
 from privot.local.classes.class_fit import LatentClassSettings
 from privot.local.classes.counts import ReportGroup
-from privot.local.classes.marginals import column_marginals
 from privot.local.classes.mixture import LatentClasses
 from simulated_reports import (
     draw_classes,

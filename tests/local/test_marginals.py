@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 
-from given_classes import fit_groups
+from given_classes import column_marginals, fit_groups
 from privot.core.errors import PrivotError
 from privot.local.classes.class_fit import LatentClassSettings
 from privot.local.classes.counts import Factor, ReportGroup
-from privot.local.classes.marginals import column_marginals, rake
+from privot.local.classes.marginals import rake
 from privot.local.classes.mixture import LatentClasses
 from simulated_reports import (
     draw_classes,

@@ -7,7 +7,7 @@ import pytest
 
 from privot.core.errors import PrivotError, require_minutes
 from privot.training import FitMonitor, Interrupted
-from privot.training.settings import StepLimit
+from privot.training.stopping import StepLimit
 
 
 def test_a_monitor_ends_with_its_time_and_says_so():

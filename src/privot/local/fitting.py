@@ -27,7 +27,7 @@ import pyarrow as pa
 from privot.core.errors import PrivotError, load_object
 from privot.core.summary import Summarized
 from privot.local.classes.class_fit import fit_classes
-from privot.local.grid.grid_fit import fit_density, serves_grid
+from privot.local.grid.grid_fit import fit_density
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run, settings_with
@@ -35,8 +35,8 @@ from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.randomizer import Release
 from privot.randomizer.plan import min_informative_reports
 from privot.schema import Schema
-from privot.training import Progress
-from privot.training.settings import started_by_torchrun
+from privot.training import FitMonitor, Progress
+from privot.training.stopping import started_by_torchrun
 
 if TYPE_CHECKING:
     from privot.local.networks.steps import Loss
@@ -130,10 +130,10 @@ def fit(
     releases = Releases.of(release)
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
-    if settings.batch_size is not None and settings.batch_size > len(releases):
+    size, count = settings.batch_size, len(releases)
+    if size is not None and size > count:
         raise PrivotError(
-            f"batch_size {settings.batch_size:,} is more than the release's {len(releases):,} reports: "
-            "give fewer"
+            f"batch_size {size:,} is more than the release's {count:,} reports: give fewer"
         )
     return _marked_if_few(_fitted(releases, settings, run), releases)
 
@@ -142,7 +142,7 @@ def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
     """Fit by the estimator of the settings, or the one for the release."""
     estimator: str = settings.estimator
     if estimator == "auto":
-        estimator = "generator" if run.loss is not None else best_estimator(releases)
+        estimator = "generator" if run.loss is not None else releases.best_estimator
     if estimator == "generator" and releases.newest.randomizer.candidates:
         raise PrivotError(
             "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
@@ -151,16 +151,8 @@ def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
         release = releases.only(estimator)
         return load_object(place, f"estimator {estimator!r}")(release, settings, run)
     _refuse_ignored(estimator, settings, run)
-    return _MULTI_RELEASE_ESTIMATORS[estimator](releases, settings, run)
-
-
-def best_estimator(releases: Releases) -> str:
-    """Choose the estimator for the releases."""
-    if releases.newest.randomizer.candidates is not None:
-        return "gaussian_classes"
-    if len(releases.newest.schema.columns) == 1 and all(map(serves_grid, releases.randomizers)):
-        return "grid"
-    return "latent_classes" if releases.all_coded else "generator"
+    monitor = FitMonitor(settings.minutes, run.progress)
+    return monitor.finish(_MULTI_RELEASE_ESTIMATORS[estimator](releases, settings, monitor))
 
 
 def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:

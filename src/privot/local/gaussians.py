@@ -118,10 +118,6 @@ class SmoothChannel:
         below = -self.threshold / np.sqrt(variance + self.width**2)
         return np.asarray(self.outside + (self.inside - self.outside) * scipy.special.ndtr(below))
 
-    def to_dict(self) -> dict[str, float]:
-        """Return plain values, for storage."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, eq=False)
 class GaussianClasses:
@@ -330,7 +326,7 @@ class GaussianSampler:
 
     def shape(self) -> dict[str, Any]:
         """See `Sampler`."""
-        return {"channel": self.law.channel.to_dict()}
+        return {"channel": asdict(self.law.channel)}
 
     def arrays(self) -> dict[str, Array]:
         """See `Sampler`."""

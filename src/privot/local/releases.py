@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
+from privot.local.grid.channels import serves_grid
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import shared_ids
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
@@ -204,6 +205,15 @@ class Releases:
             for each in self.randomizers
             for name, mechanism in each.mechanisms.items()
         ) and all(each.candidates is None for each in self.randomizers)
+
+    @property
+    def best_estimator(self) -> str:
+        """Estimator for these reports, as `FitSettings` names it."""
+        if self.newest.randomizer.candidates is not None:
+            return "gaussian_classes"
+        if len(self.newest.schema.columns) == 1 and all(map(serves_grid, self.randomizers)):
+            return "grid"
+        return "latent_classes" if self.all_coded else "generator"
 
     def only(self, estimator: str) -> Release:
         """Return the only release, or refuse several, for an estimator that takes one."""

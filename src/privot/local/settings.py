@@ -19,7 +19,7 @@ from privot.core.errors import (
     require_seed,
 )
 from privot.training import Progress
-from privot.training.settings import Architecture
+from privot.training.stopping import Architecture
 
 if TYPE_CHECKING:
     from privot.local.networks.steps import Loss as StepLoss

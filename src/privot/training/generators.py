@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privot.core.errors import PrivotError, require_choice
-from privot.training.settings import Architecture
+from privot.training.stopping import Architecture
 
 
 class MLP(nn.Module):

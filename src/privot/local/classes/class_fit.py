@@ -69,9 +69,9 @@ from privot.local.classes.marginals import rake, shrink_marginals, stacked_margi
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.local.settings import FitSettings, Run
+from privot.local.settings import FitSettings
 from privot.training import FitMonitor
-from privot.training.settings import num_threads
+from privot.training.stopping import num_threads
 
 _RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60
 _RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10
@@ -248,11 +248,7 @@ class _Search:
 
 
 def choose_trials(
-    tables: CountTables,
-    marginals: Array,
-    priors: Sequence[Prior],
-    seed: int,
-    monitor: FitMonitor,
+    tables: CountTables, marginals: Array, priors: Sequence[Prior], seed: int, monitor: FitMonitor
 ) -> tuple[Trial, ...]:
     """Choose the settings to average, best first; `INDEPENDENCE` alone if none is clearly better."""
     folds = _folds(tables, marginals, seed) if tables.has_pairs else []
@@ -427,14 +423,17 @@ def fit_ensemble(
 
 
 def fit_classes(
-    releases: Releases, settings: FitSettings, run: Run, trials: Sequence[Trial] | None = None
+    releases: Releases,
+    settings: FitSettings,
+    monitor: FitMonitor,
+    trials: Sequence[Trial] | None = None,
 ) -> LocalModel:
     """Fit a model whose sampler is a mixture of product distributions.
 
     Arguments:
         releases: The reports.
-        settings: The seed and the minutes are used.
-        run: The progress callback is used.
+        settings: Their seed is used.
+        monitor: Informed of every setting and every fit; checked between passes.
         trials: Settings to average; chosen by held-out reports by default.
 
     Raises:
@@ -445,15 +444,16 @@ def fit_classes(
             "estimator 'latent_classes' needs every column reported as a code, some have noise "
             "added: use estimator 'generator'"
         )
-    monitor, seed = FitMonitor(settings.minutes, run.progress), settings.seed
     atoms, columns = releases.atoms.values(), releases.newest.schema.coded.values()
     queries, groups = count_releases(releases)
     pieces, queries = pieces_of_columns([*atoms], queries, groups)
     places, laws = zip(*map(place_mass_points, columns, atoms, pieces), strict=True)
     tables = count_tables(groups, [each.shares.size for each in pieces], queries)
     curved = any(each.curve is not None for each in pieces)
+    split = all(randomizer.joint is None for randomizer in releases.randomizers)
     known = np.concatenate([each.shares for each in pieces])[:, None]
     marginals = stacked_marginals(tables, start=known, tolerance=1e-5 if curved else 1e-7)
+    seed = settings.seed
     factors = relevance(tables, marginals, seed)
     if curved:
         priors = [Prior(factors, CURVE_SETTINGS)]
@@ -464,7 +464,7 @@ def fit_classes(
             trials = choose_trials(tables, marginals, priors, seed, monitor)
         dependence = describe_dependence(trials)
         mixture = fit_ensemble(tables, marginals, priors, trials, seed, monitor)
-    if not any(randomizer.joint for randomizer in releases.randomizers):
+    if split:
         mixture = rake(mixture, np.split(marginals[:, 0], tables.offsets[1:-1]))
     elif not curved:
         orders = [np.zeros(0, int) if each.cells is None else each.cells.in_order for each in atoms]
@@ -475,19 +475,19 @@ def fit_classes(
         "estimator": "latent_classes",
         "loss": "exact likelihood",
         "seed": seed,
-        "classes": mixture.num_classes,
+        "classes": len(mixture.weights),
         "dependence": dependence,
         "averaged": [asdict(trial) for trial in trials],
         "num_reports": len(releases),
         **monitor.facts(),
     }
-    return monitor.finish(LocalModel.of(releases, sampler, made_with))
+    return LocalModel.of(releases, sampler, made_with)
 
 
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
     """Fit other reports by the settings that were chosen for `model`, of latent classes."""
     trials = [Trial(**each) for each in model.made_with["averaged"]]
-    return fit_classes(releases, FitSettings(seed=seed), Run(), trials)
+    return fit_classes(releases, FitSettings(seed=seed), FitMonitor(), trials)
 
 
 def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:

@@ -275,8 +275,8 @@ def _joint_groups(release: Release, joint: JointReport, first: int) -> list[Repo
         sets, counts = tally.total()
         shape, queries = design.shape(number), design.numbers(number)
         form = joint.mechanism(int(np.prod(shape))).supports
-        numbers = tuple(first + query for query in queries)
-        factor = Factor(numbers, shape, form.shares(sets), form.ratio)
+        numbers = (first + np.array(queries)).tolist()
+        factor = Factor(tuple(numbers), shape, form.shares(sets), form.ratio)
         groups.append(ReportGroup((factor,), np.arange(len(sets), dtype=np.int32)[:, None], counts))
     return groups
 
@@ -397,9 +397,8 @@ def count_tables(
     lengths, cells, values = _stack_rows(factors)
     single: list[tuple[Ints, ...]] = []
     multi: list[tuple[Ints, ...]] = []
-    counts = [np.zeros(0)]
     reports = 0
-    for which, answers, sent in gathered:
+    for which, answers, _ in gathered:
         places = reports + np.arange(len(answers))
         rows = answers + first_row[which]
         if which.size == 1:
@@ -407,7 +406,6 @@ def count_tables(
         else:
             multi.append((np.full(len(rows), which.size), np.tile(which, len(rows)),
                           rows.ravel(), places))  # fmt: skip
-        counts.append(sent)
         reports += len(answers)
     of_factor, single_rows, single_report = _columns(single, 3)
     order = np.argsort(of_factor, kind="stable")
@@ -430,7 +428,7 @@ def count_tables(
         multi_factors=multi_factors,
         multi_rows=multi_rows,
         multi_report=multi_report,
-        counts=np.concatenate(counts),
+        counts=np.concatenate([np.zeros(0), *(sent for _, _, sent in gathered)]),
     )
 
 
@@ -473,9 +471,7 @@ def _require_shape(factor: Factor, sizes: Ints) -> None:
         )
 
 
-def _stack_rows(
-    factors: list[Factor],
-) -> tuple[Ints, NDArray[np.int32], Array]:
+def _stack_rows(factors: list[Factor]) -> tuple[Ints, NDArray[np.int32], Array]:
     """Return entries a row, cells and values of all rows; no values if all are 1, to save memory."""
     lengths, cells, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], []
     for factor in factors:

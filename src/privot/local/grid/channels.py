@@ -14,6 +14,7 @@ is the last.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -32,6 +33,7 @@ from privot.schema.domains import Array, from_unit
 _MIN_DRAWS, _MAX_DRAWS, _MAX_DRAWS_PER_ROW = 2**14, 2**22, 200
 _TAIL = 6.0  # of Gaussian noise, in standard deviations
 _MAX_BINS = 1024
+MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # K at most, by dimension
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,18 @@ class GridDensity:
 
     weights: Array  # weights of the nodes (K+1, …, K+1), > 0 and up to 1 with `missing` in sum
     missing: float = 0.0  # the share of missing values
+
+    @classmethod
+    def of(cls, flat: Array, shape: tuple[int, ...]) -> GridDensity:
+        """Restore the density of flat weights, of the nodes first."""
+        nodes = math.prod(shape)
+        return cls(flat[:nodes].reshape(shape), float(flat[nodes:].sum()))
+
+    @property
+    def flat(self) -> Array:
+        """Weights as channels take them: flat, the share of missing values last, if any."""
+        weights = self.weights.ravel()
+        return np.append(weights, self.missing) if self.missing else weights
 
     def sample(self, num_rows: int, rng: np.random.Generator) -> Array:
         """Draw points (num_rows, d) in unit coordinates; rows of NaN are missing.
@@ -61,15 +75,6 @@ class GridDensity:
         points: Array = places * (2 / last) - 1
         points[absent] = np.nan
         return points
-
-    def to_dict(self) -> dict[str, Array]:
-        """Return its numbers, as arrays."""
-        return {"weights": self.weights, "missing": np.array([self.missing])}
-
-    @classmethod
-    def from_dict(cls, arrays: Mapping[str, Any]) -> GridDensity:
-        """Restore the density that `to_dict` wrote."""
-        return cls(np.asarray(arrays["weights"], np.float64), float(arrays["missing"][0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,14 +118,14 @@ class GridSampler:
 
     def arrays(self) -> dict[str, Array]:
         """See `privot.local.model.Sampler`."""
-        return self.density.to_dict()
+        return {"weights": self.density.weights, "missing": np.array([self.density.missing])}
 
     @classmethod
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> GridSampler:
         """Restore the sampler that `shape` and `arrays` describe."""
-        density = GridDensity.from_dict(arrays)
+        density = GridDensity(arrays["weights"], float(arrays["missing"][0]))
         return cls(density, shape["column"], randomizer)
 
 
@@ -326,9 +331,17 @@ _CHANNELS: dict[tuple[type[Form], str | None], Callable[[Release, str, Any, int]
 }
 
 
-def has_grid(form: Form) -> bool:
-    """Say whether a grid has a channel for reports of this form."""
-    return (type(form), getattr(form, "distance", None)) in _CHANNELS
+def serves_grid(randomizer: Randomizer) -> bool:
+    """Say whether reports are of one column of points, with noise or windows in few coordinates."""
+    if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
+        return False
+    ((name, mechanism),) = randomizer.mechanisms.items()
+    column = randomizer.schema.columns[name]
+    if column.domain is None or column.declares_codes or column.image_shape is not None:
+        return False
+    form = mechanism.point_form(column)
+    few = mechanism.report_domain(column.domain).dimension in MAX_SPACINGS
+    return few and (type(form), getattr(form, "distance", None)) in _CHANNELS
 
 
 @dataclass(frozen=True, eq=False)

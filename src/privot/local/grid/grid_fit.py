@@ -14,31 +14,22 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from privot.core.errors import PrivotError
-from privot.local.grid.channels import GridDensity, GridSampler, grid_channel, has_grid
+from privot.local.grid.channels import (
+    MAX_SPACINGS,
+    GridDensity,
+    GridSampler,
+    grid_channel,
+    serves_grid,
+)
 from privot.local.grid.deconvolution import STRENGTH, average_by_evidence, deconvolve
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.local.settings import FitSettings, Run
-from privot.randomizer import Randomizer
+from privot.local.settings import FitSettings
 from privot.schema import Domain
 from privot.training import FitMonitor
 
-_MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # K at most, by dimension
 
-
-def serves_grid(randomizer: Randomizer) -> bool:
-    """Say whether reports are of one column of points, with noise or windows in few coordinates."""
-    if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
-        return False
-    ((name, mechanism),) = randomizer.mechanisms.items()
-    column = randomizer.schema.columns[name]
-    if column.domain is None or column.declares_codes or column.image_shape is not None:
-        return False
-    few = mechanism.report_domain(column.domain).dimension in _MAX_SPACINGS
-    return few and has_grid(mechanism.point_form(column))
-
-
-def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
+def fit_density(releases: Releases, settings: FitSettings, monitor: FitMonitor) -> LocalModel:
     """Fit a model whose sampler is a density on a grid; `settings.steps` bounds those of an ascent.
 
     Raises:
@@ -49,12 +40,11 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
             "estimator 'grid' needs reports of one column of points of at most three coordinates, by "
             "windows or noise: use estimator 'auto'"
         )
-    monitor = FitMonitor(settings.minutes)
     randomizer = releases.newest.randomizer
     ((name, mechanism),) = randomizer.mechanisms.items()
     domain = mechanism.report_domain(randomizer.schema.point_column(name).domain)
     _require_domain(releases, name)
-    channel = grid_channel(releases.parts, name, _MAX_SPACINGS[domain.dimension])
+    channel = grid_channel(releases.parts, name, MAX_SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
     roughness: float | str
     how: dict[str, Any] = {"max_steps": settings.steps, "monitor": monitor}
@@ -64,9 +54,6 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
             found, roughness = average_by_evidence(channel, **how), "averaged by evidence"
         else:
             found, roughness = deconvolve(channel, nodes, **how), STRENGTH
-    density = GridDensity(
-        found.weights[: nodes.size].reshape(nodes.shape), float(found.weights[nodes.size :].sum())
-    )
     made_with = {
         "estimator": "grid",
         "loss": "penalized likelihood",
@@ -77,8 +64,8 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
         "num_reports": len(releases),
         **monitor.facts(),
     }
-    sampler = GridSampler(density, name, randomizer)
-    return monitor.finish(LocalModel.of(releases, sampler, made_with))
+    sampler = GridSampler(GridDensity.of(found.weights, nodes.shape), name, randomizer)
+    return LocalModel.of(releases, sampler, made_with)
 
 
 def _require_domain(releases: Releases, name: str) -> None:

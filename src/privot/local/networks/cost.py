@@ -154,10 +154,7 @@ class LikelihoodCost:
             cost = channel.cost(outputs[name], reports.values[name])
             mask = reports.reported[name]
             parts.append(cost if mask is None else cost * mask)
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        return total
+        return sum(parts[1:], start=parts[0])
 
     def mixture(self, outputs: Outputs, reports: Reports) -> Tensor:
         """Compute −log f(y_j | equal mixture of the outputs), (m,), up to a constant of each report."""

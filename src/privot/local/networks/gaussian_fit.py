@@ -58,7 +58,7 @@ from privot.randomizer import Release
 from privot.randomizer.reports.candidates import CandidateAnswers, CandidatesReport
 from privot.schema.domains import Array
 from privot.training.loop import TrainingSettings, train
-from privot.training.settings import learning, started_by_torchrun
+from privot.training.stopping import learning, started_by_torchrun
 
 _NODES, _SHORTEST = 9, 1e-6  # of the quadrature; of a mean's length
 # Standard deviations of the logarithms of shares, and of the variances' level.

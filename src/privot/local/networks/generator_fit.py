@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,7 @@ from privot.training.parallel import (
     stay,
     threads_for,
 )
-from privot.training.settings import learning
+from privot.training.stopping import learning
 from privot.transport import SinkhornSolver
 
 _CANDIDATES = 16  # latents in a pool, for each record drawn under a condition
@@ -122,10 +122,22 @@ class GeneratorSampler:
     @classmethod
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> GeneratorSampler:
+    ) -> Self:
         """Restore the sampler that `shape` and `arrays` describe."""
-        head = Head(randomizer)
-        generator = _sampler_network(shape, _features(head))
+        head, shares = Head(randomizer), arrays.get("conditional.shares")
+        num_labels = 0 if shares is None else len(shares)
+        images = [column.image_shape for column in head.images.values()]
+        # An image alone, or with a label, has the features of its shape.
+        alone = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
+        network = make_network(
+            shape["architecture"],
+            shape["latent_dim"] + num_labels,
+            images[0] if alone else (head.num_features,),
+            tuple(shape["hidden"]),
+        )
+        generator: MLP | DCGAN | LabeledGenerator = network
+        if shares is not None:
+            generator = LabeledGenerator(head, network, torch.from_numpy(shares))
         generator.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
         return cls(generator.eval(), head)
 
@@ -146,34 +158,6 @@ class LabeledSampler(GeneratorSampler):
         labels = torch.multinomial(shares, max(num_rows, 1), replacement=True, generator=rng_torch)
         latent = generator.draw_latent(num_rows, rng_torch, labels[:num_rows])
         return self.head.records(self.head(generator(latent)), rng_torch)
-
-    @classmethod
-    def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> LabeledSampler:
-        """Restore the sampler that `shape` and `arrays` describe."""
-        head = Head(randomizer)
-        shares = torch.from_numpy(arrays["conditional.shares"])
-        generator = LabeledGenerator(
-            head, _sampler_network(shape, _features(head), len(shares)), shares
-        )
-        generator.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
-        return cls(generator.eval(), head)
-
-
-def _features(head: Head) -> tuple[int, ...]:
-    """Return the shape of a generator's features: an image's, if it is alone or with a label."""
-    images = [column.image_shape for column in head.images.values()]
-    alone = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
-    return images[0] if alone else (head.num_features,)
-
-
-def _sampler_network(
-    shape: Mapping[str, Any], features: tuple[int, ...], num_labels: int = 0
-) -> MLP | DCGAN:
-    """Create the network that a sampler's `shape` describes; its weights are to be loaded."""
-    latent_dim = shape["latent_dim"] + num_labels
-    return make_network(shape["architecture"], latent_dim, features, tuple(shape["hidden"]))
 
 
 def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalModel:

@@ -68,11 +68,8 @@ w whitening h on latents drawn, A (d, k) the leading axes, each as long as its d
 of tanh there: to first order the outputs have the records' mean and leading covariance. On MNIST at σ =
 2 it takes the distance in 50 principal components after 40 CPU seconds from 7.2 to 3.1.
 
-**Settings** of images, by Fréchet distance on a classifier's features (floor 1.2) on MNIST at σ = 2, 40
-CPU seconds each: without labels, batches of 250, 3.9; with labels and 1 250 steps at batches of 250, 6.3
-drawn together, 5.9 in strata; in strata, 5 600 steps at batches of 128, 1.9; with this start, 1.6.
-Self-correction has no bias from small batches, so steps are worth more than reports. A learning rate of
-6e-3 breaks it.
+**Settings** of images were chosen by Fréchet distance (`docs/results/images.md`). Self-correction has no
+bias from small batches, so steps are worth more than reports; a learning rate of 6e-3 breaks it.
 
 Everything is a function of the release, hence post-processing; the seed is no secret.
 
@@ -184,7 +181,7 @@ class FromDisk(Minibatches):
     ) -> None:
         if len(release) < size:
             raise PrivotError(
-                f"batch_size {size} is more than the release's {len(release)} reports"
+                f"batch_size {size} is more than the release's {len(release)} reports: give fewer"
             )
         self._release, self._cost, self._size = release, cost, size
         self._seed, self._device = seed, device

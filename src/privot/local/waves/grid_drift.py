@@ -49,7 +49,7 @@ from privot.local.grid.channels import (
 )
 from privot.local.grid.deconvolution import STRENGTH, average_by_evidence, deconvolve
 from privot.local.grid.grid_fit import allowed_nodes
-from privot.local.waves.paths import ShareLikelihood, ShareRatio, ShareSeries, joint_coordinates
+from privot.local.waves.paths import ShareCoordinates, ShareLikelihood, ShareRatio, ShareSeries
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema.domains import Array, from_unit
@@ -122,8 +122,7 @@ class LocalLikelihood:
         reaches = self._reaches(reach) if self.nodes.ndim > 1 else [reach]
         ages = np.abs(self.times - time)
         *_, flat = self._densities(ages, self.counts, reaches, self._pooled)
-        inner = flat[: self.nodes.size].reshape(self.nodes.shape)
-        return GridDensity(inner, float(flat[self.nodes.size :].sum()))
+        return GridDensity.of(flat, self.nodes.shape)
 
     def choose_reach(self, seed: int) -> float:
         """Choose the longest reach under which held-out reports are as likely as under the best.
@@ -269,18 +268,18 @@ class GridDrift:
         """Return the share of people with a value, or the mean of a number: see `WaveModel.trend`."""
         numbers, inside = self._node_values(column, value)
         if inside is None:
-            hats = _hats(numbers, _flat(self.sampler.density))
+            hats = _hats(numbers, self.sampler.density.flat)
             terms = np.nan_to_num(numbers), (~np.isnan(numbers)).astype(np.float64)
         else:
             hats = np.stack([inside, 1.0 - inside], axis=1)
             terms = inside, np.ones(len(inside))
         laws, shares, likelihoods = [], [], []
         for wave, time in enumerate(self.times):
-            joint = _flat(self.at(float(time)).density)[:, None] * hats
+            joint = self.at(float(time)).density.flat[:, None] * hats
             shares.append(joint.sum(axis=0))
             laws.append(joint / np.maximum(shares[-1], 1e-300))
             likelihoods.append(self._share_likelihood(wave, laws[-1], shares[-1]))
-        coordinates = joint_coordinates(np.mean(shares, axis=0), likelihoods)
+        coordinates = ShareCoordinates.of(np.mean(shares, axis=0), likelihoods)
         around = [coordinates.coordinates_of(each) for each in shares]
         series = ShareSeries.of(coordinates, self.times, likelihoods, around)
         return ShareRatio(series, *(np.array([term @ law for law in laws]) for term in terms))
@@ -342,12 +341,6 @@ class GridDrift:
         counts = tuple(arrays[f"counts_{i}"] for i in range(len(numbers)))
         randomizers = tuple(map(Randomizer.from_json, fields["randomizers"]))
         return cls(sampler, arrays["times"], counts, numbers, randomizers, reach)
-
-
-def _flat(density: GridDensity) -> Array:
-    """Return weights as channels take them."""
-    weights = density.weights.ravel()
-    return np.append(weights, density.missing) if density.missing else weights
 
 
 def _hats(numbers: Array, masses: Array) -> Array:
