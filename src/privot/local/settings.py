@@ -53,7 +53,7 @@ class FitSettings:
         architecture: Network of a generator of images: `"mlp"`, `"dcgan"`, or the latter without batch
             normalization, `"dcgan_unnormalized"`.
         tolerance: Marginal error at which a batch's transport problem counts as solved.
-        max_iterations: Most Sinkhorn iterations a step.
+        max_iterations: Most Sinkhorn iterations per step.
         seed: Seed of initial weights, batches, latents, held-out reports.
         minutes: Time limit. A run of steps then takes as many as fit, so its result depends on the
             machine; any other estimator stops with the best so far.

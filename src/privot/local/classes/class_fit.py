@@ -5,9 +5,9 @@ r"""Fitting latent classes to releases of tables: EM, settings chosen by held-ou
 $$ \sum n \ln L + α \sum_c \sum_{v,z} m_c(v) \ln p_c(v|z) + \sum_z \ln π_z , $$
 
 a Dirichlet prior on every class's columns, centered on the columns' maximum-likelihood marginals $m_c$
-with the strength α of so many people, and one person a class. An EM step adds the prior to the expected
-counts and normalizes; the objective never falls. It has many maxima, and those of many classes fit the
-noise, so the number of passes is a setting too, as it is in Richardson–Lucy deconvolution.
+with the strength α of so many people, and one person per class. An EM step adds the prior to the
+expected counts and normalizes; the objective never falls. It has many maxima, and those of many classes
+fit the noise, so the number of passes is a setting too, as it is in Richardson–Lucy deconvolution.
 
 **Choice** (`choose_trials`). Reports are private already, so held-out ones cost no privacy. Up to five
 disjoint tenths of the people are held out in turn (fewer when each is large); a setting's score is the
@@ -19,9 +19,9 @@ For each kind of prior (`Prior`), numbers of classes are tried upward until two 
 of the best, then strengths at the best number, then its neighbors at a better strength; passes by early
 stopping, all folds in step. Where dependence is obvious, two folds decide as well as five, and later
 kinds are tried with numbers next to the best so far. A best score under two of its standard errors means
-that the reports show no dependence: one class. (It is the best of a dozen or two that are tried.)
-Retained is every setting within three standard errors of the best, of the paired difference, report by
-report: which of them is best is not known.
+that the reports show no dependence: one class. (The best of a dozen or two is somewhat lucky.)
+Every setting within three standard errors (of the paired difference, report by report) of the best is
+retained: which of them is best is not known.
 
 **Relevance** (`relevance`). One strength for all columns is too little for those that depend on nothing,
 whose classes learn noise, and too much for those that determine the class. So a column has a factor of
@@ -137,7 +137,7 @@ RELEVANCE_SETTINGS = LatentClassSettings(class_counts=(4, 8, 16, 24, 32), streng
 def map_threads(
     function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]]
 ) -> Iterator[Result]:
-    """Map a function in order, in as many threads as this process has: compiled loops free the lock."""
+    """Map a function in order, in threads of this process: compiled loops release Python's lock."""
     calls = list(arguments)
     workers = min(num_threads(), len(calls))
     if workers < 2:
@@ -181,7 +181,7 @@ def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
 
 @dataclass(frozen=True)
 class Trial:
-    """A setting, its best number of passes, and its gain over independence in nats a held-out report.
+    """A setting, its best number of passes, and its gain over independence in nats per held-out report.
 
     `prior` is the number of the prior among those tried.
     """

@@ -15,7 +15,7 @@ probability proportional to $A_{y·}$.
 **Groups** (`count_releases`). Reports about the same queries form a group. Joint reports have one factor
 over the product of their queries, whose cells are numbered in C order, the last column fastest; they are
 counted piece by piece as they are read, so memory grows with the number of distinct reports. Reports
-that split the budget have one factor a column; with many columns they are nearly all distinct, and are
+that split the budget have one factor per column; with many columns they are nearly all distinct, and are
 read at once. `count_tables` concatenates groups in flat arrays for compiled loops and merges equal
 reports.
 
@@ -164,7 +164,7 @@ def run_starts(lengths: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The likelihood of one answer about `queries`: one row of A a distinct answer.
+    """The likelihood of one answer about `queries`: one row of A per distinct answer.
 
     Arguments:
         queries: Numbers of the queries; where every column has one alphabet, the columns' numbers.
@@ -472,7 +472,7 @@ def _require_shape(factor: Factor, sizes: Ints) -> None:
 
 
 def _stack_rows(factors: list[Factor]) -> tuple[Ints, NDArray[np.int32], Array]:
-    """Return entries a row, cells and values of all rows; no values if all are 1, to save memory."""
+    """Return the entries of each row, and all rows' cells and values; no values if all are 1."""
     lengths, cells, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], []
     for factor in factors:
         matrix = scipy.sparse.csr_array(factor.likelihood)

@@ -134,7 +134,7 @@ class OrderedAtoms:
         return Hats(np.append(relative, np.ones(len(self.order) - len(widths))))
 
     def priors(self, orders: Sequence[int], peaks: Sequence[int]) -> list[SmoothPrior]:
-        """Build one prior an order; `peaks` are intervals, by their place in the order."""
+        """Build one prior per order; `peaks` are intervals, by their place in the order."""
         return [SmoothPrior.of(order, self.axis, len(self.order), peaks) for order in orders]
 
     def excess(self, weights: Array, peaks: Sequence[int]) -> Array:
@@ -236,7 +236,7 @@ class Pieces:
 
     @classmethod
     def atoms(cls, number: int) -> Pieces:
-        """Return one piece an atom."""
+        """Return one piece per atom."""
         return cls(np.eye(number), np.full(number, 1 / number))
 
     @classmethod

@@ -58,7 +58,7 @@ _UNIFORM_SHARE = 0.3  # of the law around which starts are drawn
 
 
 class Expectation(NamedTuple):
-    """Expected counts of revealed pieces (all pieces, classes) and of classes, and ln L a report."""
+    """Expected counts of revealed pieces (all pieces, classes) and of classes, and ln L per report."""
 
     cells: Array
     classes: Array
@@ -374,7 +374,7 @@ def ascend(
 
 
 def _log_prior(counts: Array, p: Array, weights: Array) -> float:
-    """Log density of a prior of these counts of pieces and one person a class, up to a constant."""
+    """Log density of a prior of these counts of pieces and one person per class, up to a constant."""
     logs = np.log(np.maximum(p, _FLOOR)).sum(axis=1)
     return float(counts[:, 0] @ logs + np.log(np.maximum(weights, _FLOOR)).sum())
 

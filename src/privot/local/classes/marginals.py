@@ -136,7 +136,7 @@ def rake(
     tolerance: float = 1e-9,
     max_iterations: int = 2000,
 ) -> LatentClasses:
-    """Rake a model to marginals, one array of probabilities a column.
+    """Rake a model to marginals, one array of probabilities per column.
 
     They should be better than the model's own. A category that has probability in
     `marginals` but in no class, or in all less than 1e-200, is first given it in every class. Warns if a

@@ -8,8 +8,8 @@ shows no grid, and the law of record cells is linear in the weights.
 **Channels.** The counts of distinct reports are sufficient, and their probabilities are linear in the
 weights p: $P(y) = \sum_k A_{yk} p_k$. The matrix A is never formed: windows that are balls are a
 convolution, by fast Fourier transform; whatever is independent by coordinate is a product of one small
-matrix a coordinate. Weights are flat, those of the nodes first; where values may be missing, their share
-is the last.
+matrix per coordinate. Weights are flat, those of the nodes first; where values may be missing, their
+share is the last.
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ class StackedChannel:
 
 
 def grid_channel(releases: Sequence[Release], name: str, most: int) -> GridChannel:
-    """Build the channel of a column's reports, on a grid of at most `most` spacings a coordinate."""
+    """Build the channel of a column's reports, on a grid of at most `most` spacings per coordinate."""
     forms = [r.randomizer.mechanisms[name].point_form(r.schema.columns[name]) for r in releases]
     most = min(getattr(form, "steps", most) for form in [*forms, None])
     channels = [

@@ -209,10 +209,10 @@ def deconvolve(
         channel: The reports.
         nodes: Mask of the allowed nodes (K+1, …, K+1).
         strength: λ.
-        reference: Weights to whose ratio the penalty applies; flat by default.
-        max_steps: 1000 by default.
-        tolerance: A step that gains fewer nats than this, over all reports, is the last.
-        monitor: Checked after every step: whether to stop.
+        reference: Weights to whose ratio the penalty applies; equal densities by default.
+        max_steps: Most steps, 1000 by default.
+        tolerance: A step that gains fewer nats, over all reports, is the last.
+        monitor: Says after every step whether to stop.
     """
     hats = Hats.of(nodes, len(channel.back(channel.counts)))
     around = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
@@ -231,7 +231,7 @@ def deconvolve(
         method="L-BFGS-B",
         callback=stop_here,
         options={
-            "maxiter": MAX_STEPS if max_steps is None else max_steps,
+            "maxiter": max_steps or MAX_STEPS,
             "maxfun": 10**9,
             "maxcor": _MEMORY,
             "ftol": tolerance / max(floor, 1.0),
@@ -367,14 +367,9 @@ def average(
     max_steps: int = _MAX_EVIDENCE_STEPS,
     monitor: FitMonitor | None = None,
 ) -> GridFit:
-    """Average fits by their evidence, over all strengths of every prior.
+    """Average fits by their evidence, over all decreasing strengths λ of every prior.
 
-    Arguments:
-        likelihood: Likelihood of the weights.
-        priors: Priors of one or several orders.
-        strengths: λ, decreasing.
-        max_steps: Most steps for each strength.
-        monitor: Checked after every strength: whether to stop.
+    Each strength takes at most `max_steps`; after each, `monitor` says whether to stop.
     """
     found, evidence, steps = list[Array](), list[float](), 0
     for prior in priors:
@@ -401,11 +396,7 @@ def average_by_evidence(
 ) -> GridFit:
     """Fit weights of the nodes of a line, and of missing values if any, averaged by evidence.
 
-    Arguments:
-        channel: The reports.
-        orders: m.
-        max_steps: Most steps for each strength.
-        monitor: Checked after every strength: whether to stop.
+    `orders` are the priors' m; `max_steps` and `monitor` are those of `average`.
     """
     size, nodes = len(channel.back(channel.counts)), channel.spacings + 1
     law = np.stack([channel.forward(one) for one in np.eye(size)], axis=1)

@@ -1,12 +1,12 @@
 r"""Channels and the head: from a generator's features to outputs, and −log f(report | output).
 
 **The head** maps features to outputs, column by column. A column that is reported with additive noise
-has one feature a coordinate, and is a point of its domain: through tanh where the domain is a box,
-unbounded elsewhere (and projected when sampled). Any other column has one feature a code of its
+has one feature per coordinate, and is a point of its domain: through tanh where the domain is a box,
+unbounded elsewhere (and projected when sampled). Any other column has one feature per code of its
 alphabet, or an atom of its codings where a joint report has several, and outputs log-probabilities: the
 generator never has to decide for one code, so its likelihood is differentiable.
 
-An image has one feature a pixel, of which it is the tanh. Where only some cosine coefficients T x were
+An image has one feature per pixel, of which it is the tanh. Where only some cosine coefficients T x were
 noised (`privot.schema.images`), frequencies outside of the mask are in no report, and no loss constrains
 them in a network of free pixels: features are made smooth first, $p = \tanh(T^⊤ T\, a)$. The tanh bounds
 pixels and restores such high frequencies as sharp edges need.

@@ -64,7 +64,7 @@ class Reports:
     """A batch of reports as tensors.
 
     Arguments:
-        values: Reports by split column, as its channel reads them, one row a report.
+        values: Reports by split column, as its channel reads them, one row per report.
         reported: Masks by split column of who reported it; None where everybody did.
         sheets: Numbers of joint reports' sheets (m,).
         cells: Reported cells' codes in joint reports (m, w, k), as places in the concatenated
@@ -167,7 +167,7 @@ class LikelihoodCost:
 
     @torch.no_grad()
     def simulate(self, outputs: Outputs, like: Reports, rng: torch.Generator) -> Reports:
-        """Simulate reports of people with these outputs as records, one a row.
+        """Simulate reports of people with these outputs as records, one per row.
 
         The columns that they report are those of `like` (of as many rows), drawn independently of the
         records. The noise is only a simulation, from a seeded generator: it gives no privacy.

@@ -161,7 +161,7 @@ class FromDisk(Minibatches):
     Arguments:
         release: Reports in files.
         cost: Cost that reads them.
-        size: Reports a batch.
+        size: Reports per batch.
         seed: Seed of the order.
         device: Device of the batches.
         window_bytes: Approximate size of a window.
@@ -410,7 +410,7 @@ class Strata(Minibatches):
     Arguments:
         release: The reports, which are read into memory.
         cost: Cost that reads all columns but the label.
-        size: Reports a batch.
+        size: Reports per batch.
         label: Name of the label's column.
         device: Device of the batches.
     """

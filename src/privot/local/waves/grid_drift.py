@@ -82,9 +82,9 @@ def wave_weights(ages: Array, reach: float) -> Array:
 
 
 def longest_likely_reach(logs: Sequence[Array], people: Array) -> int:
-    """Choose the first density under which reports are as likely as under the best, or nearly.
+    """Choose the first density under which reports are nearly as likely as under the best one.
 
-    Nearly is within a standard error of the mean difference a person. Without reports all are equal.
+    Nearly: within a standard error of the mean difference a person. Without reports all are equal.
 
     Examples:
         >>> likely = np.log([0.5, 0.5])
@@ -125,10 +125,7 @@ class LocalLikelihood:
         return GridDensity.of(flat, self.nodes.shape)
 
     def choose_reach(self, seed: int) -> float:
-        """Choose the longest reach under which held-out reports are as likely as under the best.
-
-        Within a standard error of the difference.
-        """
+        """Choose the longest reach under which held-out reports are nearly as likely as the best."""
         rng, last = np.random.default_rng([seed, 7]), len(self.times) - 1
         tried = np.unique(np.linspace(min(last, max(1, last // 3)), last, _MAX_WAVES).round())
         held = {
@@ -214,40 +211,31 @@ class GridDrift:
 
     def with_wave(self, release: Release, time: float) -> Self:
         """Append a wave."""
-        prints = [each.fingerprint for each in self.randomizers]
-        if release.randomizer.fingerprint not in prints:
-            prints.append(release.randomizer.fingerprint)
-        more = self.randomizers + (release.randomizer,) * (len(prints) - len(self.randomizers))
-        return type(self)(
-            self.sampler,
-            np.append(self.times, time),
-            (*self.counts, self._channel_of(release).counts),
-            (*self.randomizer_of_wave, prints.index(release.randomizer.fingerprint)),
-            more,
-            self.reach,
+        own = release.randomizer.fingerprint
+        known = {each.fingerprint: each for each in self.randomizers}
+        known.setdefault(own, release.randomizer)
+        return replace(
+            self,
+            times=np.append(self.times, time),
+            counts=(*self.counts, self._channel_of(release).counts),
+            randomizer_of_wave=(*self.randomizer_of_wave, list(known).index(own)),
+            randomizers=tuple(known.values()),
         )
 
     def at(self, time: float) -> GridSampler:
         """Return the density of a time."""
-        return GridSampler(
-            self._likelihood.density(time, self.reach), self.sampler.name, self.sampler.randomizer
-        )
+        return replace(self.sampler, density=self._likelihood.density(time, self.reach))
 
     @cached_property
     def _likelihood(self) -> LocalLikelihood:
-        return LocalLikelihood(
-            self.times,
-            self.counts,
-            self.randomizer_of_wave,
-            self._channels,
-            allowed_nodes(self._domain, len(self.sampler.density.weights) - 1),
-        )
-
-    @cached_property
-    def _domain(self) -> Any:
         randomizer, name = self.sampler.randomizer, self.sampler.name
-        column = randomizer.schema.point_column(name)
-        return randomizer.mechanisms[name].report_domain(column.domain)
+        domain = randomizer.schema.point_column(name).domain
+        nodes = allowed_nodes(
+            randomizer.mechanisms[name].report_domain(domain), len(self.sampler.density.weights) - 1
+        )
+        return LocalLikelihood(
+            self.times, self.counts, self.randomizer_of_wave, self._channels, nodes
+        )
 
     @cached_property
     def _channels(self) -> list[GridChannel]:
@@ -305,9 +293,8 @@ class GridDrift:
         if density.missing:
             points = np.vstack([points, np.full(points.shape[1], np.nan)])
         table = own.decode_points(name, points)
-        if not pa.types.is_floating(table[column].type) and not pa.types.is_integer(
-            table[column].type
-        ):
+        kind = table[column].type
+        if not pa.types.is_floating(kind) and not pa.types.is_integer(kind):
             raise PrivotError(
                 f"column {column!r} has no numbers to follow: sample two times instead"
             )
@@ -325,8 +312,11 @@ class GridDrift:
 
     def fields(self) -> dict[str, Any]:
         """Return plain values, for storage."""
-        numbers = {_NUMBERS: list(self.randomizer_of_wave), "reach": self.reach}
-        return numbers | {"randomizers": [each.to_json() for each in self.randomizers]}
+        return {
+            _NUMBERS: list(self.randomizer_of_wave),
+            "reach": self.reach,
+            "randomizers": [each.to_json() for each in self.randomizers],
+        }
 
     def arrays(self) -> dict[str, Array]:
         """Return arrays by name, for storage."""

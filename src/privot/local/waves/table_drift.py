@@ -45,7 +45,7 @@ _MAX_ATOMIC = 12  # atoms up to which each of a number is a piece
 
 @dataclass(frozen=True, eq=False)
 class TableDrift:
-    """Classes of all waves together, and one series a column."""
+    """Classes of all waves together, and one series per column."""
 
     sampler: LatentClassSampler  # sampler of all waves together
     series: tuple[ShareSeries, ...] = ()  # series of the columns; none before the first wave
@@ -203,7 +203,7 @@ class TableDrift:
 
 
 def _settled(before: Array, series: ShareSeries) -> bool:
-    """Say whether paths, or their last points, are where they were before."""
+    """Say whether paths, or their last points, moved by a tenth of a standard error at most."""
     spread = np.sqrt(np.diagonal(series.paths.covariance, axis1=1, axis2=2)).T
     last = slice(-1, None) if before.ndim == 1 else slice(None)
     return bool((np.abs(series.paths.mean[last] - before) <= _SETTLED * spread[last]).all())

@@ -382,7 +382,7 @@ def fit_waves(
     """Learn a drifting population from waves of reports: all waves together first, then the drift.
 
     Arguments:
-        releases: One release a wave, in order, of one schema; ε may differ.
+        releases: One release per wave, in order, of one schema; ε may differ.
         times: Times of the waves: numbers or dates, increasing; 1, 2, 3 … by default.
         settings: Settings of the fit of all waves together.
         progress: Progress callback of the fit of all waves.
