@@ -125,7 +125,11 @@ class LocalModel(Model):
     def of(cls, releases: Releases, sampler: Sampler, made_with: dict[str, Any]) -> Self:
         """Build a model of one or several releases, which records the guarantee of each."""
         *earlier, newest = releases.randomizers
-        return cls(sampler, newest, made_with | releases.promises(), earlier=tuple(earlier))
+        if earlier:
+            parts = releases.parts
+            promises = [{"guarantee": str(each.guarantee), "reports": len(each)} for each in parts]
+            made_with = made_with | {"promises": promises}
+        return cls(sampler, newest, made_with, earlier=tuple(earlier))
 
     @property
     def schema(self) -> Schema:

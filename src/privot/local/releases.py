@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, NamedTuple, Self, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -223,13 +223,6 @@ class Releases:
                 "of codes and single columns of few coordinates are fitted together"
             )
         return self.newest
-
-    def promises(self) -> dict[str, Any]:
-        """Return guarantee and number of reports of each of several releases; nothing for one."""
-        if len(self.parts) == 1:
-            return {}
-        promises = [{"guarantee": str(part.guarantee), "reports": len(part)} for part in self.parts]
-        return {"promises": promises}
 
     @cached_property
     def atoms(self) -> dict[str, Atoms]:

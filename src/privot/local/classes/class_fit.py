@@ -231,20 +231,88 @@ class _Score:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
+    """Cross-validation of settings with one kind of prior."""
+
+    folds: list[_Fold]
     priors: Sequence[Prior]
     number: int  # of the prior that is tried
     seed: int
     monitor: FitMonitor
 
-    @property
-    def settings(self) -> LatentClassSettings:
-        return self.priors[self.number].settings
+    def scores(self, around: int | None) -> list[_Score]:
+        """Try numbers of classes, then strengths at the best number, then its neighbors.
 
-    def ahead(self, tried: int) -> int:
-        """Estimate the number of settings and fits to come."""
+        With `around`, only numbers next to it are tried.
+        """
+        settings = self.priors[self.number].settings
+        base = settings.strengths[0]
+        numbers = [count for count in settings.class_counts if count > 1]
+        if around is not None:
+            distances = np.abs(np.searchsorted(numbers, around) - np.arange(len(numbers)))
+            numbers = [n for n, far in zip(numbers, distances.tolist(), strict=True) if far <= 1]
+        if not numbers or (self.number and self.monitor.over()):
+            return []
+        scores = self._try_in_turn([(number, base) for number in numbers], [], 2)
+        number = _best(scores).trial.num_classes
+        stronger = sorted(strength for strength in settings.strengths if strength > base)
+        weaker = sorted(strength for strength in settings.strengths if strength < base)[::-1]
+        for strengths in (stronger, weaker):
+            scores = self._try_in_turn([(number, each) for each in strengths], scores, 1)
+        strength = _best(scores).trial.strength
+        if strength != base:
+            place = numbers.index(number)
+            near = numbers[max(place - 1, 0) : place] + numbers[place + 1 : place + 2]
+            scores = self._try_in_turn([(each, strength) for each in near], scores, 2)
+        return scores
+
+    def _try_in_turn(
+        self, pairs: list[tuple[int, float]], scores: list[_Score], patience: int
+    ) -> list[_Score]:
+        """Add scores of (classes, strength) in turn, until `patience` in a row are out of reach."""
         each = [prior.settings for prior in self.priors]
         most = sum(len(one.class_counts) + len(one.strengths) + 1 for one in each)
-        return max(0, most - tried) + each[0].starts
+        scores, beyond = list(scores), 0
+        for num_classes, strength in pairs:
+            if scores and self.monitor.over():
+                break
+            score = self.cross_validate(num_classes, strength)
+            scores.append(score)
+            ahead = max(0, most - len(scores)) + each[0].starts
+            self.monitor.step(ahead, loss=-_best(scores).trial.gain)
+            beyond = 0 if _within(each[self.number].reach, score, _best(scores)) else beyond + 1
+            if beyond == patience:
+                break
+        return scores
+
+    def cross_validate(self, num_classes: int, strength: float) -> _Score:
+        """Fit one setting to all folds in step, until the held-out gain stops growing."""
+        people = np.concatenate([fold.held_out.counts for fold in self.folds])
+        prior = self.priors[self.number]
+        every = prior.settings.check_every
+        states = [
+            random_start(fold.marginals, fold.training, num_classes, self.seed, number)
+            for number, fold in enumerate(self.folds)
+        ]
+        best: _Score | None = None
+
+        def advance(fold: _Fold, state: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
+            state = ascend(fold.training, fold.marginals * prior.factors, *state, strength, every)
+            return state, expectation(fold.held_out, *state).log_likelihood - fold.baseline
+
+        for passes in range(every, prior.settings.max_passes + every, every):
+            found = list(map_threads(advance, zip(self.folds, states, strict=True)))
+            states = [state for state, _ in found]
+            gains = np.concatenate([gain for _, gain in found])
+            mean, error = _mean_and_error(gains, people)
+            if best is None or mean > best.trial.gain:
+                trial = Trial(num_classes, strength, passes, mean, error, self.number)
+                best = _Score(trial, gains, people)
+            elif passes - best.trial.passes >= prior.settings.patience * every:
+                break
+            if self.monitor.over():
+                break
+        assert best is not None  # max_passes is at least 1
+        return best
 
 
 def choose_trials(
@@ -255,17 +323,15 @@ def choose_trials(
     if not folds:
         return (INDEPENDENCE,)
     few = folds[:_FEW_FOLDS]
-    scout = _cross_validate(
-        few, _SCOUT_CLASSES, priors[0].settings.strengths[0], _Search(priors, 0, seed, monitor)
+    scout = _Search(few, priors, 0, seed, monitor).cross_validate(
+        _SCOUT_CLASSES, priors[0].settings.strengths[0]
     )
-    if scout.trial.gain > _OBVIOUS * scout.trial.standard_error:
-        folds = few
+    obvious = scout.trial.gain > _OBVIOUS * scout.trial.standard_error
     scores: list[_Score] = []
     for number in range(len(priors)):
-        search = _Search(priors, number, seed, monitor)
-        hurried = bool(scores) and folds is few
-        around = _best(scores).trial.num_classes if hurried else None
-        scores += _search_prior(folds, around, search)
+        around = _best(scores).trial.num_classes if scores and obvious else None
+        search = _Search(few if obvious else folds, priors, number, seed, monitor)
+        scores += search.scores(around)
     if not scores:
         return (INDEPENDENCE,)
     best = _best(scores)
@@ -275,36 +341,6 @@ def choose_trials(
     reach = priors[0].settings.reach
     retained = [score.trial for score in scores if _within(reach, score, best)]
     return tuple(sorted(retained, key=lambda trial: -trial.gain))
-
-
-def _search_prior(folds: list[_Fold], around: int | None, search: _Search) -> list[_Score]:
-    """Try numbers of classes with one prior, then strengths at the best, then its neighbors.
-
-    With `around`, only numbers next to it are tried.
-    """
-    strengths = search.settings.strengths
-    base = strengths[0]
-    numbers = [count for count in search.settings.class_counts if count > 1]
-    if around is not None:
-        distances = np.abs(np.searchsorted(numbers, around) - np.arange(len(numbers)))
-        numbers = [n for n, far in zip(numbers, distances.tolist(), strict=True) if far <= 1]
-    if not numbers or (search.number and search.monitor.over()):
-        return []
-    scores = _try_in_turn(folds, [(number, base) for number in numbers], [], 2, search)
-    number = _best(scores).trial.num_classes
-    for others in (
-        sorted(strength for strength in strengths if strength > base),
-        sorted((strength for strength in strengths if strength < base), reverse=True),
-    ):
-        pairs = [(number, strength) for strength in others]
-        scores = _try_in_turn(folds, pairs, scores, 1, search)
-    strength = _best(scores).trial.strength
-    if strength != base:
-        place = numbers.index(number)
-        near = numbers[max(place - 1, 0) : place] + numbers[place + 1 : place + 2]
-        pairs = [(neighbor, strength) for neighbor in near]
-        scores = _try_in_turn(folds, pairs, scores, 2, search)
-    return scores
 
 
 def _folds(tables: CountTables, start: Array, seed: int) -> list[_Fold]:
@@ -334,61 +370,6 @@ def _mean_and_error(values: Array, people: Array) -> tuple[float, float]:
     total = people.sum()
     mean = float(people @ values / total)
     return mean, float(np.sqrt(people @ (values - mean) ** 2) / total)
-
-
-def _try_in_turn(
-    folds: list[_Fold],
-    pairs: list[tuple[int, float]],
-    scores: list[_Score],
-    patience: int,
-    search: _Search,
-) -> list[_Score]:
-    """Add scores of (classes, strength) in turn, until `patience` in a row are out of reach."""
-    scores, beyond = list(scores), 0
-    for num_classes, strength in pairs:
-        if scores and search.monitor.over():
-            break
-        score = _cross_validate(folds, num_classes, strength, search)
-        scores.append(score)
-        search.monitor.step(search.ahead(len(scores)), loss=-_best(scores).trial.gain)
-        beyond = 0 if _within(search.settings.reach, score, _best(scores)) else beyond + 1
-        if beyond == patience:
-            break
-    return scores
-
-
-def _cross_validate(
-    folds: list[_Fold], num_classes: int, strength: float, search: _Search
-) -> _Score:
-    """Fit one setting to all folds in step, until the held-out gain stops growing."""
-    people = np.concatenate([fold.held_out.counts for fold in folds])
-    settings, seed = search.settings, search.seed
-    factors = search.priors[search.number].factors
-    every = settings.check_every
-    states = [
-        random_start(fold.marginals, fold.training, num_classes, seed, number)
-        for number, fold in enumerate(folds)
-    ]
-    best: _Score | None = None
-
-    def advance(fold: _Fold, state: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
-        state = ascend(fold.training, fold.marginals * factors, *state, strength, every)
-        return state, expectation(fold.held_out, *state).log_likelihood - fold.baseline
-
-    for passes in range(every, settings.max_passes + every, every):
-        found = list(map_threads(advance, zip(folds, states, strict=True)))
-        states = [state for state, _ in found]
-        gains = np.concatenate([gain for _, gain in found])
-        mean, error = _mean_and_error(gains, people)
-        if best is None or mean > best.trial.gain:
-            trial = Trial(num_classes, strength, passes, mean, error, search.number)
-            best = _Score(trial, gains, people)
-        elif passes - best.trial.passes >= settings.patience * every:
-            break
-        if search.monitor.over():
-            break
-    assert best is not None  # max_passes is at least 1
-    return best
 
 
 def fit_ensemble(

@@ -28,6 +28,7 @@ from privot.local.networks.channels import Head, Outputs
 from privot.local.networks.cost import LikelihoodCost
 from privot.local.networks.steps import (
     LOSSES,
+    Generator,
     LabeledGenerator,
     Loss,
     Minibatches,
@@ -41,7 +42,7 @@ from privot.local.networks.steps import (
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
-from privot.training.generators import DCGAN, MLP, make_network, torch_generator
+from privot.training.generators import MLP, make_network, torch_generator
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import (
     ALONE,
@@ -75,7 +76,7 @@ _IDENTITY = (
 class GeneratorSampler:
     """A network from latents to features, and the head that reads them."""
 
-    generator: MLP | DCGAN | LabeledGenerator  # network with its learned weights
+    generator: Generator  # network with its learned weights
     head: Head  # head of its features
     kind: ClassVar[str] = "generator"
 
@@ -135,7 +136,7 @@ class GeneratorSampler:
             images[0] if alone else (head.num_features,),
             tuple(shape["hidden"]),
         )
-        generator: MLP | DCGAN | LabeledGenerator = network
+        generator: Generator = network
         if shares is not None:
             generator = LabeledGenerator(head, network, torch.from_numpy(shares))
         generator.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
@@ -176,7 +177,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     images = fits_images(release.randomizer) and loss is not likelihood and group.size == 1
     steps, size, rate = settings.schedule(name, images, labels=bool(head.coded))
     settings = replace(settings, steps=steps, batch_size=size, learning_rate=rate)
-    generator: MLP | DCGAN | LabeledGenerator
+    generator: Generator
     if images:
         generator = image_generator(release, head, settings).to(device)
     elif settings.architecture != "mlp":
@@ -233,7 +234,7 @@ class TransportObjective:
 
     def __init__(
         self,
-        generator: MLP | DCGAN | LabeledGenerator,
+        generator: Generator,
         head: Head,
         release: Release,
         settings: FitSettings,

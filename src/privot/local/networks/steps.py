@@ -96,7 +96,7 @@ from privot.local.networks.cost import LikelihoodCost, Reports
 from privot.local.settings import FitSettings
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.training.generators import DCGAN, MLP, Conditional, Network, make_network
+from privot.training.generators import DCGAN, MLP, Conditional, make_network
 from privot.training.parallel import ALONE, Group
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
@@ -124,7 +124,7 @@ class Minibatches(ABC):
     def draw(self, rng: torch.Generator) -> Reports:
         """Return the next batch."""
 
-    def latent(self, generator: Network, num_rows: int, rng: torch.Generator) -> Tensor:
+    def latent(self, generator: Generator, num_rows: int, rng: torch.Generator) -> Tensor:
         """Draw latents (num_rows, d) for people like those of the last batch."""
         return generator.draw_latent(num_rows, rng)
 
@@ -322,7 +322,7 @@ class LabeledGenerator(nn.Module):
         shares: Probability p of each label.
     """
 
-    def __init__(self, head: Head, network: Network, shares: Tensor) -> None:
+    def __init__(self, head: Head, network: MLP | DCGAN, shares: Tensor) -> None:
         super().__init__()
         (image,), (self.label,) = head.images, head.coded
         self._image_first = next(iter(head.widths)) == image
@@ -345,6 +345,9 @@ class LabeledGenerator(nn.Module):
         return self.conditional.draw_latent(num_rows, rng, labels)
 
 
+Generator = MLP | DCGAN | LabeledGenerator
+
+
 def fits_images(randomizer: Randomizer) -> bool:
     """Say whether records are an image, alone or with one label by randomized response."""
     images, made = randomizer.schema.images, randomizer.mechanisms
@@ -353,9 +356,7 @@ def fits_images(randomizer: Randomizer) -> bool:
     return whole and len(images) == 1 and labels in ([], [True])
 
 
-def image_generator(
-    release: Release, head: Head, settings: FitSettings
-) -> MLP | DCGAN | LabeledGenerator:
+def image_generator(release: Release, head: Head, settings: FitSettings) -> Generator:
     """Create a generator of images; an MLP starts at the records' mean and leading covariance."""
     latent_dim = settings.latent_dim or _LATENT_DIM
     (name,) = head.images
@@ -432,7 +433,7 @@ class Strata(Minibatches):
         index = rows[torch.randint(len(rows), (self._size,), generator=rng)]
         return self._reports.rows(index.to(self._device))
 
-    def latent(self, generator: Network, num_rows: int, rng: torch.Generator) -> Tensor:
+    def latent(self, generator: Generator, num_rows: int, rng: torch.Generator) -> Tensor:
         """See `Minibatches`; true labels are drawn given the reported one."""
         assert isinstance(generator, LabeledGenerator)
         labels = torch.multinomial(self._given, num_rows, replacement=True, generator=rng)
