@@ -241,7 +241,8 @@ class Pictures:
     def complete(self, v: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
         """Complete images (n, N) in unit pixels from numbers with brightness (n, q) of classes (n,)."""
         corrected = self.shifted[labels] + (v - self.means[labels]) @ self.stretch.T
-        wanted = self._split_brightness(corrected)
+        x, brightness = np.split(corrected, [self.coordinates.count], axis=1)
+        wanted = x, brightness / self.coordinates.typical_length
         pixels = self.coordinates.pixels(*wanted) + self._draw_texture(len(v), rng)
         for _ in range(_NUM_PROJECTIONS):
             np.clip(pixels, -1.0, 1.0, out=pixels)
@@ -251,16 +252,7 @@ class Pictures:
 
     def arrays(self) -> dict[str, Array]:
         """Return arrays by name, for storage."""
-        return {
-            "picture.texture": np.array(self.texture),
-            "picture.means": self.means,
-            "picture.shifted": self.shifted,
-            "picture.stretch": self.stretch,
-        }
-
-    def _split_brightness(self, v: Array) -> tuple[Array, Array]:
-        x, brightness = np.split(v, [self.coordinates.count], axis=1)
-        return x, brightness / self.coordinates.typical_length
+        return {f"picture.{name}": np.asarray(getattr(self, name)) for name in _PICTURE_FIELDS}
 
     def _draw_texture(self, count: int, rng: np.random.Generator) -> Array:
         """Draw texture (n, N), of higher frequencies than the cosines."""
@@ -272,8 +264,7 @@ class Pictures:
         cosines = scale * rng.standard_normal((count, height, width, depth))
         rows, columns = cosine_rows(height, height), cosine_rows(width, width)
         noise = np.einsum("nijc,ih->nhjc", cosines, rows, optimize=True)
-        noise = np.einsum("nhjc,jw->nhwc", noise, columns, optimize=True).reshape(count, -1)
-        return noise
+        return np.einsum("nhjc,jw->nhwc", noise, columns, optimize=True).reshape(count, -1)
 
 
 def _join_brightness(coordinates: Coordinates, x: Array, brightness: Array) -> Array:

@@ -11,7 +11,7 @@ $$ p_v = \Bigl(\frac{n_v}{λ} − \frac{1}{r−1}\Bigr)_+ , \qquad
 the unbiased estimate, cut at zero and normalized again. This is the case of split reports. In a joint
 report the other columns, at their current marginals, weigh its cells. This lowers the variance, but
 where columns depend on each other it leaves a bias that no number of reports removes; from about a
-hundred thousand people on, the marginals of a model with dependence (`selection`) are the better ones.
+hundred thousand people on, the marginals of a model with dependence (`class_fit`) are the better ones.
 
 EM steps $F$ are slow near the end, so pairs of steps are extrapolated (SQUAREM, scheme S3): with
 $r = F(p) − p$ and $d = F(F(p)) − F(p) − r$, the next point is $p + 2s\,r + s^2 d$, $s = ‖r‖/‖d‖$,

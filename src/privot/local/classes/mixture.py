@@ -6,7 +6,7 @@ Every marginal and every conditional is again a mixture of products, so both are
 few columns is the sum over classes of outer products, and given that columns lie in sets $W_c$, class z
 has weight $∝ π_z \prod_c \sum_{v ∈ W_c} p_c(v|z)$ and the conditioned columns are drawn from their
 restricted probabilities. With enough classes any distribution can be written so; their number is chosen
-from the reports (`selection`).
+from the reports (`class_fit`).
 
 **Sampling** (`LatentClassSampler`). A class is drawn, then an atom of every column
 (`privot.local.releases`) by the class's probabilities, then a value of the atom: of a number or date by

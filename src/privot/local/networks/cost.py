@@ -81,6 +81,13 @@ class Reports:
         parts = [self.sheets] if self.sheets is not None else list(self.values.values())
         return len(parts[0])
 
+    @property
+    def joint(self) -> tuple[Tensor, Tensor]:
+        """Sheets and cells, of reports that have them."""
+        assert self.sheets is not None
+        assert self.cells is not None
+        return self.sheets, self.cells
+
     def rows(self, index: Tensor) -> Reports:
         """Select the reports at some indices."""
         return Reports(
@@ -147,9 +154,7 @@ class LikelihoodCost:
         """Compute costs (n, m) of outputs and reports, up to a constant, differentiable in outputs."""
         parts: list[Tensor] = []
         if self.joint is not None:
-            assert reports.sheets is not None
-            assert reports.cells is not None
-            parts.append(self.joint.cost(outputs, reports.sheets, reports.cells))
+            parts.append(self.joint.cost(outputs, *reports.joint))
         for name, channel in self.channels.items():
             cost = channel.cost(outputs[name], reports.values[name])
             mask = reports.reported[name]
@@ -159,9 +164,7 @@ class LikelihoodCost:
     def mixture(self, outputs: Outputs, reports: Reports) -> Tensor:
         """Compute −log f(y_j | equal mixture of the outputs), (m,), up to a constant of each report."""
         if self.joint is not None and self.joint.tabulates and not self.channels:
-            assert reports.sheets is not None
-            assert reports.cells is not None
-            return self.joint.mixture_cost(outputs, reports.sheets, reports.cells)
+            return self.joint.mixture_cost(outputs, *reports.joint)
         costs = self(outputs, reports)
         return math.log(len(costs)) - torch.logsumexp(-costs, dim=0)
 
