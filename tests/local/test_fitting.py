@@ -69,7 +69,7 @@ def test_settings_are_taken_as_keywords_too(release):
         fit(release, epochs=3)
     with pytest.raises(PrivotError, match="estimator is 'trees'"):
         fit(release, estimator="trees")
-    with pytest.raises(PrivotError, match="loss 'huber'"):
+    with pytest.raises(PrivotError, match="loss is 'huber'"):
         fit(release, loss="huber")
     with pytest.raises(PrivotError, match="waves are fitted at once"):
         fit([release, release], times=[1, 2], resume=True)
