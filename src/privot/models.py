@@ -405,10 +405,7 @@ class Model(Learned):
         """Yield records in pieces, of arguments that `sample` has checked."""
 
     def sample(
-        self,
-        num_rows: int,
-        seed: int | None = None,
-        where: Mapping[str, Any] | None = None,
+        self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
     ) -> pa.Table:
         """Draw synthetic records, as a table with the schema's columns.
 
@@ -428,10 +425,7 @@ class Model(Learned):
         return pa.concat_tables(self.pieces(num_rows, seed, where))
 
     def pieces(
-        self,
-        num_rows: int,
-        seed: int | None = None,
-        where: Mapping[str, Any] | None = None,
+        self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
     ) -> Iterator[pa.Table]:
         """Yield the records of `sample` in pieces: any number of them, in the memory of one piece."""
         num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)

@@ -61,7 +61,7 @@ from privot.training import Progress
 from privot.training.generators import make_network
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
-from privot.training.settings import Architecture
+from privot.training.stopping import Architecture
 from privot.transport import entropic_cost
 from privot.transport.exact import transport_cost_1d
 

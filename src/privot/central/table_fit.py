@@ -333,5 +333,5 @@ class TableFit(SumFit):
             if self.classes or residual <= explained or number >= _MAX_CLASSES:
                 break
             number *= 2
-        places = tuple(map(Places.of, self.records.atoms))
+        places = tuple(Places(each.codes, each.cells) for each in self.records.atoms)
         return TableMixture(LatentClassSampler(mixture, places, self.records.schema))

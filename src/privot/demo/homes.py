@@ -34,7 +34,7 @@ from privot.report.panels import KILOMETERS, Map, draw_maps
 from privot.schema import Schema
 from privot.schema.domains import to_unit
 from privot.training import Progress
-from privot.training.settings import num_threads
+from privot.training.stopping import num_threads
 
 COMMANDS = """\
 privot schema check schema.toml

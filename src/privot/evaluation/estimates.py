@@ -57,8 +57,7 @@ import pyarrow as pa
 import scipy
 from numpy.typing import NDArray
 
-from privot.local.classes.class_fit import report_groups
-from privot.local.classes.counts import ReportGroup, distinct_rows
+from privot.local.classes.counts import ReportGroup, distinct_rows, report_groups
 from privot.local.releases import Releases
 from privot.mechanisms.forms import CodeForm
 from privot.randomizer import Release
