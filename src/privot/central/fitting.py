@@ -10,8 +10,8 @@ Times, which depend on raw records, are in checkpoints alone, which stay with th
 - **Slices** of batches (`privot.central.slices`), fresh ones at each of thousands of steps: a network
   is trained on a distance between distributions.
 
-What differs between kinds of records are three parts: a `RecordMap`, which encodes rows of a schema; a
-`SumFit`, which plans rounds for it and estimates from their answers; and a `Law`, which draws rows.
+Each kind of records has three parts: a `RecordMap`, which encodes rows of a schema; a `SumFit`, which
+plans rounds for it and estimates from their answers; and a `Law`, which draws rows.
 
 **Resuming.** The checkpoint holds what was learned, or released; the ledger is a file of its own that is
 never behind (`privot.privacy.ledger`). After a kill, releases that were counted but whose effect was
@@ -24,13 +24,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.sums import Budget, Rounds, SumMechanism, SumPlan, open_ledger, raw_table
+from privot.central.sums import Budget, Rounds, SumMechanism, SumPlan, open_ledger
 from privot.core.errors import (
     MOST_COORDINATES,
     MOST_STEPS,
@@ -43,11 +43,14 @@ from privot.core.errors import (
 from privot.local.model import read_condition
 from privot.models import Checkpoint, History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP
+from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Box, Schema
+from privot.tables.files import as_table, read_table
 from privot.training import Progress
 
 if TYPE_CHECKING:
     from privot.central.slice_fit import SliceSettings
+    from privot.central.slices import SlicePlan
 
 Method = Literal["sums", "slices"]
 PIECE = 16_384  # rows drawn at once
@@ -243,21 +246,6 @@ class SumFit(ABC):
         """Learn the law of the records from rounds of the plan."""
 
 
-class Plan(Protocol):
-    """The releases of a run, `SumPlan` or `SlicePlan`."""
-
-    @property
-    def guarantee(self) -> ApproximateDP:
-        """Guarantee of all releases together."""
-
-    @property
-    def uses(self) -> int:
-        """Number of releases that are declared."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class CentralModel(Model):
     """A distribution of records, learned from noisy sums or slices of private ones.
@@ -275,7 +263,7 @@ class CentralModel(Model):
 
     law: Law
     records: RecordMap
-    plan: Plan
+    plan: SumPlan | SlicePlan
     releases: int
     made_with: dict[str, Any]
     history: History | None = None
@@ -317,12 +305,8 @@ class CentralModel(Model):
         kind, schema = fields["law"].pop("kind"), Schema.from_dict(fields["records"].pop("schema"))
         law, make = (load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind])
         records = make(schema, **fields["records"])
-        plan: Plan
-        if "ratios" in fields["plan"]:
-            plan = SumPlan.from_dict(fields["plan"])
-        else:
-            kind_of_plan = load_object("privot.central.slices:SlicePlan", "a model of slices")
-            plan = kind_of_plan.from_dict(fields["plan"])
+        place = "slices:SlicePlan" if "accounting" in fields["plan"] else "sums:SumPlan"
+        plan = load_object(f"privot.central.{place}", "a model's plan").from_dict(fields["plan"])
         built = law.build(records, fields["law"], stored.arrays)
         return cls(built, records, plan, fields["releases"], fields["made_with"], stored.history)
 
@@ -369,17 +353,28 @@ def fit(
         >>> model.sample(3, seed=0).num_rows
         3
     """
-    given = raw_table(table, schema)
-    path = None if checkpoint is None else Path(checkpoint)
-    budget = Budget(epsilon, delta, given.num_rows, schema.unit)
-    run = Run(given, schema, budget, path, resume, progress)
     settings = settings_of(method, schema)
+    records = raw_table(table, schema)
+    budget = Budget(epsilon, delta, records.num_rows, schema.unit)
+    path = None if checkpoint is None else Path(checkpoint)
+    run = Run(records, schema, budget, path, resume, progress)
     if isinstance(settings, SumSettings):
         return run.by_sums(settings)
-    model: CentralModel = load_object("privot.central.slice_fit:fit_slices", "a fit by slices")(
-        run, settings
-    )
+    by_slices = load_object("privot.central.slice_fit:fit_slices", "a fit by slices")
+    model: CentralModel = by_slices(run, settings)
     return model
+
+
+def raw_table(data: Any, schema: Schema) -> pa.Table:
+    """Read a curator's records, a table or its file, and check them against the schema."""
+    table = read_table(data, schema) if isinstance(data, str | Path) else as_table(data)
+    if METADATA_KEY in (table.schema.metadata or {}):
+        raise PrivotError(
+            "the table is a release, its records are noised already: give raw records, or learn from "
+            "the release with `privot fit`"
+        )
+    schema.check_table(table)
+    return table
 
 
 def settings_of(
@@ -397,8 +392,8 @@ def settings_of(
         require_choice("method", method, get_args(Method))
         if method == "slices":
             place = "privot.central.slice_fit:SliceSettings"
-            settings: SliceSettings = load_object(place, "a fit by slices")()
-            return settings
+            by_slices: SliceSettings = load_object(place, "a fit by slices")()
+            return by_slices
         method = SumSettings()
     if isinstance(method, SumSettings) and kind is None:
         raise PrivotError(
@@ -410,23 +405,14 @@ def settings_of(
 
 
 def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables"] | None:
-    """Return the kind of records that sums take a schema's rows for; None if they cannot learn them.
-
-    Vectors are rows of vectors in boxes, never missing, and at most one column of codes.
-    """
+    """Return the kind of records that sums take a schema's rows for; None if they cannot learn them."""
     if schema.images:
         return "images"
     if set(schema.columns) == set(schema.coded):
         return "tables"
-    vectors = [name for name in schema.columns if name not in schema.coded]
-    if len(schema.coded) <= 1 and all(
-        name in schema.vectors
-        and isinstance(schema.vectors[name].domain, Box)
-        and not schema.columns[name].nullable
-        for name in vectors
-    ):
-        return "vectors"
-    return None
+    points = [column for name, column in schema.columns.items() if name not in schema.coded]
+    boxes = [c for c in points if isinstance(c.domain, Box) and not (c.is_number or c.nullable)]
+    return "vectors" if len(schema.coded) <= 1 and boxes == points else None
 
 
 @dataclass(frozen=True)
@@ -452,9 +438,9 @@ class Run:
     def by_sums(self, settings: SumSettings) -> CentralModel:
         """Fit by rounds of noisy sums; the ledger is closed at the end."""
         kind = kind_of_records(self.schema)
-        assert kind is not None
-        chosen: type[SumFit] = load_object(_FITS[kind], f"a fit of {kind}")
-        fit_ = chosen.of(self.schema, settings, self.budget)
+        assert kind is not None  # or `settings_of` had refused sums
+        kind_of_fit: type[SumFit] = load_object(_FITS[kind], f"a fit of {kind}")
+        fit_ = kind_of_fit.of(self.schema, settings, self.budget)
         plan = fit_.plan()
         parts = tuple(np.asarray(part) for part in fit_.records.encode(self.table))
         ledger = open_ledger(plan, self.path, self.resume)
@@ -463,20 +449,18 @@ class Run:
             law = fit_.learn(Rounds(SumMechanism(parts, ledger), state, self.progress))
         finally:
             ledger.close()
-        return self.model(law, fit_.records, plan, settings)
+        return self.model(law, fit_.records, plan, settings, plan.uses)
 
     def model(
         self,
         law: Law,
         records: RecordMap,
-        plan: Plan,
+        plan: SumPlan | SlicePlan,
         settings: SumSettings | SliceSettings,
-        releases: int | None = None,
+        releases: int,
         history: History | None = None,
     ) -> CentralModel:
         """Return the model of a law that was learned."""
         budget = {"epsilon": self.budget.epsilon, "delta": self.budget.delta}
         made_with = budget | asdict(settings) | {"estimator": law.kind}
-        return CentralModel(
-            law, records, plan, plan.uses if releases is None else releases, made_with, history
-        )
+        return CentralModel(law, records, plan, releases, made_with, history)

@@ -38,7 +38,6 @@ from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from privot.central.fitting import SumFit, SumSettings
 from privot.central.mixtures import ImageMixture, VectorMixture
@@ -46,17 +45,15 @@ from privot.central.moments import (
     LEVELS,
     Components,
     LiftedProducts,
-    Moments,
     PixelSums,
     ResidualProducts,
     shrink_covariances,
 )
 from privot.central.records import ImageRecords, VectorRecords
-from privot.central.sums import Budget, NoisySums, Rounds, SumPlan, sensitivity
+from privot.central.sums import Budget, Floats, NoisySums, Rounds, SumPlan, sensitivity
 from privot.schema import Schema
 from privot.training.parallel import threads_for
 
-Floats = NDArray[np.float64]
 _DRAWN = 200  # draws a component, from the Gaussians that first centers are found on
 _PASSES = 10  # of k-means on them
 _MAX_COMPONENTS = 20
@@ -299,47 +296,34 @@ class VectorFit(SumFit):
     def _learn(self, rounds: Rounds, rng: np.random.Generator) -> VectorMixture:
         centers = np.zeros((self.records.num_labels, 1, self.records.dimension))
         _, means, roots = _estimates(rounds, centers, self.norm)
-        points = self._points(means[:, 0], roots[:, 0], rng)
+        # Points (labels, n, d) of each label's Gaussian, cut to the cube.
+        noise = rng.standard_normal((len(means), _DRAWN * self.components, means.shape[2]))
+        points = np.clip(means + noise @ roots[:, 0].swapaxes(1, 2), -1.0, 1.0)
         centers = np.array([k_means(own, self.components, rng) for own in points])
-        gaps = [_nearest(own, each).mean() for own, each in zip(points, centers, strict=True)]
+        gaps = [_distances(own, each).mean() for own, each in zip(points, centers, strict=True)]
         counts, means, roots = _estimates(rounds, centers, _MAX_LENGTH * float(max(gaps)))
-        found = {
-            "shares": counts.sum(axis=1) / counts.sum(),
-            "weights": counts / counts.sum(axis=1, keepdims=True),
-            "means": np.clip(means, -1.0, 1.0),
-            "roots": roots,
-        }
-        tensors = {name: torch.from_numpy(part).float() for name, part in found.items()}
-        return VectorMixture(**tensors)
-
-    def _points(self, means: Floats, roots: Floats, rng: np.random.Generator) -> Floats:
-        """Draw points (labels, n, d) from each label's Gaussian, cut to the cube."""
-        noise = rng.standard_normal((len(means), _DRAWN * self.components, means.shape[1]))
-        return np.clip(means[:, None] + noise @ roots.swapaxes(1, 2), -1.0, 1.0)
+        labels = counts.sum(axis=1, keepdims=True)
+        found = (labels[:, 0] / counts.sum(), counts / labels, np.clip(means, -1.0, 1.0), roots)
+        return VectorMixture(*(torch.from_numpy(part).float() for part in found))
 
 
 def _estimates(rounds: Rounds, centers: Floats, norm: float) -> tuple[Floats, Floats, Floats]:
     """Return counts (labels, K), means (labels, K, d) and roots of covariances of components."""
     query = LiftedProducts(centers, norm)
     moments = query.moments(rounds.release(query))
-    offsets = _shrunk_offsets(moments)
     size = moments.counts[..., None]
+    # Means of residuals are shrunk to 0 as far as noise explains them.
+    offsets, noise = moments.sums / size, moments.sum_error / size
+    precision = noise**-4.0
+    signal = np.maximum((precision * (offsets**2 - noise**2)).sum() / precision.sum(), 0.0)
+    signal /= offsets.shape[2]
+    offsets = signal / (signal + noise**2) * offsets
     spreads = moments.products / size[..., None] - offsets[..., None] * offsets[..., None, :]
     flat = spreads.reshape(-1, *spreads.shape[2:])
     errors = moments.product_error / moments.counts.ravel()
     covariances = shrink_covariances(flat, errors, np.zeros(centers.shape[2]))
     roots = _roots(covariances, _FLOOR).reshape(spreads.shape)
     return moments.counts, centers + offsets, roots
-
-
-def _shrunk_offsets(moments: Moments) -> Floats:
-    """Return means of residuals (labels, K, d), shrunk to 0 as far as noise explains them."""
-    size = moments.counts[..., None]
-    offsets, noise = moments.sums / size, moments.sum_error / size
-    precision = noise**-4.0
-    signal = np.maximum((precision * (offsets**2 - noise**2)).sum() / precision.sum(), 0.0)
-    signal /= offsets.shape[2]
-    return np.asarray(signal / (signal + noise**2) * offsets)
 
 
 def _roots(covariances: Floats, floor: float) -> Floats:
@@ -372,7 +356,7 @@ def k_means(points: Floats, count: int, rng: np.random.Generator) -> Floats:
     return centers
 
 
-def _nearest(points: Floats, centers: Floats) -> Floats:
+def _distances(points: Floats, centers: Floats) -> Floats:
     """Return the distance of points (n, d) to the nearest center (K, d)."""
     squares = (points**2).sum(1)[:, None] + (centers**2).sum(1) - 2 * points @ centers.T
     return np.sqrt(np.maximum(squares.min(axis=1), 0.0))

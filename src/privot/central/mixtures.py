@@ -53,7 +53,6 @@ class LabeledLaw(Law):
     """
 
     shares: Tensor
-    names: ClassVar[tuple[str, ...]]  # of the tensors
 
     @abstractmethod
     def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
@@ -83,18 +82,11 @@ class LabeledLaw(Law):
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
-        return {name: getattr(self, name) for name in self.names}
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """See `Law`."""
         return {name: x.detach().cpu().numpy() for name, x in self.tensors().items()}
-
-    @classmethod
-    @abstractmethod
-    def of_tensors(
-        cls, records: Any, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
-    ) -> Self:
-        """Return the law of these fields and tensors."""
 
     @classmethod
     def build(
@@ -103,6 +95,13 @@ class LabeledLaw(Law):
         """See `Law`."""
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return cls.of_tensors(records, fields, tensors)
+
+    @classmethod
+    @abstractmethod
+    def of_tensors(
+        cls, records: Any, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    ) -> Self:
+        """Return the law of these fields and tensors."""
 
 
 def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
@@ -115,7 +114,7 @@ def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
     """
     low, high = -location / scale, (1 - location) / scale
     inside = ndtr(high) - ndtr(low)
-    at_low, at_high = _density(low), _density(high)
+    at_low, at_high = (np.exp(-x * x / 2) / np.sqrt(2 * np.pi) for x in (low, high))
     slope = scale * (at_low - at_high)
     mean = location * inside + slope + ndtr(-high)
     square = (
@@ -142,10 +141,6 @@ def clipped_to(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     share = np.clip(variance / (mean * (1 - mean)), _VARIANCES[0], _VARIANCES[-1])
     at = np.stack([mean.ravel(), share.ravel()], axis=1)
     return locations(at).reshape(mean.shape), np.exp(scales(at)).reshape(mean.shape)
-
-
-def _density(x: Floats) -> Floats:
-    return np.asarray(np.exp(-x * x / 2) / np.sqrt(2 * np.pi))
 
 
 @cache
@@ -192,33 +187,25 @@ class ImageMixture(LabeledLaw):
 
     Arguments:
         images: Map of the images.
+        low_pass: Number of the frequencies of `roots` along each axis.
         shares: Probability of each label.
         weights: Weights of each label's components (labels, K).
         locations: Pixels (labels, K, d) before they are cut.
         scales: Scales of the noise on them.
         roots: Roots of covariances within components (labels, p, p), in frequencies.
         spread: The variances of pixels (labels, d) that follow from them.
-        low_pass: Number of these frequencies along each axis.
     """
 
     kind: ClassVar[str] = "mixture"
-    names: ClassVar[tuple[str, ...]] = (
-        "shares",
-        "weights",
-        "locations",
-        "scales",
-        "roots",
-        "spread",
-    )
 
     images: ImageRecords
+    low_pass: int | None
     shares: Tensor
     weights: Tensor
     locations: Tensor
     scales: Tensor
     roots: Tensor
     spread: Tensor
-    low_pass: int
 
     @classmethod
     def of(
@@ -234,10 +221,8 @@ class ImageMixture(LabeledLaw):
         variances = np.minimum((spread.numpy() / usual)[:, None] * largest, _MAX_SHARE * largest)
         locations, scales = clipped_to(means, variances)
         labels = counts.sum(axis=1)
-        found = {"shares": labels / labels.sum(), "weights": weights, "locations": locations,
-                 "scales": scales, "roots": roots, "spread": spread.numpy()}  # fmt: skip
-        tensors = {name: torch.from_numpy(part).float() for name, part in found.items()}
-        return cls.of_tensors(images, {"low_pass": low.low_pass}, tensors)
+        found = (labels / labels.sum(), weights, locations, scales, roots, spread.numpy())
+        return cls(images, low.low_pass, *(torch.from_numpy(part).float() for part in found))
 
     @cached_property
     def _low(self) -> ImageRecords:
@@ -267,7 +252,7 @@ class ImageMixture(LabeledLaw):
         cls, records: ImageRecords, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
     ) -> Self:
         """See `LabeledLaw`."""
-        return cls(records, **tensors, low_pass=fields["low_pass"])
+        return cls(records, fields["low_pass"], **tensors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +267,6 @@ class VectorMixture(LabeledLaw):
     """
 
     kind: ClassVar[str] = "vectors"
-    names: ClassVar[tuple[str, ...]] = ("shares", "weights", "means", "roots")
 
     shares: Tensor
     weights: Tensor

@@ -25,7 +25,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,10 @@ from privot.central.sums import (
     DIAGONAL,
     OTHER,
     Budget,
+    Floats,
+    Integers,
     NoisySums,
+    Query,
     Records,
     Rounds,
     SumPlan,
@@ -46,9 +49,6 @@ from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Plac
 from privot.local.model import read_condition
 from privot.local.releases import Atoms, ReportedColumn
 from privot.schema import Schema
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Adam: steps, learning rate, standard deviation of logits at the start, floor of shares.
 _STEPS, _RATE, _SPREAD, _FLOOR = 2000, 0.05, 0.5, 1e-5
@@ -159,11 +159,7 @@ class TableMixture(Law):
     sampler: LatentClassSampler
 
     def pieces(
-        self,
-        records: RecordMap,
-        num_rows: int,
-        rng: np.random.Generator,
-        where: Mapping[str, Any],
+        self, records: RecordMap, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
         """See `Law`."""
         condition = read_condition(records.schema, where)
@@ -201,10 +197,8 @@ class CodedRecords(RecordMap):
     @cached_property
     def atoms(self) -> tuple[Atoms, ...]:
         """The atoms of each column: its bins, or the cells that all its codings distinguish."""
-        coded = self.schema.coded.items()
-        return tuple(
-            Atoms.of(name, [ReportedColumn(column, jointly=True)]) for name, column in coded
-        )
+        columns = self.schema.coded.items()
+        return tuple(Atoms.of(name, [ReportedColumn(column, True)]) for name, column in columns)
 
     @property
     def sizes(self) -> list[int]:
@@ -218,51 +212,35 @@ class CodedRecords(RecordMap):
             (codings,) = atoms.codings
             shape = tuple(coding.size for coding in codings)
             known = np.ravel_multi_index([coding.codes for coding in codings], shape)
-            encoded = list(ReportedColumn(column, jointly=True).encode(name, table))
-            cells = np.ravel_multi_index(encoded, shape)
+            cells = np.ravel_multi_index([*column.encode_codings(name, table)], shape)
             order = np.argsort(known)
             found.append(order[np.searchsorted(known[order], cells)])
         return (np.stack(found, axis=1),)
 
 
-@dataclass(frozen=True, eq=False)
-class PairCounts:
+class PairCounts(Query):
     """Query: counts of all pairs of codes.
 
     Arguments:
         sizes: Number of codes of each column.
+
+    Attributes:
+        weights: Weight u of each column.
+        column_of_code: Column of every code (D,).
     """
 
-    sizes: list[int]
+    moment, non_negative, slots = 2, True, 1
 
-    moment: ClassVar[Literal[2]] = 2
-    non_negative: ClassVar[bool] = True
-    slots: ClassVar[int] = 1
-
-    @cached_property
-    def weights(self) -> Integers:
-        """Weight u of each column."""
-        relative = (np.array(self.sizes) / max(self.sizes)) ** (1 / 3)
-        return np.maximum(np.rint(_WEIGHT * relative), 1).astype(np.int64)
-
-    @property
-    def width(self) -> int:
-        """See `Query`."""
-        return sum(self.sizes)
-
-    @property
-    def radius(self) -> int:
-        """See `Query`."""
-        return int(np.ceil(np.sqrt((self.weights**2).sum())))
-
-    @cached_property
-    def column_of_code(self) -> Integers:
-        """The column of every code (D,)."""
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+    def __init__(self, sizes: list[int]) -> None:
+        relative = (np.array(sizes) / max(sizes)) ** (1 / 3)
+        self.weights = np.maximum(np.rint(_WEIGHT * relative), 1).astype(np.int64)
+        self.column_of_code = np.repeat(np.arange(len(sizes)), sizes)
+        self.width, self.radius = sum(sizes), math.ceil(math.sqrt((self.weights**2).sum()))
+        self._starts = np.cumsum([0, *sizes[:-1]])
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
-        codes = records[0] + np.cumsum([0, *self.sizes[:-1]])
+        codes = records[0] + self._starts
         vectors = np.zeros((len(codes), self.width), np.int64)
         np.put_along_axis(vectors, codes, self.weights[None], axis=1)
         return np.zeros(len(codes), np.int64), vectors

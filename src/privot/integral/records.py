@@ -26,8 +26,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
+from privot.central.fitting import raw_table
 from privot.central.records import TableRecords
-from privot.central.sums import raw_table, whole_records
+from privot.central.sums import whole_records
 from privot.core.errors import PrivotError
 from privot.integral.density import require_inside
 from privot.integral.references import (
