@@ -386,22 +386,20 @@ def settings_of(
         PrivotError: for an unknown name, or sums of a schema that they cannot learn.
     """
     kind = kind_of_records(schema)
-    if method is None:
-        method = "sums" if kind else "slices"
-    if isinstance(method, str):
-        require_choice("method", method, get_args(Method))
-        if method == "slices":
-            place = "privot.central.slice_fit:SliceSettings"
-            by_slices: SliceSettings = load_object(place, "a fit by slices")()
-            return by_slices
-        method = SumSettings()
-    if isinstance(method, SumSettings) and kind is None:
+    if not isinstance(method, str | None):
+        settings = method
+    elif method == "sums" or (method is None and kind):
+        settings = SumSettings()
+    else:
+        require_choice("method", method or "slices", get_args(Method))
+        settings = load_object("privot.central.slice_fit:SliceSettings", "a fit by slices")()
+    if isinstance(settings, SumSettings) and kind is None:
         raise PrivotError(
             f"method 'sums' cannot learn columns {', '.join(schema.columns)} together: it takes images, "
             "vectors in boxes with at most one column of codes, or columns with codes or numbers alone; "
             "use method 'slices'"
         )
-    return method
+    return settings
 
 
 def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables"] | None:

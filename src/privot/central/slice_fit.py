@@ -41,7 +41,7 @@ from torch import Tensor, nn
 from privot.central.fitting import CentralModel, NetworkSettings, Run
 from privot.central.mixtures import LabeledLaw
 from privot.central.records import FeatureMap, FeatureRecords, records_of
-from privot.central.slices import Counted, SlicePlan, Slices, SlicingMechanism
+from privot.central.slices import SlicePlan, Slices, SlicingMechanism
 from privot.central.sums import open_ledger
 from privot.core.errors import (
     MOST_BATCH,
@@ -54,7 +54,7 @@ from privot.core.errors import (
     require_count,
 )
 from privot.models import NOWHERE, Checkpoint, History
-from privot.privacy.ledger import BudgetExhausted
+from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 from privot.privacy.slice_sensitivity import CentralNeighboring, Sampling
 from privot.training import Progress
@@ -264,11 +264,10 @@ class PooledMean(nn.Module):
         noise = plan.stddev**2 * self.padding / accounting.batch_size
         self._noise = self.ratio * accounting.dim * noise
         self._fixed_size = accounting.sampling == "without_replacement"
-        others = max(accounting.records - 1, 1)
-        left_out = (
-            1 - (accounting.batch_size - 1) / others if self._fixed_size else 1 - accounting.rate
-        )
-        self._batch = self._second * left_out / accounting.batch_size
+        drawn = accounting.rate
+        if self._fixed_size:
+            drawn = (accounting.batch_size - 1) / max(accounting.records - 1, 1)
+        self._batch = self._second * (1 - drawn) / accounting.batch_size
         self.register_buffer("mean", torch.zeros(accounting.dim))
         for name, start in (("bias", 1.0), ("count", 0.0), ("gathered", 0.0), ("memory", 1.0)):
             self.register_buffer(name, torch.tensor(start, dtype=torch.float64))
@@ -372,10 +371,8 @@ class LabeledNetwork(nn.Module, LabeledLaw):
     ) -> None:
         super().__init__()
         self.records, self.latent_dim = records, latent_dim
-        labels = records.num_labels if records.num_labels > 1 else 0
-        self.network = make_network(
-            architecture, latent_dim + labels, records.array_shape, hidden, seed
-        )
+        inputs = latent_dim + (records.num_labels if records.num_labels > 1 else 0)
+        self.network = make_network(architecture, inputs, records.array_shape, hidden, seed)
         # All labels are assumed to be equally frequent: public.
         self.shares = torch.full((records.num_labels,), 1.0 / records.num_labels)
 
@@ -417,6 +414,37 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         return network.eval()
 
 
+class Counted(nn.Module):
+    """Modules that learn from releases, and how many of them were counted by then.
+
+    A checkpoint says whose releases it was learned from and how many were counted when it was
+    written: it is resumed with that very ledger, and only if that is not behind. A run whose releases
+    are all made and that left no checkpoint has nothing to go on from: it is finished.
+
+    Arguments:
+        learned: Modules that a checkpoint holds, by name.
+    """
+
+    spent: Tensor
+
+    def __init__(self, **learned: nn.Module) -> None:
+        super().__init__()
+        self.learned = nn.ModuleDict(learned)
+        self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
+
+    def count(self, ledger: Ledger[SlicePlan]) -> None:
+        """Note the ledger's count; call after every release that is learned from."""
+        self.spent.fill_(ledger.spent)
+
+    def check(self, ledger: Ledger[SlicePlan]) -> None:
+        """Refuse a ledger that has counted fewer releases than were learned from."""
+        if int(self.spent) > ledger.spent:
+            raise PrivotError(
+                f"ledger {ledger.path} is behind its checkpoint, which was learned from "
+                f"{int(self.spent):,} releases: {ledger.spent:,} are counted; restore the newest ledger"
+            )
+
+
 def fit_slices(run: Run, settings: SliceSettings) -> CentralModel:
     """Train a network on noisy slices."""
     records = records_of(run.schema, **settings.features)
@@ -441,9 +469,11 @@ def train_network(
     progress: Progress | None,
 ) -> tuple[LabeledNetwork, History]:
     """Return a network that follows the mechanism's releases, and its losses."""
-    shape = (settings.latent_dim, settings.hidden, settings.seed, settings.architecture)
-    network = LabeledNetwork(records, *shape)
-    pooled, ledger = PooledMean(mechanism.ledger.plan), mechanism.ledger
+    ledger, shape = mechanism.ledger, (settings.latent_dim, settings.hidden, settings.seed)
+    network, pooled = (
+        LabeledNetwork(records, *shape, settings.architecture),
+        PooledMean(ledger.plan),
+    )
     follow = SliceObjective(mechanism, pooled, network, settings)
     counted = Counted(network=network, pooled=pooled)
     if settings.release == "once":
@@ -490,8 +520,7 @@ class SliceObjective:
         settings: SliceSettings,
     ) -> None:
         self.mechanism, self.pooled, self.network = mechanism, pooled, network
-        self.settings = settings
-        self.stddev = mechanism.ledger.plan.stddev
+        self.settings, self.plan = settings, mechanism.ledger.plan
         count = mechanism.map.num_labels
         each = 2 * max(1, settings.generated // (2 * count))
         self.labels = torch.arange(count).repeat_interleave(each)
@@ -508,7 +537,7 @@ class SliceObjective:
         loss = 0.0 * features.sum()  # with the budget spent and no pooled mean, weights stay
         if slices is not None:
             blocks = slices.directions.reshape(record_map.num_labels, record_map.width, -1)
-            projected = with_blanks((features @ blocks).flatten(0, 1), self.mechanism.ledger.plan)
+            projected = with_blanks((features @ blocks).flatten(0, 1), self.plan)
             loss = self._slice_loss(slices.values, projected, rng)
         if self.settings.loss == "mean_first":
             halves = features.unflatten(1, (2, -1)).mean(dim=2) / record_map.num_labels
@@ -518,14 +547,12 @@ class SliceObjective:
         return loss, 0.0
 
     def _slice_loss(self, released: Tensor, projected: Tensor, rng: torch.Generator) -> Tensor:
-        dim = self.mechanism.ledger.plan.accounting.dim
+        dim, stddev, q = self.plan.accounting.dim, self.plan.stddev, self.settings.q
         if self.settings.loss == "mean_first":
-            return dim * spread_loss(released, projected, self.stddev, rng)
+            return dim * spread_loss(released, projected, stddev, rng)
         if self.settings.loss == "sliced":
-            return dim * smoothed_sliced_loss(
-                released, projected, self.stddev, self.settings.q, rng
-            )
-        cost = torch.cdist(projected, released).square() / (2 * self.stddev**2)
+            return dim * smoothed_sliced_loss(released, projected, stddev, q, rng)
+        cost = torch.cdist(projected, released).square() / (2 * stddev**2)
         return entropic_cost(cost)[0]
 
     def _next(self, rng: torch.Generator) -> Slices | None:
@@ -534,10 +561,9 @@ class SliceObjective:
             if self._released is None:
                 self._released = self.mechanism.release()
                 self.pooled.add(self._released)
-            rows = torch.randint(
-                len(self._released.values), (min(_CENTERED_ROWS, len(self.labels)),), generator=rng
-            )
-            return Slices(self._released.directions, self._released.values[rows])
+            directions, values = self._released.directions, self._released.values
+            count = min(_CENTERED_ROWS, len(self.labels))
+            return Slices(directions, values[torch.randint(len(values), (count,), generator=rng)])
         try:
             slices = self.mechanism.release()
         except BudgetExhausted:

@@ -203,7 +203,7 @@ class CodedRecords(RecordMap):
     @property
     def sizes(self) -> list[int]:
         """Number of codes of each column."""
-        return [atoms.size for atoms in self.atoms]
+        return [len(atoms.codes) for atoms in self.atoms]
 
     def encode(self, table: pa.Table) -> tuple[Integers]:
         """See `RecordMap`: codes (n, columns)."""
@@ -276,6 +276,10 @@ class TableFit(SumFit):
         """See `SumFit`."""
         return cls(budget, CodedRecords(schema), settings.classes, settings.seed)
 
+    @cached_property
+    def _query(self) -> PairCounts:
+        return PairCounts(self.records.sizes)
+
     def plan(self) -> SumPlan:
         """See `SumFit`.
 
@@ -283,9 +287,10 @@ class TableFit(SumFit):
             PrivotError: if noise alone would move even the least disturbed column by a total variation
                 above ½: a public computation.
         """
-        plan, query = self.budget.plan([1.0]), PairCounts(self.records.sizes)
-        nothing = np.zeros((1, query.width, query.width))
+        query = self._query
+        plan = self.budget.plan([1.0])
         stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
+        nothing = np.zeros((1, query.width, query.width))
         share = np.diag(query.counts(NoisySums(nothing, stddev))[1]) / self.budget.records
         # Gaussian noise on a column's shares: half the sum of their mean absolute values.
         least = min(np.bincount(query.column_of_code, weights=share)) / math.sqrt(2 * math.pi)
@@ -300,7 +305,7 @@ class TableFit(SumFit):
 
     def learn(self, rounds: Rounds) -> TableMixture:
         """See `SumFit`: latent classes that explain the released pairs of codes."""
-        query, count = PairCounts(self.records.sizes), self.budget.records
+        query, count = self._query, self.budget.records
         counts, stddev = query.counts(rounds.release(query))
         explained = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
         number = self.classes or _FIRST_CLASSES

@@ -121,17 +121,7 @@ class Settings(ABC):
             require_choice(name, getattr(self, name), choices)
 
     def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
-        """Learn a density; one draw of it costs at most `epsilon`.
-
-        Arguments:
-            records: Raw records (n, dim), inside the reference's support.
-            reference: The public density that it starts at.
-            epsilon: ε of one draw.
-
-        Raises:
-            PrivotError: if epsilon is not positive or too large for an envelope, a record is outside, or
-                an exact normalizer is required where there is no grid.
-        """
+        """Learn a density; one draw of it costs at most `epsilon`. See `boost` and `clip_ratio`."""
         require_epsilon(epsilon)
         start = self.start(reference, epsilon)  # refuses before anything is learned
         return self.tilted(start, require_inside(reference, records), reference, epsilon)
@@ -318,20 +308,18 @@ class ClippedRatioSettings(Settings):
             )
         zero, share = ConstantTilt(), self.floor_share
         grid = None if self.normalizer in ("estimated", "none") else make_grid(reference)
-        if grid is not None:
-            eta = min(_EXACT_ETA, 1e-3 * epsilon)
-            low, high = _limits(epsilon, eta, share)
-            return TiltedDensity(grid, zero, low, high, Normalizer(-eta, eta))
-        if self.normalizer == "exact":
+        if self.normalizer == "exact" and grid is None:
             raise PrivotError(
                 "normalizer is 'exact', and the reference has no grid of at most a million cells: "
                 "choose 'estimated' (costs a delta) or 'none' (half the width)"
             )
-        if self.normalizer == "estimated":
-            eta = _eta(epsilon, self)
-            low, high = _limits(epsilon, eta, share)
-            return TiltedDensity(reference, zero, low, high, Normalizer(-eta, eta, self.delta))
-        return TiltedDensity(reference, zero, -epsilon / 4, epsilon / 4)
+        if grid is None and self.normalizer != "estimated":
+            return TiltedDensity(reference, zero, -epsilon / 4, epsilon / 4)
+        eta, delta = min(_EXACT_ETA, 1e-3 * epsilon), 0.0
+        if grid is None:
+            eta, delta = _eta(epsilon, self), self.delta
+        limits = _limits(epsilon, eta, share)
+        return TiltedDensity(grid or reference, zero, *limits, Normalizer(-eta, eta, delta))
 
     def tilted(
         self, start: TiltedDensity, points: Floats, reference: Reference, epsilon: float
@@ -365,8 +353,7 @@ def clip_ratio(
         settings: Settings other than the defaults.
 
     Raises:
-        PrivotError: if epsilon is not positive or too large for an envelope, a record is outside, or
-            an exact normalizer is required where there is no grid.
+        PrivotError: as `boost`, or if an exact normalizer is required where there is no grid.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -430,8 +417,7 @@ def _unnormalized(
     """Clip to half the width, cut where the likelihood of the records is largest."""
     rng = np.random.default_rng([seed, 2])
     chosen = records[rng.permutation(len(records))[:_PILOT]]
-    ours = np.asarray(ratio(chosen), np.float64)
-    public = np.asarray(ratio(start.reference.sample(_PILOT, rng)), np.float64)
+    ours, public = ratio(chosen), ratio(start.reference.sample(_PILOT, rng))
 
     def loss(shift: float) -> float:
         tilt = np.clip(ours - shift, start.low, start.high).mean()
@@ -442,9 +428,8 @@ def _unnormalized(
     shifts = np.linspace(both.min() - start.high, both.max() - start.low, 257)
     middle = int(np.argmin([loss(shift) for shift in shifts]))
     step = float(shifts[1] - shifts[0])
-    found = minimize_scalar(
-        loss, bounds=(shifts[middle] - step, shifts[middle] + step), method="bounded"
-    )
+    near = (shifts[middle] - step, shifts[middle] + step)
+    found = minimize_scalar(loss, bounds=near, method="bounded")
     return replace(start, tilt=replace(ratio, shift=float(found.x)))
 
 
@@ -467,19 +452,15 @@ def _estimated(ratio: ShiftedTilt, start: TiltedDensity, draws: int) -> TiltedDe
     assert start.normalizer is not None
     allowed = -math.expm1(-start.normalizer.high)
     for _ in range(_ATTEMPTS):
-        public = np.asarray(
-            np.concatenate([ratio(part) for part in _draws(start.reference, draws)]), np.float64
-        )
+        public = np.concatenate([ratio(part) for part in _draws(start.reference, draws)])
 
         def log_z(shift: float, values: Floats = public) -> float:
             return float(np.log(np.exp(np.clip(values - shift, start.low, start.high)).mean()))
 
         shift = _root(log_z, float(public.min()) - start.high, float(public.max()) - start.low)
         candidate = replace(start, tilt=replace(ratio, shift=shift))
-        total = sum(
-            float((candidate.coins(part).astype(np.float64) * 2.0**-63).sum())
-            for part in _draws(start.reference, draws)
-        )
+        coins = (candidate.coins(part) for part in _draws(start.reference, draws))
+        total = sum(float((part.astype(np.float64) * 2.0**-63).sum()) for part in coins)
         # A third of what is allowed is t, for the window can only have become narrower since.
         if abs(total / draws * math.exp(start.high) - 1) <= allowed * (2 / 3 - 1e-9):
             return candidate
