@@ -84,7 +84,7 @@ def fit_joint(
     source_x: np.ndarray, source_y: np.ndarray, target_x: np.ndarray, settings: JointSettings
 ) -> tuple[Classifier, SlicePlan]:
     """The published private training; the classifier, and the plan of its releases."""
-    course = Course.of(source_x, source_y, settings.network)
+    course = Course(source_x, source_y, settings.network)
     mechanism = mechanism_of(course, target_x, settings)
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:
@@ -128,7 +128,7 @@ def align_slices(
 ) -> Classifier:
     """The published training without privacy, q = 2."""
     network = settings.network
-    course, target = Course.of(source_x, source_y, network), as_records("target_x", target_x)
+    course, target = Course(source_x, source_y, network), as_records("target_x", target_x)
     classifier = course.classifier
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:

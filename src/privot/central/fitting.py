@@ -10,8 +10,8 @@ Times, which depend on raw records, are in checkpoints alone, which stay with th
 - **Slices** of batches (`privot.central.slices`), fresh ones at each of thousands of steps: a network
   is trained on a distance between distributions.
 
-Each kind of records has three parts: a `RecordMap`, which encodes rows of a schema; a `SumFit`, which
-plans rounds for it and estimates from their answers; and a `Law`, which draws rows.
+Each kind of records has three parts: a `RecordMap`, which encodes rows of a schema; a `CentralFit`,
+which plans releases for it and learns from them; and a `Law`, which draws rows.
 
 **Resuming.** The checkpoint holds what was learned, or released; the ledger is a file of its own that is
 never behind (`privot.privacy.ledger`). After a kill, releases that were counted but whose effect was
@@ -43,6 +43,7 @@ from privot.core.errors import (
 from privot.local.model import read_condition
 from privot.models import Checkpoint, History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP
+from privot.privacy.ledger import Ledger
 from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Box, Schema
 from privot.tables.files import as_table, read_table
@@ -54,12 +55,13 @@ if TYPE_CHECKING:
 
 Method = Literal["sums", "slices"]
 PIECE = 16_384  # rows drawn at once
-# Imported on use, since most need PyTorch: the fit of each kind of records by sums, and the law of each
-# kind of model with the map of its records.
+# Imported on use, since most need PyTorch: the fit of each kind of records by sums, that of any by
+# slices, and the law of each kind of model with the map of its records.
 _FITS = {
     "images": "privot.central.mixture_fit:ImageFit",
     "vectors": "privot.central.mixture_fit:VectorFit",
     "tables": "privot.central.table_fit:TableFit",
+    None: "privot.central.slice_fit:SliceFit",
 }
 _LAWS = {
     "classes": ("privot.central.table_fit:TableMixture", "privot.central.table_fit:CodedRecords"),
@@ -219,31 +221,64 @@ class Law(ABC):
         """Build the law of these fields and arrays."""
 
 
-class SumFit(ABC):
-    """The fit of one kind of records by rounds of noisy sums.
+class CentralFit(ABC):
+    """The fit of one kind of records by one method.
+
+    What the settings leave open is chosen from public numbers alone.
 
     Arguments:
+        schema: Schema of the records.
+        settings: Settings of the fit.
+        budget: ε, δ and the number of records.
+
+    Attributes:
         records: Map of the records.
     """
 
     records: RecordMap
 
-    @classmethod
     @abstractmethod
-    def of(cls, schema: Schema, settings: SumSettings, budget: Budget) -> Self:
-        """Choose what the settings leave open, from public numbers alone."""
+    def __init__(self, schema: Schema, settings: Any, budget: Budget) -> None: ...
 
     @abstractmethod
-    def plan(self) -> SumPlan:
-        """Return the plan of the rounds; refuse one whose noise would hide what it releases.
+    def plan(self) -> SumPlan | SlicePlan:
+        """Return the plan of the releases; refuse one whose noise would hide what it releases.
 
         Raises:
             PrivotError: where the budget or the number of records is too small: a public computation.
         """
 
     @abstractmethod
-    def learn(self, rounds: Rounds) -> Law:
-        """Learn the law of the records from rounds of the plan."""
+    def learn(
+        self,
+        parts: tuple[Any, ...],
+        ledger: Ledger[Any],
+        state: Checkpoint,
+        progress: Progress | None,
+    ) -> tuple[Law, History | None]:
+        """Learn the law of encoded private records through releases of the plan."""
+
+
+class SumFit(CentralFit):
+    """The fit of one kind of records by rounds of noisy sums."""
+
+    settings: SumSettings
+
+    def learn(
+        self,
+        parts: tuple[Any, ...],
+        ledger: Ledger[Any],
+        state: Checkpoint,
+        progress: Progress | None,
+    ) -> tuple[Law, None]:
+        """See `CentralFit`."""
+        mechanism = SumMechanism(tuple(np.asarray(part) for part in parts), ledger)
+        rounds = Rounds(mechanism, state.of(asdict(self.settings)), progress)
+        return self.estimate(rounds), None
+
+    @abstractmethod
+    def estimate(self, rounds: Rounds) -> Law:
+        """Estimate the law of the records from rounds of the plan."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -356,13 +391,18 @@ def fit(
     settings = settings_of(method, schema)
     records = raw_table(table, schema)
     budget = Budget(epsilon, delta, records.num_rows, schema.unit)
+    kind = kind_of_records(schema) if isinstance(settings, SumSettings) else None
+    fitted: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
+    plan, parts = fitted.plan(), fitted.records.encode(records)
     path = None if checkpoint is None else Path(checkpoint)
-    run = Run(records, schema, budget, path, resume, progress)
-    if isinstance(settings, SumSettings):
-        return run.by_sums(settings)
-    by_slices = load_object("privot.central.slice_fit:fit_slices", "a fit by slices")
-    model: CentralModel = by_slices(run, settings)
-    return model
+    ledger = open_ledger(plan, path, resume)
+    state = Checkpoint(path, {"ledger": ledger.id}, resume)
+    try:
+        law, history = fitted.learn(parts, ledger, state, progress)
+    finally:
+        ledger.close()
+    made_with = {"epsilon": epsilon, "delta": delta} | asdict(settings) | {"estimator": law.kind}
+    return CentralModel(law, fitted.records, plan, ledger.spent, made_with, history)
 
 
 def raw_table(data: Any, schema: Schema) -> pa.Table:
@@ -411,54 +451,3 @@ def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables"] | 
     points = [column for name, column in schema.columns.items() if name not in schema.coded]
     boxes = [c for c in points if isinstance(c.domain, Box) and not (c.is_number or c.nullable)]
     return "vectors" if len(schema.coded) <= 1 and boxes == points else None
-
-
-@dataclass(frozen=True)
-class Run:
-    """One fit of private records: what was given.
-
-    Arguments:
-        table: The records.
-        schema: Their schema.
-        budget: ε and δ of the whole run, and how many records there are.
-        path: File of the checkpoint.
-        resume: Whether to go on from it.
-        progress: Callback after every step.
-    """
-
-    table: pa.Table
-    schema: Schema
-    budget: Budget
-    path: Path | None
-    resume: bool
-    progress: Progress | None
-
-    def by_sums(self, settings: SumSettings) -> CentralModel:
-        """Fit by rounds of noisy sums; the ledger is closed at the end."""
-        kind = kind_of_records(self.schema)
-        assert kind is not None  # or `settings_of` had refused sums
-        kind_of_fit: type[SumFit] = load_object(_FITS[kind], f"a fit of {kind}")
-        fit_ = kind_of_fit.of(self.schema, settings, self.budget)
-        plan = fit_.plan()
-        parts = tuple(np.asarray(part) for part in fit_.records.encode(self.table))
-        ledger = open_ledger(plan, self.path, self.resume)
-        state = Checkpoint(self.path, {"ledger": ledger.id} | asdict(settings), self.resume)
-        try:
-            law = fit_.learn(Rounds(SumMechanism(parts, ledger), state, self.progress))
-        finally:
-            ledger.close()
-        return self.model(law, fit_.records, plan, settings, plan.uses)
-
-    def model(
-        self,
-        law: Law,
-        records: RecordMap,
-        plan: SumPlan | SlicePlan,
-        settings: SumSettings | SliceSettings,
-        releases: int,
-        history: History | None = None,
-    ) -> CentralModel:
-        """Return the model of a law that was learned."""
-        budget = {"epsilon": self.budget.epsilon, "delta": self.budget.delta}
-        made_with = budget | asdict(settings) | {"estimator": law.kind}
-        return CentralModel(law, records, plan, releases, made_with, history)

@@ -38,11 +38,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.central.fitting import CentralModel, NetworkSettings, Run
+from privot.central.fitting import CentralFit, NetworkSettings
 from privot.central.mixtures import LabeledLaw
 from privot.central.records import FeatureMap, FeatureRecords, records_of
 from privot.central.slices import SlicePlan, Slices, SlicingMechanism
-from privot.central.sums import open_ledger
+from privot.central.sums import Budget
 from privot.core.errors import (
     MOST_BATCH,
     MOST_COORDINATES,
@@ -57,6 +57,7 @@ from privot.models import NOWHERE, Checkpoint, History
 from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 from privot.privacy.slice_sensitivity import CentralNeighboring, Sampling
+from privot.schema import Schema
 from privot.training import Progress
 from privot.training.generators import make_network
 from privot.training.loop import TrainingSettings, train
@@ -445,61 +446,60 @@ class Counted(nn.Module):
             )
 
 
-def fit_slices(run: Run, settings: SliceSettings) -> CentralModel:
-    """Train a network on noisy slices."""
-    records = records_of(run.schema, **settings.features)
-    values, labels = records.encode(run.table)
-    plan = settings.plan(run.budget.epsilon, run.budget.delta, len(values), records)
-    ledger = open_ledger(plan, run.path, run.resume)
-    mechanism = SlicingMechanism(values, labels, records, ledger)
-    state = Checkpoint(run.path, {"ledger": ledger.id}, run.resume)
-    try:
+class SliceFit(CentralFit):
+    """Fit of images or tables by a network that is trained on noisy slices."""
+
+    records: FeatureRecords
+
+    def __init__(self, schema: Schema, settings: SliceSettings, budget: Budget) -> None:
+        self.records = records_of(schema, **settings.features)
+        self.settings, self.budget = settings, budget
+
+    def plan(self) -> SlicePlan:
+        """See `CentralFit`."""
+        budget = self.budget
+        return self.settings.plan(budget.epsilon, budget.delta, budget.records, self.records)
+
+    def learn(
+        self,
+        parts: tuple[Any, ...],
+        ledger: Ledger[Any],
+        state: Checkpoint,
+        progress: Progress | None,
+    ) -> tuple[LabeledNetwork, History]:
+        """See `CentralFit`."""
+        settings, (values, labels) = self.settings, parts
+        mechanism = SlicingMechanism(values, labels, self.records, ledger)
+        shape = (settings.latent_dim, settings.hidden, settings.seed, settings.architecture)
+        network, pooled = LabeledNetwork(self.records, *shape), PooledMean(ledger.plan)
+        follow = SliceObjective(mechanism, pooled, network, settings)
+        counted = Counted(network=network, pooled=pooled)
+        state = state.of({"settings": asdict(settings), "records": self.records.to_dict()})
+        if settings.release == "once":
+            if state.resume:
+                raise PrivotError(
+                    "release 'once' has its slices in memory and cannot be resumed: start again "
+                    "with a budget of its own"
+                )
+            state = NOWHERE
+
+        def objective(rng: torch.Generator) -> tuple[Tensor, float]:
+            loss = follow(rng)
+            counted.count(ledger)
+            return loss
+
         with threads_for(0):
-            law, history = train_network(mechanism, records, settings, state, run.progress)
-    finally:
-        ledger.close()
-    return run.model(law, records, plan, settings, ledger.spent, history)
-
-
-def train_network(
-    mechanism: SlicingMechanism,
-    records: FeatureRecords,
-    settings: SliceSettings,
-    checkpoint: Checkpoint,
-    progress: Progress | None,
-) -> tuple[LabeledNetwork, History]:
-    """Return a network that follows the mechanism's releases, and its losses."""
-    ledger, shape = mechanism.ledger, (settings.latent_dim, settings.hidden, settings.seed)
-    network, pooled = (
-        LabeledNetwork(records, *shape, settings.architecture),
-        PooledMean(ledger.plan),
-    )
-    follow = SliceObjective(mechanism, pooled, network, settings)
-    counted = Counted(network=network, pooled=pooled)
-    if settings.release == "once":
-        if checkpoint.resume:
-            raise PrivotError(
-                "release 'once' has its slices in memory and cannot be resumed: start again "
-                "with a budget of its own"
+            history = train(
+                counted,
+                objective,
+                settings.training,
+                checkpoint=state,
+                progress=progress,
+                seek=lambda _: counted.check(ledger),
             )
-        checkpoint = NOWHERE
-
-    def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-        loss = follow(rng)
-        counted.count(ledger)
-        return loss
-
-    history = train(
-        counted,
-        objective,
-        settings.training,
-        checkpoint=checkpoint.of({"settings": asdict(settings), "records": records.to_dict()}),
-        progress=progress,
-        seek=lambda _: counted.check(ledger),
-    )
-    # How long steps took depends on raw records.
-    history.rows = [(*row[:-1], 0.0) for row in history.rows]
-    return network.eval(), history
+        # How long steps took depends on raw records.
+        history.rows = [(*row[:-1], 0.0) for row in history.rows]
+        return network.eval(), history
 
 
 class SliceObjective:

@@ -255,33 +255,20 @@ class PairCounts(Query):
         return released.sums[0] / unit, np.where(same & ~diagonal, np.inf, stddev)
 
 
-@dataclass(frozen=True, eq=False)
 class TableFit(SumFit):
-    """Fit of a table of codes by one round.
+    """Fit of a table of codes by one round."""
 
-    Arguments:
-        budget: ε, δ and the number of rows.
-        records: Codes of the rows.
-        classes: Number of latent classes; None for as many as explain what was released.
-        seed: Seed of the starts.
-    """
-
-    budget: Budget
     records: CodedRecords
-    classes: int | None = None
-    seed: int = 0
 
-    @classmethod
-    def of(cls, schema: Schema, settings: SumSettings, budget: Budget) -> Self:
-        """See `SumFit`."""
-        return cls(budget, CodedRecords(schema), settings.classes, settings.seed)
+    def __init__(self, schema: Schema, settings: SumSettings, budget: Budget) -> None:
+        self.records, self.settings, self.budget = CodedRecords(schema), settings, budget
 
     @cached_property
     def _query(self) -> PairCounts:
         return PairCounts(self.records.sizes)
 
     def plan(self) -> SumPlan:
-        """See `SumFit`.
+        """See `CentralFit`.
 
         Raises:
             PrivotError: if noise alone would move even the least disturbed column by a total variation
@@ -303,18 +290,16 @@ class TableFit(SumFit):
         )
         return plan
 
-    def learn(self, rounds: Rounds) -> TableMixture:
+    def estimate(self, rounds: Rounds) -> TableMixture:
         """See `SumFit`: latent classes that explain the released pairs of codes."""
-        query, count = self._query, self.budget.records
-        counts, stddev = query.counts(rounds.release(query))
+        count, classes, seed = self.budget.records, self.settings.classes, self.settings.seed
+        counts, stddev = self._query.counts(rounds.release(self._query))
+        pairs, sizes = (counts / count, stddev / count), self.records.sizes
         explained = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
-        number = self.classes or _FIRST_CLASSES
-        while True:
-            mixture, residual = fit_pairs(
-                counts / count, stddev / count, self.records.sizes, number, self.seed
-            )
-            if self.classes or residual <= explained or number >= _MAX_CLASSES:
-                break
+        number = classes or _FIRST_CLASSES
+        mixture, residual = fit_pairs(*pairs, sizes, number, seed)
+        while not classes and residual > explained and number < _MAX_CLASSES:
             number *= 2
+            mixture, residual = fit_pairs(*pairs, sizes, number, seed)
         places = tuple(map(Places.of, self.records.atoms))
         return TableMixture(LatentClassSampler(mixture, places, self.records.schema))

@@ -281,7 +281,7 @@ def adapt(
             ledger of another plan, or a run to be resumed whose source or target was another.
         Interrupted: on a signal, after saving.
     """
-    course, target = Course.of(source_x, source_y, settings), as_records("target_x", target_x)
+    course, target = Course(source_x, source_y, settings), as_records("target_x", target_x)
     if course.shape != tuple(target.shape[1:]):
         raise PrivotError(
             f"source of {course.shape} and target of {tuple(target.shape[1:])} do not fit: give "
@@ -304,17 +304,20 @@ class Course:
     """A public source and the classifier that learns from it and from rounds.
 
     Arguments:
-        x: Source records (n, …).
-        y: Their classes (n,).
-        num_classes: Number of classes.
+        source_x: Source records (n, …).
+        source_y: Their classes (n,), from 0.
         settings: Budget and method.
     """
 
     def __init__(
-        self, x: Tensor, y: Tensor, num_classes: int, settings: AdaptationSettings
+        self, source_x: np.ndarray, source_y: np.ndarray, settings: AdaptationSettings
     ) -> None:
-        self.settings, self.shape, self.y = settings, tuple(x.shape[1:]), y
-        self.classifier = Classifier(self.shape, num_classes, settings)
+        x = as_records("source_x", source_x)
+        if not bool(torch.isfinite(x).all()):
+            raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
+        self.y = given_labels(source_y, len(x), MOST_CODES)
+        self.settings, self.shape = settings, tuple(x.shape[1:])
+        self.classifier = Classifier(self.shape, int(self.y.max()) + 1, settings)
         self.x = x.reshape(len(x), *self.classifier.shape)
         self.flat = x.flatten(1).double().numpy()
         if self.flat.shape[1] > _MAX_NUMBERS:
@@ -323,15 +326,6 @@ class Course:
                 "principal directions are found in a minute: smaller images, or features of them"
             )
         self.norm = max(float(np.linalg.norm(self.flat, axis=1).max()), 1e-6)
-
-    @classmethod
-    def of(cls, source_x: np.ndarray, source_y: np.ndarray, settings: AdaptationSettings) -> Course:
-        """Return the course that begins at a source, given as arrays."""
-        x = as_records("source_x", source_x)
-        if not bool(torch.isfinite(x).all()):
-            raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
-        y = given_labels(source_y, len(x), MOST_CODES)
-        return cls(x, y, int(y.max()) + 1, settings)
 
     @property
     def fingerprint(self) -> str:
