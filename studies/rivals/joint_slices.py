@@ -31,7 +31,8 @@ from torch import Tensor, nn
 
 from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
 from privot.central.adaptation.rounds import Course
-from privot.central.slice_fit import ReleaseSettings, smoothed_sliced_loss, with_blanks
+from privot.central import SliceSettings
+from privot.central.slice_fit import smoothed_sliced_loss, with_blanks
 from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.training.loop import TrainingSettings, train
@@ -40,8 +41,8 @@ from privot.transport.exact import random_directions
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointSettings(ReleaseSettings):
-    """Public numbers of both; what else a run decides see `ReleaseSettings`.
+class JointSettings(SliceSettings):
+    """Public numbers of both; what else a run decides see `SliceSettings`.
 
     Arguments:
         network: Architecture, changes of source images, budget.
@@ -56,7 +57,7 @@ class JointSettings(ReleaseSettings):
 
     @property
     def training(self) -> TrainingSettings:
-        """See `ReleaseSettings`: the network's, for as many steps."""
+        """See `SliceSettings`: the network's, for as many steps."""
         return self.network.training(self.steps, 0)
 
 

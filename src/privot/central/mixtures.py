@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,9 +30,8 @@ from torch import Tensor
 
 from privot.central.fitting import PIECE, Law
 from privot.central.records import ImageRecords, LabeledRecords
+from privot.central.sums import Floats
 from privot.training.generators import torch_generator
-
-Floats = NDArray[np.float64]
 
 # Clipped Gaussians: the grid of means, and of shares of the largest variance. At share 1 all mass is
 # at 0 and 1, and b infinite.
@@ -224,20 +223,15 @@ class ImageMixture(LabeledLaw):
         found = (labels / labels.sum(), weights, locations, scales, roots, spread.numpy())
         return cls(images, low.low_pass, *(torch.from_numpy(part).float() for part in found))
 
-    @cached_property
-    def _low(self) -> ImageRecords:
-        return ImageRecords(self.images.schema, low_pass=self.low_pass, degree=1)
-
     def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
         """See `LabeledLaw`."""
+        low = ImageRecords(self.images.schema, low_pass=self.low_pass, degree=1)
         drawn = torch.empty(len(labels), self.locations.shape[2])
-        for label in range(len(self.shares)):
+        for label in labels.unique().tolist():
             own = torch.nonzero(labels == label)[:, 0]
-            if not len(own):
-                continue
             of = torch.multinomial(self.weights[label], len(own), replacement=True, generator=rng)
             noise = torch.randn(len(own), self.roots.shape[2], generator=rng)
-            waves = self._low.expand(noise @ self.roots[label].T).flatten(1)
+            waves = low.expand(noise @ self.roots[label].T).flatten(1)
             within = waves / self.spread[label].sqrt()
             drawn[own] = self.locations[label][of] + self.scales[label][of] * within
         drawn += DITHER * torch.randn(drawn.shape, generator=rng)

@@ -68,8 +68,8 @@ from privot.transport.exact import transport_cost_1d
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseSettings(NetworkSettings):
-    """Settings of every run through noisy slices; see `NetworkSettings`, too.
+class SliceSettings(NetworkSettings):
+    """Settings of the releases and of the network trained on them; see `NetworkSettings`, too.
 
     Arguments:
         steps: Number of releases.
@@ -79,21 +79,49 @@ class ReleaseSettings(NetworkSettings):
         orthonormal: Whether a release's directions are a frame (k ≤ d).
         method: Accounting by `"pld"` (least noise, seconds) or `"rdp"`.
         q: Exponent of the sliced loss, 1 or 2.
+        release: `"every_step"` draws a fresh batch and fresh directions each time; `"once"` releases
+            slices of all records a single time and trains on them for as long as it likes
+            (Greenewald et al. 2024).
+        degree: Degree of the features: 1 for means of coordinates, 2 for second moments as well.
+        low_pass: Frequencies retained along each axis (images); None for the pixels themselves.
+        anchor: Constant of the lifted vector, in units of an image's norm (images, degree 2).
+        scale: Norm that becomes 1; longer images are clipped (images, degree 1).
+        loss: `"mean_first"` follows the mean pooled over all releases and the spread of
+            the last; `"sliced"` only the smoothed distance to the last, as published; `"entropic"`,
+            with `release="once"`, entropic transport at the noise's own cost and weight.
+        optimizer_steps: Steps of Adam with `release="once"`; else one a release.
+        generated: Records that the network makes a step.
+        latent_dim: Dimension of the network's latents.
+        architecture: `"mlp"`, or of images `"dcgan"`, whose channels are `hidden`, or
+            that without batch normalization, `"dcgan_unnormalized"`.
         seed: Seed of initial weights and latents; never of noise, batches or directions.
     """
 
-    steps: int
-    batch_size: int
-    num_projections: int
+    steps: int = 60_000
+    batch_size: int = 100
+    num_projections: int = 16
     neighboring: CentralNeighboring = "replace_one"
     orthonormal: bool = False
     method: Method = "pld"
     q: int = 2
+    release: Literal["every_step", "once"] = "every_step"
+    degree: int = 2
+    low_pass: int | None = 7
+    anchor: float = 5.0
+    scale: float = 12.0
+    loss: Literal["mean_first", "sliced", "entropic"] = "mean_first"
+    optimizer_steps: int = 3000
+    generated: int = 500
+    latent_dim: int = 16
+    architecture: Architecture = "mlp"
 
     most: ClassVar[dict[str, int]] = {
         "steps": MOST_STEPS,
         "batch_size": MOST_PEOPLE,
         "num_projections": MOST_PROJECTIONS,
+        "optimizer_steps": MOST_STEPS,
+        "generated": MOST_BATCH,
+        "latent_dim": MOST_COORDINATES,
     }
 
     def __post_init__(self) -> None:
@@ -104,17 +132,31 @@ class ReleaseSettings(NetworkSettings):
             choices, value = get_args(hints[field.name]), getattr(self, field.name)
             if choices and all(isinstance(one, str) for one in choices):
                 require_choice(field.name, value, choices)
+        require_count("generated", self.generated, MOST_BATCH, least=2)
         if self.q not in (1, 2):
             raise PrivotError(f"q {self.q}: use 1 or 2")
+        if self.loss == "entropic" and self.release != "once":
+            raise PrivotError(
+                "loss 'entropic' needs release='once': its plans are drawn from one release again "
+                "and again"
+            )
 
     @property
     def training(self) -> TrainingSettings:
         """Settings of the network's training."""
-        return TrainingSettings(self.steps, self.learning_rate, self.averaging, self.seed)
+        steps = self.optimizer_steps if self.release == "once" else self.steps
+        return TrainingSettings(steps, self.learning_rate, self.averaging, self.seed)
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """Options of `records_of`."""
+        return {name: getattr(self, name) for name in ("degree", "low_pass", "anchor", "scale")}
 
     @property
     def sampling(self) -> Sampling:
-        """Scheme of batches that the adjacency is accounted with."""
+        """Scheme of batches that the adjacency is accounted with; a single release takes all records."""
+        if self.release == "once":
+            return "none"
         return "padded_poisson" if self.neighboring == "zero_out" else "without_replacement"
 
     def accounting(self, count: int, records: FeatureMap, grid: float = 0.0) -> SlicedAccounting:
@@ -138,74 +180,6 @@ class ReleaseSettings(NetworkSettings):
         return SlicePlan.calibrate(
             epsilon, delta, steps, lambda grid: self.accounting(count, records, grid), self.method
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SliceSettings(ReleaseSettings):
-    """Settings of the releases and of the network trained on them; see `ReleaseSettings`, too.
-
-    Arguments:
-        release: `"every_step"` draws a fresh batch and fresh directions each time; `"once"` releases
-            slices of all records a single time and trains on them for as long as it likes
-            (Greenewald et al. 2024).
-        degree: Degree of the features: 1 for means of coordinates, 2 for second moments as well.
-        low_pass: Frequencies retained along each axis (images); None for the pixels themselves.
-        anchor: Constant of the lifted vector, in units of an image's norm (images, degree 2).
-        scale: Norm that becomes 1; longer images are clipped (images, degree 1).
-        loss: `"mean_first"` follows the mean pooled over all releases and the spread of
-            the last; `"sliced"` only the smoothed distance to the last, as published; `"entropic"`,
-            with `release="once"`, entropic transport at the noise's own cost and weight.
-        optimizer_steps: Steps of Adam with `release="once"`; else one a release.
-        generated: Records that the network makes a step.
-        latent_dim: Dimension of the network's latents.
-        architecture: `"mlp"`, or of images `"dcgan"`, whose channels are `hidden`, or
-            that without batch normalization, `"dcgan_unnormalized"`.
-    """
-
-    steps: int = 60_000
-    batch_size: int = 100
-    num_projections: int = 16
-    release: Literal["every_step", "once"] = "every_step"
-    degree: int = 2
-    low_pass: int | None = 7
-    anchor: float = 5.0
-    scale: float = 12.0
-    loss: Literal["mean_first", "sliced", "entropic"] = "mean_first"
-    optimizer_steps: int = 3000
-    generated: int = 500
-    latent_dim: int = 16
-    architecture: Architecture = "mlp"
-
-    most: ClassVar[dict[str, int]] = ReleaseSettings.most | {
-        "optimizer_steps": MOST_STEPS,
-        "generated": MOST_BATCH,
-        "latent_dim": MOST_COORDINATES,
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("generated", self.generated, MOST_BATCH, least=2)
-        if self.loss == "entropic" and self.release != "once":
-            raise PrivotError(
-                "loss 'entropic' needs release='once': its plans are drawn from one release again "
-                "and again"
-            )
-
-    @property
-    def training(self) -> TrainingSettings:
-        """Settings of the network's training."""
-        steps = self.optimizer_steps if self.release == "once" else self.steps
-        return TrainingSettings(steps, self.learning_rate, self.averaging, self.seed)
-
-    @property
-    def sampling(self) -> Sampling:
-        """See `ReleaseSettings`: a single release takes all records."""
-        return "none" if self.release == "once" else super().sampling
-
-    @property
-    def features(self) -> dict[str, Any]:
-        """Options of `records_of`."""
-        return {name: getattr(self, name) for name in ("degree", "low_pass", "anchor", "scale")}
 
 
 def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:

@@ -30,9 +30,8 @@ in all.
 nobody knows who was drawn, so the coins come from the operating system's entropy and are neither
 seeded, logged nor stored.
 
-- `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**. Words
-  of 64 bits, those beyond the largest multiple of n redrawn, taken modulo n are exactly uniform; the
-  first occurrences in order of appearance are an ordered sample without replacement.
+- `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**: of
+  exactly uniform indices, the first occurrences in order of appearance.
 - `padded_poisson`: every record enters with probability at most q, independently of the others, into
   uniformly random slots of a public, constant number of rows; the other slots stay empty. The
   accounting is conditional on no overflow of the slots; δ includes the probability of one, in which
@@ -86,7 +85,7 @@ from torch import Tensor
 from privot.central.records import FeatureMap
 from privot.central.sums import whole_records
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers.entropy import random_words
+from privot.mechanisms.samplers.entropy import random_words, uniforms_below
 from privot.mechanisms.samplers.rounding import sample_rounded_gaussian
 from privot.privacy import ApproximateDP
 from privot.privacy.accounts import charge, fingerprint
@@ -205,13 +204,10 @@ def ordered_sample(population: int, size: int) -> Indices:
     if 4 * size > population:
         return random_order(population)[:size]
     chosen = np.empty(0, np.int64)
-    limit = np.uint64(2**64 // population * population - 1)
     while len(chosen) < size:
-        words = random_words(2 * (size - len(chosen)) + 8)
-        more = (words[words <= limit] % np.uint64(population)).astype(np.int64)
+        more = uniforms_below(population, 2 * (size - len(chosen)) + 8)
         chosen = np.concatenate([chosen, more])
-        first = np.sort(np.unique(chosen, return_index=True)[1])
-        chosen = chosen[first]
+        chosen = chosen[np.sort(np.unique(chosen, return_index=True)[1])]
     return chosen[:size]
 
 

@@ -107,7 +107,8 @@ def test_no_record_moves_a_round_by_more_than_its_sensitivity():
     rng = np.random.default_rng(0)
     records = torch.tensor(rng.choice([-1e3, -1, 0, 1, 1e3], (80, 2))).float()
     most = []
-    for query in course.queries():
+    sums, moments = course.sums(), course.moments()
+    for query in (sums, course.products(sums, moments, moments)):
         slots, vectors = query.answer((records.numpy(),))
         bags = np.zeros((80, query.slots, query.width, query.width))
         if query.moment == 1:

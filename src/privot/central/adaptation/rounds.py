@@ -376,7 +376,7 @@ class Course:
         settings, moments = self.settings, self.moments()
         budget = Budget(settings.epsilon, settings.delta, count, settings.unit)
         plan = budget.plan(shares(settings.rounds))
-        query = self._sums()
+        query = self.sums()
         error = sensitivity(query) / plan.ratios[-2] * query.unit
         noise = error * math.sqrt(len(moments.scale)) / (count / self.classifier.num_classes)
         ratio = noise / max(moments.contrast, 1e-12)
@@ -408,32 +408,29 @@ class Course:
 
     def estimated(self, rounds: Rounds, source: ClassMoments) -> ClassMoments:
         """Estimate the moments of the target's classes from one round."""
-        sums = self._sums()
+        sums = self.sums()
         released = rounds.release(sums)
         found = released.sums[:, -1] / sums.one
         counts, doubt = np.maximum(found, _MIN_COUNT), np.where(found < _MIN_COUNT, _UNKNOWN, 1.0)
         means = released.sums[:, :-1] * sums.unit / counts[:, None]
         target = source.with_means(means, doubt * released.stddev * sums.unit / counts)
-        products = self._products(sums, source, target)
+        products = self.products(sums, source, target)
         released = rounds.release(products)
         scale = products.unit**2 / counts
         return target.with_covariances(
             released.sums * scale[:, None, None], doubt * released.stddev * scale
         )
 
-    def queries(self) -> tuple[ClassSums, ClassProducts]:
-        """Return the queries of a round, were the source's means the target's."""
-        sums, source = self._sums(), self.moments()
-        return sums, self._products(sums, source, source)
-
-    def _sums(self) -> ClassSums:
+    def sums(self) -> ClassSums:
+        """Return the query of sums by the classes that the classifier, as it is, assigns."""
         frozen = copy.deepcopy(self.classifier).requires_grad_(False).eval()
         signless = bool((self.flat >= 0).all())
         return ClassSums(frozen, self.flat.shape[1], self.norm, signless)
 
-    def _products(
+    def products(
         self, sums: ClassSums, source: ClassMoments, target: ClassMoments
     ) -> ClassProducts:
+        """Return the query of products of residuals from the target's means."""
         residuals = (self.flat - source.means[self.y.numpy()]) @ source.basis
         quantile, more = _RESIDUALS
         longest = float(np.quantile(np.linalg.norm(residuals, axis=1), quantile))
