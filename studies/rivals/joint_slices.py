@@ -29,9 +29,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from privot.central import SliceSettings
 from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
 from privot.central.adaptation.rounds import Course
-from privot.central import SliceSettings
 from privot.central.slice_fit import smoothed_sliced_loss, with_blanks
 from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.privacy.ledger import BudgetExhausted, Ledger

@@ -40,7 +40,6 @@ from privot.central.fitting import SumFit, SumSettings
 from privot.central.mixtures import ImageMixture, VectorMixture
 from privot.central.moments import (
     LEVELS,
-    Components,
     LiftedProducts,
     PixelSums,
     ResidualProducts,
@@ -126,7 +125,7 @@ class ImageFit(SumFit):
                 retained, would be .35 of white on every pixel: a public computation.
         """
         plan, images = self.budget.plan(self.shares), self.records
-        query = PixelSums(Components(images, np.zeros((images.num_labels, 1, 1))), self.norm)
+        query = PixelSums(images, np.zeros((images.num_labels, 1, 1)), self.norm)
         size = self.budget.records / images.num_labels
         retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)
         noise = sensitivity(query) / LEVELS / plan.ratios[0] / size * math.sqrt(retained)
@@ -168,7 +167,7 @@ class ImageFit(SumFit):
     def _pixel_sums(self, rounds: Rounds, centers: Floats) -> tuple[Floats, Floats]:
         """Return new centers (labels, K, p) and counts (labels, K)."""
         fine = self._at(self.low_pass)
-        query = PixelSums(Components(fine, centers), self.norm)
+        query = PixelSums(fine, centers, self.norm)
         released = rounds.release(query)
         sums = released.sums.reshape(*centers.shape[:2], -1)
         counts = np.maximum(sums[..., -1] / query.one, 1.0)
@@ -182,16 +181,15 @@ class ImageFit(SumFit):
         return _coordinates(fine, self._pixels(shrunk)), counts
 
     def _products(
-        self, rounds: Rounds, centers: Floats, counts: Floats, images: ImageRecords
+        self, rounds: Rounds, centers: Floats, counts: Floats, low: ImageRecords
     ) -> Floats:
-        """Return roots (labels, p, p) of covariances within components, in `images`' frequencies."""
-        means = _coordinates(images, self._pixels(centers)).reshape(-1, images.num_coordinates)
-        components = Components(self._at(self.low_pass), centers)
-        query = ResidualProducts(components, means, images, self.residual_norm)
+        """Return roots (labels, q, q) of covariances within components, in the frequencies of `low`."""
+        means = _coordinates(low, self._pixels(centers)).reshape(-1, low.num_coordinates)
+        query = ResidualProducts(self._at(self.low_pass), centers, low, means, self.residual_norm)
         released = rounds.release(query)
         scale = query.unit**2 / counts.sum(axis=1)
         spreads = released.sums * scale[:, None, None]
-        return _roots(shrink_covariances(spreads, released.stddev * scale, images.frequencies), 0.0)
+        return _roots(shrink_covariances(spreads, released.stddev * scale, low.frequencies), 0.0)
 
     def _first_centers(self, mean: Floats, root: Floats, rng: np.random.Generator) -> Floats:
         """Return centers (K, p) of k-means on images drawn from a label's Gaussian."""

@@ -101,28 +101,6 @@ def nearest_component(centers: Floats, coordinates: Tensor, labels: Tensor) -> I
     return (labels * count + own).numpy()
 
 
-@dataclass(frozen=True, eq=False)
-class Components:
-    """Components of labeled images; an image belongs to the nearest center of its label.
-
-    Arguments:
-        images: Map to the coordinates in which distances are taken.
-        centers: Centers of each label's components (labels, K, p), in these coordinates.
-    """
-
-    images: ImageRecords
-    centers: Floats
-
-    @property
-    def count(self) -> int:
-        """Number of components of all labels together."""
-        return int(np.prod(self.centers.shape[:2]))
-
-    def nearest(self, pixels: Tensor, labels: Tensor) -> Integers:
-        """Return the component (n,) of images."""
-        return nearest_component(self.centers, self.images.prepare(pixels), labels)
-
-
 class PixelSums(Query):
     """Query: sums of pixels by component, and counts of images.
 
@@ -131,22 +109,23 @@ class PixelSums(Query):
     is longer than the public norm ρ is made darker until it is as long; so $R^2 = ρ^2 + c^2$.
 
     Arguments:
-        components: Components of the images.
+        images: Map to the coordinates in which distances from centers are taken.
+        centers: Centers of each label's components (labels, K, p), in these coordinates.
         norm: Length ρ of an image beyond which it is made darker.
     """
 
     moment, non_negative = 1, True
 
-    def __init__(self, components: Components, norm: float) -> None:
-        self.components, self.norm = components, norm
-        self.slots, self.width = components.count, components.images.outputs + 1
+    def __init__(self, images: ImageRecords, centers: Floats, norm: float) -> None:
+        self.images, self.centers, self.norm = images, centers, norm
+        self.slots, self.width = math.prod(centers.shape[:2]), images.outputs + 1
         self.one = int(_COUNT * norm * LEVELS)  # c, the constant that counts
         self.radius = int(np.ceil(np.hypot(norm * LEVELS, self.one)))
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
-        slots = self.components.nearest(pixels, labels)
+        slots = nearest_component(self.centers, self.images.prepare(pixels), labels)
         flat = pixels.clamp(0.0, 1.0).flatten(1).double()
         darker = (self.norm / flat.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
         vectors = torch.floor(flat * darker * LEVELS).long().numpy()
@@ -159,9 +138,10 @@ class ResidualProducts(Query):
     The vectors are these residuals, shortened to a public length and rounded towards zero; moment 2.
 
     Arguments:
-        components: Components of the images.
-        means: Their centers (labels·K, p) in `images`' coordinates.
-        images: Map to the low frequencies.
+        images: Map to the coordinates in which distances from centers are taken.
+        centers: Centers of each label's components (labels, K, p), in these coordinates.
+        low: Map to the low frequencies.
+        means: The centers (labels·K, q) in these.
         norm: Length of a residual beyond which it is shortened.
 
     Attributes:
@@ -171,17 +151,17 @@ class ResidualProducts(Query):
     moment, non_negative, radius = 2, True, LENGTH
 
     def __init__(
-        self, components: Components, means: Floats, images: ImageRecords, norm: float
+        self, images: ImageRecords, centers: Floats, low: ImageRecords, means: Floats, norm: float
     ) -> None:
-        self.components, self.means, self.images = components, means, images
+        self.images, self.centers, self.low, self.means = images, centers, low, means
         self.norm, self.unit = norm, norm / LENGTH
-        self.slots, self.width = images.num_labels, images.num_coordinates
+        self.slots, self.width = low.num_labels, low.num_coordinates
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
-        own = self.components.nearest(pixels, labels)
-        residuals = self.images.prepare(pixels).double() - torch.from_numpy(self.means[own])
+        own = nearest_component(self.centers, self.images.prepare(pixels), labels)
+        residuals = self.low.prepare(pixels).double() - torch.from_numpy(self.means[own])
         return labels.numpy(), to_integers(residuals, self.norm, self.unit)
 
 

@@ -215,9 +215,6 @@ class PooledMean(nn.Module):
     norm, with equality for features of degree 2, whose norm is 1. ‖μ‖² is estimated from ‖μ̂‖² less its
     own error. For large T the start's part vanishes as 1/T², and a coordinate's mean square error tends
     to (dν/k + aτ/d)/T.
-
-    Arguments:
-        plan: Plan of the releases to come.
     """
 
     mean: Tensor
@@ -477,14 +474,7 @@ class SliceFit(CentralFit):
 
 
 class SliceObjective:
-    """The loss of one step, from a fresh release or from the one that was made.
-
-    Arguments:
-        mechanism: Mechanism that makes the releases.
-        pooled: Estimate of the mean record that they are added to.
-        network: Network that is trained.
-        settings: Settings of loss and sizes.
-    """
+    """The loss of one step of a network, from a fresh release or from the one that was made."""
 
     def __init__(
         self,

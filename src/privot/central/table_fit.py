@@ -148,11 +148,7 @@ class _Adam:
 
 @dataclass(frozen=True, eq=False)
 class TableMixture(Law):
-    """A mixture of products over a table's columns; it draws under conditions on any column, exactly.
-
-    Arguments:
-        sampler: The latent classes, which draw rows.
-    """
+    """A mixture of products over a table's columns; it draws under conditions on any column, exactly."""
 
     kind: ClassVar[str] = "classes"
 
@@ -186,11 +182,7 @@ class TableMixture(Law):
 
 @dataclass(frozen=True)
 class CodedRecords(RecordMap):
-    """Rows of a schema as codes of atoms.
-
-    Arguments:
-        schema: A schema all of whose columns are coded.
-    """
+    """Rows of a schema, all of whose columns are coded, as codes of atoms."""
 
     schema: Schema
 

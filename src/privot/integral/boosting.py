@@ -204,10 +204,7 @@ def coefficients(epsilon: float, rounds: int, kind: Coefficients = "exact") -> t
 
 
 def boost(
-    records: Floats,
-    reference: Reference,
-    epsilon: float,
-    settings: BoostSettings | None = None,
+    records: Floats, reference: Reference, epsilon: float, settings: BoostSettings | None = None
 ) -> TiltedDensity:
     """Boost the reference towards the records; one draw of the result costs at most `epsilon`.
 
@@ -237,11 +234,7 @@ def _classify(
     features = current.reference.features
     if settings.classifier == "trees":
         return train_classifier(
-            positives,
-            lambda n, rng: features(current.draw_seeded(n, rng)),
-            None,
-            seed,
-            BOUND,
+            positives, lambda n, rng: features(current.draw_seeded(n, rng)), None, seed, BOUND
         )
     pool = features(current.draw_seeded(_POOL, np.random.default_rng([seed, 1])))
 

@@ -468,11 +468,7 @@ class TruncatedNormal(ProductReference):
     """
 
     def __init__(
-        self,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        mean: float = 0.0,
-        stddev: float = 1.0,
+        self, lower: Sequence[float], upper: Sequence[float], mean: float = 0.0, stddev: float = 1.0
     ) -> None:
         pairs = zip(lower, upper, strict=True)
         super().__init__([Normal(mean, stddev, float(low), float(high)) for low, high in pairs])

@@ -50,6 +50,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.integral.density import Arrays, Packed, TabulatedTilt, Tilt, TiltedDensity
@@ -70,14 +71,7 @@ BOUND = math.log(2)
 
 @dataclass(frozen=True, repr=False)
 class Edges:
-    """Edges of a round's classifier: its mean outputs on data and on draws, over log 2 (**raw**).
-
-    Arguments:
-        gamma_p: γ_P = E_P c / log 2.
-        gamma_q: γ_Q = −E_Q c / log 2.
-
-    Raises:
-        PrivotError: if one is not in [−1, 1].
+    """Edges γ_P and γ_Q of a round's classifier, in [−1, 1] (**raw**).
 
     Examples:
         >>> Edges(gamma_p=0.5, gamma_q=0.2).gamma_q
@@ -148,11 +142,9 @@ class FeatureTilt:
 
     def pack(self) -> Packed:
         """See `Tilt`; edges are among the arrays, which are never shown, not among plain values."""
-        arrays = {
-            f"{i}.{name}": values
-            for i, member in enumerate(self.members)
-            for name, values in member.arrays().items()
-        }
+        arrays: dict[str, NDArray[Any]] = {}
+        for i, member in enumerate(self.members):
+            arrays |= {f"{i}.{name}": values for name, values in member.arrays().items()}
         if self.edges:
             arrays["edges"] = np.array([(edge.gamma_p, edge.gamma_q) for edge in self.edges])
         specs = [{"kind": member.kind, "bound": member.bound} for member in self.members]

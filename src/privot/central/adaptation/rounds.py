@@ -170,14 +170,12 @@ class ClassMoments:
     Arguments:
         means: Means (classes, p).
         covariances: Covariances along the directions (classes, k, k).
-        counts: Number of records of each class (classes,).
         directions: Principal directions of the source within classes, as columns (p, p).
         scale: Variances of the source along the first of them (k,).
     """
 
     means: Floats
     covariances: Floats
-    counts: Floats
     directions: Floats
     scale: Floats
 
@@ -191,11 +189,9 @@ class ClassMoments:
         values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
         basis, least = vectors[:, :directions], _FLOOR * values.mean() + _TINY
         within = residuals @ basis
-        covariances = np.stack(
-            [within[y == c].T @ within[y == c] / counts[c] for c in range(num_classes)]
-        )
-        covariances += least * np.eye(basis.shape[1])
-        return cls(means, covariances, counts, vectors, np.maximum(values[:directions], least))
+        products = [within[y == c].T @ within[y == c] / counts[c] for c in range(num_classes)]
+        covariances = np.stack(products) + least * np.eye(basis.shape[1])
+        return cls(means, covariances, vectors, np.maximum(values[:directions], least))
 
     @property
     def basis(self) -> Floats:
@@ -228,9 +224,8 @@ def transported(x: Floats, y: Integers, source: ClassMoments, target: ClassMomen
         own = y == c
         change = gaussian_map(covariance, target.covariances[c]) - np.eye(len(covariance))
         residuals = x[own] - mean
-        moved[own] = (
-            target.means[c] + residuals + residuals @ source.basis @ change @ source.basis.T
-        )
+        along = residuals @ source.basis @ change @ source.basis.T
+        moved[own] = target.means[c] + residuals + along
     return moved
 
 
