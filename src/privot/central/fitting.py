@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
@@ -190,8 +190,9 @@ class RecordMap(ABC):
         return allowed
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values of which the map is built again."""
-        return {"schema": self.schema.to_dict()}
+        """Return plain values of which the map is built again: its fields."""
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # all are dataclasses
+        return {name: getattr(self, name) for name in names} | {"schema": self.schema.to_dict()}
 
 
 class Law(ABC):
@@ -205,9 +206,9 @@ class Law(ABC):
     ) -> Iterator[pa.Table]:
         """Draw records that meet a condition, in pieces."""
 
-    @abstractmethod
     def fields(self) -> dict[str, Any]:
         """Return plain values that, beside the arrays, `build` needs."""
+        return {}
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -336,14 +337,14 @@ class CentralModel(Model):
     @classmethod
     def build(cls, stored: Stored) -> Self:
         """See `Model`."""
-        fields = stored.fields
-        kind, schema = fields["law"].pop("kind"), Schema.from_dict(fields["records"].pop("schema"))
+        found = stored.fields
+        kind, schema = found["law"].pop("kind"), Schema.from_dict(found["records"].pop("schema"))
         law, make = (load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind])
-        records = make(schema, **fields["records"])
-        place = "slices:SlicePlan" if "accounting" in fields["plan"] else "sums:SumPlan"
-        plan = load_object(f"privot.central.{place}", "a model's plan").from_dict(fields["plan"])
-        built = law.build(records, fields["law"], stored.arrays)
-        return cls(built, records, plan, fields["releases"], fields["made_with"], stored.history)
+        records = make(schema, **found["records"])
+        place = "slices:SlicePlan" if "accounting" in found["plan"] else "sums:SumPlan"
+        plan = load_object(f"privot.central.{place}", "a model's plan").from_dict(found["plan"])
+        built = law.build(records, found["law"], stored.arrays)
+        return cls(built, records, plan, found["releases"], found["made_with"], stored.history)
 
 
 def fit(

@@ -75,10 +75,6 @@ class LabeledLaw(Law):
         for part in labels.split(PIECE):
             yield records.decode(self.values(part, rng_torch), part, rng_torch)
 
-    def fields(self) -> dict[str, Any]:
-        """See `Law`."""
-        return {}
-
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
@@ -87,20 +83,10 @@ class LabeledLaw(Law):
         """See `Law`."""
         return {name: x.detach().cpu().numpy() for name, x in self.tensors().items()}
 
-    @classmethod
-    def build(
-        cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> Self:
-        """See `Law`."""
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        return cls.of_tensors(records, fields, tensors)
 
-    @classmethod
-    @abstractmethod
-    def of_tensors(
-        cls, records: Any, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
-    ) -> Self:
-        """Return the law of these fields and tensors."""
+def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """Return the tensors of named arrays."""
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
@@ -242,11 +228,11 @@ class ImageMixture(LabeledLaw):
         return {"low_pass": self.low_pass}
 
     @classmethod
-    def of_tensors(
-        cls, records: ImageRecords, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    def build(
+        cls, records: ImageRecords, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `LabeledLaw`."""
-        return cls(records, fields["low_pass"], **tensors)
+        """See `Law`."""
+        return cls(records, fields["low_pass"], **tensors_of(arrays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,8 +268,8 @@ class VectorMixture(LabeledLaw):
         return drawn.clamp(-1.0, 1.0)
 
     @classmethod
-    def of_tensors(
-        cls, records: Any, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    def build(
+        cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `LabeledLaw`."""
-        return cls(**tensors)
+        """See `Law`."""
+        return cls(**tensors_of(arrays))

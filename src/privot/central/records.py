@@ -256,10 +256,6 @@ class TableRecords(FeatureRecords):
             )
         return domain
 
-    def to_dict(self) -> dict[str, Any]:
-        """See `RecordMap`."""
-        return super().to_dict() | {"degree": self.degree}
-
 
 def _numpy_generator(rng: torch.Generator) -> np.random.Generator:
     """Return NumPy's generator with a seed that PyTorch's draws."""
@@ -473,11 +469,6 @@ class ImageRecords(FeatureRecords):
             torch.from_numpy(dct(np.eye(size), norm="ortho", axis=0)[:count])
             for size, count in zip(self.shape[-2:], self._retained or (), strict=True)
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """See `RecordMap`."""
-        names = ("low_pass", "degree", "anchor", "scale")
-        return super().to_dict() | {name: getattr(self, name) for name in names}
 
 
 def records_of(schema: Schema, degree: int = 2, **of_images: Any) -> FeatureRecords:

@@ -36,10 +36,11 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privot.central.fitting import CentralFit, NetworkSettings
-from privot.central.mixtures import LabeledLaw
+from privot.central.mixtures import LabeledLaw, tensors_of
 from privot.central.records import FeatureMap, FeatureRecords, records_of
 from privot.central.slices import SlicePlan, Slices, SlicingMechanism
 from privot.central.sums import Budget
@@ -376,13 +377,13 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         return self.state_dict()
 
     @classmethod
-    def of_tensors(
-        cls, records: FeatureRecords, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    def build(
+        cls, records: FeatureRecords, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `LabeledLaw`."""
+        """See `Law`."""
         shape = (fields["latent_dim"], tuple(fields["hidden"]))
         network = cls(records, *shape, architecture=fields["architecture"])
-        network.load_state_dict(dict(tensors))
+        network.load_state_dict(tensors_of(arrays))
         return network.eval()
 
 

@@ -93,15 +93,12 @@ from privot.privacy.rounding import require_delta, require_epsilon
 Coefficients = Literal["exact", "published"]
 Classifier = Literal["mlp", "trees"]
 NormalizerKind = Literal["auto", "exact", "estimated", "none"]
-_POOL = 2**16
+_POOL = 2**16  # draws that a network learns from in a round
 _EDGE_DRAWS = 2**13  # that γ_Q is measured on; its standard error is at most .011
 _BOOST_NETWORK = NetworkSettings(hidden=(25, 25, 25), steps=1000, learning_rate=0.01)
 _RATIO_NETWORK = NetworkSettings()
-_EXACT_ETA = 1e-9
-_ATTEMPTS = 8
-_BATCH = 2**16
-_PILOT = 2**15
-_MIN_EPSILON = 1e-6
+_EXACT_ETA, _MIN_EPSILON = 1e-9, 1e-6
+_ATTEMPTS, _BATCH, _PILOT = 8, 2**16, 2**15
 
 
 class Settings(ABC):

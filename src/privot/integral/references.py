@@ -50,7 +50,9 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.samplers.entropy import random_words
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Size = int | tuple[int, ...]
+_NORMAL_REACH = 8.0  # beyond lie 10^−15 of a standard normal, in two cells of their own
 
 
 class Generator(Protocol):
@@ -101,10 +103,6 @@ class SecureGenerator:
 
 def _count(size: Size) -> int:
     return size if isinstance(size, int) else math.prod(size)
-
-
-_NORMAL_REACH = 8.0  # beyond lie 10^−15 of a standard normal, in two cells of their own
-Bools = NDArray[np.bool_]
 
 
 class Marginal(ABC):

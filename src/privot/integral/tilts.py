@@ -66,7 +66,10 @@ from privot.integral.learners import (
 )
 from privot.integral.references import Floats, Reference
 
+Estimator = Literal["auto", "spline", "mlp", "trees"]
 BOUND = math.log(2)
+_MIN_DRAWS = 1000  # that trees are grown against
+_MAX_RATIO = 1e4  # a log ratio beyond has no meaning, and finite numbers can be searched
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,11 +111,6 @@ def total_gain(thetas: Sequence[float], edges: Sequence[Edges]) -> float:
 def gain_limit(density: TiltedDensity) -> float:
     """Return U ≥ log q/q₀, public: no learner gains more (equation 10: ε/2 for boosting). Nats."""
     return density.high - density.log_normalizer_limits[0]
-
-
-Estimator = Literal["auto", "spline", "mlp", "trees"]
-_MIN_DRAWS = 1000  # that trees are grown against
-_MAX_RATIO = 1e4  # a log ratio beyond has no meaning, and finite numbers can be searched
 
 
 @dataclass(frozen=True, repr=False)

@@ -34,9 +34,7 @@ from privot.privacy import ApproximateDP
 from privot.training.generators import MLP
 from privot.training.loop import TrainingSettings
 
-_SMALLEST_NORM = 1e-6
-_CHUNK = 1024
-_CHANNELS = (16, 32)
+_SMALLEST_NORM, _CHUNK, _CHANNELS = 1e-6, 1024, (16, 32)
 LENGTH = 16384  # integer length of a record of the largest length
 PRODUCT_LENGTH = 4096  # of a residual: products are of the order of its square
 # The constant that counts, in lengths: its noise, and what it costs the rest, are then both small.
