@@ -31,8 +31,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -128,11 +128,9 @@ class SliceSettings(NetworkSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.training  # refuses what cannot learn, before anything is spent on it
-        hints = get_type_hints(type(self))
-        for field in fields(self):
-            choices, value = get_args(hints[field.name]), getattr(self, field.name)
-            if choices and all(isinstance(one, str) for one in choices):
-                require_choice(field.name, value, choices)
+        for name, hint in get_type_hints(type(self)).items():
+            if get_origin(hint) is Literal:
+                require_choice(name, getattr(self, name), get_args(hint))
         require_count("generated", self.generated, MOST_BATCH, least=2)
         if self.q not in (1, 2):
             raise PrivotError(f"q {self.q}: use 1 or 2")

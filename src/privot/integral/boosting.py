@@ -60,7 +60,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -109,13 +109,13 @@ class Settings(ABC):
     """
 
     method: ClassVar[str]
-    choices: ClassVar[dict[str, tuple[str, ...]]]  # of fields
     seed: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", require_seed(self.seed))
-        for name, choices in self.choices.items():
-            require_choice(name, getattr(self, name), choices)
+        for name, hint in get_type_hints(type(self)).items():
+            if get_origin(hint) is Literal:
+                require_choice(name, getattr(self, name), get_args(hint))
 
     def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
         """Learn a density; one draw of it costs at most `epsilon`. See `boost` and `clip_ratio`."""
@@ -147,10 +147,6 @@ class BoostSettings(Settings):
     """
 
     method: ClassVar[str] = "boost"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "coefficients": get_args(Coefficients),
-        "classifier": get_args(Classifier),
-    }
 
     rounds: int = 3
     coefficients: Coefficients = "exact"
@@ -266,10 +262,6 @@ class ClippedRatioSettings(Settings):
     """
 
     method: ClassVar[str] = "clip"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "estimator": get_args(Estimator),
-        "normalizer": get_args(NormalizerKind),
-    }
 
     estimator: Estimator = "auto"
     normalizer: NormalizerKind = "auto"
