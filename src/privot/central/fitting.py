@@ -394,7 +394,8 @@ def fit(
     budget = Budget(epsilon, delta, records.num_rows, schema.unit)
     kind = kind_of_records(schema) if isinstance(settings, SumSettings) else None
     fitted: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
-    plan, parts = fitted.plan(), fitted.records.encode(records)
+    parts = fitted.records.encode(records)  # refuses records before minutes are spent on a plan
+    plan = fitted.plan()
     path = None if checkpoint is None else Path(checkpoint)
     ledger = open_ledger(plan, path, resume)
     state = Checkpoint(path, {"ledger": ledger.id}, resume)
