@@ -63,7 +63,7 @@ from privot.local import LocalModel
 from privot.local.releases import Releases, reported_column
 from privot.randomizer import Release
 from privot.schema.columns.alphabet import Alphabet, Bins
-from privot.schema.columns.number import NumberColumn
+from privot.schema.columns.numeric import NumberColumn
 
 FALSE_ALARMS = 0.05
 MIN_REPORTS = 100

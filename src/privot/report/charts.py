@@ -29,7 +29,7 @@ from privot.evaluation.estimates import ValueCheck
 from privot.evaluation.number_check import NumberCheck
 from privot.report.panels import ERROR, INK, LEARNED, LINE, MUTED, PRIVATE, SOFT, TITLE
 from privot.schema import Schema
-from privot.schema.columns.number import NumberColumn
+from privot.schema.columns.numeric import NumberColumn
 from privot.schema.domains import Array
 
 MAX_PAIRED = 30  # columns
