@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,7 +146,7 @@ def run_demo(
         km_floor=floor.kilometers,
         peak_memory_mb=peak_memory_mb(),
         seed=settings.seed,
-        maps=[m.measured(*found) for m, *found in zip(maps, learned, released, strict=True)],
+        maps=[m.measured(d, off) for m, d, off in zip(maps, learned, released, strict=True)],
     )
     picture = ("maps.png", _draw(private, maps, metrics))
     noise = randomizers[-1].expected_noise()[0]["in_words"]
@@ -183,11 +182,11 @@ def distances(
     truth_units, truth_km = to_unit(_DOMAIN, truth), to_kilometers(truth)
     # Sums and searches leave Python to other threads; those of BLAS would wait for each other.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(num_threads()) as pool:
-        draw = partial(pool.submit, sample_distance)
         # Those of three draws come first, so that no thread is left with one of them at the end.
-        units = [draw(to_unit(_DOMAIN, points), truth_units, repeats=3) for points in maps]
-        kilometers = [draw(to_kilometers(points), truth_km, repeats=1) for points in maps]
-        released = [draw(points, truth_units, repeats=1) for points in sent]
+        draw = pool.submit
+        units = [draw(sample_distance, to_unit(_DOMAIN, p), truth_units, repeats=3) for p in maps]
+        kilometers = [draw(sample_distance, to_kilometers(p), truth_km, repeats=1) for p in maps]
+        released = [draw(sample_distance, p, truth_units, repeats=1) for p in sent]
     found = zip(units, kilometers, strict=True)
     learned = [Distances(round(u.result(), 4), round(km.result(), 1)) for u, km in found]
     return learned, [round(each.result(), 4) for each in released]

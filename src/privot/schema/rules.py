@@ -310,13 +310,14 @@ class Rules:
 
 def _all_terms(columns: Mapping[str, Column]) -> dict[str, Term]:
     """Terms by which rules may name table columns."""
-    terms = {}
+    terms: dict[str, Term] = {}
     for name, column in columns.items():
-        listed = None
-        if column.in_rules == "text" and column.alphabet is not None:
+        listed, kind = None, column.in_rules
+        if kind == "text" and column.alphabet is not None:
             listed = column.alphabet.labels[: column.alphabet.size - column.nullable]
-        for part in column.table_columns(name) if column.in_rules else ():
-            terms[part] = column_term(part, column.in_rules, listed)
+        if kind is not None:
+            parts = column.table_columns(name)
+            terms |= {part: column_term(part, kind, listed) for part in parts}
     return terms
 
 

@@ -223,13 +223,16 @@ class ArrayColumn(PointColumn):
         """See `PointColumn`: encoding an image puts it in its domain, in unit coordinates."""
         return self.domain.encode(self.to_unit_pixels(self.accept(name, table)))
 
-    encode_units = encode_points
+    def encode_units(self, name: str, table: pa.Table) -> Array:
+        """See `PointColumn`."""
+        return self.encode_points(name, table)
 
     def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
         """See `PointColumn`."""
         return self.decode_pixels(name, self.domain.decode(points))
 
-    _write_points = decode_points
+    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+        return self.decode_points(name, points)
 
     def decode_pixels(self, name: str, pixels: NDArray[np.floating]) -> dict[str, pa.Array]:
         """Table column of images (n, N) in unit pixels, clipped to the bounds."""
