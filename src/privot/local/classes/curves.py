@@ -55,7 +55,7 @@ from privot.local.classes.mixture import Places
 from privot.local.grid.deconvolution import ORDERS, Hats, SmoothPrior, average
 from privot.local.releases import Atoms
 from privot.schema.columns.column import CodedColumn
-from privot.schema.columns.number import NumberColumn
+from privot.schema.columns.numeric import NumberColumn
 from privot.schema.columns.vector import LineCells
 
 _NEIGHBORS = 6  # atoms on either side, over whose widths a place's width is averaged

@@ -47,18 +47,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
 from privot.core.compiled import (
     compiled,
     compiled_part,
     compiled_reordering,
     compiled_reordering_part,
 )
-from privot.local.classes.counts import Array, CountTables, Ints
-=======
-from privot.core.compiled import compiled, compiled_reordering
 from privot.local.classes.counts import Array, CountTables, Ints, Queries
->>>>>>> h-local
 
 # Over-relaxation: powers of the ratio by which a plain pass changes a probability.
 _FIRST_POWER, _GROWTH, _MAX_POWER = 1.8, 1.15, 4.0
