@@ -63,7 +63,7 @@ from privot.mechanisms.forms import CodeForm
 from privot.randomizer import Release
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
-from privot.schema.columns.number import NumberColumn
+from privot.schema.columns.numeric import NumberColumn
 from privot.schema.domains import Array
 
 Questions = tuple[int, ...]  # their numbers
