@@ -223,7 +223,11 @@ class PlaceDensity(Law):
     missing: float
 
     def pieces(
-        self, records: PlaceRecords, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
+        self,
+        records: PlaceRecords,
+        num_rows: int,
+        rng: np.random.Generator,
+        where: Mapping[str, Any],
     ) -> Iterator[pa.Table]:
         """See `Law`; a condition may name the place's cells: records are drawn until enough meet it."""
         condition = read_condition(records.schema, where)
