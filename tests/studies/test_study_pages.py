@@ -15,7 +15,13 @@ from studies.promise import page as promise
 from studies.sliced import page as sliced
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-PAGES = {"entropic": entropic, "images": images, "integral": integral, "central": sliced, "promise": promise}
+PAGES = {
+    "entropic": entropic,
+    "images": images,
+    "integral": integral,
+    "central": sliced,
+    "promise": promise,
+}
 
 
 @pytest.mark.parametrize("name", PAGES)
