@@ -47,9 +47,9 @@ from privot.randomizer.budget import calibrate_reports, require_count, split_gua
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, in_order
+from privot.randomizer.reports.shuffled import most_accurate_shuffled, promised, shuffled_guarantee
 from privot.randomizer.reports.split import SplitReport, privatize_columns
 from privot.randomizer.reports.validation import first_fault, first_reasons, read_text, seal, unseal
-from privot.randomizer.shuffled import most_accurate_shuffled, promised, shuffled_guarantee
 from privot.schema import Schema
 from privot.tables.files import as_table
 
