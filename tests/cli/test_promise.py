@@ -23,8 +23,7 @@ def test_options_and_a_declared_promise_give_one_randomizer(run, tmp_path):
     code, out, err = run(f"calibrate schema.toml {OPTIONS} -o options.json")
     assert (code, err) == (0, "")
     assert (
-        "a batch of 1,000 reports: ε = 0.5, δ = 1e-06 if the shuffler is honest, else ε = "
-        in out
+        "a batch of 1,000 reports: ε = 0.5, δ = 1e-06 if the shuffler is honest, else ε = " in out
     )
     promise = '[promise]\nepsilon = 0.5\nwhere = "shuffled"\ndelta = 1e-6\npeople = 1000\n'
     (tmp_path / "declared.toml").write_text(promise + SCHEMA)
