@@ -64,6 +64,11 @@ def test_epsilon_is_of_the_accepted_count_and_small_batches_are_not_opened():
         _ = randomizer.privatize(people(999)).guarantee
 
 
+def test_reports_in_the_order_of_records_are_not_shuffled():
+    with pytest.raises(PrivotError, match="keep_order is True, and the schema promises shuffled"):
+        calibrated(PLACE, 0.5, 1000).privatize({"x": [0.1], "y": [0.2]}, keep_order=True)
+
+
 def test_the_floor_is_kept():
     assert calibrated(PLACE, 0.5, 20_000, "floor = 3\n").guarantee.epsilon <= 3.0
     assert calibrated(PLACE, 0.5, 20_000, "floor = 0.5\n").guarantee.epsilon <= 0.5
