@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.sums import Budget, Rounds, SumMechanism, SumPlan, open_ledger
+from privot.central.sums import Budget, Query, Rounds, SumMechanism, SumPlan, open_ledger
 from privot.core.errors import (
     MOST_COORDINATES,
     MOST_STEPS,
@@ -265,6 +265,11 @@ class SumFit(CentralFit):
 
     settings: SumSettings
 
+    @property
+    def query(self) -> Query | None:
+        """Query of the fit's only round; None if it takes several."""
+        return None
+
     def learn(
         self,
         parts: tuple[Any, ...],
@@ -338,13 +343,10 @@ class CentralModel(Model):
     def build(cls, stored: Stored) -> Self:
         """See `Model`."""
         found = stored.fields
-        kind, schema = found["law"].pop("kind"), Schema.from_dict(found["records"].pop("schema"))
-        law, make = (load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind])
-        records = make(schema, **found["records"])
+        records, law = stored_law(found["records"], found["law"], stored.arrays)
         place = "slices:SlicePlan" if "accounting" in found["plan"] else "sums:SumPlan"
         plan = load_object(f"privot.central.{place}", "a model's plan").from_dict(found["plan"])
-        built = law.build(records, found["law"], stored.arrays)
-        return cls(built, records, plan, found["releases"], found["made_with"], stored.history)
+        return cls(law, records, plan, found["releases"], found["made_with"], stored.history)
 
 
 def fit(
@@ -392,8 +394,7 @@ def fit(
     settings = settings_of(method, schema)
     records = raw_table(table, schema)
     budget = Budget(epsilon, delta, records.num_rows, schema.unit)
-    kind = kind_of_records(schema) if isinstance(settings, SumSettings) else None
-    fitted: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
+    fitted = fit_of(schema, settings, budget)
     parts = fitted.records.encode(records)  # refuses records before minutes are spent on a plan
     plan = fitted.plan()
     path = None if checkpoint is None else Path(checkpoint)
@@ -405,6 +406,23 @@ def fit(
         ledger.close()
     made_with = {"epsilon": epsilon, "delta": delta} | asdict(settings) | {"estimator": law.kind}
     return CentralModel(law, fitted.records, plan, ledger.spent, made_with, history)
+
+
+def fit_of(schema: Schema, settings: SumSettings | SliceSettings, budget: Budget) -> CentralFit:
+    """Return the fit of a schema's records by the method of these settings."""
+    kind = kind_of_records(schema) if isinstance(settings, SumSettings) else None
+    fitted: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
+    return fitted
+
+
+def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) -> tuple[Any, Any]:
+    """Build the map of records and the law of a stored model."""
+    map_fields, law_fields = dict(records), dict(law)
+    kind = law_fields.pop("kind")
+    schema = Schema.from_dict(map_fields.pop("schema"))
+    law_class, map_class = (load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind])
+    made = map_class(schema, **map_fields)
+    return made, law_class.build(made, law_fields, arrays)
 
 
 def raw_table(data: Any, schema: Schema) -> pa.Table:

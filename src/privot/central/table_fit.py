@@ -256,7 +256,8 @@ class TableFit(SumFit):
         self.records, self.settings, self.budget = CodedRecords(schema), settings, budget
 
     @cached_property
-    def _query(self) -> PairCounts:
+    def query(self) -> PairCounts:
+        """See `SumFit`."""
         return PairCounts(self.records.sizes)
 
     def plan(self) -> SumPlan:
@@ -266,7 +267,7 @@ class TableFit(SumFit):
             PrivotError: if noise alone would move even the least disturbed column by a total variation
                 above ½: a public computation.
         """
-        query = self._query
+        query = self.query
         plan = self.budget.plan([1.0])
         stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
         nothing = np.zeros((1, query.width, query.width))
@@ -285,7 +286,7 @@ class TableFit(SumFit):
     def estimate(self, rounds: Rounds) -> TableMixture:
         """See `SumFit`: latent classes that explain the released pairs of codes."""
         count, classes, seed = self.budget.records, self.settings.classes, self.settings.seed
-        counts, stddev = self._query.counts(rounds.release(self._query))
+        counts, stddev = self.query.counts(rounds.release(self.query))
         pairs, sizes = (counts / count, stddev / count), self.records.sizes
         explained = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
         number = classes or _FIRST_CLASSES
