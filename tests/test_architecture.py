@@ -14,7 +14,7 @@ STUDIES = TESTS.parent / "studies"
 FLOORS = [
     "core", "privacy", "schema", "transport", "wire", "device", "mechanisms", "models", "tables",
     "training", "waves", "randomizer", "audit", "collector", "local", "campaign", "central",
-    "integral", "evaluation", "report", "demo", "cli", "__main__",
+    "aggregated", "integral", "evaluation", "report", "demo", "cli", "__main__",
 ]  # fmt: skip
 # What imports PyTorch, by the extra `networks`; nothing else may, nor import these when it is imported.
 NETWORKS = (

@@ -39,7 +39,7 @@ import privot
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
 from privot.core.files import recover_folder, replacing_file, replacing_folder
 from privot.core.summary import Summarized
-from privot.privacy import ApproximateDP, IntegralPrivacy, PureDP
+from privot.privacy import ApproximateDP, DistributedDP, IntegralPrivacy, PureDP
 from privot.schema import Schema
 from privot.schema.sampling import completed, looked_at
 
@@ -241,7 +241,7 @@ def _leaves(fields: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, fields
 
 
-Guarantee = PureDP | ApproximateDP | IntegralPrivacy
+Guarantee = PureDP | ApproximateDP | DistributedDP | IntegralPrivacy
 COLUMNS = ("step", "loss", "learning_rate", "marginal_error", "seconds")
 
 

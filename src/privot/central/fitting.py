@@ -420,7 +420,9 @@ def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) 
     map_fields, law_fields = dict(records), dict(law)
     kind = law_fields.pop("kind")
     schema = Schema.from_dict(map_fields.pop("schema"))
-    law_class, map_class = (load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind])
+    law_class, map_class = (
+        load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind]
+    )
     made = map_class(schema, **map_fields)
     return made, law_class.build(made, law_fields, arrays)
 
