@@ -1,16 +1,15 @@
-"""The opened sums of a batch, and the models that are learned from them.
+"""The opened sums of a batch, and the model that is learned from them.
 
-**Opening.** The leader's and the helper's published sums, added mod 2^64 and read as signed words, are the
-counts with the noise of both: two independent Gaussians of standard deviation σ, together √2 σ. This is the
-price of trusting nobody in particular: a curator's noise would be σ.
+**Opening.** The sums that leader and helper published, added mod 2^64 and read as signed words, are the
+counts with the noise of both: two independent Gaussians of stddev σ, together √2 σ. A curator's noise
+would be σ: √2 is the price of trusting neither server alone.
 
-**Learning** is that of `privot.central`, by the same likelihood: sums with Gaussian noise of a known
-standard deviation. If a server added less noise than it should, the model is sharper than assumed, and
-the guarantee, which counts on one server's noise alone, is the same.
+**Learning** is that of `privot.central`, with the same likelihood. If a server added less noise than it
+should, the model is better than assumed, and the guarantee, by one server's noise, is the same.
 
-**Privacy review.** Everything here is a function of two published files (post-processing). The guarantee is
-computed from σ and Δ of the encoder in these files, never merely read. Whoever writes both files can make
-them say anything: take them from the servers.
+**Privacy review.** All is a function of two published files (post-processing). The guarantee is computed
+from σ and Δ of the encoder, never merely read. Whoever writes both files can make them say anything:
+take them from the servers.
 """
 
 from __future__ import annotations
@@ -18,17 +17,18 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.aggregated.shares import ROLES, Encoder, one_round_fit, read_text, unseal
+from privot.aggregated.server import unsealed
+from privot.aggregated.shares import ROLES, Encoder, Role, one_round_fit, read_text
 from privot.central.fitting import Law, RecordMap, SumSettings, stored_law
-from privot.central.sums import Integers, NoisySums, Query, Rounds, noisy_sums
+from privot.central.sums import Integers, noisy_sums
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.models import Model, ModelKind, Stored
@@ -69,10 +69,6 @@ class SumRelease(Summarized):
         """Standard deviation of the noise of both servers on integer sums: √2 σ."""
         return math.sqrt(2.0) * self.encoder.stddev
 
-    def release(self, query: Query) -> NoisySums:
-        """Return the sums as the answer to the encoder's query, in units of records."""
-        return noisy_sums(query, self.sums, self.stddev)
-
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
         return {"reports": f"{self.count:,}", "guarantee": self.guarantee}
@@ -89,33 +85,33 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
         PrivotError: if a file is damaged or of the other server, or they differ in the encoder or in the
             reports that they sum.
     """
-    read = []
-    for path, role in zip((leader, helper), ROLES, strict=True):
-        fields = unseal(path, read_text(path))
-        try:
-            words = np.frombuffer(base64.b64decode(fields["sums"], validate=True), "<u8")
-            read.append((fields["encoder"], fields["batch"], int(fields["reports"]), words))
-            stated = fields["role"]
-        except (KeyError, TypeError, ValueError) as error:
+    found = [_read(Path(path), role) for path, role in zip((leader, helper), ROLES, strict=True)]
+    for name in ("encoder", "batch", "reports"):
+        first, second = (fields[name] for fields in found)
+        if first != second:
             raise PrivotError(
-                f"{path} holds no sums ({error}): give what a server published"
-            ) from None
-        if stated != role:
-            raise PrivotError(f"{path} is of the {stated}: give the {role}'s file in this place")
-    (encoder, batch, count, first), (other, other_batch, other_count, second) = read
-    if encoder != other:
+                f"{leader} and {helper} differ in {name}, and shares of one alone are noise: take sums "
+                "of the same reports from both servers"
+            )
+    encoder = Encoder.from_json(found[0]["encoder"])
+    if any(len(fields["sums"]) != encoder.length for fields in found):
         raise PrivotError(
-            f"{leader} and {helper} are sums of different encoders' reports: match them"
+            f"{leader} and {helper} must have {encoder.length:,} sums each: copy them again"
         )
-    if (batch, count) != (other_batch, other_count):
-        raise PrivotError(
-            f"{leader} and {helper} sum different reports ({count:,} and {other_count:,}), and shares of "
-            "one alone are noise: give both servers the same ids"
-        )
-    made_by = Encoder.from_json(encoder, leader)
-    if not len(first) == len(second) == made_by.length:
-        raise PrivotError(f"{leader} and {helper} do not have {made_by.length:,} sums each")
-    return SumRelease(made_by, count, (first + second).view(np.int64))
+    total = found[0]["sums"] + found[1]["sums"]
+    return SumRelease(encoder, found[0]["reports"], total.view(np.int64))
+
+
+def _read(path: Path, role: Role) -> dict[str, Any]:
+    try:
+        fields = unsealed(read_text(path))
+        fields["sums"] = np.frombuffer(base64.b64decode(fields["sums"]), "<u8")
+        stated = fields["role"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise PrivotError(f"{path} holds no server's sums ({error}): copy it again") from None
+    if stated != role:
+        raise PrivotError(f"{path} is the {stated}'s: give the leader's file, then the helper's")
+    return fields
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,7 +183,9 @@ def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedM
     """
     settings = settings or SumSettings()
     encoder = release.encoder
-    fitted = one_round_fit(encoder.schema, release.count, settings)
-    law = fitted.estimate(cast(Rounds, release))
+    fitted = one_round_fit(encoder.schema, settings)
+    query = fitted.query  # of the least number of people, as devices know it
+    fitted.budget = replace(fitted.budget, records=release.count)
+    law = fitted.law(noisy_sums(query, release.sums, release.stddev))
     made_with = asdict(settings) | {"estimator": law.kind}
     return AggregatedModel(law, fitted.records, encoder, release.count, made_with)

@@ -2,45 +2,43 @@ r"""One of the two servers: it stores shares, and sums those of a batch once, wi
 
 **Release.** For a set S of ids that both servers hold, at least as many as the promise's people, the
 leader publishes $\sum_{i∈S} x_i + N_1$ and the helper $−\sum_{i∈S} G(s_i) + N_2$, mod $2^{64}$, with
-$N = ⌊σ Z + ½⌋$ for every entry, drawn exactly (`privot.mechanisms.gaussian`) and by each server for itself.
+$N = ⌊σ Z + ½⌋$ in every entry, drawn exactly (`privot.mechanisms.gaussian`) by each server for itself.
 Together they are $\sum_{i∈S} v_i + N_1 + N_2$.
 
-**What a server, the analyst and any clients see together**, where the other server is honest:
+**What one server, the analyst and any clients see together**, if the other server is honest:
 
-- *The helper's side* knows all seeds, which are independent of records, and the leader's sum. Given the
-  seeds, that sum is a bijection of $\sum v_i + N_1$: one release of the Gaussian mechanism with $Δ/σ = μ$,
-  hence (ε, δ)-differentially private, replace-one, whatever else the helper does (Balle, Wang 2018).
+- *The helper's side* knows all seeds, which are independent of records, and the leader's sum. Given
+  the seeds, that is a bijection of $\sum v_i + N_1$: one Gaussian mechanism of sensitivity Δ, (ε, δ)
+  replace-one (Balle, Wang 2018), whatever the helper does.
 - *The leader's side* knows all $x_i$ and the helper's sum. With uniform pads in place of $G(s_i)$, the
-  $x_i$ are uniform and independent of the records, and the helper's sum is $\sum v_i + N_2 − \sum x_i$:
-  again one release. SHAKE128 is told from uniform pads by no feasible computation, so that this half is
-  (ε, δ) for computationally bounded parties.
+  $x_i$ are uniform, independent of records, and the helper's sum is $\sum v_i + N_2 − \sum x_i$: again
+  one release. As nobody can tell SHAKE128 from such pads, this half holds against bounded computation.
 
-Noise that the dishonest server adds, or does not, is a function of what it sees: **one silent server
-costs nothing of the promise**. Its lies falsify the result, and nothing detects that: a sum of other
-shares, or of another set, is noise to the analyst. **Both servers together** read every record.
+Noise that the other server adds, or does not, is a function of what it sees: **a server that adds none
+costs nothing of the promise**. It can falsify the result, undetected; a sum of other shares, or of
+another set, looks like noise to the analyst. **Both servers together** read every record.
 
-**Once.** Each report is opened at most once by an honest server, so batches are of different reports, and
-each keeps the guarantee by itself. Shares are deleted, and the noised sum is stored, in one transaction: after
-a kill there is either the old state, in which nobody saw anything, or the sum with its noise, which is
-published as it is. The ledger is charged with a batch's reports before its file is written: a folder that
-was restored from a copy made before is refused by the ledger's witness (`privot.privacy.ledger`). Who
-reports twice, under two ids, has two budgets.
+**Once.** An honest server opens each report once, so batches are of different people, and each has the
+guarantee by itself; who reports under two ids has two budgets. In one transaction, a batch's noised
+sum is stored and its shares are deleted: after a kill there is the state before, of which nobody saw
+anything, or the sum with its noise, published later as it is. Before its file is written, its reports
+are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses a folder restored from a copy.
 
-**Who may choose S?** Anybody: an adversary who leaves people out, delays them or invents others still
-faces a batch of `people` or more, and noise that hides any one record given all others. **Dropped shares**
-make the batch smaller, never the noise; a share that one server lacks is in no batch.
+**Who chooses S** may be anybody: who leaves people out, delays them or invents others still faces
+noise that hides any one record given all others. A share that one server lacks is in no batch:
+**dropped shares** make a batch smaller, and below `people` it is not opened.
 
-**Privacy review.** The number of reports is public. Shares are secret, to be read by their server's owner
-alone. The published file holds the noised sum, the number of reports, a digest of their ids, and public
-settings. How long summing takes depends on shares, which are uniform words. SQLite overwrites what is
-deleted (`secure_delete`); what a disk, a snapshot or a backup retains is the operator's: a share that was
-copied elsewhere is not protected by its deletion here.
+**Privacy review.** The number of reports is public. The folder is its owner's alone. The published file
+holds the noised sum, the number of reports, a digest of their ids, and public settings. The time of a
+sum depends on shares, which are noise by themselves. Deleted shares are overwritten in the database
+(`secure_delete`); what a disk, a snapshot or a backup retains of them is the operator's.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
@@ -50,7 +48,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from privot.aggregated.shares import ROLES, Encoder, Role, Share, Words, expand, seal
+from privot.aggregated.shares import ROLES, Encoder, Role, expand
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice
 from privot.core.files import create, replacing_file, replacing_folder
 from privot.mechanisms.gaussian import sample_rounded_gaussian
@@ -67,26 +65,17 @@ CREATE TABLE releases (batch TEXT PRIMARY KEY, reports INTEGER NOT NULL, text TE
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """What a server's ledger counts: reports that were opened, each once.
-
-    Arguments:
-        encoder: Encoder of the reports.
-        role: The server's role.
-    """
+    """What a server's ledger counts: reports that were opened, each once."""
 
     encoder: Encoder
     role: Role
 
     noun: ClassVar[str] = "reports"
-
-    @property
-    def uses(self) -> int:
-        """Number of reports that may be opened: all there can be."""
-        return MOST_ROWS
+    uses: ClassVar[int] = MOST_ROWS
 
     @property
     def guarantee(self) -> DistributedDP:
-        """Guarantee of every report, which is opened once, in a batch of the promise's people or more."""
+        """Guarantee of every report, opened once, in a batch of the promise's people or more."""
         return self.encoder.guarantee(self.encoder.people)
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,6 +94,7 @@ class Server:
 
     Examples:
         >>> import tempfile
+        >>> from privot.schema import Schema
         >>> schema = Schema.from_dict({
         ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
         ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 100},
@@ -124,11 +114,10 @@ class Server:
         if not self._database.is_file():
             raise PrivotError(f"{self.folder} is no server's folder: make it with Server.create")
         self.encoder = Encoder.load(self.folder / "encoder.json")
-        with self._reading() as base:
-            self.role: Role = base.execute("SELECT role FROM server").fetchone()[0]
-        self._ledger = Ledger(
-            ServerPlan(self.encoder, self.role), self.folder / "ledger.json", resume=True
-        )
+        with self._open() as database:
+            (self.role,) = database.execute("SELECT role FROM server").fetchone()
+        plan = ServerPlan(self.encoder, self.role)
+        self._ledger = Ledger(plan, self.folder / "ledger.json", resume=True)
 
     @classmethod
     def create(cls, folder: str | Path, encoder: Encoder, role: Role) -> Self:
@@ -140,44 +129,56 @@ class Server:
         require_choice("role", role, ROLES)
         folder = Path(folder)
         if folder.exists():
-            raise PrivotError(f"{folder} exists: a server's folder is never replaced; name another")
+            raise PrivotError(
+                f"{folder} exists, and a server's folder is not replaced: name another"
+            )
         with replacing_folder(folder, secret=True) as draft:
             encoder.save(draft / "encoder.json")
             create(draft / "shares.sqlite", secret=True)
-            with closing(sqlite3.connect(draft / "shares.sqlite")) as base, base:
-                base.executescript(_TABLES)
-                base.execute("INSERT INTO server VALUES (?)", (role,))
+            with closing(sqlite3.connect(draft / "shares.sqlite")) as database, database:
+                database.executescript(_TABLES)
+                database.execute("INSERT INTO server VALUES (?)", (role,))
         Ledger(ServerPlan(encoder, role), folder / "ledger.json").begin()
         return cls(folder)
 
     def accept(self, *shares: bytes) -> int:
-        """Store shares, durably and all or none, and return how many are new.
+        """Store shares durably, all or none, and return how many are new.
 
-        A device that gets no answer sends the same bytes again, which count once.
+        A device that got no answer sends the same bytes again: they count once.
 
         Raises:
-            PrivotError: for a share of another encoder, role or length, under an id that has another
-                share, or whose batch was opened.
+            PrivotError: for a share of another encoder, role or length, or under an id that has
+                another share or was opened.
         """
-        new = 0
-        read = [self.encoder.read_share(share, self.role) for share in shares]
-        with self._writing() as base:
-            for share in read:
-                new += self._insert(base, share)
+        read, new = [self.encoder.read_share(share, self.role) for share in shares], 0
+        with self._transaction() as database:
+            for report_id, body in read:
+                if database.execute("SELECT 1 FROM opened WHERE id = ?", (report_id,)).fetchone():
+                    raise PrivotError(
+                        f"report {report_id.hex()} was opened already: send none again"
+                    )
+                stored = _body(database, report_id)
+                if stored not in (None, body):
+                    raise PrivotError(
+                        f"report {report_id.hex()} is here with other bytes: send it once, or as it was"
+                    )
+                if stored is None:
+                    database.execute("INSERT INTO shares VALUES (?, ?)", (report_id, body))
+                    new += 1
         return new
 
     def ids(self) -> frozenset[bytes]:
         """Return the ids of the shares that are stored and not opened."""
-        with self._reading() as base:
-            return frozenset(found for (found,) in base.execute("SELECT id FROM shares"))
+        with self._open() as database:
+            return frozenset(found for (found,) in database.execute("SELECT id FROM shares"))
 
     def release(self, ids: Collection[bytes]) -> Path:
         """Sum the shares of a batch with noise, once, and return the file to publish.
 
-        The same batch again is the same file, byte for byte.
+        The same batch again gives the same bytes again.
 
         Arguments:
-            ids: Ids that both servers hold; give both the same.
+            ids: Ids that both servers hold; both are given the same.
 
         Raises:
             PrivotError: if they are fewer than the promise's people, one is not here or was opened, or
@@ -187,92 +188,98 @@ class Server:
         self.encoder.guarantee(len(batch))  # refuses too few
         self.encoder.require_room(len(batch))
         name = hashlib.sha256(b"".join(sorted(batch))).hexdigest()
-        with self._writing() as base:
-            stored = base.execute("SELECT text FROM releases WHERE batch = ?", (name,)).fetchone()
-            text = stored[0] if stored else self._sum(base, batch, name)
-        with self._writing() as base:  # one at a time, and after the sum is durable
-            self._count(base)
+        with self._transaction() as database:
+            self._uncounted(database)  # refuses a database that is older than the ledger
+            stored = database.execute(
+                "SELECT text FROM releases WHERE batch = ?", (name,)
+            ).fetchone()
+            text = stored[0] if stored else self._replace_by_sum(database, batch, name)
+        with self._transaction() as database:  # one process at a time, after the sum is durable
+            if uncounted := self._uncounted(database):
+                self._ledger.spend(uncounted)
         path = self.folder / f"sum-{name[:16]}.json"
         with replacing_file(path) as draft:
-            draft.write_text(text + "\n", encoding="utf-8")
+            draft.write_text(text, encoding="utf-8")
         return path
 
-    def _insert(self, base: sqlite3.Connection, share: Share) -> bool:
-        if base.execute("SELECT 1 FROM opened WHERE id = ?", (share.id,)).fetchone():
-            raise PrivotError(
-                f"report {share.id.hex()} was opened in a batch: it is counted already"
-            )
-        here = base.execute("SELECT body FROM shares WHERE id = ?", (share.id,)).fetchone()
-        if here is None:
-            base.execute("INSERT INTO shares VALUES (?, ?)", share)
-        elif here[0] != share.body:
-            raise PrivotError(
-                f"report {share.id.hex()} is here with other bytes: a report is sent once, or again "
-                "as it was"
-            )
-        return here is None
-
-    def _sum(self, base: sqlite3.Connection, batch: frozenset[bytes], name: str) -> str:
+    def _replace_by_sum(
+        self, database: sqlite3.Connection, batch: frozenset[bytes], name: str
+    ) -> str:
         """Store the noised sum of a batch in place of its shares."""
-        helping, length = self.role == "helper", self.encoder.length
-        total: Words = np.zeros(length, np.uint64)
+        length = self.encoder.length
+        total = sample_rounded_gaussian(length, self.encoder.stddev).view(np.uint64)
         for report_id in batch:
-            row = base.execute("SELECT body FROM shares WHERE id = ?", (report_id,)).fetchone()
-            if row is None:
+            body = _body(database, report_id)
+            if body is None:
                 raise PrivotError(
-                    f"report {report_id.hex()} is not here, or was opened: a second opening would be "
-                    "another budget; give ids that both servers hold"
+                    f"report {report_id.hex()} is not here, or was opened, which is done once: give ids "
+                    "that both servers hold"
                 )
-            if helping:
-                total -= expand(row[0], length)
+            if self.role == "leader":
+                total += np.frombuffer(body, "<u8")
             else:
-                total += np.frombuffer(row[0], "<u8")
-        total += sample_rounded_gaussian(length, self.encoder.stddev).view(np.uint64)
-        text = seal(
-            encoder=self.encoder.to_json(),
-            role=self.role,
-            reports=len(batch),
-            batch=name,
-            sums=base64.b64encode(total.astype("<u8").tobytes()).decode(),
+                total -= expand(body, length)
+        text = sealed(
+            {
+                "encoder": self.encoder.to_json(),
+                "role": self.role,
+                "reports": len(batch),
+                "batch": name,
+                "sums": base64.b64encode(total.astype("<u8").tobytes()).decode(),
+            }
         )
-        base.execute("INSERT INTO releases VALUES (?, ?, ?)", (name, len(batch), text))
+        database.execute("INSERT INTO releases VALUES (?, ?, ?)", (name, len(batch), text))
         rows = [(report_id,) for report_id in batch]
-        base.executemany("INSERT INTO opened VALUES (?)", rows)
-        base.executemany("DELETE FROM shares WHERE id = ?", rows)
+        database.executemany("INSERT INTO opened VALUES (?)", rows)
+        database.executemany("DELETE FROM shares WHERE id = ?", rows)
         return text
 
-    def _count(self, base: sqlite3.Connection) -> None:
-        """Charge the ledger with what is stored and not yet counted, before it is published."""
-        stored = base.execute("SELECT COALESCE(SUM(reports), 0) FROM releases").fetchone()[0]
+    def _uncounted(self, database: sqlite3.Connection) -> int:
+        """Return how many reports are opened and not counted in the ledger yet."""
+        (opened,) = database.execute("SELECT COALESCE(SUM(reports), 0) FROM releases").fetchone()
         spent = self._ledger.spent
-        if spent > stored:
+        if spent > opened:
             raise PrivotError(
-                f"the ledger of {self.folder} counted {spent:,} reports, and {stored:,} are opened "
+                f"the ledger of {self.folder} counted {spent:,} reports, and {opened:,} are opened "
                 "there: restore the newest folder; an older one would open reports twice"
             )
-        if stored > spent:
-            self._ledger.spend(stored - spent)
+        return int(opened - spent)
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            with closing(sqlite3.connect(self._database, timeout=60, isolation_level=None)) as base:
-                base.execute("PRAGMA secure_delete = ON")
-                base.execute("PRAGMA synchronous = EXTRA")
-                yield base
+            with closing(sqlite3.connect(self._database, 60.0, isolation_level=None)) as database:
+                database.execute("PRAGMA secure_delete = ON")
+                database.execute("PRAGMA synchronous = EXTRA")
+                yield database
         except sqlite3.Error as error:
             raise PrivotError(
-                f"{self._database} cannot be used ({error}): see to the disk; what was acknowledged "
-                "is there"
+                f"{self._database} cannot be used ({error}): see to the disk; nothing that was "
+                "acknowledged is lost"
             ) from None
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._reading() as base:
-            base.execute("BEGIN IMMEDIATE")
-            try:
-                yield base
-            except BaseException:
-                base.execute("ROLLBACK")
-                raise
-            base.execute("COMMIT")
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._open() as database:
+            database.execute("BEGIN IMMEDIATE")
+            yield database  # an error closes the connection, which rolls back
+            database.execute("COMMIT")
+
+
+def _body(database: sqlite3.Connection, report_id: bytes) -> bytes | None:
+    row = database.execute("SELECT body FROM shares WHERE id = ?", (report_id,)).fetchone()
+    return None if row is None else row[0]
+
+
+def sealed(fields: dict[str, Any]) -> str:
+    """Return a line of JSON and a line of its SHA-256."""
+    text = json.dumps(fields, separators=(",", ":"))
+    return f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}\n"
+
+
+def unsealed(text: str) -> dict[str, Any]:
+    """Return the fields of `sealed`; a ValueError if they were damaged."""
+    fields: dict[str, Any] = json.loads(text.partition("\n")[0])
+    if sealed(fields) != text:
+        raise ValueError("it was damaged or altered")
+    return fields

@@ -30,7 +30,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.sums import Budget, Query, Rounds, SumMechanism, SumPlan, open_ledger
+from privot.central.sums import (
+    Budget,
+    NoisySums,
+    Query,
+    Rounds,
+    SumMechanism,
+    SumPlan,
+    open_ledger,
+)
 from privot.core.errors import (
     MOST_COORDINATES,
     MOST_STEPS,
@@ -264,11 +272,7 @@ class SumFit(CentralFit):
     """The fit of one kind of records by rounds of noisy sums."""
 
     settings: SumSettings
-
-    @property
-    def query(self) -> Query | None:
-        """Query of the fit's only round; None if it takes several."""
-        return None
+    budget: Budget
 
     def learn(
         self,
@@ -285,6 +289,28 @@ class SumFit(CentralFit):
     @abstractmethod
     def estimate(self, rounds: Rounds) -> Law:
         """Estimate the law of the records from rounds of the plan."""
+
+
+class OneSumFit(SumFit):
+    """The fit of one kind of records by a single round.
+
+    Attributes:
+        query: The round's query, a function of public numbers.
+    """
+
+    query: Query
+
+    def estimate(self, rounds: Rounds) -> Law:
+        """See `SumFit`."""
+        return self.law(rounds.release(self.query))
+
+    @abstractmethod
+    def law(self, released: NoisySums) -> Law:
+        """Estimate the law of the records from the answer to the query, whoever summed it.
+
+        Arguments:
+            released: Sums whose noise is Gaussian, of the standard deviation that it states.
+        """
 
 
 @dataclass(frozen=True, eq=False, repr=False)

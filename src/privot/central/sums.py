@@ -65,7 +65,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -356,6 +356,7 @@ def _add_products(slots: Integers, vectors: Integers, count: int) -> Integers:
     return sums
 
 
+@lru_cache(maxsize=8)
 def _triangle(width: int) -> tuple[Integers, Integers, Integers]:
     """Return rows and columns of the upper triangle of a matrix, and how often each entry is summed."""
     rows, columns = np.triu_indices(width)

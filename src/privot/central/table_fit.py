@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.fitting import PIECE, Law, RecordMap, SumFit, SumSettings
+from privot.central.fitting import PIECE, Law, OneSumFit, RecordMap, SumSettings
 from privot.central.sums import (
     DIAGONAL,
     OTHER,
@@ -41,7 +41,6 @@ from privot.central.sums import (
     NoisySums,
     Query,
     Records,
-    Rounds,
     SumPlan,
     sensitivity,
 )
@@ -247,7 +246,7 @@ class PairCounts(Query):
         return released.sums[0] / unit, np.where(same & ~diagonal, np.inf, stddev)
 
 
-class TableFit(SumFit):
+class TableFit(OneSumFit):
     """Fit of a table of codes by one round."""
 
     records: CodedRecords
@@ -256,8 +255,8 @@ class TableFit(SumFit):
         self.records, self.settings, self.budget = CodedRecords(schema), settings, budget
 
     @cached_property
-    def query(self) -> PairCounts:
-        """See `SumFit`."""
+    def query(self) -> PairCounts:  # type: ignore[override]  # made when it is first used
+        """See `OneSumFit`."""
         return PairCounts(self.records.sizes)
 
     def plan(self) -> SumPlan:
@@ -283,10 +282,10 @@ class TableFit(SumFit):
         )
         return plan
 
-    def estimate(self, rounds: Rounds) -> TableMixture:
-        """See `SumFit`: latent classes that explain the released pairs of codes."""
+    def law(self, released: NoisySums) -> TableMixture:
+        """See `OneSumFit`: latent classes that explain the released pairs of codes."""
         count, classes, seed = self.budget.records, self.settings.classes, self.settings.seed
-        counts, stddev = self.query.counts(rounds.release(self.query))
+        counts, stddev = self.query.counts(released)
         pairs, sizes = (counts / count, stddev / count), self.records.sizes
         explained = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
         number = classes or _FIRST_CLASSES
