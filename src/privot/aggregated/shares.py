@@ -217,18 +217,25 @@ class Encoder(Summarized):
         Raises:
             PrivotError: if it is for the other server, of another encoder, or of another length.
         """
-        head = self._head(role)
-        length = len(head) + _ID_BYTES + (_SEED_BYTES if role == "helper" else 8 * self.length)
+        head, length = self._head(role), self.share_length(role)
         if share[: len(head)] != head:
             raise PrivotError(
                 f"a share is not for the {role}, or of another encoder: send it there"
             )
         if len(share) != length:
             raise PrivotError(
-                f"a share has {len(share):,} bytes, and must have {length:,}: send it again"
+                f"a share has {len(share):,} bytes, not {length:,}: send it again, whole"
             )
         rest = share[len(head) :]
         return rest[:_ID_BYTES], rest[_ID_BYTES:]
+
+    def share_length(self, role: Role) -> int:
+        """Return the number of bytes of a share: a head, the id, and words or a seed."""
+        return (
+            len(self._head(role))
+            + _ID_BYTES
+            + (_SEED_BYTES if role == "helper" else 8 * self.length)
+        )
 
     def _head(self, role: Role) -> bytes:
         return bytes.fromhex(self.fingerprint) + bytes([ROLES.index(role)])

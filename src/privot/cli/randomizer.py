@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Exit, Option
 
+from privot.cli.aggregate import calibrate_encoder, encode_records, encoder_in
 from privot.cli.console import (
     Force,
     Ignore,
@@ -140,11 +141,16 @@ def calibrate(
 ) -> None:
     """Choose the noise for a schema, before anyone reports, and write the randomizer.
 
+    Where the schema promises sums by two servers, an encoder is written instead.
+
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
     from privot.randomizer import Randomizer, randomizer_from_noise
     from privot.schema import Schema
 
+    declared = Schema.load(schema)
+    if epsilon is None and declared.promise and declared.promise.where == "aggregated":
+        return calibrate_encoder(declared, schema, output, force)
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _shares(share or [])
     if (epsilon is None) == (noise is None):
@@ -378,6 +384,8 @@ def privatize(
     budget twice: an output that exists is refused, and --resume noises only what a killed run lacks.
     A pipe's reports are stored in $PRIVOT_STATE_DIR or ~/.local/state/privot until all are through.
 
+    With an encoder instead of a randomizer, a folder of shares for two servers is written.
+
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
     from privot.randomizer import Randomizer
@@ -396,6 +404,8 @@ def privatize(
     if resume and discard:
         raise PrivotError("--resume and --discard exclude each other: give one")
     left: Left = "resume" if resume else "discard" if discard else "refuse"
+    if (encoder := encoder_in(randomizer)) is not None:
+        return encode_records(encoder, table, output, [table, randomizer])
     loaded = Randomizer.load(randomizer)
     with row_bar() as progress:
         how: dict[str, Any] = {"part_rows": shard_rows, "progress": progress, "log": note}
