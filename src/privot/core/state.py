@@ -82,18 +82,23 @@ def secret_key() -> bytes:
 
 def write_down(path: Path, fields: Any) -> None:
     """Write JSON to a file that its owner alone can read and that survives a loss of power."""
-    with writing_down(path, fields):
-        pass
+    with replacing_file(path, secret=True) as draft:
+        _fill(draft, fields)
+    flush_folder(path.parent)
 
 
 @contextmanager
 def writing_down(path: Path, fields: Any) -> Iterator[None]:
     """Write it before the block and rename it after: the block runs only if writing is possible."""
     with replacing_file(path, secret=True) as draft:
-        draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+        _fill(draft, fields)
         flush(draft)
         yield
     flush_folder(path.parent)
+
+
+def _fill(draft: Path, fields: Any) -> None:
+    draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
 
 
 def flush_folder(folder: Path) -> None:

@@ -31,6 +31,7 @@ from privot.local.grid.grid_fit import fit_density
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run, settings_with
+from privot.privacy import weakest
 from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.randomizer import Release
 from privot.randomizer.plan import min_informative_reports
@@ -130,6 +131,7 @@ def fit(
     releases = Releases.of(release)
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
+    _ = weakest(*(part.guarantee for part in releases.parts))  # refuses batches that are too small
     size, count = settings.batch_size, len(releases)
     if size is not None and size > count:
         raise PrivotError(

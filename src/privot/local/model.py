@@ -40,7 +40,7 @@ from privot.core.errors import PrivotError, load_object, require_count
 from privot.local.classes.mixture import LatentClassSampler
 from privot.local.releases import Releases
 from privot.models import History, Model, ModelKind, Stored
-from privot.privacy import ApproximateDP, PureDP, weakest
+from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.sampling import values_of
@@ -137,9 +137,14 @@ class LocalModel(Model):
         return self.randomizer.schema
 
     @property
-    def guarantee(self) -> PureDP | ApproximateDP:
+    def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
         """Guarantee of the release, by post-processing; of several, the weakest."""
-        return weakest(self.randomizer.guarantee, *(each.guarantee for each in self.earlier))
+        randomizers = (*self.earlier, self.randomizer)
+        if len(randomizers) == 1:
+            return self.randomizer.batch_guarantee(self.made_with.get("num_reports", 1))
+        counts = [each["reports"] for each in self.made_with.get("promises", [])]
+        counts += [1] * (len(randomizers) - len(counts))  # waves, whose reports are not shuffled
+        return weakest(*map(Randomizer.batch_guarantee, randomizers, counts))
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""

@@ -397,6 +397,11 @@ def fit_waves(
         raise PrivotError(f"releases has {len(waves)}: give two waves or more, or use fit")
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     for wave in Releases.of(waves).parts:
+        if wave.schema.promise is not None and wave.schema.promise.where != "local":
+            raise PrivotError(
+                f"the waves promise {wave.schema.promise}: a guarantee of several batches of the same "
+                "people is not computed; fit each wave by itself"
+            )
         require_wave(wave, waves[-1].schema, waves[-1].randomizer)
     base = fit(_merge_waves(waves), settings, progress=progress, **keywords)
     base = replace(base, earlier=distinct(base.earlier))
