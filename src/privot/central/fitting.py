@@ -63,16 +63,21 @@ if TYPE_CHECKING:
 
 Method = Literal["sums", "slices"]
 PIECE = 16_384  # rows drawn at once
+_DELTA = 1e-5
+# Places: the most halvings of each axis of the box, by the number of coordinates.
+PLACE_DEPTHS = {1: 10, 2: 7, 3: 5}
 # Imported on use, since most need PyTorch: the fit of each kind of records by sums, that of any by
 # slices, and the law of each kind of model with the map of its records.
 _FITS = {
     "images": "privot.central.mixture_fit:ImageFit",
     "vectors": "privot.central.mixture_fit:VectorFit",
     "tables": "privot.central.table_fit:TableFit",
+    "places": "privot.central.pyramid:PlaceFit",
     None: "privot.central.slice_fit:SliceFit",
 }
 _LAWS = {
     "classes": ("privot.central.table_fit:TableMixture", "privot.central.table_fit:CodedRecords"),
+    "pyramid": ("privot.central.pyramid:PlaceDensity", "privot.central.pyramid:PlaceRecords"),
     "mixture": ("privot.central.mixtures:ImageMixture", "privot.central.records:ImageRecords"),
     "vectors": ("privot.central.mixtures:VectorMixture", "privot.central.records:VectorRecords"),
     "network": ("privot.central.slice_fit:LabeledNetwork", "privot.central.records:records_of"),
@@ -379,8 +384,8 @@ def fit(
     table: Any,
     schema: Schema,
     *,
-    epsilon: float,
-    delta: float = 1e-5,
+    epsilon: float | None = None,
+    delta: float | None = None,
     method: Method | SumSettings | SliceSettings | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
@@ -391,12 +396,13 @@ def fit(
     Arguments:
         table: Private records: a table (pandas, polars, pyarrow, dict) or the path of one.
         schema: Schema of a table's columns, or of images and their label.
-        epsilon: ε of the whole run.
-        delta: δ of the whole run.
-        method: `"sums"`, a mixture by a few noisy sums of all records, or `"slices"`, a network trained
+        epsilon: ε of the whole run; left out if the schema promises one, with `where = "central"`.
+        delta: δ of the whole run, 1e-5 by default; left out likewise.
+        method: `"sums"`, a mixture or a map by a few noisy sums of all records, or `"slices"`, a network trained
             on noisy slices of batches; `SumSettings` or `SliceSettings` in place of the name change its
             settings. By default sums where the schema allows them: one of images, of vectors in boxes
-            with at most one column of codes beside them, or of columns with codes or numbers alone.
+            with at most one column of codes beside them, of one place, or of columns with codes or
+            numbers alone.
         checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
             Without it, the run counts in memory only and cannot be resumed. Either way it is entered
             in the account of its records, and the curator is warned if it is not the first.
@@ -404,8 +410,8 @@ def fit(
         progress: Callback after every step.
 
     Raises:
-        PrivotError: for input or settings that cannot be used, a ledger of another plan, or a run to
-            be resumed that is finished.
+        PrivotError: for input or settings that cannot be used, fewer records than were promised, a
+            ledger of another plan, or a run to be resumed that is finished.
         Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
 
     Examples:
@@ -419,7 +425,7 @@ def fit(
     """
     settings = settings_of(method, schema)
     records = raw_table(table, schema)
-    budget = Budget(epsilon, delta, records.num_rows, schema.unit)
+    budget = _budget(schema, epsilon, delta, records.num_rows)
     fitted = fit_of(schema, settings, budget)
     parts = fitted.records.encode(records)  # refuses records before minutes are spent on a plan
     plan = fitted.plan()
@@ -430,7 +436,11 @@ def fit(
         law, history = fitted.learn(parts, ledger, state, progress)
     finally:
         ledger.close()
-    made_with = {"epsilon": epsilon, "delta": delta} | asdict(settings) | {"estimator": law.kind}
+    made_with = (
+        {"epsilon": budget.epsilon, "delta": budget.delta}
+        | asdict(settings)
+        | {"estimator": law.kind}
+    )
     return CentralModel(law, fitted.records, plan, ledger.spent, made_with, history)
 
 
@@ -451,6 +461,34 @@ def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) 
     )
     made = map_class(schema, **map_fields)
     return made, law_class.build(made, law_fields, arrays)
+
+
+def _budget(schema: Schema, epsilon: float | None, delta: float | None, records: int) -> Budget:
+    """Return the budget of a run, of the schema's promise or of ε and δ; refuse both, and neither."""
+    promise = schema.promise
+    if promise is None:
+        if epsilon is None:
+            raise PrivotError(
+                "epsilon is missing, and the schema promises nothing: give it, or declare [promise] "
+                "with an epsilon and where = 'central'"
+            )
+        return Budget(epsilon, _DELTA if delta is None else delta, records, schema.unit)
+    for name, given in (("epsilon", epsilon), ("delta", delta)):
+        if given is not None:
+            raise PrivotError(
+                f"{name} is {given!r}, and the schema promises {promise}: leave one of them out"
+            )
+    if promise.where != "central":
+        raise PrivotError(
+            f"where is {promise.where!r}, where no curator sees records: learn from what was sent "
+            "there, or promise 'central'"
+        )
+    if promise.people is not None and records < promise.people:
+        raise PrivotError(
+            f"{records:,} records are fewer than the {promise.people:,} that the schema promises: wait "
+            "for more"
+        )
+    return Budget(promise.epsilon, promise.delta, records, schema.unit)
 
 
 def raw_table(data: Any, schema: Schema) -> pa.Table:
@@ -490,12 +528,16 @@ def settings_of(
     return settings
 
 
-def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables"] | None:
+def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables", "places"] | None:
     """Return the kind of records that sums take a schema's rows for; None if they cannot learn them."""
     if schema.images:
         return "images"
-    if set(schema.columns) == set(schema.coded):
-        return "tables"
     points = [column for name, column in schema.columns.items() if name not in schema.coded]
     boxes = [c for c in points if isinstance(c.domain, Box) and not (c.is_number or c.nullable)]
+    alone = [*schema.vectors.values()]
+    if len(schema.columns) == 1 == len(alone) and isinstance(alone[0].domain, Box):
+        if alone[0].domain.dimension in PLACE_DEPTHS and not alone[0].declares_codes:
+            return "places"
+    if set(schema.columns) == set(schema.coded):
+        return "tables"
     return "vectors" if len(schema.coded) <= 1 and boxes == points else None

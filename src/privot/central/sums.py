@@ -22,6 +22,11 @@ $$ ⟨u, u'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\
 those of order 1 where the query promises it, as of vectors without negative coordinates: these are
 checked. The noise is $⌊σ Z + ½⌋$ with $σ = Δ/μ_t$, μ_t from the plan.
 
+**Indicators.** Vectors of counts are one-hots side by side: L blocks, of each of which a record has one
+place. A query of this kind gives the L positions in place of the vector, $‖v(x)‖ = \sqrt L$, and
+what is released is how many records have each place of each block. Records that differ in every
+block move it by $\sqrt{2L}$, which is Δ.
+
 **Composition.** What is summed in a round may depend on all earlier releases, as long as
 $μ_t = Δ_t/σ_t$ does not: the plan fixes it before private data are touched. All rounds together are then
 as private as **one** Gaussian release with
@@ -32,7 +37,8 @@ exactly: nothing is lost by composing (Dong, Roth, Su 2022, corollary 3.3; the c
 2018). Rounding the noisy sum to integers is post-processing.
 
 **Why floats do no harm.** Vectors are integers, and are checked: one that is too long, or negative where
-none may be, counts as zeros, whatever the query made of it. Sums are exact in any order. The noise is
+none may be, counts as zeros, whatever the query made of it; so does a record with a position outside its
+block. Sums are exact in any order. The noise is
 a Gaussian rounded exactly (`privot.mechanisms.samplers`): an integer plus it is the rounded sum,
 post-processing of the continuous mechanism. A query maps records one by one, in chunks of fixed
 places, so what it makes of a record in its last bits depends on no other record.
@@ -229,20 +235,52 @@ class Query(ABC):
     Attributes:
         slots: Number of slots.
         width: Number w of coordinates of a vector.
-        radius: Largest length R of a vector.
+        radius: Largest length R of a vector; R² is an integer.
         moment: 1 to sum vectors, 2 to sum their products with themselves.
         non_negative: True, at moment 1, if no vector has a negative coordinate.
     """
 
     slots: int
     width: int
-    radius: int
+    radius: float
     moment: Literal[1, 2]
     non_negative: bool
 
     @abstractmethod
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """Return slots (n,) and vectors (n, w) of some records, row by row."""
+
+
+class Indicators(Query):
+    """A query whose vectors are one-hots side by side, given as positions.
+
+    Attributes:
+        sizes: Number of places of each of the L blocks.
+    """
+
+    sizes: tuple[int, ...]
+    slots, moment, non_negative = 1, 1, True
+
+    @property
+    def width(self) -> int:  # type: ignore[override]  # a function of the sizes
+        """See `Query`."""
+        return sum(self.sizes)
+
+    @property
+    def radius(self) -> float:  # type: ignore[override]
+        """See `Query`: √L, rounded up."""
+        return math.sqrt(len(self.sizes)) * _UP
+
+    @abstractmethod
+    def positions(self, records: Records) -> Integers:
+        """Return positions (n, L) of some records within each block, from 0 to its size − 1."""
+
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
+        """See `Query`: the vectors, which sums need not form."""
+        places, inside = _places(self, records)
+        vectors = np.zeros((len(places), self.width), np.int64)
+        np.put_along_axis(vectors, places, inside[:, None].astype(np.int64), axis=1)
+        return np.zeros(len(places), np.int64), vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,10 +362,13 @@ class SumMechanism:
         add = _add_vectors if query.moment == 1 else _add_products
         total: Integers | int = 0
         for start in range(0, self.ledger.plan.records, _CHUNK):
-            slots, vectors = query.answer(
-                tuple(part[start : start + _CHUNK] for part in self._records)
-            )
-            total = total + add(slots, _without_broken_promises(vectors, query), query.slots)
+            records = tuple(part[start : start + _CHUNK] for part in self._records)
+            if isinstance(query, Indicators):
+                places, inside = _places(query, records)
+                total = total + np.bincount(places[inside].ravel(), minlength=query.width)[None]
+            else:
+                slots, vectors = query.answer(records)
+                total = total + add(slots, _without_broken_promises(vectors, query), query.slots)
         return np.asarray(total)
 
 
@@ -337,6 +378,16 @@ def _without_broken_promises(vectors: Integers, query: Query) -> Integers:
     if query.moment == 1 and query.non_negative:
         wrong |= (vectors < 0).any(axis=1)
     return np.where(wrong[:, None], 0, vectors)
+
+
+def _places(query: Indicators, records: Records) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return coordinates (n, L) of the vectors' ones, and which records (n,) stay within their blocks.
+
+    Others count as zeros; their coordinates are the first of each block.
+    """
+    positions, sizes = query.positions(records), np.array(query.sizes)
+    inside = ((positions >= 0) & (positions < sizes)).all(axis=1)
+    return np.where(inside[:, None], positions, 0) + np.cumsum(sizes) - sizes, inside
 
 
 def _add_vectors(slots: Integers, vectors: Integers, count: int) -> Integers:

@@ -15,6 +15,7 @@ from central.declared_images import image_records
 from privot.audit.statistics import audit, gaussian_mu_lower
 from privot.central.adaptation.classifier import ClassProducts, ClassSums
 from privot.central.moments import PixelSums, ResidualProducts
+from privot.central.pyramid import Pyramid
 from privot.central.sums import SumMechanism, SumPlan
 from privot.central.table_fit import PairCounts
 from privot.privacy import gaussian_epsilon
@@ -64,6 +65,11 @@ QUERIES = {
         ClassProducts(Largest(), np.zeros((2, 2)), np.eye(2), 0.5),
         (RIGHT,),
         (UP,),
+    ),
+    "cells of a pyramid": (
+        Pyramid(2, depth=2),
+        (np.full(2, -0.9), np.array(0)),
+        (np.full(2, 0.9), np.array(0)),
     ),
     "pairs of codes": (PairCounts([2]), (np.array([0]),), (np.array([1]),)),
 }

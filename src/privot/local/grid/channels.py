@@ -27,6 +27,7 @@ import scipy
 from privot.core.errors import PrivotError
 from privot.mechanisms.forms import Form, NoiseForm, WindowForm
 from privot.randomizer import Randomizer, Release
+from privot.schema import Schema
 from privot.schema.domains import Array, from_unit
 
 # Records drawn at a time to fulfill a condition, and in all before it is refused.
@@ -77,6 +78,30 @@ class GridDensity:
         return points
 
 
+def draw_given(
+    draw: Callable[[int], pa.Table], schema: Schema, where: Mapping[str, list[int]], num_rows: int
+) -> pa.Table:
+    """Draw records of one column until enough have one of some codes.
+
+    Arguments:
+        draw: Draws any number of records.
+        schema: Schema of the column.
+        where: The codes that are wanted, by the column's name.
+        num_rows: How many records.
+
+    Raises:
+        PrivotError: if hardly any record has one.
+    """
+    ((name, codes),), accepted, drawn = where.items(), [draw(0)], 0
+    while sum(part.num_rows for part in accepted) < num_rows:
+        if drawn > _MAX_DRAWS + _MAX_DRAWS_PER_ROW * num_rows:
+            raise PrivotError(f"where {dict(where)} has hardly any probability: relax it")
+        part = draw(max(_MIN_DRAWS, num_rows))
+        drawn += part.num_rows
+        accepted.append(part.filter(np.isin(schema.coded[name].encode_codes(name, part), codes)))
+    return pa.concat_tables(accepted).slice(0, num_rows).combine_chunks()
+
+
 @dataclass(frozen=True, eq=False)
 class GridSampler:
     """A density of one column of points."""
@@ -92,15 +117,7 @@ class GridSampler:
         """See `privot.local.model.Sampler`: given codes, records are drawn until enough have one."""
         if not where:
             return self._draw(num_rows, rng)
-        (codes,), accepted, drawn = where.values(), [self._draw(0, rng)], 0
-        coded = self.randomizer.schema.coded[self.name]
-        while sum(part.num_rows for part in accepted) < num_rows:
-            if drawn > _MAX_DRAWS + _MAX_DRAWS_PER_ROW * num_rows:
-                raise PrivotError(f"where {dict(where)} has hardly any probability: relax it")
-            part = self._draw(max(_MIN_DRAWS, num_rows), rng)
-            drawn += part.num_rows
-            accepted.append(part.filter(np.isin(coded.encode_codes(self.name, part), codes)))
-        return pa.concat_tables(accepted).slice(0, num_rows).combine_chunks()
+        return draw_given(lambda n: self._draw(n, rng), self.randomizer.schema, where, num_rows)
 
     def _draw(self, num_rows: int, rng: np.random.Generator) -> pa.Table:
         column = self.randomizer.schema.point_column(self.name)

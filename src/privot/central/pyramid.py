@@ -1,0 +1,301 @@
+r"""Places by one round of noisy counts: a pyramid of cells, and the masses nearest to all its levels.
+
+**Counts.** A record is one place in a box of d coordinates, d ≤ 3. Halving every axis l times makes
+$2^{dl}$ cells. One round counts the records of each cell at several levels at once: a record is one
+indicator a level (`privot.central.sums.Indicators`), so that with L levels and unit weights $Δ = \sqrt{2L}$
+and every count has the same noise σ. Levels follow each other by a factor f = 4 or 8 in cells (halving
+twice on a line). A missing place is a cell of its own, in each level's block.
+
+In distances between distributions, a mass that is wrong by m at level l is moved by $∝ 2^{−l}$, and at
+level l there are $2^{dl}$ counts: for places in the plane all levels cost as much, which is why weights
+are equal. The finest level has about $s = n μ$ cells, μ = Δ/σ of the run: there the mean count is
+about the noise, and finer cells would show it alone. Public numbers alone enter.
+
+**Masses** (Hay, Rastogi, Miklau, Suciu 2010). Counts of one cell are estimated by itself and by the sum
+of its children. From the finest level up, with variances $v_k$ of what is known of a child,
+
+$$ z = w y + (1 − w) \sum_k z_k, \qquad w = \frac{f v_k}{f v_k + σ^2}, \qquad v = w σ^2 , $$
+
+is the best linear unbiased estimate from the cell and all below it. From the top down, children are then
+replaced by the nearest non-negative numbers (Euclidean) that sum to their parent's mass, the top ones
+to n. Where noise drowns them, a parent's mass goes to few of its children, and errors stay within it.
+
+**Draws.** A cell by its mass, and a place in it of a density that meets its neighbors'
+(`privot.schema.columns.vector`).
+
+**Privacy review.** Adjacency `replace_one`; Δ is that of L indicators; the round is a Gaussian mechanism
+(`privot.central.sums`). Estimates are functions of the release, of the standard deviation that it states
+and of the public number of records. A place is moved into the box and rounded to its cell record by
+record.
+
+References:
+    Hay, Rastogi, Miklau, Suciu, *Boosting the accuracy of differentially private histograms through
+    consistency* (2010).
+    Ghazi, He, Kohlhoff, Kumar, Manurangsi, Navalpakkam, Valliappan, *Differentially private heatmaps*
+    (2023), for pyramids of counts judged by transport.
+    Duchi, Shalev-Shwartz, Singer, Chandra, *Efficient projections onto the ℓ1-ball* (2008).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privot.central.fitting import (
+    PIECE,
+    PLACE_DEPTHS,
+    Law,
+    OneSumFit,
+    RecordMap,
+    SumSettings,
+)
+from privot.central.sums import (
+    Budget,
+    Floats,
+    Indicators,
+    Integers,
+    NoisySums,
+    Records,
+    SumPlan,
+    sensitivity,
+)
+from privot.local.grid.channels import draw_given
+from privot.local.model import read_condition
+from privot.schema import Schema
+from privot.schema.columns.column import PointColumn
+from privot.schema.columns.vector import draw_ends, draw_within
+from privot.schema.domains import from_unit
+
+_MAX_NOISE = 0.35  # total variation of the coarsest cells
+
+
+@dataclass(frozen=True)
+class PlaceRecords(RecordMap):
+    """Rows of one place as points of [−1, 1]^d.
+
+    Arguments:
+        schema: A single column, of 1 to 3 coordinates in a box.
+    """
+
+    schema: Schema
+
+    @property
+    def name(self) -> str:
+        """Name of the column."""
+        return next(iter(self.schema.columns))
+
+    @property
+    def column(self) -> PointColumn:
+        """The column."""
+        return self.schema.point_column(self.name)
+
+    def encode(self, table: pa.Table) -> tuple[Floats, Integers]:
+        """See `RecordMap`: points (n, d), and 1 where they are missing (n,)."""
+        points = self.column.encode_units(self.name, table)
+        absent = np.isnan(points).any(axis=1)
+        return np.where(absent[:, None], 0.0, points), absent.astype(np.int64)
+
+    def decode(self, points: Floats) -> pa.Table:
+        """Return the table of points (n, d); rows of NaN are missing."""
+        values = from_unit(self.column.domain, points)
+        return pa.table(self.column.decode_points(self.name, values))
+
+
+@dataclass(frozen=True)
+class Pyramid(Indicators):
+    """Query: a record's cell at each level, cells within their parent's in a row.
+
+    A cell's number has d bits a halving, one an axis, the coarsest first: the number of its parent is a
+    shift of its own.
+
+    Arguments:
+        dimension: Number d of coordinates.
+        depth: Halvings of each axis at the finest level.
+        nullable: Whether places may be missing: the last position of each block, if so.
+
+    Examples:
+        >>> pyramid = Pyramid(2, depth=2)
+        >>> pyramid.sizes
+        (4, 16)
+        >>> pyramid.positions((np.array([[-1.0, -1.0], [0.1, -0.9]]), np.zeros(2, int))).tolist()
+        [[0, 0], [2, 8]]
+    """
+
+    dimension: int
+    depth: int
+    nullable: bool = False
+
+    @classmethod
+    def of(cls, records: PlaceRecords, signal: float) -> Self:
+        """Return the pyramid of a column whose finest cells are about s = n μ, within limits."""
+        dimension = records.column.domain.dimension
+        depth = round(math.log2(max(signal, 1.0)) / dimension)
+        depth = min(max(depth, 1), PLACE_DEPTHS[dimension])
+        if dimension == 1:
+            depth = max(depth - depth % 2, 2)
+        return cls(dimension, depth, records.column.nullable)
+
+    @property
+    def levels(self) -> range:
+        """Halvings at each level."""
+        step = 2 if self.dimension == 1 else 1
+        return range(step, self.depth + 1, step)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        """See `Indicators`."""
+        return tuple(2 ** (self.dimension * level) + self.nullable for level in self.levels)
+
+    def positions(self, records: Records) -> Integers:
+        """See `Indicators`: of points (n, d) in [−1, 1]^d, and of whether they are missing (n,)."""
+        points, absent = records
+        cells = np.floor((points + 1) * 2.0 ** (self.depth - 1)).astype(np.int64)
+        finest = self.number(cells.clip(0, 2**self.depth - 1))[:, None]
+        shifts = self.dimension * (self.depth - np.array(self.levels))
+        return np.where(absent[:, None] == 1, np.array(self.sizes) - 1, finest >> shifts)
+
+    def number(self, cells: Integers) -> Integers:
+        """Return the numbers (n,) of finest cells (n, d)."""
+        numbers = np.zeros(len(cells), np.int64)
+        for bit in reversed(range(self.depth)):
+            for axis in range(self.dimension):
+                numbers = 2 * numbers + (cells[:, axis] >> bit & 1)
+        return numbers
+
+    def masses(self, released: NoisySums, records: int) -> tuple[Floats, float]:
+        """Return masses of the finest cells by number, and of missing places; they sum to `records`.
+
+        Arguments:
+            released: Answer to this query, with the standard deviation of its noise.
+            records: How many records were summed.
+
+        Examples:
+            >>> answer = np.array([[3.0, 1.0, -1.0, 1.0]])
+            >>> Pyramid(2, depth=1).masses(NoisySums(answer, 1.0), 4)[0].round(3).tolist()
+            [2.667, 0.667, 0.0, 0.667]
+        """
+        blocks = np.split(released.sums[0], np.cumsum(self.sizes)[:-1])
+        cells = [block[:-1] if self.nullable else block for block in blocks]
+        best, variance = [cells[-1]], 1.0  # in units of the noise's
+        for counts in reversed(cells[:-1]):
+            children = best[0].reshape(len(counts), -1)
+            below = children.shape[1] * variance
+            variance = below / (below + 1)
+            best.insert(0, variance * counts + (1 - variance) * children.sum(axis=1))
+        top = best[0]
+        if self.nullable:
+            top = np.append(top, np.mean([block[-1] for block in blocks]))
+        top = _summing_to(top[None], np.array([float(records)]))[0]
+        mass = top[: len(best[0])]
+        for each in best[1:]:
+            mass = _summing_to(each.reshape(len(mass), -1), mass).ravel()
+        return mass, float(top[-1]) if self.nullable else 0.0
+
+
+def _summing_to(numbers: Floats, totals: Floats) -> Floats:
+    """Return the non-negative rows nearest to these (n, k) that sum to totals (n,) ≥ 0."""
+    sorted_ = -np.sort(-numbers, axis=1)
+    shifts = (np.cumsum(sorted_, axis=1) - totals[:, None]) / np.arange(1, numbers.shape[1] + 1)
+    last = np.maximum((sorted_ > shifts).sum(axis=1) - 1, 0)
+    nearest = np.maximum(numbers - np.take_along_axis(shifts, last[:, None], axis=1), 0.0)
+    return np.where(totals[:, None] > 0, nearest, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceDensity(Law):
+    """A density of one place, given by masses of cells.
+
+    Arguments:
+        shares: Shares of cells (side, …, side).
+        missing: Share of missing places; 1 with the others in sum.
+    """
+
+    kind: ClassVar[str] = "pyramid"
+
+    shares: Floats
+    missing: float
+
+    def pieces(
+        self,
+        records: PlaceRecords,
+        num_rows: int,
+        rng: np.random.Generator,
+        where: Mapping[str, Any],
+    ) -> Iterator[pa.Table]:
+        """See `Law`; a condition may name the place's cells: records are drawn until enough meet it."""
+        condition = read_condition(records.schema, where)
+
+        def draw(count: int) -> pa.Table:
+            return records.decode(self.points(count, rng))
+
+        for start in range(0, max(num_rows, 1), PIECE):
+            rows = min(PIECE, num_rows - start)
+            yield draw_given(draw, records.schema, condition, rows) if condition else draw(rows)
+
+    def points(self, count: int, rng: np.random.Generator) -> Floats:
+        """Draw points (n, d) of [−1, 1]^d; rows of NaN are missing."""
+        ends = np.cumsum(np.append(self.shares.ravel(), self.missing))
+        drawn = np.searchsorted(ends, rng.random(count) * ends[-1], side="right")
+        absent = drawn >= self.shares.size
+        side, dimension = self.shares.shape[0], self.shares.ndim
+        cells = np.stack(np.unravel_index(drawn[~absent], self.shares.shape), axis=1)
+        slopes = draw_ends(cells, side, np.ones(self.shares.shape, bool))
+        points = np.full((count, dimension), np.nan)
+        points[~absent] = (cells + draw_within(slopes, rng)) * (2 / side) - 1
+        return points
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Law`."""
+        return {"shares": self.shares, "missing": np.array([self.missing])}
+
+    @classmethod
+    def build(
+        cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """See `Law`."""
+        return cls(arrays["shares"], float(arrays["missing"][0]))
+
+
+class PlaceFit(OneSumFit):
+    """Fit of one place by one round."""
+
+    records: PlaceRecords
+    query: Pyramid
+
+    def __init__(self, schema: Schema, settings: SumSettings, budget: Budget) -> None:
+        self.records, self.settings, self.budget = PlaceRecords(schema), settings, budget
+        self.query = Pyramid.of(self.records, budget.signal(1))
+
+    def plan(self) -> SumPlan:
+        """See `CentralFit`.
+
+        Raises:
+            PrivotError: if noise alone would move a third of the mass between the coarsest cells: a
+                public computation.
+        """
+        plan = self.budget.plan([1.0])
+        stddev = sensitivity(self.query) / plan.ratios[0] / self.budget.records
+        noise = self.query.sizes[0] * stddev / math.sqrt(2 * math.pi)
+        self.budget.require_signal(
+            noise,
+            _MAX_NOISE,
+            "rows",
+            f"noise alone would move a share of {noise:.2g} of the mass between quarters of the map",
+            "a box that fits more tightly",
+        )
+        return plan
+
+    def law(self, released: NoisySums) -> PlaceDensity:
+        """See `OneSumFit`."""
+        masses, missing = self.query.masses(released, self.budget.records)
+        shape = (2**self.query.depth,) * self.query.dimension
+        cells = np.indices(shape).reshape(len(shape), -1).T
+        shares = masses[self.query.number(cells)].reshape(shape)
+        return PlaceDensity(shares / self.budget.records, missing / self.budget.records)

@@ -1,0 +1,121 @@
+"""Tables and the picture of maps by place of trust, from measured JSON.
+
+    python -m studies promise.page
+
+Reads rows of `places` in `docs/results/promise`, draws `places.png` beside them, and rewrites the tables
+of the page (`studies.common.pages`).
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from privot.report.panels import (
+    INK,
+    LEARNED,
+    MUTED,
+    PRIVATE,
+    RECEIVED,
+    new_figure,
+    save_png,
+    styled,
+)
+from studies.common.pages import Tables, folder_of, page_options, rewrite, spread, table
+from studies.common.rows import Rows, read_rows, select
+
+TITLES = {"towns": "Towns, 200 000 people", "accidents": "Accidents, 140 029"}
+LINES = {
+    "local": ("nobody (local)", RECEIVED, "-"),
+    "shuffled": ("a shuffler", PRIVATE, "-"),
+    "aggregated": ("one of two servers", LEARNED, "-"),
+    "central": ("a curator", INK, "--"),
+}
+
+
+def errors_table(rows: Rows, work: str) -> str:
+    """W₂ by place of trust and ε."""
+    rows = select(rows, work=work)
+    epsilons = sorted({row["epsilon"] for row in rows if "epsilon" in row})
+    body = []
+    for where, (name, _, _) in LINES.items():
+        found = [select(rows, where=where, epsilon=epsilon) for epsilon in epsilons]
+        body.append([name, *(spread([row["w2"] for row in each], 3) for each in found)])
+    return table(["who is trusted", *(f"ε = {e:g}" for e in epsilons)], body)
+
+
+def floors_table(rows: Rows) -> str:
+    """What two samples of the truth are apart."""
+    body = []
+    for work, title in TITLES.items():
+        found = {row["seed"]: row["w2"] for row in select(rows, work=work, where="floor")}
+        body.append([title, spread(list(found.values()), 3)])
+    return table(["", "floor"], body)
+
+
+def reports_table(rows: Rows) -> str:
+    """ε₀ of a report by itself, under a shuffler's ε."""
+    rows = select(rows, where="shuffled", seed=0)
+    epsilons = sorted({row["epsilon"] for row in rows})
+    body = []
+    for work, title in TITLES.items():
+        found = [select(rows, work=work, epsilon=epsilon) for epsilon in epsilons]
+        body.append([title, *(f"{each[0]['epsilon0']:.2f}" if each else "" for each in found)])
+    return table(["", *(f"ε = {e:g}" for e in epsilons)], body)
+
+
+def draw_errors(rows: Rows) -> Figure:
+    """Error against ε, one line a place of trust, and the floor."""
+    with styled():
+        figure = new_figure(9.0, 3.9)
+        axes = figure.subplots(1, len(TITLES), squeeze=False)[0]
+        for axis, (work, title) in zip(axes, TITLES.items(), strict=True):
+            for where, (name, color, dashes) in LINES.items():
+                found = select(rows, work=work, where=where)
+                epsilons = sorted({row["epsilon"] for row in found})
+                values = [[row["w2"] for row in select(found, epsilon=e)] for e in epsilons]
+                means = [float(np.mean(each)) for each in values]
+                axis.plot(epsilons, means, color=color, linestyle=dashes, marker="o", label=name)
+                ends = [[f(each) for each in values] for f in (min, max)]
+                axis.fill_between(epsilons, *ends, color=color, alpha=0.15, lw=0)
+            floor = [row["w2"] for row in select(rows, work=work, where="floor")]
+            axis.axhline(
+                np.mean(floor), color=MUTED, linestyle=":", label="two samples of the truth"
+            )
+            axis.set_xscale("log")
+            axis.set_yscale("log")
+            axis.set_yticks(
+                [0.03, 0.05, 0.1, 0.2, 0.4, 0.8], labels=[".03", ".05", ".1", ".2", ".4", ".8"]
+            )
+            axis.minorticks_off()
+            axis.set_title(title, fontweight="bold")
+            axis.set_xlabel("ε")
+        axes[0].set_ylabel("W₂ to these people, box = 2 × 2")
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=9)
+    return figure
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    page_options(parser, "promise")
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Tables and the picture."""
+    folder = folder_of(chosen.page)
+    rewrite(chosen.page, tables_of(folder))
+    save_png(draw_errors(read_rows(folder, "")), folder / "places.png", dpi=120)
+
+
+def tables_of(folder: Path) -> Tables:
+    """The page's tables, of the rows in its folder."""
+    rows = read_rows(folder, "")
+    return {
+        "floors": partial(floors_table, rows),
+        "reports": partial(reports_table, rows),
+    } | {f"{work}": partial(errors_table, rows, work) for work in TITLES}
