@@ -134,3 +134,16 @@ def test_dropped_shares_make_the_batch_smaller(tmp_path):
     release = open_sums(leader.release(both), helper.release(both))
     assert len(release) == release.guarantee.people == 210
     assert len(leader.ids()) == len(helper.ids()) == 10
+
+
+def test_places_are_learned_too():
+    home = {"home": {"kind": "vector", "columns": ["x", "y"], "bounds": [[0, 1], [0, 1]]}}
+    rule, rng = Encoder.calibrate(schema(5000, 1.0, home)), np.random.default_rng(0)
+    people = {"x": rng.beta(2, 5, 6000), "y": rng.beta(5, 2, 6000)}
+    assert len(rule.encode({"x": 0.5, "y": 0.5})[0]) == 49 + 8 * rule.length
+    model = fit(opened(rule, people, 6000))
+    drawn = model.sample(6000, seed=0)
+    assert abs(drawn.column("x").to_numpy().mean() - people["x"].mean()) < 0.02
+    assert abs(drawn.column("y").to_numpy().mean() - people["y"].mean()) < 0.02
+    assert Encoder.from_json(rule.to_json()) == rule
+    assert model.guarantee.people == 6000

@@ -101,8 +101,9 @@ class Server:
         ... })
         >>> encoder, folder = Encoder.calibrate(schema), Path(tempfile.mkdtemp())
         >>> servers = [Server.create(folder / role, encoder, role) for role in ("leader", "helper")]
-        >>> for shares in encoder.encode_table({"old": [True, False] * 50, "sick": [False] * 100}):
-        ...     _ = [server.accept(share) for server, share in zip(servers, shares)]
+        >>> shares = zip(*encoder.encode_table({"old": [True, False] * 50, "sick": [False] * 100}))
+        >>> [server.accept(*mine) for server, mine in zip(servers, shares)]
+        [100, 100]
         >>> both = servers[0].ids() & servers[1].ids()
         >>> len(both), [server.release(both).suffix for server in servers]
         (100, ['.json', '.json'])

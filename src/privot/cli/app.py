@@ -11,17 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from privot import __version__
-from privot.cli import (
-    account,
-    aggregate,
-    campaign,
-    central,
-    curator,
-    evaluation,
-    randomizer,
-    schema,
-    waves,
-)
+from privot.cli import account, campaign, central, curator, evaluation, randomizer, schema, waves
 from privot.cli.console import complain, with_settings
 
 # What the parser refuses; the class has no public name.
@@ -82,7 +72,7 @@ app.command("calibrate")(randomizer.calibrate)
 app.command("privatize")(randomizer.privatize)
 app.command("collect")(randomizer.collect)
 app.command("serve")(campaign.serve)
-app.command("aggregate")(aggregate.aggregate)
+app.command("aggregate")(central.aggregate)
 app.command("fit", cls=with_settings(_FIT, *_FIT_OPTIONS))(curator.fit)
 app.command("sample")(curator.sample)
 app.command("check")(evaluation.check)

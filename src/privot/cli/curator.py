@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
-from privot.cli.aggregate import fit_sums
+from privot.cli.central import fit_sums
 from privot.cli.console import (
     Force,
     Target,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Exit, Option
 
-from privot.cli.aggregate import calibrate_encoder, encode_records, encoder_in
+from privot.cli.central import calibrate_encoder, encode_records, encoder_in
 from privot.cli.console import (
     Force,
     Ignore,
