@@ -37,7 +37,8 @@ _NAMES = {
 }
 # Packages that the extra `learn` is for; networks among them need the extra `networks`.
 _LEARNING = {
-    "transport", "models", "training", "local", "central", "integral", "evaluation", "report", "demo",
+    "transport", "models", "training", "local", "central", "aggregated", "integral", "evaluation",
+    "report", "demo",
 }  # fmt: skip
 _WHERE = {name: package for package, names in _NAMES.items() for name in names}
 

@@ -278,6 +278,7 @@ class SumFit(CentralFit):
     """The fit of one kind of records by rounds of noisy sums."""
 
     settings: SumSettings
+    budget: Budget
 
     def learn(
         self,
@@ -374,13 +375,10 @@ class CentralModel(Model):
     def build(cls, stored: Stored) -> Self:
         """See `Model`."""
         found = stored.fields
-        kind, schema = found["law"].pop("kind"), Schema.from_dict(found["records"].pop("schema"))
-        law, make = (load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind])
-        records = make(schema, **found["records"])
+        records, law = stored_law(found["records"], found["law"], stored.arrays)
         place = "slices:SlicePlan" if "accounting" in found["plan"] else "sums:SumPlan"
         plan = load_object(f"privot.central.{place}", "a model's plan").from_dict(found["plan"])
-        built = law.build(records, found["law"], stored.arrays)
-        return cls(built, records, plan, found["releases"], found["made_with"], stored.history)
+        return cls(law, records, plan, found["releases"], found["made_with"], stored.history)
 
 
 def fit(
@@ -426,8 +424,7 @@ def fit(
     settings = settings_of(method, schema)
     records = raw_table(table, schema)
     budget = _budget(schema, epsilon, delta, records.num_rows)
-    kind = kind_of_records(schema) if isinstance(settings, SumSettings) else None
-    fitted: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
+    fitted = fit_of(schema, settings, budget)
     parts = fitted.records.encode(records)  # refuses records before minutes are spent on a plan
     plan = fitted.plan()
     path = None if checkpoint is None else Path(checkpoint)
@@ -443,6 +440,25 @@ def fit(
         | {"estimator": law.kind}
     )
     return CentralModel(law, fitted.records, plan, ledger.spent, made_with, history)
+
+
+def fit_of(schema: Schema, settings: SumSettings | SliceSettings, budget: Budget) -> CentralFit:
+    """Return the fit of a schema's records by the method of these settings."""
+    kind = kind_of_records(schema) if isinstance(settings, SumSettings) else None
+    fitted: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
+    return fitted
+
+
+def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) -> tuple[Any, Any]:
+    """Build the map of records and the law of a stored model."""
+    map_fields, law_fields = dict(records), dict(law)
+    kind = law_fields.pop("kind")
+    schema = Schema.from_dict(map_fields.pop("schema"))
+    law_class, map_class = (
+        load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind]
+    )
+    made = map_class(schema, **map_fields)
+    return made, law_class.build(made, law_fields, arrays)
 
 
 def _budget(schema: Schema, epsilon: float | None, delta: float | None, records: int) -> Budget:

@@ -71,7 +71,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -344,9 +344,9 @@ class SumMechanism:
         stddev = sensitivity(query) / plan.ratios[round_ - 1]
         sums = self._exact_sums(query)
         if query.moment == 2:
-            return _noisy_products(sums, stddev)
-        noise = sample_rounded_gaussian(sums.shape, stddev)
-        return NoisySums((sums + noise).astype(np.float64), stddev)
+            rows, columns, times = _triangle(query.width)
+            sums = sums[:, rows, columns] * times
+        return noisy_sums(query, sums + sample_rounded_gaussian(sums.shape, stddev), stddev)
 
     def enter(self) -> None:
         """Enter the plan in the account of these records, if it is not there yet.
@@ -407,14 +407,33 @@ def _add_products(slots: Integers, vectors: Integers, count: int) -> Integers:
     return sums
 
 
-def _noisy_products(sums: Integers, stddev: float) -> NoisySums:
-    """Return matrices with noise on the upper triangle, each entry in its own units again."""
-    rows, columns = np.triu_indices(sums.shape[1])
-    times = np.where(rows == columns, DIAGONAL, OTHER)
-    noise = sample_rounded_gaussian((len(sums), len(rows)), stddev)
-    noisy = (sums[:, rows, columns] * times + noise) / times
-    matrices = np.empty(sums.shape)
-    matrices[:, rows, columns] = matrices[:, columns, rows] = noisy
+@lru_cache(maxsize=8)
+def _triangle(width: int) -> tuple[Integers, Integers, Integers]:
+    """Return rows and columns of the upper triangle of a matrix, and how often each entry is summed."""
+    rows, columns = np.triu_indices(width)
+    return rows, columns, np.where(rows == columns, DIAGONAL, OTHER)
+
+
+def contributions(query: Query, records: Records) -> Integers:
+    """Return what each record adds to a round's integer sums (n, slots · entries), row by row."""
+    slots, vectors = query.answer(records)
+    vectors = _without_broken_promises(vectors, query)
+    if query.moment == 2:
+        rows, columns, times = _triangle(query.width)
+        vectors = vectors[:, rows] * vectors[:, columns] * times
+    added = np.zeros((len(slots), query.slots, vectors.shape[1]), np.int64)
+    added[np.arange(len(slots)), slots] = vectors
+    return added.reshape(len(slots), -1)
+
+
+def noisy_sums(query: Query, sums: Integers, stddev: float) -> NoisySums:
+    """Return a round's integer sums with their noise, in any shape, as its release."""
+    if query.moment == 1:
+        return NoisySums(sums.reshape(query.slots, query.width).astype(np.float64), stddev)
+    rows, columns, times = _triangle(query.width)
+    matrices = np.empty((query.slots, query.width, query.width))
+    entries = sums.reshape(query.slots, -1) / times
+    matrices[:, rows, columns] = matrices[:, columns, rows] = entries
     return NoisySums(matrices, stddev / DIAGONAL)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
+from privot.cli.central import fit_sums
 from privot.cli.console import (
     Force,
     Target,
@@ -82,6 +83,8 @@ def fit(
 
     Example: privot fit release.parquet -o model/
 
+    Sums of two servers: privot fit leader.json helper.json -o model/
+
     For waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
     from privot.cli.waves import WaveTimes, learn_waves
@@ -93,6 +96,9 @@ def fit(
     from privot.training.stopping import is_first
 
     settings, when = FitSettings(**context.obj), WaveTimes(times, start, every, onto)
+    if [path.suffix for path in release] == [".json", ".json"]:
+        fit_sums(release, output, settings.seed, force)
+        return
     if waves or when:
         if resume or target is not None or device != "auto":
             raise PrivotError("waves are fitted at once: leave out --resume, --target and --device")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Exit, Option
 
+from privot.cli.central import calibrate_encoder, encode_records, encoder_in
 from privot.cli.console import (
     Force,
     Ignore,
@@ -119,7 +120,9 @@ def calibrate(
     epsilon: float | None = Option(None, help="Privacy loss of one person's whole report."),
     output: Path = Option(Path("randomizer.json"), "-o", "--output", help="File to write."),
     delta: float = Option(0.0, help="Needed by shuffled reports and by Gaussian noise only."),
-    where: str | None = Option(None, help="local, or shuffled: a shuffler mixes the reports."),
+    where: str | None = Option(
+        None, help="local, shuffled by a shuffler, or aggregated by two servers."
+    ),
     people: int | None = Option(None, help="Least number of reports in a shuffled batch."),
     floor: float | None = Option(None, help="Largest epsilon of a shuffled report by itself."),
     report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
@@ -143,7 +146,8 @@ def calibrate(
 ) -> None:
     """Choose the noise for a schema, before anyone reports, and write the randomizer.
 
-    A schema that declares [promise] needs no --epsilon.
+    A schema that declares [promise] needs no --epsilon. Where that is of sums by two servers, an encoder
+    is written instead.
 
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
@@ -162,6 +166,8 @@ def calibrate(
         promise = Promise(epsilon, where or "local", delta, people, floor)
         declared = declared.model_copy(update={"promise": promise})
         epsilon, delta = None, 0.0
+    if epsilon is None and declared.promise and declared.promise.where == "aggregated":
+        return calibrate_encoder(declared, schema, output, force)
     if noise is None:
         randomizer = Randomizer.calibrate(
             declared,
@@ -394,6 +400,8 @@ def privatize(
     budget twice: an output that exists is refused, and --resume noises only what a killed run lacks.
     A pipe's reports are stored in $PRIVOT_STATE_DIR or ~/.local/state/privot until all are through.
 
+    With an encoder instead of a randomizer, a folder of shares for two servers is written.
+
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
     from privot.randomizer import Randomizer
@@ -412,6 +420,8 @@ def privatize(
     if resume and discard:
         raise PrivotError("--resume and --discard exclude each other: give one")
     left: Left = "resume" if resume else "discard" if discard else "refuse"
+    if (encoder := encoder_in(randomizer)) is not None:
+        return encode_records(encoder, table, output, [table, randomizer])
     loaded = Randomizer.load(randomizer)
     with row_bar() as progress:
         how: dict[str, Any] = {"part_rows": shard_rows, "progress": progress, "log": note}

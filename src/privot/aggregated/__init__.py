@@ -1,0 +1,15 @@
+"""Sums of private records by two servers, of which one is honest; nobody sees a record.
+
+`Encoder` makes the shares on a device, each `Server` sums its shares of a batch with noise that is
+enough alone, `open_sums` adds up what both published, and `fit` learns from it. Shares have no proofs of
+validity: clients are taken to be honest, and a liar can falsify sums (`privot.aggregated.shares`).
+"""
+
+from privot.core.errors import naming_extra
+
+with naming_extra("privot.aggregated", "learn"):
+    from privot.aggregated.releases import AggregatedModel, SumRelease, fit, open_sums
+    from privot.aggregated.server import Server
+    from privot.aggregated.shares import Encoder
+
+__all__ = ["AggregatedModel", "Encoder", "Server", "SumRelease", "fit", "open_sums"]

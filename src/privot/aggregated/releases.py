@@ -1,0 +1,191 @@
+"""The opened sums of a batch, and the model that is learned from them.
+
+**Opening.** The sums that leader and helper published, added mod 2^64 and read as signed words, are the
+counts with the noise of both: two independent Gaussians of stddev σ, together √2 σ. A curator's noise
+would be σ: √2 is the price of trusting neither server alone.
+
+**Learning** is that of `privot.central`, with the same likelihood. If a server added less noise than it
+should, the model is better than assumed, and the guarantee, by one server's noise, is the same.
+
+**Privacy review.** All is a function of two published files (post-processing). The guarantee is computed
+from σ and Δ of the encoder, never merely read. Whoever writes both files can make them say anything:
+take them from the servers.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privot.aggregated.server import unsealed
+from privot.aggregated.shares import ROLES, Encoder, Role, one_round_fit, read_text
+from privot.central.fitting import Law, RecordMap, SumSettings, stored_law
+from privot.central.sums import Integers, noisy_sums
+from privot.core.errors import PrivotError
+from privot.core.summary import Summarized
+from privot.models import Model, ModelKind, Stored
+from privot.privacy import DistributedDP
+from privot.schema import Schema
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumRelease(Summarized):
+    """Sums of a batch's records with the noise of both servers.
+
+    Arguments:
+        encoder: The encoder of the reports.
+        count: Number of reports.
+        sums: Noised integer sums (L,).
+
+    Raises:
+        PrivotError: if the reports are fewer than the promise's people.
+    """
+
+    encoder: Encoder
+    count: int
+    sums: Integers
+
+    def __post_init__(self) -> None:
+        _ = self.guarantee  # refuses too few
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def guarantee(self) -> DistributedDP:
+        """Guarantee of the batch, if one of the servers is honest: by the noise of one."""
+        return self.encoder.guarantee(self.count)
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of the noise of both servers on integer sums: √2 σ."""
+        return math.sqrt(2.0) * self.encoder.stddev
+
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        return {"reports": f"{self.count:,}", "guarantee": self.guarantee}
+
+
+def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
+    """Add up the sums that the two servers published.
+
+    Arguments:
+        leader: The leader's file.
+        helper: The helper's file.
+
+    Raises:
+        PrivotError: if a file is damaged or of the other server, or they differ in the encoder or in the
+            reports that they sum.
+    """
+    found = [_read(Path(path), role) for path, role in zip((leader, helper), ROLES, strict=True)]
+    for name in ("encoder", "batch", "reports"):
+        first, second = (fields[name] for fields in found)
+        if first != second:
+            raise PrivotError(
+                f"{leader} and {helper} differ in {name}, and shares of one alone are noise: take sums "
+                "of the same reports from both servers"
+            )
+    encoder = Encoder.from_json(found[0]["encoder"])
+    if any(len(fields["sums"]) != encoder.length for fields in found):
+        raise PrivotError(
+            f"{leader} and {helper} must have {encoder.length:,} sums each: copy them again"
+        )
+    total = found[0]["sums"] + found[1]["sums"]
+    return SumRelease(encoder, found[0]["reports"], total.view(np.int64))
+
+
+def _read(path: Path, role: Role) -> dict[str, Any]:
+    try:
+        fields = unsealed(read_text(path))
+        fields["sums"] = np.frombuffer(base64.b64decode(fields["sums"]), "<u8")
+        stated = fields["role"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise PrivotError(f"{path} holds no server's sums ({error}): copy it again") from None
+    if stated != role:
+        raise PrivotError(f"{path} is the {stated}'s: give the leader's file, then the helper's")
+    return fields
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AggregatedModel(Model):
+    """A distribution of records, learned from sums that two servers opened.
+
+    Arguments:
+        law: The law that records are drawn from.
+        records: The public map of the records.
+        encoder: The encoder of the reports, of which the guarantee is computed.
+        count: Number of reports.
+        made_with: Settings of the fit, plain values.
+    """
+
+    kind: ClassVar[ModelKind] = ModelKind("aggregated", 1, "privot fit")
+    history = None
+
+    law: Law
+    records: RecordMap
+    encoder: Encoder
+    count: int
+    made_with: dict[str, Any]
+
+    @property
+    def guarantee(self) -> DistributedDP:
+        """The guarantee of the batch that it was learned from."""
+        return self.encoder.guarantee(self.count)
+
+    @property
+    def schema(self) -> Schema:
+        """Schema of the records."""
+        return self.records.schema
+
+    def draw(
+        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
+    ) -> Iterator[pa.Table]:
+        """See `Model`."""
+        return self.law.pieces(self.records, num_rows, rng, where)
+
+    def fields(self) -> dict[str, Any]:
+        """See `Model`."""
+        return {
+            "reports": self.count,
+            "encoder": self.encoder.to_json(),
+            "records": self.records.to_dict(),
+            "law": {"kind": self.law.kind} | self.law.fields(),
+            "made_with": self.made_with,
+        }
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """See `Model`."""
+        return self.law.arrays()
+
+    @classmethod
+    def build(cls, stored: Stored) -> Self:
+        """See `Model`."""
+        found = stored.fields
+        records, law = stored_law(found["records"], found["law"], stored.arrays)
+        encoder = Encoder.from_json(found["encoder"])
+        return cls(law, records, encoder, int(found["reports"]), found["made_with"])
+
+
+def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedModel:
+    """Learn a model from opened sums, by the curator's own estimator.
+
+    Arguments:
+        release: The opened sums.
+        settings: Settings of the fit; chosen from public numbers where they are None.
+    """
+    settings = settings or SumSettings()
+    encoder = release.encoder
+    fitted = one_round_fit(encoder.schema, settings)
+    query = fitted.query  # of the least number of people, as devices know it
+    fitted.budget = replace(fitted.budget, records=release.count)
+    law = fitted.law(noisy_sums(query, release.sums, release.stddev))
+    made_with = asdict(settings) | {"estimator": law.kind}
+    return AggregatedModel(law, fitted.records, encoder, release.count, made_with)

@@ -1,0 +1,286 @@
+r"""One of the two servers: it stores shares, and sums those of a batch once, with noise that is enough.
+
+**Release.** For a set S of ids that both servers hold, at least as many as the promise's people, the
+leader publishes $\sum_{i∈S} x_i + N_1$ and the helper $−\sum_{i∈S} G(s_i) + N_2$, mod $2^{64}$, with
+$N = ⌊σ Z + ½⌋$ in every entry, drawn exactly (`privot.mechanisms.gaussian`) by each server for itself.
+Together they are $\sum_{i∈S} v_i + N_1 + N_2$.
+
+**What one server, the analyst and any clients see together**, if the other server is honest:
+
+- *The helper's side* knows all seeds, which are independent of records, and the leader's sum. Given
+  the seeds, that is a bijection of $\sum v_i + N_1$: one Gaussian mechanism of sensitivity Δ, (ε, δ)
+  replace-one (Balle, Wang 2018), whatever the helper does.
+- *The leader's side* knows all $x_i$ and the helper's sum. With uniform pads in place of $G(s_i)$, the
+  $x_i$ are uniform, independent of records, and the helper's sum is $\sum v_i + N_2 − \sum x_i$: again
+  one release. As nobody can tell SHAKE128 from such pads, this half holds against bounded computation.
+
+Noise that the other server adds, or does not, is a function of what it sees: **a server that adds none
+costs nothing of the promise**. It can falsify the result, undetected; a sum of other shares, or of
+another set, looks like noise to the analyst. **Both servers together** read every record.
+
+**Once.** An honest server opens each report once, so batches are of different people, and each has the
+guarantee by itself; who reports under two ids has two budgets. In one transaction, a batch's noised
+sum is stored and its shares are deleted: after a kill there is the state before, of which nobody saw
+anything, or the sum with its noise, published later as it is. Before its file is written, its reports
+are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses a folder restored from a copy.
+
+**Who chooses S** may be anybody: who leaves people out, delays them or invents others still faces
+noise that hides any one record given all others. A share that one server lacks is in no batch:
+**dropped shares** make a batch smaller, and below `people` it is not opened.
+
+**Privacy review.** The number of reports is public. The folder is its owner's alone. The published file
+holds the noised sum, the number of reports, a digest of their ids, and public settings. The time of a
+sum depends on shares, which are noise by themselves. Deleted shares are overwritten in the database
+(`secure_delete`); what a disk, a snapshot or a backup retains of them is the operator's.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from privot.aggregated.shares import ROLES, Encoder, Role, expand
+from privot.core.errors import MOST_ROWS, PrivotError, require_choice
+from privot.core.files import create, replacing_file, replacing_folder
+from privot.mechanisms.gaussian import sample_rounded_gaussian
+from privot.privacy import DistributedDP
+from privot.privacy.ledger import Ledger
+
+_TABLES = """
+CREATE TABLE server (role TEXT NOT NULL);
+CREATE TABLE shares (id BLOB NOT NULL UNIQUE, body BLOB NOT NULL);
+CREATE TABLE opened (id BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE releases (batch TEXT PRIMARY KEY, reports INTEGER NOT NULL, text TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """What a server's ledger counts: reports that were opened, each once."""
+
+    encoder: Encoder
+    role: Role
+
+    noun: ClassVar[str] = "reports"
+    uses: ClassVar[int] = MOST_ROWS
+
+    @property
+    def guarantee(self) -> DistributedDP:
+        """Guarantee of every report, opened once, in a batch of the promise's people or more."""
+        return self.encoder.guarantee(self.encoder.people)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"encoder": self.encoder.fingerprint, "role": self.role}
+
+
+class Server:
+    """The leader or the helper, in a folder that its owner alone can read.
+
+    Arguments:
+        folder: Folder that `create` made.
+
+    Raises:
+        PrivotError: if it is missing or damaged, or older than what its ledger's witness knows.
+
+    Examples:
+        >>> import tempfile
+        >>> from privot.schema import Schema
+        >>> schema = Schema.from_dict({
+        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
+        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 100},
+        ... })
+        >>> encoder, folder = Encoder.calibrate(schema), Path(tempfile.mkdtemp())
+        >>> servers = [Server.create(folder / role, encoder, role) for role in ("leader", "helper")]
+        >>> shares = zip(*encoder.encode_table({"old": [True, False] * 50, "sick": [False] * 100}))
+        >>> [server.accept(*mine) for server, mine in zip(servers, shares)]
+        [100, 100]
+        >>> both = servers[0].ids() & servers[1].ids()
+        >>> len(both), [server.release(both).suffix for server in servers]
+        (100, ['.json', '.json'])
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._database = self.folder / "shares.sqlite"
+        if not self._database.is_file():
+            raise PrivotError(f"{self.folder} is no server's folder: make it with Server.create")
+        self.encoder = Encoder.load(self.folder / "encoder.json")
+        with self._open() as database:
+            (self.role,) = database.execute("SELECT role FROM server").fetchone()
+        plan = ServerPlan(self.encoder, self.role)
+        self._ledger = Ledger(plan, self.folder / "ledger.json", resume=True)
+
+    @classmethod
+    def create(cls, folder: str | Path, encoder: Encoder, role: Role) -> Self:
+        """Make the folder of a server that has no shares yet.
+
+        Raises:
+            PrivotError: if the folder exists, or the role is unknown.
+        """
+        require_choice("role", role, ROLES)
+        folder = Path(folder)
+        if folder.exists():
+            raise PrivotError(
+                f"{folder} exists, and a server's folder is not replaced: name another"
+            )
+        with replacing_folder(folder, secret=True) as draft:
+            encoder.save(draft / "encoder.json")
+            create(draft / "shares.sqlite", secret=True)
+            with closing(sqlite3.connect(draft / "shares.sqlite")) as database, database:
+                database.executescript(_TABLES)
+                database.execute("INSERT INTO server VALUES (?)", (role,))
+        Ledger(ServerPlan(encoder, role), folder / "ledger.json").begin()
+        return cls(folder)
+
+    def accept(self, *shares: bytes) -> int:
+        """Store shares durably, all or none, and return how many are new.
+
+        A device that got no answer sends the same bytes again: they count once.
+
+        Raises:
+            PrivotError: for a share of another encoder, role or length, or under an id that has
+                another share or was opened.
+        """
+        read, new = [self.encoder.read_share(share, self.role) for share in shares], 0
+        with self._transaction() as database:
+            for report_id, body in read:
+                if database.execute("SELECT 1 FROM opened WHERE id = ?", (report_id,)).fetchone():
+                    raise PrivotError(
+                        f"report {report_id.hex()} was opened already: send none again"
+                    )
+                stored = _body(database, report_id)
+                if stored not in (None, body):
+                    raise PrivotError(
+                        f"report {report_id.hex()} is here with other bytes: send it once, or as it was"
+                    )
+                if stored is None:
+                    database.execute("INSERT INTO shares VALUES (?, ?)", (report_id, body))
+                    new += 1
+        return new
+
+    def ids(self) -> frozenset[bytes]:
+        """Return the ids of the shares that are stored and not opened."""
+        with self._open() as database:
+            return frozenset(found for (found,) in database.execute("SELECT id FROM shares"))
+
+    def release(self, ids: Collection[bytes]) -> Path:
+        """Sum the shares of a batch with noise, once, and return the file to publish.
+
+        The same batch again gives the same bytes again.
+
+        Arguments:
+            ids: Ids that both servers hold; both are given the same.
+
+        Raises:
+            PrivotError: if they are fewer than the promise's people, one is not here or was opened, or
+                the ledger knows of more than this folder.
+        """
+        batch = frozenset(ids)
+        self.encoder.guarantee(len(batch))  # refuses too few
+        self.encoder.require_room(len(batch))
+        name = hashlib.sha256(b"".join(sorted(batch))).hexdigest()
+        with self._transaction() as database:
+            self._uncounted(database)  # refuses a database that is older than the ledger
+            stored = database.execute(
+                "SELECT text FROM releases WHERE batch = ?", (name,)
+            ).fetchone()
+            text = stored[0] if stored else self._replace_by_sum(database, batch, name)
+        with self._transaction() as database:  # one process at a time, after the sum is durable
+            if uncounted := self._uncounted(database):
+                self._ledger.spend(uncounted)
+        path = self.folder / f"sum-{name[:16]}.json"
+        with replacing_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
+        return path
+
+    def _replace_by_sum(
+        self, database: sqlite3.Connection, batch: frozenset[bytes], name: str
+    ) -> str:
+        """Store the noised sum of a batch in place of its shares."""
+        length = self.encoder.length
+        total = sample_rounded_gaussian(length, self.encoder.stddev).view(np.uint64)
+        for report_id in batch:
+            body = _body(database, report_id)
+            if body is None:
+                raise PrivotError(
+                    f"report {report_id.hex()} is not here, or was opened, which is done once: give ids "
+                    "that both servers hold"
+                )
+            if self.role == "leader":
+                total += np.frombuffer(body, "<u8")
+            else:
+                total -= expand(body, length)
+        text = sealed(
+            {
+                "encoder": self.encoder.to_json(),
+                "role": self.role,
+                "reports": len(batch),
+                "batch": name,
+                "sums": base64.b64encode(total.astype("<u8").tobytes()).decode(),
+            }
+        )
+        database.execute("INSERT INTO releases VALUES (?, ?, ?)", (name, len(batch), text))
+        rows = [(report_id,) for report_id in batch]
+        database.executemany("INSERT INTO opened VALUES (?)", rows)
+        database.executemany("DELETE FROM shares WHERE id = ?", rows)
+        return text
+
+    def _uncounted(self, database: sqlite3.Connection) -> int:
+        """Return how many reports are opened and not counted in the ledger yet."""
+        (opened,) = database.execute("SELECT COALESCE(SUM(reports), 0) FROM releases").fetchone()
+        spent = self._ledger.spent
+        if spent > opened:
+            raise PrivotError(
+                f"the ledger of {self.folder} counted {spent:,} reports, and {opened:,} are opened "
+                "there: restore the newest folder; an older one would open reports twice"
+            )
+        return int(opened - spent)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self._database, 60.0, isolation_level=None)) as database:
+                database.execute("PRAGMA secure_delete = ON")
+                database.execute("PRAGMA synchronous = EXTRA")
+                yield database
+        except sqlite3.Error as error:
+            raise PrivotError(
+                f"{self._database} cannot be used ({error}): see to the disk; nothing that was "
+                "acknowledged is lost"
+            ) from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._open() as database:
+            database.execute("BEGIN IMMEDIATE")
+            yield database  # an error closes the connection, which rolls back
+            database.execute("COMMIT")
+
+
+def _body(database: sqlite3.Connection, report_id: bytes) -> bytes | None:
+    row = database.execute("SELECT body FROM shares WHERE id = ?", (report_id,)).fetchone()
+    return None if row is None else row[0]
+
+
+def sealed(fields: dict[str, Any]) -> str:
+    """Return a line of JSON and a line of its SHA-256."""
+    text = json.dumps(fields, separators=(",", ":"))
+    return f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}\n"
+
+
+def unsealed(text: str) -> dict[str, Any]:
+    """Return the fields of `sealed`; a ValueError if they were damaged."""
+    fields: dict[str, Any] = json.loads(text.partition("\n")[0])
+    if sealed(fields) != text:
+        raise ValueError("it was damaged or altered")
+    return fields

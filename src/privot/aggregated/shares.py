@@ -1,0 +1,312 @@
+r"""Shares of a record's counts for two servers: each alone is noise, both together are the counts.
+
+**Contribution.** A record adds an integer vector $v ∈ Z^L$ of public length to the sums of a query
+(`privot.central.sums`): for a table, the products of all pairs of its codes. The device draws a seed s
+of 32 bytes and sends, over two encrypted connections,
+
+$$ \text{to the helper } s, \qquad \text{to the leader } x = v + G(s) \bmod 2^{64} , $$
+
+with G SHAKE128, read as L little-endian words. Both carry the same 16 random bytes as an id, and the
+encoder's fingerprint. The sum of x less the sum of G(s) over the same ids is $\sum v$.
+
+**One server's view.** The helper's seeds are drawn without looking at records. The leader's x is a
+one-time pad: with pads uniform on $(Z/2^{64})^L$ in place of G(s), x is uniform for *every* v, since
+adding v is a bijection. Whoever tells x from uniform words tells SHAKE128 of an unknown 256-bit seed
+from them: no attack in less than $2^{128}$ steps is known. Shares are secret; both together are the
+record.
+
+**No wrap-around.** An entry of v is at most R for sums of vectors of length R, and at most $29 R^2$ for
+scaled products ($41 |v_i v_j| ≤ 41 R^2/2$ off the diagonal). More than n records are refused, where
+
+$$ n · \max(R, 29 R^2) < 2^{62} . $$
+
+Noise has $σ ≤ 2^{40}$ (more is refused), and exceeds $2^{60}$ at $2^{20}$ standard deviations only, with
+a probability below $e^{-2^{38}}$. So honest sums with both noises lie within $±2^{63}$, and are read as
+signed words without loss.
+
+**Honest clients.** Nothing proves that v is a record's. One liar can add *any* vector mod $2^{64}$, so
+move any count by any amount, or make all of them useless, and is found out only where the result cannot
+be. Nobody's privacy depends on what liars add: noise hides one record among any others. (Proofs of
+validity, as in Prio3, limit a liar to what one record can add.)
+
+**Privacy review.** Adjacency: batches of equal size that differ in one unit's record. Δ is the query's
+(`privot.central.sums.sensitivity`); contributions that break its bounds count as zeros, as with a
+curator. Lengths are public, ids and seeds fresh coins from the system. The time to encode, and a
+refusal, depend on the record, and stay on the device. `encode_table` is for simulations: it sees all
+records.
+
+References:
+    Corrigan-Gibbs, Boneh, *Prio: private, robust, and scalable computation of aggregate statistics*
+    (2017), also for a seed in place of a share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.central.fitting import OneSumFit, SumSettings, fit_of, kind_of_records, raw_table
+from privot.central.sums import DIAGONAL, Budget, Query, SumPlan, contributions, sensitivity
+from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
+from privot.core.files import replacing_file
+from privot.core.summary import Summarized
+from privot.privacy import DistributedDP, gaussian_epsilon
+from privot.schema import Schema
+from privot.schema.promise import Promise
+
+Words = NDArray[np.uint64]
+Role = Literal["leader", "helper"]
+
+ROLES: tuple[Role, ...] = ("leader", "helper")
+_SEED_BYTES, _ID_BYTES = 32, 16
+_CHUNK, _FORMAT = 256, 1
+_MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40
+
+
+def expand(seed: bytes, length: int) -> Words:
+    """Return the words G(s) (length,) of a seed."""
+    return np.frombuffer(hashlib.shake_128(seed).digest(8 * length), "<u8")
+
+
+@dataclass(frozen=True, repr=False)
+class Encoder(Summarized):
+    """The public rule by which devices make shares, and the noise that each server adds.
+
+    Arguments:
+        schema: Columns of a record, and the promise: `where = "aggregated"`.
+        stddev: Standard deviation σ of each server's noise on the integer sums.
+
+    Raises:
+        PrivotError: if the noise does not keep the promise, sums could wrap around, or the records
+            take several rounds of sums.
+
+    Examples:
+        >>> schema = Schema.from_dict({
+        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
+        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
+        ... })
+        >>> encoder = Encoder.calibrate(schema)
+        >>> print(encoder.guarantee(1000))
+        ε = 1, δ = 1e-06 if one of the two servers is honest, else nothing, replace_one, per person
+        >>> [len(share) for share in encoder.encode({"old": True, "sick": False})]
+        [129, 81]
+    """
+
+    schema: Schema
+    stddev: float
+
+    def __post_init__(self) -> None:
+        found = self.guarantee(self.people)
+        if found.epsilon > self.promise.epsilon:
+            raise PrivotError(
+                f"stddev {self.stddev!r} gives {found}, the promise is {self.promise}: calibrate again"
+            )
+        if self.stddev > _MOST_STDDEV:
+            raise PrivotError(
+                f"epsilon {self.promise.epsilon!r} takes noise of stddev {self.stddev:.3g}, too large "
+                "to be drawn exactly: give a larger epsilon"
+            )
+        self.require_room(self.people)
+
+    @classmethod
+    def calibrate(cls, schema: Schema) -> Self:
+        """Choose the least noise by which one server alone keeps the schema's promise.
+
+        Raises:
+            PrivotError: also if noise would hide all that is learned.
+        """
+        fitted = one_round_fit(schema)
+        plan = fitted.plan()
+        assert isinstance(plan, SumPlan)
+        return cls(schema, sensitivity(fitted.query) / plan.ratios[0])
+
+    @property
+    def promise(self) -> Promise:
+        """The promise of the schema."""
+        return _promise(self.schema)
+
+    @property
+    def people(self) -> int:
+        """The least number of reports that are opened together."""
+        return self.promise.people or 1
+
+    @cached_property
+    def _fit(self) -> OneSumFit:
+        return one_round_fit(self.schema)
+
+    @property
+    def query(self) -> Query:
+        """The query whose sums are opened."""
+        return self._fit.query
+
+    @cached_property
+    def length(self) -> int:
+        """Number L of words of a contribution."""
+        width = self.query.width
+        return self.query.slots * (width if self.query.moment == 1 else width * (width + 1) // 2)
+
+    def guarantee(self, count: int) -> DistributedDP:
+        """Return the guarantee of a batch of so many reports, computed from σ and Δ.
+
+        Raises:
+            PrivotError: if they are fewer than the promise's people.
+        """
+        if count < self.people:
+            raise PrivotError(
+                f"the batch has {count:,} reports, and the promise is of {self.people:,} or more: wait "
+                "for more; fewer are not opened"
+            )
+        delta = self.promise.delta
+        epsilon = gaussian_epsilon(self.stddev, sensitivity(self.query), delta)
+        return DistributedDP(epsilon, delta, "aggregated", count, unit=self.schema.unit)
+
+    def require_room(self, count: int) -> None:
+        """Refuse a batch whose sums could wrap around."""
+        radius = math.ceil(self.query.radius)
+        most = radius if self.query.moment == 1 else DIAGONAL * radius**2
+        if require_count("reports", count, MOST_PEOPLE) * most >= _MOST_SUM:
+            raise PrivotError(
+                f"sums of {count:,} reports could wrap around: open at most {(_MOST_SUM - 1) // most:,} "
+                "together"
+            )
+
+    def encode(self, record: Mapping[str, Any]) -> tuple[bytes, bytes]:
+        """Return a record's shares for the leader and for the helper, by fresh randomness.
+
+        A device stores both until both servers have answered, and sends the same bytes again if need
+        be: a second encoding is a second report.
+
+        Raises:
+            PrivotError: for a record that the schema does not allow.
+        """
+        (shares,) = self.encode_table({name: [value] for name, value in record.items()})
+        return shares
+
+    def encode_table(self, data: Any) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the shares of many records (a table with the schema's columns), in their order."""
+        for vectors in self.contributions(data):
+            for vector in vectors:
+                report_id = secrets.token_bytes(_ID_BYTES)
+                seed = secrets.token_bytes(_SEED_BYTES)
+                padded = (vector + expand(seed, self.length)).astype("<u8").tobytes()
+                yield (
+                    self._head("leader") + report_id + padded,
+                    self._head("helper") + report_id + seed,
+                )
+
+    def contributions(self, data: Any) -> Iterator[Words]:
+        """Yield what the records of a table add to the sums, in chunks (n, L): **not private**."""
+        parts = self._fit.records.encode(raw_table(data, self.schema))
+        for start in range(0, len(parts[0]), _CHUNK):
+            chunk = tuple(np.asarray(part[start : start + _CHUNK]) for part in parts)
+            yield contributions(self.query, chunk).view(np.uint64)
+
+    def read_share(self, share: bytes, role: Role) -> tuple[bytes, bytes]:
+        """Return the id of a share that a server was sent, and its words or seed.
+
+        Raises:
+            PrivotError: if it is for the other server, of another encoder, or of another length.
+        """
+        head, length = self._head(role), self.share_length(role)
+        if share[: len(head)] != head:
+            raise PrivotError(
+                f"a share is not for the {role}, or of another encoder: send it there"
+            )
+        if len(share) != length:
+            raise PrivotError(
+                f"a share has {len(share):,} bytes, not {length:,}: send it again, whole"
+            )
+        rest = share[len(head) :]
+        return rest[:_ID_BYTES], rest[_ID_BYTES:]
+
+    def share_length(self, role: Role) -> int:
+        """Return the number of bytes of a share: a head, the id, and words or a seed."""
+        return (
+            len(self._head(role))
+            + _ID_BYTES
+            + (_SEED_BYTES if role == "helper" else 8 * self.length)
+        )
+
+    def _head(self, role: Role) -> bytes:
+        return bytes.fromhex(self.fingerprint) + bytes([ROLES.index(role)])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON, 64 digits, which shares and ledgers carry."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        return {"promise": self.promise, "counts": self.length, "stddev": self.stddev}
+
+    def to_json(self) -> str:
+        """Canonical JSON, with the public numbers of the query."""
+        names = ("slots", "width", "radius", "moment")
+        query = {name: getattr(self.query, name) for name in names}
+        fields = {"format": _FORMAT, "schema": self.schema.to_dict(), "stddev": self.stddev}
+        return json.dumps(fields | {"query": query}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read the canonical JSON; refused if it is any other, or keeps no promise."""
+        try:
+            fields = json.loads(text)
+            encoder = cls(Schema.from_dict(fields["schema"]), float(fields["stddev"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise PrivotError(f"the encoder cannot be used ({error}): calibrate it again") from None
+        if encoder.to_json() != text.strip():
+            raise PrivotError(
+                "the encoder was altered, or sums what this version of privot does not: calibrate it "
+                "again, or use the version that did"
+            )
+        return encoder
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read `encoder.json`."""
+        return cls.from_json(read_text(path))
+
+    def save(self, path: str | Path) -> None:
+        """Write `encoder.json`; an existing file survives any failure."""
+        with replacing_file(path) as draft:
+            draft.write_text(self.to_json() + "\n", encoding="utf-8")
+
+
+def read_text(path: str | Path) -> str:
+    """Read the text of an encoder's or of a server's file."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PrivotError(f"{path} cannot be read: {error}") from None
+
+
+def one_round_fit(schema: Schema, settings: SumSettings | None = None) -> OneSumFit:
+    """Return the curator's fit of the least number of records; refused if it takes several rounds."""
+    promise = _promise(schema)
+    budget = Budget(promise.epsilon, promise.delta, promise.people or 1, schema.unit)
+    fitted = fit_of(schema, settings or SumSettings(), budget) if kind_of_records(schema) else None
+    if not isinstance(fitted, OneSumFit):
+        raise PrivotError(
+            f"columns {', '.join(schema.columns)} are not learned from one round of sums, and two "
+            "servers open one: promise 'central' or 'shuffled', or leave columns out"
+        )
+    return fitted
+
+
+def _promise(schema: Schema) -> Promise:
+    promise = schema.promise
+    if promise is None or promise.where != "aggregated":
+        raise PrivotError(
+            f"the schema promises {promise or 'nothing'}: declare [promise] with where = 'aggregated'"
+        )
+    return promise

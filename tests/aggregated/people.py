@@ -1,0 +1,46 @@
+"""People, their encoder, and two servers that hold their shares."""
+
+from functools import cache
+
+import numpy as np
+
+from privot.aggregated import Encoder, Server
+from privot.schema import Schema
+
+COLUMNS = {
+    "region": {"kind": "categorical", "categories": [f"r{i}" for i in range(40)]},
+    "age": {"kind": "numeric", "bounds": [0, 80], "integer": True, "bins": 40},
+    "sick": {"kind": "boolean"},
+}
+
+
+def schema(people=200, epsilon=1.0, columns=COLUMNS):
+    promise = {"epsilon": epsilon, "where": "aggregated", "delta": 1e-6, "people": people}
+    return Schema.from_dict({"columns": columns, "promise": promise})
+
+
+@cache
+def encoder(people=200, epsilon=4.0):
+    return Encoder.calibrate(schema(people, epsilon))
+
+
+def table(count, seed=0):
+    """Sick are the old, and each region has its age."""
+    rng = np.random.default_rng(seed)
+    region = rng.integers(40, size=count)
+    age = np.clip(2 * region + rng.integers(5, size=count), 0, 79)
+    return {"region": [f"r{i}" for i in region], "age": age, "sick": age > 39}
+
+
+def whole(rule, data):
+    """The exact sums of all records."""
+    return sum(chunk.sum(axis=0) for chunk in rule.contributions(data)).view(np.int64)
+
+
+def servers(folder, rule, data):
+    """Both, holding the shares of the same records."""
+    both = [Server.create(folder / role, rule, role) for role in ("leader", "helper")]
+    shares = zip(*rule.encode_table(data))
+    for server, mine in zip(both, shares):
+        assert server.accept(*mine) == len(mine)
+    return both
