@@ -29,7 +29,7 @@ ALONE = {"transport": {"core"}}
 FORBIDDEN = {"training": {"randomizer", "privacy", "mechanisms", "schema"}}
 MOST_LINES, MOST_ARGUMENTS = 60, 8
 MOST_MODULE_LINES, MOST_MODULES = 600, 10
-MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 57_200, 200, 31
+MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 57_200, 201, 31
 # Modules that one sibling alone imports: each is a concept with a name in the literature, an engine, or
 # loops that are compiled apart from what calls them.
 CONCEPTS = {
@@ -39,7 +39,8 @@ CONCEPTS = {
 }  # fmt: skip
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
-    "account.noise", "account.shuffle", "account.slices", "campaign.serve", "central.adapt",
+    "account.noise", "account.shuffle", "account.slices", "campaign.new", "campaign.serve",
+    "central.adapt",
     "central.fit", "central.fit_integral", "curator.fit", "curator.run",
     "curator.sample", "evaluation.evaluate", "evaluation.plan", "randomizer.calibrate",
     "randomizer.privatize", "schema.new", "waves.report",

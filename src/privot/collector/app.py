@@ -55,12 +55,14 @@ from privot.collector.arrivals import (
     Refusal,
     Refused,
     Room,
+    ShuffledCampaign,
     body_of,
     is_json,
     refusal_answer,
     require_length,
 )
-from privot.collector.sealing import Shelf, seal
+from privot.collector.folder import FolderStore
+from privot.collector.sealing import Shelf, seal, write_shuffled
 from privot.collector.store import DELETED, DUPLICATE, NEW, StoreFull, StoreStopped
 from privot.core.errors import PrivotError
 from privot.wire.report import WireError
@@ -449,19 +451,34 @@ class Sealer:
 
     def seal(self) -> None:
         """Seal all stored records; log a failure, after which they remain stored."""
-        campaign = self.desk.campaign
         with self._lock:
             try:
-                done = seal(self.desk.writer.store, campaign, self.shelf)
+                done = self._sealed()
             except (PrivotError, OSError) as error:
                 self.log(f"not sealed, and nothing is lost: {error}")
                 return
-        if done is not None:
-            aside = f", {done.quarantined:,} in quarantine" if done.quarantined else ""
-            self.log(
-                f"{campaign.fingerprint[:16]}: sealed {done.rows:,} reports{aside}; "
-                f"{done.total:,} in the release"
-            )
+        if done:
+            self.log(f"{self.desk.campaign.fingerprint[:16]}: {done}")
+
+    def _sealed(self) -> str:
+        """Seal, and return what was done in words, none if nothing was."""
+        done = seal(self.desk.writer.store, self.desk.campaign, self.shelf)
+        if done is None:
+            return ""
+        aside = f", {done.quarantined:,} in quarantine" if done.quarantined else ""
+        return f"sealed {done.rows:,} reports{aside}; {done.total:,} in the release"
+
+
+class Shuffler(Sealer):
+    """Writes batches of sealed reports in random order, each of the promise's people at least."""
+
+    def _sealed(self) -> str:
+        store, campaign = self.desk.writer.store, self.desk.campaign
+        assert isinstance(campaign, ShuffledCampaign)
+        if not isinstance(store, FolderStore):
+            raise PrivotError("a shuffler keeps sealed reports in a folder: give one as --store")
+        done = write_shuffled(store, campaign, self.shelf)
+        return "" if done is None else f"a batch of {done:,} sealed reports is written"
 
 
 def serve(

@@ -319,7 +319,7 @@ def collect_files(
             if not rows:
                 raise nothing_left(found.first)
             if strict and found.count:
-                raise _refused(found)
+                raise refused_strictly(found.count, found.first)
             if found.count:
                 with replacing_file(aside) as lines:
                     shutil.copyfile(work / "aside.csv", lines)
@@ -389,8 +389,9 @@ def nothing_left(first: str) -> PrivotError:
     return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
 
 
-def _refused(found: Quarantine) -> PrivotError:
+def refused_strictly(count: int, first: str) -> PrivotError:
+    """Return the refusal of a strict collection with reports that cannot be counted."""
     return PrivotError(
-        f"{found.count:,} reports cannot be counted, the first is {found.first}; without --strict they "
+        f"{count:,} reports cannot be counted, the first is {first}; without --strict they "
         "are put in quarantine, and the others collected"
     )
