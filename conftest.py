@@ -2,7 +2,9 @@
 
 Only modules that have doctests are imported for them. Ledgers have their witnesses in a folder of the
 session, never in the account's own. Numerical libraries keep to one thread: there is a process of
-tests for every core already. Garbage is not looked for among what was collected, which stays.
+tests for every core already. Garbage is not looked for among what was collected, which stays. Modules
+that compile most loops come first, those of the same loops in one process: the others load from disk
+what would otherwise be compiled by every process at the same time.
 """
 
 import gc
@@ -12,11 +14,47 @@ import tempfile
 from collections import Counter
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 for _name in ("OMP", "MKL", "OPENBLAS", "NUMBA"):
     os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
 _state = tempfile.TemporaryDirectory(prefix="privot-state-")
 os.environ["PRIVOT_STATE_DIR"] = _state.name
+
+# What compiles the loops of optimal transport, and those of latent classes, the collector and trees;
+# bad inputs make the second as long as the first.
+_COMPILING = {
+    "transport": ("tests/transport/",),
+    "classes": (
+        "tests/bad_inputs/",
+        "tests/collector/test_store.py",
+        "tests/integral/test_boosting.py",
+        "tests/local/test_curvature.py",
+        "tests/local/test_expectation.py",
+    ),
+}
+
+
+class _CompilingFirst(LoadScopeScheduling):
+    """A module is for one process, as by `--dist loadscope`; what compiles comes first."""
+
+    def _split_scope(self, nodeid):
+        for name, places in _COMPILING.items():
+            if nodeid.startswith(places):
+                return name
+        return super()._split_scope(nodeid)
+
+    def _assign_work_unit(self, node):
+        for name in _COMPILING:
+            if name in self.workqueue:
+                self.workqueue.move_to_end(name, last=False)
+        super()._assign_work_unit(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Distribute tests so that each loop is compiled once."""
+    return _CompilingFirst(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(wrapper=True)

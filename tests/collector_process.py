@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from campaign_reports import BATCH, CAMPAIGN, TEXT
+from forked_commands import start
 from privot.device import write_batch
 
 
@@ -31,7 +31,7 @@ class Serving:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def kill(self):
-        self.process.send_signal(signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
 
     def stop(self):
@@ -54,21 +54,29 @@ main()
 def serving(folder, *options, store=None, head_seconds=None, text=TEXT):
     """A server of a campaign, killed at the end if it is still there.
 
-    It waits for the head of a request as long as all do, or as long as `head_seconds` says.
+    It waits for the head of a request as long as all do, or as long as `head_seconds` says; then its
+    process is not forked, but begins with Python.
     """
     (folder / "randomizer.json").write_text(text)
     log = folder / "log"
-    started = ["-c", _IMPATIENT.format(head_seconds)] if head_seconds else ["-m", "privot"]
-    command = [sys.executable, *started, "serve", folder / "randomizer.json", "--port", "0"]
-    command += ["--store", store or folder / "store", *options]
-    with open(log, "a") as err:
-        process = subprocess.Popen(
-            list(map(str, command)), stdout=subprocess.PIPE, stderr=err, text=True, env=os.environ
-        )
+    log.touch()
+    given = ["serve", "randomizer.json", "--port", "0", "--store", store or folder / "store"]
+    if head_seconds is None:
+        process = start(folder, *given, *options, err=log)
+    else:
+        command = [
+            sys.executable,
+            "-c",
+            _IMPATIENT.format(head_seconds),
+            *map(str, given),
+            *options,
+        ]
+        with open(log, "a") as err:
+            process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=err)
     try:
         line = process.stdout.readline()
         assert line, (process.wait(), log.read_text())
-        yield Serving(process, urlsplit(line.strip()).port, log)
+        yield Serving(process, urlsplit(line.decode().strip()).port, log)
     finally:
         if process.poll() is None:
             process.kill()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from privot.local.classes.selection import LatentClassSettings
+from privot.local.classes.class_fit import LatentClassSettings
 
 FEW = LatentClassSettings(class_counts=(4, 8), strengths=(1.0,), starts=1, max_passes=60)
 
@@ -16,7 +16,6 @@ FEW = LatentClassSettings(class_counts=(4, 8), strengths=(1.0,), starts=1, max_p
 def few_settings():
     """Inside, latent classes try four and eight of them, by every kind of prior, from one start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("privot.local.classes.selection.LatentClassSettings", lambda: FEW)
-        patch.setattr("privot.local.classes.selection.RELEVANCE_SETTINGS", FEW)
-        patch.setattr("privot.local.classes.class_fit.CURVE_SETTINGS", FEW)
+        for name in ("SETTINGS", "RELEVANCE_SETTINGS", "CURVE_SETTINGS"):
+            patch.setattr(f"privot.local.classes.class_fit.{name}", FEW)
         yield

@@ -10,6 +10,9 @@ import tempfile
 from multiprocessing import get_context
 from pathlib import Path
 
+# Of standard input, output and error.
+_MODES = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY | os.O_APPEND)
+
 
 class Forked:
     """A command that runs: `stdout` is the end of a pipe that it writes to."""
@@ -17,25 +20,37 @@ class Forked:
     def __init__(self, process, stdout, err):
         self._process, self.stdout, self._err = process, stdout, err
 
-    def wait(self):
-        """Its exit code, and what it wrote to standard error."""
-        self._process.join()
-        return self._process.exitcode, Path(self._err).read_text()
+    def wait(self, timeout=None):
+        """Its exit code."""
+        self._process.join(timeout)
+        return self._process.exitcode
+
+    def said(self):
+        """What it wrote to standard error."""
+        return Path(self._err).read_text()
+
+    def poll(self):
+        """Its exit code, or None while it runs."""
+        return self._process.exitcode
+
+    def send_signal(self, number):
+        os.kill(self._process.pid, number)
 
     def kill(self):
         self._process.kill()
         self._process.join()
 
 
-def start(folder, *arguments, stdin=os.devnull, **environment):
-    """Start `privot …` in a folder, with a file as its standard input."""
+def start(folder, *arguments, stdin=os.devnull, err=None, **environment):
+    """Start `privot …` in a folder, with files as its standard input and its standard error."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["commands", "numbered_people"])
-    descriptor, err = tempfile.mkstemp(dir=folder.parent, suffix=".err")
-    os.close(descriptor)
+    context.set_forkserver_preload(["commands", "numbered_people", "numba", "privot.collector.app"])
+    if err is None:
+        descriptor, err = tempfile.mkstemp(dir=folder.parent, suffix=".err")
+        os.close(descriptor)
     with tempfile.TemporaryDirectory() as made:
         os.mkfifo(out := os.path.join(made, "out"))
-        environment = {name: str(value) for name, value in environment.items()}
+        environment = os.environ | {name: str(value) for name, value in environment.items()}
         process = context.Process(
             target=_run, args=(str(folder), arguments, environment, (str(stdin), out, err))
         )
@@ -48,7 +63,7 @@ def _run(folder, arguments, environment, files):
 
     os.chdir(folder)
     os.environ.update(environment)
-    for number, (path, mode) in enumerate(zip(files, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY))):
+    for number, (path, mode) in enumerate(zip(files, _MODES)):
         os.dup2(os.open(path, mode), number)
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))

@@ -33,7 +33,7 @@ MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 57_200, 201, 31
 # Modules that one sibling alone imports: each is a concept with a name in the literature, an engine, or
 # loops that are compiled apart from what calls them.
 CONCEPTS = {
-    "audit.law", "collector.folder", "collector.postgres", "local.classes.selection",
+    "audit.law", "collector.folder", "collector.postgres",
     "local.waves.grid_drift", "local.waves.table_drift", "privacy.slice_losses", "schema.rules",
     "randomizer.budget", "transport.pair_loops", "transport.sweeps", "wire.windows",
 }  # fmt: skip

@@ -39,7 +39,7 @@ import privot
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
 from privot.core.files import recover_folder, replacing_file, replacing_folder
 from privot.core.summary import Summarized
-from privot.privacy import ApproximateDP, IntegralPrivacy, PureDP
+from privot.privacy import ApproximateDP, DistributedDP, IntegralPrivacy, PureDP
 from privot.schema import Schema
 from privot.schema.sampling import completed, looked_at
 
@@ -241,7 +241,7 @@ def _leaves(fields: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, fields
 
 
-Guarantee = PureDP | ApproximateDP | IntegralPrivacy
+Guarantee = PureDP | ApproximateDP | DistributedDP | IntegralPrivacy
 COLUMNS = ("step", "loss", "learning_rate", "marginal_error", "seconds")
 
 
@@ -405,10 +405,7 @@ class Model(Learned):
         """Yield records in pieces, of arguments that `sample` has checked."""
 
     def sample(
-        self,
-        num_rows: int,
-        seed: int | None = None,
-        where: Mapping[str, Any] | None = None,
+        self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
     ) -> pa.Table:
         """Draw synthetic records, as a table with the schema's columns.
 
@@ -428,10 +425,7 @@ class Model(Learned):
         return pa.concat_tables(self.pieces(num_rows, seed, where))
 
     def pieces(
-        self,
-        num_rows: int,
-        seed: int | None = None,
-        where: Mapping[str, Any] | None = None,
+        self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
     ) -> Iterator[pa.Table]:
         """Yield the records of `sample` in pieces: any number of them, in the memory of one piece."""
         num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)

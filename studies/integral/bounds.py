@@ -5,7 +5,8 @@ r"""What boosting is proven to gain, beside what it gains: equations 8 to 13 of 
 Known densities are boosted from N(0, I) with 10 000 records, three rounds and coefficients that spend ε.
 Everything is measured by quadrature on the grid of `integral.curves`: each round's edges with the
 **truth** as P, which is what the theorems speak of; what it gains; and what its edges prove
-(`privot.integral.tilts`). The edges that a curator sees, from records and draws, stand beside them.
+(`privot.integral.tilts`, `studies.integral.published_gains`). The edges that a curator sees, from
+records and draws, stand beside them.
 
 A row is a fit. Its `modes` are the discs of two standard deviations around each component, and all of
 them together: the truth's mass P(B), the model's Q(B), and the least that is proven. `fat` is the mass
@@ -27,20 +28,17 @@ from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, boost
 from privot.integral.density import TiltedDensity
 from privot.integral.references import StandardNormal
-from privot.integral.tilts import (
-    BOUND,
-    Edges,
-    fat_enough,
-    gain,
-    gain_limit,
-    least_gain,
-    least_mass,
-    published_gain,
-    total_gain,
-)
+from privot.integral.tilts import BOUND, Edges, gain, gain_limit, total_gain
 from studies.common.densities import Array, Grid, kullback_leibler
 from studies.common.rows import gather
 from studies.integral.curves import records_of, row_of
+from studies.integral.published_gains import (
+    fat_enough,
+    is_high,
+    least_gain,
+    least_mass,
+    published_gain,
+)
 from studies.integral.targets import TARGETS, Mixture
 
 LOST = 0.5
@@ -117,7 +115,7 @@ def totals(
     if published:
         rounds = zip(thetas, edges, strict=True)
         found["kl_published"] = round(start - sum(published_gain(*pair) for pair in rounds), 5)
-    if published and least.is_high:
+    if published and is_high(least):
         found["kl_high_regime"] = round(start - least_gain(thetas, least), 5)
     return found
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from privot.demo.datasets import SCHEMA_TOML
 from privot.local import fit
-from privot.local.classes.class_fit import alphabet_sizes
+from privot.local.classes.counts import alphabet_sizes
 from privot.local.classes.mixture import LatentClassSampler
 from privot.randomizer import Randomizer, plan_reports
 from privot.schema import Schema

@@ -7,10 +7,23 @@ this, and learns the noise: marginals are drawn towards uniform, dependence towa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from privot.local.classes.counts import Factor, ReportGroup
+import numpy as np
+
+from privot.local.classes.class_fit import (
+    RELEVANCE_SETTINGS,
+    SETTINGS,
+    Prior,
+    choose_trials,
+    fit_ensemble,
+    relevance,
+)
+from privot.local.classes.counts import Factor, ReportGroup, count_tables
+from privot.local.classes.marginals import stacked_marginals
+from privot.local.classes.mixture import LatentClasses
+from privot.training import FitMonitor
 
 # Large enough to leave a false answer no likelihood, small enough to divide by.
 _CERTAIN = 1e9
@@ -26,3 +39,17 @@ def as_if_clean(groups: Iterable[ReportGroup]) -> list[ReportGroup]:
                 told[id(factor)] = replace(factor, ratio=_CERTAIN)
         changed.append(replace(group, factors=tuple(told[id(f)] for f in group.factors)))
     return changed
+
+
+def fit_as_if_clean(
+    groups: Iterable[ReportGroup], sizes: Sequence[int], seed: int
+) -> LatentClasses:
+    """Fit latent classes, by settings that held-out reports prefer, to reports taken for clean."""
+    tables = count_tables(as_if_clean(groups), sizes)
+    marginals = stacked_marginals(tables)
+    priors = [
+        Prior(np.ones_like(marginals), SETTINGS),
+        Prior(relevance(tables, marginals, seed), RELEVANCE_SETTINGS),
+    ]
+    trials = choose_trials(tables, marginals, priors, seed, FitMonitor())
+    return fit_ensemble(tables, marginals, priors, trials, seed, FitMonitor())

@@ -116,7 +116,7 @@ def fit_dann(
         )
     network = settings.network
     # The course makes source batches with the very jitter that other methods get.
-    course = Course.of(source_x, source_y, network)
+    course = Course(source_x, source_y, network)
     model = _Adversaries(course.classifier, settings.hidden, network.seed)
     stddev = settings.stddev(len(target))
     taken = 0

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from privot.local.classes.counts import ReportGroup
-from privot.local.classes.marginals import column_marginals
+from privot.local.classes.counts import ReportGroup, count_tables
+from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.mixture import LatentClasses
 
 
@@ -24,5 +24,6 @@ def independence(groups: Iterable[ReportGroup], sizes: Sequence[int]) -> LatentC
     Raises:
         PrivotError: if the groups contradict `sizes`.
     """
-    marginals = column_marginals(groups, sizes)
-    return LatentClasses(np.ones(1), tuple(marginal[:, None] for marginal in marginals))
+    tables = count_tables(groups, sizes)
+    marginals = np.split(stacked_marginals(tables), tables.offsets[1:-1])
+    return LatentClasses(np.ones(1), tuple(marginals))

@@ -29,9 +29,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from privot.central import SliceSettings
 from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
 from privot.central.adaptation.rounds import Course
-from privot.central.slice_fit import ReleaseSettings, smoothed_sliced_loss, with_blanks
+from privot.central.slice_fit import smoothed_sliced_loss, with_blanks
 from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.training.loop import TrainingSettings, train
@@ -40,8 +41,8 @@ from privot.transport.exact import random_directions
 
 
 @dataclass(frozen=True, kw_only=True)
-class JointSettings(ReleaseSettings):
-    """Public numbers of both; what else a run decides see `ReleaseSettings`.
+class JointSettings(SliceSettings):
+    """Public numbers of both; what else a run decides see `SliceSettings`.
 
     Arguments:
         network: Architecture, changes of source images, budget.
@@ -56,7 +57,7 @@ class JointSettings(ReleaseSettings):
 
     @property
     def training(self) -> TrainingSettings:
-        """See `ReleaseSettings`: the network's, for as many steps."""
+        """See `SliceSettings`: the network's, for as many steps."""
         return self.network.training(self.steps, 0)
 
 
@@ -84,7 +85,7 @@ def fit_joint(
     source_x: np.ndarray, source_y: np.ndarray, target_x: np.ndarray, settings: JointSettings
 ) -> tuple[Classifier, SlicePlan]:
     """The published private training; the classifier, and the plan of its releases."""
-    course = Course.of(source_x, source_y, settings.network)
+    course = Course(source_x, source_y, settings.network)
     mechanism = mechanism_of(course, target_x, settings)
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:
@@ -128,7 +129,7 @@ def align_slices(
 ) -> Classifier:
     """The published training without privacy, q = 2."""
     network = settings.network
-    course, target = Course.of(source_x, source_y, network), as_records("target_x", target_x)
+    course, target = Course(source_x, source_y, network), as_records("target_x", target_x)
     classifier = course.classifier
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:

@@ -129,7 +129,7 @@ def run_method(
 
 def source_only(pair: Pair, settings: AdaptationSettings, steps: int) -> Classifier:
     """The classifier trained on the (changed) source alone."""
-    course = Course.of(pair.source_x, pair.source_y, settings)
+    course = Course(pair.source_x, pair.source_y, settings)
     train(course.classifier, course.classify, settings.training(steps, 0))
     return course.classifier.eval()
 

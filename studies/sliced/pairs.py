@@ -123,7 +123,7 @@ def _drawn(font: Path, digit: int) -> np.ndarray:
 def features(pair: Pair, name: str) -> Pair:
     """A pair of images as features of a network that was trained on its source."""
     settings = AdaptationSettings(epsilon=1.0, unit="image", feature_dim=_FEATURES)
-    course = Course.of(pair.source_x, pair.source_y, settings)
+    course = Course(pair.source_x, pair.source_y, settings)
     train(course.classifier, course.classify, settings.training(settings.training_steps, 0))
 
     @torch.no_grad()

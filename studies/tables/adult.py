@@ -31,13 +31,12 @@ from privot.core.errors import PrivotError
 from privot.evaluation import total_variation
 from privot.evaluation.prediction import predict_target
 from privot.local import FitSettings, fit
-from privot.local.classes.class_fit import alphabet_sizes, report_groups
+from privot.local.classes.counts import alphabet_sizes, report_groups
 from privot.local.classes.mixture import LatentClassSampler
-from privot.local.classes.selection import fit_latent_classes
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from studies.common.rows import gather
-from studies.rivals.as_if_clean import as_if_clean
+from studies.rivals.as_if_clean import fit_as_if_clean
 from studies.rivals.chow_liu import chow_liu
 from studies.rivals.independence import independence
 from studies.rivals.multi_freq_ldpy import SOLUTIONS, multi_freq_ldpy
@@ -137,7 +136,7 @@ def compare_on(
     started = time.perf_counter()
     yield row("Chow-Liu tree", chow_liu(groups, sizes, seed=seed), time.perf_counter() - started)
     started = time.perf_counter()
-    naive = fit_latent_classes(as_if_clean(groups), sizes, seed=seed)
+    naive = fit_as_if_clean(groups, sizes, seed)
     yield row("latent classes, as if clean", naive, time.perf_counter() - started)
     if rivals == "all":
         started = time.perf_counter()

@@ -27,8 +27,7 @@ import pyarrow as pa
 
 from privot.evaluation import total_variation
 from privot.local import fit
-from privot.local.classes.class_fit import report_groups
-from privot.local.classes.counts import ReportGroup
+from privot.local.classes.counts import ReportGroup, report_groups
 from privot.local.classes.mixture import LatentClassSampler
 from privot.randomizer import Randomizer
 from privot.schema import Schema

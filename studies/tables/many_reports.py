@@ -27,8 +27,7 @@ import numpy as np
 
 from privot.collector import collect
 from privot.local import fit
-from privot.local.classes.class_fit import alphabet_sizes, report_groups
-from privot.local.classes.counts import count_tables
+from privot.local.classes.counts import alphabet_sizes, count_tables, report_groups
 from privot.randomizer import Randomizer, Release
 from studies.common.rows import gather
 from studies.tables.bayesian_network import SCHEMA, Population

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from privot.local import fit
-from privot.local.classes.class_fit import alphabet_sizes, report_groups
+from privot.local.classes.counts import alphabet_sizes, report_groups
 from privot.local.classes.mixture import LatentClassSampler
 from privot.randomizer import Randomizer
 from privot.schema import Schema

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.local import LocalModel, fit, pair_weights
-from privot.local.classes.class_fit import alphabet_sizes
+from privot.local.classes.counts import alphabet_sizes
 from privot.local.classes.mixture import LatentClassSampler
 from privot.randomizer import Randomizer, weight_pairs
 from studies.common.rows import gather

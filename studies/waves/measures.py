@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from privot.local import WaveModel, fit_waves
-from privot.local.classes.class_fit import report_groups
+from privot.local.classes.counts import report_groups
 from privot.randomizer import Randomizer, Release
 from privot.schema import Schema
 from privot.schema.domains import Array

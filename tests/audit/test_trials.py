@@ -10,7 +10,7 @@ from privot.audit.trials import trials
 from privot.randomizer import Randomizer
 from privot.randomizer.reports.rows import REPORT_ID
 from privot.schema import Schema
-from privot.schema.columns.number import NumberColumn
+from privot.schema.columns.numeric import NumberColumn
 
 LONG = ("candidates", "subset selection", "an image and its label")
 

@@ -1,10 +1,10 @@
 import pytest
 
 from central.halves import uncalibrated
-from privot.central.slice_fit import ReleaseSettings
+from privot.central import SliceSettings
 
 
 @pytest.fixture
 def little_noise(monkeypatch):
     """Skip the seconds of a calibration."""
-    monkeypatch.setattr(ReleaseSettings, "plan", uncalibrated)
+    monkeypatch.setattr(SliceSettings, "plan", uncalibrated)

@@ -37,7 +37,7 @@ def drawn(model, count, **how):
 
 
 def uncalibrated(settings, epsilon, delta, count, records):
-    """Instead of `ReleaseSettings.plan`: what is fitted is tested, not what is promised."""
+    """Instead of `SliceSettings.plan`: what is fitted is tested, not what is promised."""
     grid = 2.0**-20
     steps = 1 if settings.release == "once" else settings.steps
     accounting = settings.accounting(count, records, accounted_grid(grid, 1000))

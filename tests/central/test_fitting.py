@@ -6,8 +6,10 @@ import pytest
 from central.declared_images import image_schema, image_table
 from central.halves import SCHEMA, data, drawn, learn
 from privot.central import SliceSettings, SumSettings
-from privot.central.fitting import fit, settings_of
+from privot.central.fitting import fit, raw_table, settings_of
 from privot.core.errors import PrivotError
+from privot.randomizer import Randomizer
+from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("little_noise")
@@ -109,3 +111,11 @@ def test_a_run_by_sums_goes_on_where_it_was_stopped(tmp_path):
     path.unlink()
     with pytest.raises(PrivotError, match="this run is finished"):
         learned(resume=True)
+
+
+def test_a_release_is_not_taken_for_raw_records():
+    schema = Schema.from_dict({"columns": {"works": {"kind": "boolean"}}})
+    release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"works": [True] * 50})
+    noised = release.table.replace_schema_metadata({METADATA_KEY: b"{}"})
+    with pytest.raises(PrivotError, match="noised already"):
+        raw_table(noised, schema)

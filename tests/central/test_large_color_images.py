@@ -5,7 +5,7 @@ from torch import nn
 
 from central.declared_images import image_records, image_table
 from privot.central import SliceSettings, fit
-from privot.central.slice_fit import ReleaseSettings, smoothed_sliced_loss
+from privot.central.slice_fit import smoothed_sliced_loss
 from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
@@ -52,7 +52,7 @@ def test_network_learns_colors(monkeypatch):
         assert accounting.dim == 8112
         return SlicePlan(accounting, 0.02, self.steps, delta, 2.0**-20)
 
-    monkeypatch.setattr(ReleaseSettings, "plan", plan)
+    monkeypatch.setattr(SliceSettings, "plan", plan)
     images, _ = reddish(60)
     settings = SliceSettings(
         low_pass=52,

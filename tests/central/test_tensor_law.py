@@ -17,14 +17,8 @@ class Bright(LabeledLaw):
     def values(self, labels, rng):
         return labels[:, None, None].float().expand(-1, 2, 2)
 
-    def fields(self):
-        return {}
-
-    def tensors(self):
-        return {}
-
     @classmethod
-    def of_tensors(cls, records, fields, tensors):
+    def build(cls, records, fields, arrays):
         return cls()
 
 

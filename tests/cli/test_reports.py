@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ import pyarrow.csv as csv
 import pytest
 
 from commands import privot
+from forked_commands import start
 from numbered_people import RANDOMIZER, each_once, people, write_people
 from privot import Release
 
@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 
 def process(folder, *arguments, **options):
-    """A process of its own, to be killed or piped into."""
+    """A process of its own, to be piped into."""
     command = [sys.executable, "-m", "privot", "privatize", *arguments, "-r", "randomizer.json"]
     return subprocess.Popen(
         command,
@@ -87,16 +87,15 @@ def killed_at_random(folder, output, chance, resume):
     unfinished = folder / f"{output}.unfinished"
     before = len(list(unfinished.glob("part-*.arrow")))
     wanted = before + chance.randrange(12)
-    running = process(
-        folder, "people.parquet", "-o", output, "--shard-rows", "1024", *(["--resume"] * resume)
-    )
+    more = ["--resume"] * resume
+    options = ("-r", "randomizer.json", "-o", output, "--shard-rows", "1024", *more)
+    running = start(folder, "privatize", "people.parquet", *options)
     while running.poll() is None:
         if len(list(unfinished.glob("part-*.arrow"))) >= wanted and unfinished.exists():
             time.sleep(chance.random() * 0.02)
             break
         time.sleep(0.001)
-    running.send_signal(signal.SIGKILL)
-    running.communicate()
+    running.kill()
     return len(list(unfinished.glob("part-*.arrow")))
 
 

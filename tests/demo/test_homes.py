@@ -14,7 +14,7 @@ from privot.demo.homes import distances, run_demo, to_kilometers
 def test_distances_are_in_units_of_the_map_and_in_kilometers():
     people = draw_people(400, seed=0)
     truth = np.stack([people.column(c).to_numpy() for c in ("longitude", "latitude")], axis=1)
-    units, kilometers = distances(truth + np.array([0.0, 0.5]), truth)
+    [(units, kilometers)], _ = distances([truth + np.array([0.0, 0.5])], [], truth)
     assert units == pytest.approx(0.5 / 5.55, abs=0.03)
     assert kilometers == pytest.approx(55.6, abs=15)
     london, edinburgh = to_kilometers(np.array([[-0.13, 51.51], [-3.19, 55.95]]))

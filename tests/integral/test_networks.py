@@ -19,7 +19,7 @@ def test_log_odds_are_a_log_ratio_up_to_its_bound():
     for bound in (None, 0.5):
         net = train_network(records, lambda n, r: r.normal(-1.0, 1.0, (n, 1)), QUICK, 0, bound)
         assert (np.diff(net(x)) > 0).all()
-        again = Network.from_arrays(net.arrays(), **net.spec())
+        again = Network.from_arrays(net.arrays(), net.bound)
         np.testing.assert_array_equal(again(x), net(x))
         assert (np.abs(net(1e6 * x)) <= 0.5).all() == (bound is not None)
 

@@ -16,7 +16,7 @@ def test_arrays_hold_as_much_whatever_was_grown(bound):
     for records in (rng.normal(1, 1, (400, 2)), np.zeros((1, 2))):
         trees = grow_trees(records, drawn, 0, bound)
         sizes.add(tuple(array.shape for array in trees.arrays().values()))
-        again = Trees.from_arrays(trees.arrays(), **trees.spec())
+        again = Trees.from_arrays(trees.arrays(), trees.bound)
         np.testing.assert_array_equal(again(x), trees(x))
         assert bound is None or np.abs(trees(x)).max() <= bound
     assert sizes == {

@@ -1,7 +1,7 @@
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.local.classes.selection import LatentClassSettings
+from privot.local.classes.class_fit import LatentClassSettings
 
 
 def test_settings_are_checked():

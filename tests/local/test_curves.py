@@ -36,7 +36,7 @@ def reports(law, count, seed=0):
     value = rng.choice(LAST, count, p=law)
     sex = rng.integers(0, 2, count)
     coded = np.stack([*(codes[value] for codes in ALPHABETS), sex], axis=1)
-    sizes = [query.size for query in queries]
+    sizes = [len(query.law) for query in queries]
     parts = np.array_split(coded, 3)
     groups = [joint_group(rng, part, (i, 3), sizes, 4.0) for i, part in enumerate(parts)]
     return atoms, queries, groups

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot.collector import collect
-from privot.local.classes.class_fit import Tally, report_groups
+from privot.local.classes.counts import Tally, report_groups
 from privot.randomizer import Randomizer
 from privot.randomizer.reports import rows as report_table_module
 from privot.schema import Schema

@@ -11,7 +11,7 @@ import torch
 
 from privot.core.errors import PrivotError
 from privot.local import FitSettings, LocalModel, fit
-from privot.local.networks.channels import CosineChannel, CosineMap, Head, channel_of
+from privot.local.networks.channels import CosineMap, Head, PointChannel, channel_of
 from privot.local.networks.cost import LikelihoodCost
 from privot.local.networks.steps import (
     LabeledGenerator,
@@ -145,7 +145,7 @@ def test_the_cost_is_in_the_space_of_the_noise(mechanism):
     delta = 1e-6 if mechanism == "gaussian" else 0.0
     randomizer = randomizer_from_noise(schema, 0.7, delta, mechanism=mechanism)
     channel = channel_of(randomizer.mechanisms["image"], schema, "image")
-    assert isinstance(channel, CosineChannel)
+    assert isinstance(channel, PointChannel)
     rng = torch.Generator().manual_seed(0)
     pixels = (2 * torch.rand(4, 36, generator=rng) - 1).requires_grad_()
     reports = torch.randn(5, 16, generator=rng)

@@ -3,11 +3,12 @@ import math
 import numpy as np
 import pytest
 
+from given_classes import column_marginals, fit_groups
 from privot.core.errors import PrivotError
+from privot.local.classes.class_fit import LatentClassSettings
 from privot.local.classes.counts import Factor, ReportGroup
-from privot.local.classes.marginals import column_marginals, rake
+from privot.local.classes.marginals import rake
 from privot.local.classes.mixture import LatentClasses
-from privot.local.classes.selection import LatentClassSettings, fit_latent_classes
 from simulated_reports import (
     draw_classes,
     draw_people,
@@ -86,7 +87,7 @@ def test_dependence_biases_joint_reports_and_not_split_ones():
         return np.mean([total_variation(f, truth.marginal([c])) for c, f in enumerate(found)])
 
     settings = LatentClassSettings(class_counts=(4,), strengths=(1.0,), starts=1)
-    model = fit_latent_classes(joint, sizes, settings=settings, seed=0)
+    model = fit_groups(joint, sizes, settings=settings, seed=0)
     biased = error(column_marginals(joint, sizes))
     assert biased > 0.01
     assert error(column_marginals(split, sizes)) < biased / 2

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from privot.local.classes.counts import Queries, Query, count_tables
-from privot.local.classes.expectation import ascend, expectation, random_start
+from privot.local.classes.expectation import (
+    ascend,
+    code_probabilities,
+    expectation,
+    piece_counts,
+    random_start,
+)
 from privot.local.classes.marginals import stacked_marginals
 from simulated_reports import draw_classes, draw_people, joint_group
 
@@ -24,7 +30,7 @@ def reports(count, seed):
     coded = np.stack(
         [codes[people[:, each.column]] for codes, each in zip(CODES, ASKED, strict=True)], axis=1
     )
-    sizes = [each.size for each in ASKED]
+    sizes = [len(each.law) for each in ASKED]
     half = count // 2
     groups = [
         joint_group(rng, coded[:half], (0, 2), sizes, 3.0),
@@ -87,7 +93,7 @@ def test_two_alphabets_tell_what_neither_does():
 def test_codes_that_no_atom_has_are_nobody():
     queries = Queries.of([2], [Query.of_codes(0, np.array([0, 2]), 4)])
     p = np.array([[0.25], [0.75]])
-    q = queries.gather(p)
+    q = code_probabilities(queries, p)
     assert q.ravel().tolist() == [0.25, 0.0, 0.75, 0.0]
     counts = np.array([[2.0], [0.0], [3.0], [0.0]])
-    assert queries.distribute(counts, q, p).ravel() == pytest.approx([2.0, 3.0])
+    assert piece_counts(queries, counts, q, p).ravel() == pytest.approx([2.0, 3.0])

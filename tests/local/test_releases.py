@@ -8,18 +8,20 @@ from privot import FitSettings, Randomizer, Release, Schema, fit, load
 from privot.core.errors import PrivotError
 from privot.local import fit_waves
 from privot.local.classes.class_fit import (
+    Trial,
+    fit_classes,
+)
+from privot.local.classes.counts import (
     alphabet_sizes,
     count_releases,
-    fit_classes,
+    count_tables,
     report_groups,
 )
-from privot.local.classes.counts import count_tables
 from privot.local.classes.expectation import expectation
 from privot.local.classes.mixture import LatentClasses
-from privot.local.classes.selection import Trial
 from privot.local.releases import Releases
-from privot.local.settings import Run
 from privot.randomizer.reports.rows import ReportTable
+from privot.training import FitMonitor
 
 AGE = '[columns.age]\nkind = "numeric"\ninteger = true\nbounds = {}\nbins = {}\nspikes = {}\n'
 WORK = '[columns.work]\nkind = "categorical"\nother = "else"\ncategories = {}\n'
@@ -108,7 +110,7 @@ def test_both_releases_teach_more_than_either():
     """
     releases = moved(4000, (6.0, 3.0))
     settings = Trial(num_classes=4, strength=1.0, passes=60, gain=1.0, standard_error=0.1)
-    model = fit_classes(releases, FitSettings(seed=0), Run(), [settings])
+    model = fit_classes(releases, FitSettings(seed=0), FitMonitor(), [settings])
     order = list(model.schema.coded)
     atoms = model.sampler.atoms.marginal([order.index("age"), order.index("work")])
     for number, (schema, most) in enumerate(((OLD, 0.05), (NEW, 0.38))):

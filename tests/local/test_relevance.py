@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from privot.local.classes.class_fit import relevance
 from privot.local.classes.counts import count_tables
 from privot.local.classes.marginals import stacked_marginals
-from privot.local.classes.selection import relevance
 from simulated_reports import joint_reports
 
 SIZES = (4, 4, 5, 3)

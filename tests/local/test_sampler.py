@@ -23,10 +23,10 @@ PRICES = np.array([[0.35, 0.05], [0.25, 0.05], [0.15, 0.1], [0.1, 0.3], [0.05, 0
 
 
 def sampler():
-    places = tuple(
-        Places.of(Atoms.of(name, [ReportedColumn(column, True)]))
-        for name, column in SCHEMA.coded.items()
-    )
+    atoms = [
+        Atoms.of(name, [ReportedColumn(column, True)]) for name, column in SCHEMA.coded.items()
+    ]
+    places = tuple(Places(each.codes, each.cells) for each in atoms)
     law = LatentClasses(np.array([0.6, 0.4]), (PRICES, np.array([[0.9, 0.2], [0.1, 0.8]])))
     return LatentClassSampler(law, places, SCHEMA)
 

@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from privot.local.classes.counts import count_tables
-from privot.local.classes.marginals import stacked_marginals
-from privot.local.classes.selection import (
+from privot.local.classes.class_fit import (
     INDEPENDENCE,
     RELEVANCE_SETTINGS,
     LatentClassSettings,
@@ -14,6 +12,9 @@ from privot.local.classes.selection import (
     describe_dependence,
     relevance,
 )
+from privot.local.classes.counts import count_tables
+from privot.local.classes.marginals import stacked_marginals
+from privot.training import FitMonitor
 from simulated_reports import draw_classes, draw_people, joint_reports
 
 SIZES = (4, 3, 5, 2, 3)
@@ -25,7 +26,7 @@ def chosen(people, sizes, epsilon, rng, *settings):
     tables = count_tables(joint_reports(rng, people, sizes, epsilon), sizes)
     marginals = stacked_marginals(tables)
     priors = [Prior(np.ones_like(marginals), each) for each in settings]
-    return choose_trials(tables, marginals, priors, 0)
+    return choose_trials(tables, marginals, priors, 0, FitMonitor())
 
 
 def independent(rng, sizes, count):
@@ -70,7 +71,7 @@ def test_strengths_by_column_win_where_most_columns_depend_on_nothing():
     marginals = stacked_marginals(tables)
     one = Prior(np.ones_like(marginals), LatentClassSettings(class_counts=(8,), strengths=(1.0,)))
     each = Prior(relevance(tables, marginals, 0), RELEVANCE_SETTINGS)
-    assert choose_trials(tables, marginals, [one, each], 0)[0].prior == 1
+    assert choose_trials(tables, marginals, [one, each], 0, FitMonitor())[0].prior == 1
 
 
 def test_what_held_out_reports_said_in_words():

@@ -16,6 +16,7 @@ from privot.privacy.shuffling import (
     _binomial_pmf,
     _delta_attained,
     calibrate_shuffling,
+    composed_shuffled_epsilon,
     shuffled_delta,
     shuffled_epsilon,
 )
@@ -379,3 +380,26 @@ def test_the_bound_of_windows_is_nearly_attained(epsilon0):
     bound = shuffled_epsilon(law, 200_000, 1e-6)
     assert bound.epsilon <= 1.01 * bound.epsilon_lower
     assert bound.epsilon < shuffled_epsilon(epsilon0, 200_000, 1e-6).epsilon
+
+
+@pytest.mark.parametrize(("epsilon0", "num_people"), [(1.0, 12), (3.0, 12)])
+def test_batches_of_the_same_people_compose_as_their_pair_does(epsilon0, num_people):
+    """The published pair, drawn twice, by enumeration: never more, and hardly less."""
+    laws = [
+        {(one, two): p * q for one, p in law.items() for two, q in law.items()}
+        for law in clone_pair(epsilon0, num_people)
+    ]
+    for delta in (1e-2, 1e-4):
+        epsilon = composed_shuffled_epsilon(epsilon0, num_people, delta, batches=2)
+        assert hockey_stick(*laws, epsilon) <= delta
+        assert hockey_stick(*laws, 0.97 * epsilon) > delta
+
+
+def test_more_batches_cost_about_their_root():
+    one = shuffled_epsilon(4.0, 50_000, 1e-6).epsilon
+    many = composed_shuffled_epsilon(4.0, 50_000, 1e-6, batches=25)
+    assert 5 * one < many < 6.5 * one
+    assert composed_shuffled_epsilon(4.0, 50_000, 1e-6, batches=1) == one
+    assert composed_shuffled_epsilon(0.0, 50_000, 1e-6, batches=9) == 0.0
+    with pytest.raises(PrivotError, match="batches 0 cannot be"):
+        composed_shuffled_epsilon(4.0, 50_000, 1e-6, batches=0)

@@ -9,10 +9,8 @@ from privot.collector import collect
 from privot.core.errors import PrivotError
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import (
-    METADATA_KEY,
     ReportTable,
     is_release,
-    require_raw,
     shard_files,
     shard_name,
     write_manifest,
@@ -102,9 +100,3 @@ def test_a_folder_lists_its_shards_or_is_no_release(tmp_path):
     manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
     with pytest.raises(PrivotError, match="has format 2, this version reads 1"):
         shard_files(tmp_path)
-
-
-def test_a_release_is_not_taken_for_raw_records(release):
-    assert require_raw(numbers(0, 3)) == numbers(0, 3)
-    with pytest.raises(PrivotError, match="noised already"):
-        require_raw(numbers(0, 3).replace_schema_metadata({METADATA_KEY: b"{}"}))

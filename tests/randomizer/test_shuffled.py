@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import privot
 from privot import PrivotError, Randomizer, Schema
 from privot.privacy import DistributedDP, PureDP
 from privot.privacy.shuffling import (
@@ -63,6 +64,11 @@ def test_epsilon_is_of_the_accepted_count_and_small_batches_are_not_opened():
         _ = randomizer.privatize(people(999)).guarantee
 
 
+def test_reports_in_the_order_of_records_are_not_shuffled():
+    with pytest.raises(PrivotError, match="keep_order is True, and the schema promises shuffled"):
+        calibrated(PLACE, 0.5, 1000).privatize({"x": [0.1], "y": [0.2]}, keep_order=True)
+
+
 def test_the_floor_is_kept():
     assert calibrated(PLACE, 0.5, 20_000, "floor = 3\n").guarantee.epsilon <= 3.0
     assert calibrated(PLACE, 0.5, 20_000, "floor = 0.5\n").guarantee.epsilon <= 0.5
@@ -98,3 +104,36 @@ def test_the_law_of_several_columns_is_that_of_any_mechanism_and_of_one_column_b
 def test_refusals(toml, arguments, message):
     with pytest.raises(PrivotError, match=message):
         Randomizer.calibrate(Schema.from_toml(toml), **arguments)
+
+
+def test_a_model_has_the_guarantee_of_its_batch_and_of_several_the_weaker(tmp_path):
+    randomizer = calibrated(TABLE, 0.5, 1000)
+    rng = np.random.default_rng(1)
+    many, few = (
+        randomizer.privatize(
+            {
+                "age": rng.uniform(0, 100, count),
+                "sex": rng.choice(["f", "m"], count),
+                "work": rng.random(count) < 0.5,
+            }
+        )
+        for count in (3000, 1200)
+    )
+    model = privot.fit(many, seed=0)
+    assert model.guarantee == many.guarantee
+    model.save(tmp_path / "model")
+    assert privot.load(tmp_path / "model").guarantee == many.guarantee
+    assert "If the shuffler is honest" in (tmp_path / "model" / "model.json").read_text()
+    both = privot.fit([many, few], seed=0).guarantee
+    assert (both.people, both.epsilon) == (1200, few.guarantee.epsilon)
+
+
+def test_small_batches_are_not_fitted_nor_waves():
+    randomizer = calibrated(PLACE, 0.5, 1000)
+    rng = np.random.default_rng(2)
+    places = [{"x": rng.random(count), "y": rng.random(count)} for count in (400, 1000, 1000)]
+    few, first, second = map(randomizer.privatize, places)
+    with pytest.raises(PrivotError, match="400 reports were accepted"):
+        privot.fit(few)
+    with pytest.raises(PrivotError, match="a guarantee of several batches of the same people"):
+        privot.fit([first, second], times=[1, 2])

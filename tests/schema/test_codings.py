@@ -5,8 +5,8 @@ import pytest
 
 from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.columns.alphabet import Bins
-from privot.schema.columns.number import VIEWS, decode_far, refine
+from privot.schema.columns.alphabet import VIEWS, Bins, refine
+from privot.schema.columns.numeric import decode_far
 
 NUMBERS = (
     Bins((0.0, 5.0, 10.0), spikes=(2.0,), nullable=True),

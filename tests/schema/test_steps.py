@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.columns.number import Steps
+from privot.schema.columns.raw_values import Steps
 
 
 def column(declared):

@@ -5,29 +5,29 @@ import signal
 
 import pytest
 
-from privot.core.errors import PrivotError
-from privot.training import Interrupted, Patience
-from privot.training.settings import StepLimit, require_minutes
+from privot.core.errors import PrivotError, require_minutes
+from privot.training import FitMonitor, Interrupted
+from privot.training.stopping import StepLimit
 
 
-def test_patience_ends_with_its_time_and_says_so():
-    assert not Patience().over()
-    assert not Patience(5.0).over()
-    short = Patience(1e-9)
+def test_a_monitor_ends_with_its_time_and_says_so():
+    assert not FitMonitor().over()
+    assert not FitMonitor(5.0).over()
+    short = FitMonitor(1e-9)
     assert short.over()
-    assert short.facts() == {"stopped": "stopped after 1e-09 minutes"}
+    assert short.facts()["stopped"] == "stopped after 1e-09 minutes"
     assert short.finish("a model") == "a model"
-    assert Patience(5.0).facts() == {}
+    assert [*FitMonitor(5.0).facts()] == ["seconds"]
 
 
-def test_an_interruption_ends_patience_and_carries_the_model():
-    before, patience = signal.getsignal(signal.SIGINT), Patience()
-    with patience.deferring():
+def test_an_interruption_ends_a_fit_and_carries_the_model():
+    before, monitor = signal.getsignal(signal.SIGINT), FitMonitor()
+    with monitor.deferring():
         os.kill(os.getpid(), signal.SIGINT)
-        assert patience.over()
+        assert monitor.over()
     assert signal.getsignal(signal.SIGINT) is before
     with pytest.raises(Interrupted, match="interruption") as stopped:
-        patience.finish("a model")
+        monitor.finish("a model")
     assert stopped.value.model == "a model"
 
 

@@ -10,8 +10,8 @@ Times, which depend on raw records, are in checkpoints alone, which stay with th
 - **Slices** of batches (`privot.central.slices`), fresh ones at each of thousands of steps: a network
   is trained on a distance between distributions.
 
-What differs between kinds of records are three parts: a `RecordMap`, which encodes rows of a schema; a
-`SumFit`, which plans rounds for it and estimates from their answers; and a `Law`, which draws rows.
+Each kind of records has three parts: a `RecordMap`, which encodes rows of a schema; a `CentralFit`,
+which plans releases for it and learns from them; and a `Law`, which draws rows.
 
 **Resuming.** The checkpoint holds what was learned, or released; the ledger is a file of its own that is
 never behind (`privot.privacy.ledger`). After a kill, releases that were counted but whose effect was
@@ -22,15 +22,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.sums import Budget, Rounds, SumMechanism, SumPlan, open_ledger, raw_table
+from privot.central.sums import Budget, Rounds, SumMechanism, SumPlan, open_ledger
 from privot.core.errors import (
     MOST_COORDINATES,
     MOST_STEPS,
@@ -43,20 +43,25 @@ from privot.core.errors import (
 from privot.local.model import read_condition
 from privot.models import Checkpoint, History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP
+from privot.privacy.ledger import Ledger
+from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Box, Schema
+from privot.tables.files import as_table, read_table
 from privot.training import Progress
 
 if TYPE_CHECKING:
     from privot.central.slice_fit import SliceSettings
+    from privot.central.slices import SlicePlan
 
 Method = Literal["sums", "slices"]
 PIECE = 16_384  # rows drawn at once
-# Imported on use, since most need PyTorch: the fit of each kind of records by sums, and the law of each
-# kind of model with the map of its records.
+# Imported on use, since most need PyTorch: the fit of each kind of records by sums, that of any by
+# slices, and the law of each kind of model with the map of its records.
 _FITS = {
     "images": "privot.central.mixture_fit:ImageFit",
     "vectors": "privot.central.mixture_fit:VectorFit",
     "tables": "privot.central.table_fit:TableFit",
+    None: "privot.central.slice_fit:SliceFit",
 }
 _LAWS = {
     "classes": ("privot.central.table_fit:TableMixture", "privot.central.table_fit:CodedRecords"),
@@ -185,8 +190,9 @@ class RecordMap(ABC):
         return allowed
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values of which the map is built again."""
-        return {"schema": self.schema.to_dict()}
+        """Return plain values of which the map is built again: its fields."""
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # all are dataclasses
+        return {name: getattr(self, name) for name in names} | {"schema": self.schema.to_dict()}
 
 
 class Law(ABC):
@@ -200,9 +206,9 @@ class Law(ABC):
     ) -> Iterator[pa.Table]:
         """Draw records that meet a condition, in pieces."""
 
-    @abstractmethod
     def fields(self) -> dict[str, Any]:
         """Return plain values that, beside the arrays, `build` needs."""
+        return {}
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -216,46 +222,64 @@ class Law(ABC):
         """Build the law of these fields and arrays."""
 
 
-class SumFit(ABC):
-    """The fit of one kind of records by rounds of noisy sums.
+class CentralFit(ABC):
+    """The fit of one kind of records by one method.
+
+    What the settings leave open is chosen from public numbers alone.
 
     Arguments:
+        schema: Schema of the records.
+        settings: Settings of the fit.
+        budget: ε, δ and the number of records.
+
+    Attributes:
         records: Map of the records.
     """
 
     records: RecordMap
 
-    @classmethod
     @abstractmethod
-    def of(cls, schema: Schema, settings: SumSettings, budget: Budget) -> Self:
-        """Choose what the settings leave open, from public numbers alone."""
+    def __init__(self, schema: Schema, settings: Any, budget: Budget) -> None: ...
 
     @abstractmethod
-    def plan(self) -> SumPlan:
-        """Return the plan of the rounds; refuse one whose noise would hide what it releases.
+    def plan(self) -> SumPlan | SlicePlan:
+        """Return the plan of the releases; refuse one whose noise would hide what it releases.
 
         Raises:
             PrivotError: where the budget or the number of records is too small: a public computation.
         """
 
     @abstractmethod
-    def learn(self, rounds: Rounds) -> Law:
-        """Learn the law of the records from rounds of the plan."""
+    def learn(
+        self,
+        parts: tuple[Any, ...],
+        ledger: Ledger[Any],
+        state: Checkpoint,
+        progress: Progress | None,
+    ) -> tuple[Law, History | None]:
+        """Learn the law of encoded private records through releases of the plan."""
 
 
-class Plan(Protocol):
-    """The releases of a run, `SumPlan` or `SlicePlan`."""
+class SumFit(CentralFit):
+    """The fit of one kind of records by rounds of noisy sums."""
 
-    @property
-    def guarantee(self) -> ApproximateDP:
-        """Guarantee of all releases together."""
+    settings: SumSettings
 
-    @property
-    def uses(self) -> int:
-        """Number of releases that are declared."""
+    def learn(
+        self,
+        parts: tuple[Any, ...],
+        ledger: Ledger[Any],
+        state: Checkpoint,
+        progress: Progress | None,
+    ) -> tuple[Law, None]:
+        """See `CentralFit`."""
+        mechanism = SumMechanism(tuple(np.asarray(part) for part in parts), ledger)
+        rounds = Rounds(mechanism, state.of(asdict(self.settings)), progress)
+        return self.estimate(rounds), None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
+    @abstractmethod
+    def estimate(self, rounds: Rounds) -> Law:
+        """Estimate the law of the records from rounds of the plan."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,7 +299,7 @@ class CentralModel(Model):
 
     law: Law
     records: RecordMap
-    plan: Plan
+    plan: SumPlan | SlicePlan
     releases: int
     made_with: dict[str, Any]
     history: History | None = None
@@ -313,18 +337,14 @@ class CentralModel(Model):
     @classmethod
     def build(cls, stored: Stored) -> Self:
         """See `Model`."""
-        fields = stored.fields
-        kind, schema = fields["law"].pop("kind"), Schema.from_dict(fields["records"].pop("schema"))
+        found = stored.fields
+        kind, schema = found["law"].pop("kind"), Schema.from_dict(found["records"].pop("schema"))
         law, make = (load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind])
-        records = make(schema, **fields["records"])
-        plan: Plan
-        if "ratios" in fields["plan"]:
-            plan = SumPlan.from_dict(fields["plan"])
-        else:
-            kind_of_plan = load_object("privot.central.slices:SlicePlan", "a model of slices")
-            plan = kind_of_plan.from_dict(fields["plan"])
-        built = law.build(records, fields["law"], stored.arrays)
-        return cls(built, records, plan, fields["releases"], fields["made_with"], stored.history)
+        records = make(schema, **found["records"])
+        place = "slices:SlicePlan" if "accounting" in found["plan"] else "sums:SumPlan"
+        plan = load_object(f"privot.central.{place}", "a model's plan").from_dict(found["plan"])
+        built = law.build(records, found["law"], stored.arrays)
+        return cls(built, records, plan, found["releases"], found["made_with"], stored.history)
 
 
 def fit(
@@ -369,17 +389,34 @@ def fit(
         >>> model.sample(3, seed=0).num_rows
         3
     """
-    given = raw_table(table, schema)
-    path = None if checkpoint is None else Path(checkpoint)
-    budget = Budget(epsilon, delta, given.num_rows, schema.unit)
-    run = Run(given, schema, budget, path, resume, progress)
     settings = settings_of(method, schema)
-    if isinstance(settings, SumSettings):
-        return run.by_sums(settings)
-    model: CentralModel = load_object("privot.central.slice_fit:fit_slices", "a fit by slices")(
-        run, settings
-    )
-    return model
+    records = raw_table(table, schema)
+    budget = Budget(epsilon, delta, records.num_rows, schema.unit)
+    kind = kind_of_records(schema) if isinstance(settings, SumSettings) else None
+    fitted: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
+    parts = fitted.records.encode(records)  # refuses records before minutes are spent on a plan
+    plan = fitted.plan()
+    path = None if checkpoint is None else Path(checkpoint)
+    ledger = open_ledger(plan, path, resume)
+    state = Checkpoint(path, {"ledger": ledger.id}, resume)
+    try:
+        law, history = fitted.learn(parts, ledger, state, progress)
+    finally:
+        ledger.close()
+    made_with = {"epsilon": epsilon, "delta": delta} | asdict(settings) | {"estimator": law.kind}
+    return CentralModel(law, fitted.records, plan, ledger.spent, made_with, history)
+
+
+def raw_table(data: Any, schema: Schema) -> pa.Table:
+    """Read a curator's records, a table or its file, and check them against the schema."""
+    table = read_table(data, schema) if isinstance(data, str | Path) else as_table(data)
+    if METADATA_KEY in (table.schema.metadata or {}):
+        raise PrivotError(
+            "the table is a release, its records are noised already: give raw records, or learn from "
+            "the release with `privot fit`"
+        )
+    schema.check_table(table)
+    return table
 
 
 def settings_of(
@@ -391,92 +428,28 @@ def settings_of(
         PrivotError: for an unknown name, or sums of a schema that they cannot learn.
     """
     kind = kind_of_records(schema)
-    if method is None:
-        method = "sums" if kind else "slices"
-    if isinstance(method, str):
-        require_choice("method", method, get_args(Method))
-        if method == "slices":
-            place = "privot.central.slice_fit:SliceSettings"
-            settings: SliceSettings = load_object(place, "a fit by slices")()
-            return settings
-        method = SumSettings()
-    if isinstance(method, SumSettings) and kind is None:
+    if not isinstance(method, str | None):
+        settings = method
+    elif method == "sums" or (method is None and kind):
+        settings = SumSettings()
+    else:
+        require_choice("method", method or "slices", get_args(Method))
+        settings = load_object("privot.central.slice_fit:SliceSettings", "a fit by slices")()
+    if isinstance(settings, SumSettings) and kind is None:
         raise PrivotError(
             f"method 'sums' cannot learn columns {', '.join(schema.columns)} together: it takes images, "
             "vectors in boxes with at most one column of codes, or columns with codes or numbers alone; "
             "use method 'slices'"
         )
-    return method
+    return settings
 
 
 def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables"] | None:
-    """Return the kind of records that sums take a schema's rows for; None if they cannot learn them.
-
-    Vectors are rows of vectors in boxes, never missing, and at most one column of codes.
-    """
+    """Return the kind of records that sums take a schema's rows for; None if they cannot learn them."""
     if schema.images:
         return "images"
     if set(schema.columns) == set(schema.coded):
         return "tables"
-    vectors = [name for name in schema.columns if name not in schema.coded]
-    if len(schema.coded) <= 1 and all(
-        name in schema.vectors
-        and isinstance(schema.vectors[name].domain, Box)
-        and not schema.columns[name].nullable
-        for name in vectors
-    ):
-        return "vectors"
-    return None
-
-
-@dataclass(frozen=True)
-class Run:
-    """One fit of private records: what was given.
-
-    Arguments:
-        table: The records.
-        schema: Their schema.
-        budget: ε and δ of the whole run, and how many records there are.
-        path: File of the checkpoint.
-        resume: Whether to go on from it.
-        progress: Callback after every step.
-    """
-
-    table: pa.Table
-    schema: Schema
-    budget: Budget
-    path: Path | None
-    resume: bool
-    progress: Progress | None
-
-    def by_sums(self, settings: SumSettings) -> CentralModel:
-        """Fit by rounds of noisy sums; the ledger is closed at the end."""
-        kind = kind_of_records(self.schema)
-        assert kind is not None
-        chosen: type[SumFit] = load_object(_FITS[kind], f"a fit of {kind}")
-        fit_ = chosen.of(self.schema, settings, self.budget)
-        plan = fit_.plan()
-        parts = tuple(np.asarray(part) for part in fit_.records.encode(self.table))
-        ledger = open_ledger(plan, self.path, self.resume)
-        state = Checkpoint(self.path, {"ledger": ledger.id} | asdict(settings), self.resume)
-        try:
-            law = fit_.learn(Rounds(SumMechanism(parts, ledger), state, self.progress))
-        finally:
-            ledger.close()
-        return self.model(law, fit_.records, plan, settings)
-
-    def model(
-        self,
-        law: Law,
-        records: RecordMap,
-        plan: Plan,
-        settings: SumSettings | SliceSettings,
-        releases: int | None = None,
-        history: History | None = None,
-    ) -> CentralModel:
-        """Return the model of a law that was learned."""
-        budget = {"epsilon": self.budget.epsilon, "delta": self.budget.delta}
-        made_with = budget | asdict(settings) | {"estimator": law.kind}
-        return CentralModel(
-            law, records, plan, plan.uses if releases is None else releases, made_with, history
-        )
+    points = [column for name, column in schema.columns.items() if name not in schema.coded]
+    boxes = [c for c in points if isinstance(c.domain, Box) and not (c.is_number or c.nullable)]
+    return "vectors" if len(schema.coded) <= 1 and boxes == points else None

@@ -1,13 +1,12 @@
 r"""Mixtures of labeled images and of labeled vectors, fitted by rounds of noisy sums.
 
-**Images**, two to four rounds:
+**Images**, rounds 1 and 4 alone where a label has a single component:
 
 1. Pixel sums of each label: its mean and its number of images.
 2. Products of low frequencies less the mean: each label's covariance, coarsely. Images are drawn from
    these Gaussians, and k-means on the *drawn* ones gives first centers, at no cost of privacy.
-3. Lloyd's rounds: pixel sums of every component; centers follow, components of few images are moved
-   next to the largest one. Each coefficient of a center is shrunk to its label's mean as far as noise
-   explains it (empirical Bayes).
+3. A round of Lloyd's: pixel sums of every component, whose center they become. Each coefficient of a
+   center is shrunk to its label's mean as far as noise explains it (empirical Bayes).
 4. Products of residuals: each label's covariance within components.
 
 **Vectors**, two rounds:
@@ -33,30 +32,24 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from privot.central.fitting import SumFit, SumSettings
 from privot.central.mixtures import ImageMixture, VectorMixture
 from privot.central.moments import (
     LEVELS,
-    Components,
     LiftedProducts,
-    Moments,
     PixelSums,
     ResidualProducts,
     shrink_covariances,
 )
 from privot.central.records import ImageRecords, VectorRecords
-from privot.central.sums import Budget, NoisySums, Rounds, SumPlan, sensitivity
+from privot.central.sums import Budget, Floats, NoisySums, Rounds, SumPlan, sensitivity
 from privot.schema import Schema
 from privot.training.parallel import threads_for
 
-Floats = NDArray[np.float64]
 _DRAWN = 200  # draws a component, from the Gaussians that first centers are found on
 _PASSES = 10  # of k-means on them
 _MAX_COMPONENTS = 20
@@ -81,82 +74,58 @@ _MAX_LENGTH = 1.25
 _FLOOR = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class ImageFit(SumFit):
     r"""Fit of labeled images; what the settings leave open follows from ε, δ and their number.
 
     The signal-to-noise ratio of a label's mean grows with $s = μ n/\text{labels}$, μ = Δ/σ of the whole
     run: from s = 1200 on there is a component more for every 600, and of the frequencies along each
-        axis in which residuals are estimated, 14 below that, one more for every 2000, up to 18. More
-        of them improve classifiers of clothes, whose texture they are, but a network a little less of
-        digits, whose edges they blur, and both less where noise is large. Means have 14 at any s.
-        Numbers and shares were chosen on held-out *training* images of two data sets at ε = 1 and 10;
-        but that 14 frequencies do at ε = 1 was first seen on test images, and held-out ones were
-        examined afterwards, with the same answer.
-    Public numbers alone enter.
+    axis in which residuals are estimated, 14 below that, one more for every 2000, up to 18. More of
+    them improve classifiers of clothes, whose texture they are, but a network a little less of digits,
+    whose edges they blur, and both less where noise is large. Means have 14 at any s. Numbers and
+    shares were chosen on held-out *training* images of two data sets at ε = 1 and 10; but that 14
+    frequencies do at ε = 1 was first seen on test images, and held-out ones were examined afterwards,
+    with the same answer. Public numbers alone enter.
 
-    Arguments:
-        budget: ε, δ and the number of images.
-        records: Map of the images; its own frequencies play no part.
+    Attributes:
         components: Components of each label.
         low_pass: Frequencies of components' means, along each axis.
         first_low_pass: Frequencies of the covariances that first centers are drawn from.
         residual_low_pass: Frequencies of the covariances within components.
         norm: Length of an image, in pixels, beyond which it is made darker.
         residual_norm: Length of its residual, beyond which that is shortened.
-        lloyd_rounds: Rounds of sums by component; none of a single one.
-        seed: Seed of public draws.
     """
 
-    budget: Budget
-    records: ImageRecords
-    components: int
-    low_pass: int
-    first_low_pass: int
-    residual_low_pass: int
-    norm: float
-    residual_norm: float
-    lloyd_rounds: int = 1
-    seed: int = 0
+    records: ImageRecords  # its own frequencies play no part
 
-    @classmethod
-    def of(cls, schema: Schema, settings: SumSettings, budget: Budget) -> Self:
-        """See `SumFit`."""
-        images = ImageRecords(schema, degree=1)
+    def __init__(self, schema: Schema, settings: SumSettings, budget: Budget) -> None:
+        self.records = images = ImageRecords(schema, degree=1)
+        self.budget, self.settings = budget, settings
         more = max(budget.signal(images.num_labels) - _ONE_COMPONENT, 0.0)
-        finer = _FREQUENCIES + int(more / _PER_FREQUENCY)
-        residual = settings.residual_low_pass or min(finer, _MAX_FREQUENCIES)
-        side, white = min(images.shape[-2:]), math.sqrt(images.outputs)
         components = min(1 + int(more / _PER_COMPONENT), _MAX_COMPONENTS)
-        return cls(
-            budget=budget,
-            records=images,
-            components=settings.components or components,
-            low_pass=min(settings.low_pass or _FREQUENCIES, side),
-            first_low_pass=min(_FIRST_FREQUENCIES, side),
-            residual_low_pass=min(residual, side),
-            norm=settings.norm * white,
-            residual_norm=_RESIDUAL_NORM * white,
-            seed=settings.seed,
-        )
+        self.components = settings.components or components
+        finer = min(_FREQUENCIES + int(more / _PER_FREQUENCY), _MAX_FREQUENCIES)
+        side, white = min(images.shape[-2:]), math.sqrt(images.outputs)
+        self.low_pass = min(settings.low_pass or _FREQUENCIES, side)
+        self.first_low_pass = min(_FIRST_FREQUENCIES, side)
+        self.residual_low_pass = min(settings.residual_low_pass or finer, side)
+        self.norm, self.residual_norm = settings.norm * white, _RESIDUAL_NORM * white
 
     @property
     def shares(self) -> tuple[float, ...]:
         """Shares of μ², by round."""
         if self.components == 1:
             return (_MEANS_ALONE, 1 - _MEANS_ALONE)
-        sums = (1 - _MEANS - _FIRST - _LAST) / self.lloyd_rounds
-        return (_MEANS, _FIRST, *[sums] * self.lloyd_rounds, _LAST)
+        return (_MEANS, _FIRST, 1 - _MEANS - _FIRST - _LAST, _LAST)
 
     def plan(self) -> SumPlan:
-        """See `SumFit`.
+        """See `CentralFit`.
 
         Raises:
             PrivotError: if noise on the mean of a label of average size, in the frequencies that are
                 retained, would be .35 of white on every pixel: a public computation.
         """
         plan, images = self.budget.plan(self.shares), self.records
-        query = PixelSums(Components(images, np.zeros((images.num_labels, 1, 1))), self.norm)
+        query = PixelSums(images, np.zeros((images.num_labels, 1, 1)), self.norm)
         size = self.budget.records / images.num_labels
         retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)
         noise = sensitivity(query) / LEVELS / plan.ratios[0] / size * math.sqrt(retained)
@@ -169,12 +138,12 @@ class ImageFit(SumFit):
         )
         return plan
 
-    def learn(self, rounds: Rounds) -> ImageMixture:
+    def estimate(self, rounds: Rounds) -> ImageMixture:
         """See `SumFit`."""
         with threads_for(0):
-            return self._learn(rounds, np.random.default_rng(self.seed))
+            return self._estimate(rounds, np.random.default_rng(self.settings.seed))
 
-    def _learn(self, rounds: Rounds, rng: np.random.Generator) -> ImageMixture:
+    def _estimate(self, rounds: Rounds, rng: np.random.Generator) -> ImageMixture:
         labels, fine = self.records.num_labels, self._at(self.low_pass)
         centers, counts = self._pixel_sums(rounds, np.zeros((labels, 1, fine.num_coordinates)))
         if self.components > 1:
@@ -182,10 +151,7 @@ class ImageFit(SumFit):
             roots = self._products(rounds, centers, counts, coarse)
             means = zip(centers[:, 0], roots, strict=True)
             centers = np.array([self._first_centers(*each, rng) for each in means])
-            for step in range(self.lloyd_rounds):
-                centers, counts = self._pixel_sums(rounds, centers)
-                if step < self.lloyd_rounds - 1:
-                    centers = _revived(centers, counts, rng)
+            centers, counts = self._pixel_sums(rounds, centers)
         residual = self._at(self.residual_low_pass)
         roots = self._products(rounds, centers, counts, residual)
         return ImageMixture.of(self.records, self._pixels(centers), counts, residual, roots)
@@ -201,7 +167,7 @@ class ImageFit(SumFit):
     def _pixel_sums(self, rounds: Rounds, centers: Floats) -> tuple[Floats, Floats]:
         """Return new centers (labels, K, p) and counts (labels, K)."""
         fine = self._at(self.low_pass)
-        query = PixelSums(Components(fine, centers), self.norm)
+        query = PixelSums(fine, centers, self.norm)
         released = rounds.release(query)
         sums = released.sums.reshape(*centers.shape[:2], -1)
         counts = np.maximum(sums[..., -1] / query.one, 1.0)
@@ -215,16 +181,15 @@ class ImageFit(SumFit):
         return _coordinates(fine, self._pixels(shrunk)), counts
 
     def _products(
-        self, rounds: Rounds, centers: Floats, counts: Floats, images: ImageRecords
+        self, rounds: Rounds, centers: Floats, counts: Floats, low: ImageRecords
     ) -> Floats:
-        """Return roots (labels, p, p) of covariances within components, in `images`' frequencies."""
-        means = _coordinates(images, self._pixels(centers)).reshape(-1, images.num_coordinates)
-        components = Components(self._at(self.low_pass), centers)
-        query = ResidualProducts(components, means, images, self.residual_norm)
+        """Return roots (labels, q, q) of covariances within components, in the frequencies of `low`."""
+        means = _coordinates(low, self._pixels(centers)).reshape(-1, low.num_coordinates)
+        query = ResidualProducts(self._at(self.low_pass), centers, low, means, self.residual_norm)
         released = rounds.release(query)
         scale = query.unit**2 / counts.sum(axis=1)
         spreads = released.sums * scale[:, None, None]
-        return _roots(shrink_covariances(spreads, released.stddev * scale, images.frequencies), 0.0)
+        return _roots(shrink_covariances(spreads, released.stddev * scale, low.frequencies), 0.0)
 
     def _first_centers(self, mean: Floats, root: Floats, rng: np.random.Generator) -> Floats:
         """Return centers (K, p) of k-means on images drawn from a label's Gaussian."""
@@ -234,43 +199,28 @@ class ImageFit(SumFit):
         return k_means(_coordinates(fine, np.clip(drawn, 0.0, 1.0)), self.components, rng)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class VectorFit(SumFit):
     r"""Fit of labeled vectors; what the settings leave open follows from ε, δ and their number.
 
     A covariance of d coordinates is estimated well from so many rows that $s = μ n/\text{labels}$,
     μ = Δ/σ of the whole run, is a few times d: there is a component for every 32 d of s, up to 20.
 
-    Arguments:
-        budget: ε, δ and the number of rows.
-        records: Map of the rows.
+    Attributes:
         components: Components of each label.
         norm: Length of a point, in half sides of the box, beyond which it is shortened.
-        seed: Seed of public draws.
     """
 
-    budget: Budget
     records: VectorRecords
-    components: int
-    norm: float
-    seed: int = 0
 
-    @classmethod
-    def of(cls, schema: Schema, settings: SumSettings, budget: Budget) -> Self:
-        """See `SumFit`."""
-        vectors = VectorRecords(schema)
-        signal = budget.signal(vectors.num_labels)
-        supported = int(signal / _PER_COORDINATE / vectors.dimension)
-        return cls(
-            budget=budget,
-            records=vectors,
-            components=settings.components or min(max(supported, 1), _MAX_COMPONENTS),
-            norm=settings.norm * math.sqrt(vectors.dimension),
-            seed=settings.seed,
-        )
+    def __init__(self, schema: Schema, settings: SumSettings, budget: Budget) -> None:
+        self.records = vectors = VectorRecords(schema)
+        self.budget, self.settings = budget, settings
+        supported = int(budget.signal(vectors.num_labels) / _PER_COORDINATE / vectors.dimension)
+        self.components = settings.components or min(max(supported, 1), _MAX_COMPONENTS)
+        self.norm = settings.norm * math.sqrt(vectors.dimension)
 
     def plan(self) -> SumPlan:
-        """See `SumFit`.
+        """See `CentralFit`.
 
         Raises:
             PrivotError: if noise on the mean of a label of average size would be .35 of half a
@@ -291,39 +241,36 @@ class VectorFit(SumFit):
         )
         return plan
 
-    def learn(self, rounds: Rounds) -> VectorMixture:
+    def estimate(self, rounds: Rounds) -> VectorMixture:
         """See `SumFit`."""
         with threads_for(0):
-            return self._learn(rounds, np.random.default_rng(self.seed))
+            return self._estimate(rounds, np.random.default_rng(self.settings.seed))
 
-    def _learn(self, rounds: Rounds, rng: np.random.Generator) -> VectorMixture:
+    def _estimate(self, rounds: Rounds, rng: np.random.Generator) -> VectorMixture:
         centers = np.zeros((self.records.num_labels, 1, self.records.dimension))
         _, means, roots = _estimates(rounds, centers, self.norm)
-        points = self._points(means[:, 0], roots[:, 0], rng)
+        # Points (labels, n, d) of each label's Gaussian, cut to the cube.
+        noise = rng.standard_normal((len(means), _DRAWN * self.components, means.shape[2]))
+        points = np.clip(means + noise @ roots[:, 0].swapaxes(1, 2), -1.0, 1.0)
         centers = np.array([k_means(own, self.components, rng) for own in points])
-        gaps = [_nearest(own, each).mean() for own, each in zip(points, centers, strict=True)]
+        gaps = [_distances(own, each).mean() for own, each in zip(points, centers, strict=True)]
         counts, means, roots = _estimates(rounds, centers, _MAX_LENGTH * float(max(gaps)))
-        found = {
-            "shares": counts.sum(axis=1) / counts.sum(),
-            "weights": counts / counts.sum(axis=1, keepdims=True),
-            "means": np.clip(means, -1.0, 1.0),
-            "roots": roots,
-        }
-        tensors = {name: torch.from_numpy(part).float() for name, part in found.items()}
-        return VectorMixture(**tensors)
-
-    def _points(self, means: Floats, roots: Floats, rng: np.random.Generator) -> Floats:
-        """Draw points (labels, n, d) from each label's Gaussian, cut to the cube."""
-        noise = rng.standard_normal((len(means), _DRAWN * self.components, means.shape[1]))
-        return np.clip(means[:, None] + noise @ roots.swapaxes(1, 2), -1.0, 1.0)
+        labels = counts.sum(axis=1, keepdims=True)
+        found = (labels[:, 0] / counts.sum(), counts / labels, np.clip(means, -1.0, 1.0), roots)
+        return VectorMixture(*(torch.from_numpy(part).float() for part in found))
 
 
 def _estimates(rounds: Rounds, centers: Floats, norm: float) -> tuple[Floats, Floats, Floats]:
     """Return counts (labels, K), means (labels, K, d) and roots of covariances of components."""
     query = LiftedProducts(centers, norm)
     moments = query.moments(rounds.release(query))
-    offsets = _shrunk_offsets(moments)
     size = moments.counts[..., None]
+    # Means of residuals are shrunk to 0 as far as noise explains them.
+    offsets, noise = moments.sums / size, moments.sum_error / size
+    precision = noise**-4.0
+    signal = np.maximum((precision * (offsets**2 - noise**2)).sum() / precision.sum(), 0.0)
+    signal /= offsets.shape[2]
+    offsets = signal / (signal + noise**2) * offsets
     spreads = moments.products / size[..., None] - offsets[..., None] * offsets[..., None, :]
     flat = spreads.reshape(-1, *spreads.shape[2:])
     errors = moments.product_error / moments.counts.ravel()
@@ -332,31 +279,10 @@ def _estimates(rounds: Rounds, centers: Floats, norm: float) -> tuple[Floats, Fl
     return moments.counts, centers + offsets, roots
 
 
-def _shrunk_offsets(moments: Moments) -> Floats:
-    """Return means of residuals (labels, K, d), shrunk to 0 as far as noise explains them."""
-    size = moments.counts[..., None]
-    offsets, noise = moments.sums / size, moments.sum_error / size
-    precision = noise**-4.0
-    signal = np.maximum((precision * (offsets**2 - noise**2)).sum() / precision.sum(), 0.0)
-    signal /= offsets.shape[2]
-    return np.asarray(signal / (signal + noise**2) * offsets)
-
-
 def _roots(covariances: Floats, floor: float) -> Floats:
     """Return A (n, p, p) with A Aᵀ the covariances, eigenvalues below the floor raised to it."""
     values, vectors = np.linalg.eigh(covariances)
     return np.asarray(vectors * np.sqrt(np.maximum(values, floor))[:, None, :])
-
-
-def _revived(centers: Floats, counts: Floats, rng: np.random.Generator) -> Floats:
-    """Return centers, those of components of few images moved next to their label's largest."""
-    moved = centers.copy()
-    for label, count in enumerate(counts):
-        few = count < 2 * _MIN_SIZE
-        spread = centers[label].std(axis=0)
-        jump = spread * rng.standard_normal((int(few.sum()), centers.shape[2]))
-        moved[label][few] = centers[label][count.argmax()] + jump
-    return moved
 
 
 def k_means(points: Floats, count: int, rng: np.random.Generator) -> Floats:
@@ -372,7 +298,7 @@ def k_means(points: Floats, count: int, rng: np.random.Generator) -> Floats:
     return centers
 
 
-def _nearest(points: Floats, centers: Floats) -> Floats:
+def _distances(points: Floats, centers: Floats) -> Floats:
     """Return the distance of points (n, d) to the nearest center (K, d)."""
     squares = (points**2).sum(1)[:, None] + (centers**2).sum(1) - 2 * points @ centers.T
     return np.sqrt(np.maximum(squares.min(axis=1), 0.0))

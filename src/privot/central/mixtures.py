@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,9 +30,8 @@ from torch import Tensor
 
 from privot.central.fitting import PIECE, Law
 from privot.central.records import ImageRecords, LabeledRecords
+from privot.central.sums import Floats
 from privot.training.generators import torch_generator
-
-Floats = NDArray[np.float64]
 
 # Clipped Gaussians: the grid of means, and of shares of the largest variance. At share 1 all mass is
 # at 0 and 1, and b infinite.
@@ -53,7 +52,6 @@ class LabeledLaw(Law):
     """
 
     shares: Tensor
-    names: ClassVar[tuple[str, ...]]  # of the tensors
 
     @abstractmethod
     def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
@@ -77,32 +75,18 @@ class LabeledLaw(Law):
         for part in labels.split(PIECE):
             yield records.decode(self.values(part, rng_torch), part, rng_torch)
 
-    def fields(self) -> dict[str, Any]:
-        """See `Law`."""
-        return {}
-
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
-        return {name: getattr(self, name) for name in self.names}
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """See `Law`."""
         return {name: x.detach().cpu().numpy() for name, x in self.tensors().items()}
 
-    @classmethod
-    @abstractmethod
-    def of_tensors(
-        cls, records: Any, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
-    ) -> Self:
-        """Return the law of these fields and tensors."""
 
-    @classmethod
-    def build(
-        cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> Self:
-        """See `Law`."""
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        return cls.of_tensors(records, fields, tensors)
+def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
+    """Return the tensors of named arrays."""
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
@@ -115,7 +99,7 @@ def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
     """
     low, high = -location / scale, (1 - location) / scale
     inside = ndtr(high) - ndtr(low)
-    at_low, at_high = _density(low), _density(high)
+    at_low, at_high = (np.exp(-x * x / 2) / np.sqrt(2 * np.pi) for x in (low, high))
     slope = scale * (at_low - at_high)
     mean = location * inside + slope + ndtr(-high)
     square = (
@@ -142,10 +126,6 @@ def clipped_to(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     share = np.clip(variance / (mean * (1 - mean)), _VARIANCES[0], _VARIANCES[-1])
     at = np.stack([mean.ravel(), share.ravel()], axis=1)
     return locations(at).reshape(mean.shape), np.exp(scales(at)).reshape(mean.shape)
-
-
-def _density(x: Floats) -> Floats:
-    return np.asarray(np.exp(-x * x / 2) / np.sqrt(2 * np.pi))
 
 
 @cache
@@ -192,33 +172,25 @@ class ImageMixture(LabeledLaw):
 
     Arguments:
         images: Map of the images.
+        low_pass: Number of the frequencies of `roots` along each axis.
         shares: Probability of each label.
         weights: Weights of each label's components (labels, K).
         locations: Pixels (labels, K, d) before they are cut.
         scales: Scales of the noise on them.
         roots: Roots of covariances within components (labels, p, p), in frequencies.
         spread: The variances of pixels (labels, d) that follow from them.
-        low_pass: Number of these frequencies along each axis.
     """
 
     kind: ClassVar[str] = "mixture"
-    names: ClassVar[tuple[str, ...]] = (
-        "shares",
-        "weights",
-        "locations",
-        "scales",
-        "roots",
-        "spread",
-    )
 
     images: ImageRecords
+    low_pass: int | None
     shares: Tensor
     weights: Tensor
     locations: Tensor
     scales: Tensor
     roots: Tensor
     spread: Tensor
-    low_pass: int
 
     @classmethod
     def of(
@@ -234,25 +206,18 @@ class ImageMixture(LabeledLaw):
         variances = np.minimum((spread.numpy() / usual)[:, None] * largest, _MAX_SHARE * largest)
         locations, scales = clipped_to(means, variances)
         labels = counts.sum(axis=1)
-        found = {"shares": labels / labels.sum(), "weights": weights, "locations": locations,
-                 "scales": scales, "roots": roots, "spread": spread.numpy()}  # fmt: skip
-        tensors = {name: torch.from_numpy(part).float() for name, part in found.items()}
-        return cls.of_tensors(images, {"low_pass": low.low_pass}, tensors)
-
-    @cached_property
-    def _low(self) -> ImageRecords:
-        return ImageRecords(self.images.schema, low_pass=self.low_pass, degree=1)
+        found = (labels / labels.sum(), weights, locations, scales, roots, spread.numpy())
+        return cls(images, low.low_pass, *(torch.from_numpy(part).float() for part in found))
 
     def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
         """See `LabeledLaw`."""
+        low = ImageRecords(self.images.schema, low_pass=self.low_pass, degree=1)
         drawn = torch.empty(len(labels), self.locations.shape[2])
-        for label in range(len(self.shares)):
+        for label in labels.unique().tolist():
             own = torch.nonzero(labels == label)[:, 0]
-            if not len(own):
-                continue
             of = torch.multinomial(self.weights[label], len(own), replacement=True, generator=rng)
             noise = torch.randn(len(own), self.roots.shape[2], generator=rng)
-            waves = self._low.expand(noise @ self.roots[label].T).flatten(1)
+            waves = low.expand(noise @ self.roots[label].T).flatten(1)
             within = waves / self.spread[label].sqrt()
             drawn[own] = self.locations[label][of] + self.scales[label][of] * within
         drawn += DITHER * torch.randn(drawn.shape, generator=rng)
@@ -263,11 +228,11 @@ class ImageMixture(LabeledLaw):
         return {"low_pass": self.low_pass}
 
     @classmethod
-    def of_tensors(
-        cls, records: ImageRecords, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    def build(
+        cls, records: ImageRecords, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `LabeledLaw`."""
-        return cls(records, **tensors, low_pass=fields["low_pass"])
+        """See `Law`."""
+        return cls(records, fields["low_pass"], **tensors_of(arrays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +247,6 @@ class VectorMixture(LabeledLaw):
     """
 
     kind: ClassVar[str] = "vectors"
-    names: ClassVar[tuple[str, ...]] = ("shares", "weights", "means", "roots")
 
     shares: Tensor
     weights: Tensor
@@ -304,8 +268,8 @@ class VectorMixture(LabeledLaw):
         return drawn.clamp(-1.0, 1.0)
 
     @classmethod
-    def of_tensors(
-        cls, records: Any, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    def build(
+        cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `LabeledLaw`."""
-        return cls(**tensors)
+        """See `Law`."""
+        return cls(**tensors_of(arrays))

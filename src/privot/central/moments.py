@@ -20,17 +20,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from privot.central.records import ImageRecords
-from privot.central.sums import Integers, NoisySums, Records
+from privot.central.sums import Floats, Integers, NoisySums, Query, Records
 
-Floats = NDArray[np.float64]
 LEVELS = 1024  # of a pixel
 LENGTH = 4096  # integer length of a residual of the largest length
 _FLOOR = 0.02  # of the eigenvalues of the average, in units of the smallest prior variance
@@ -104,119 +101,67 @@ def nearest_component(centers: Floats, coordinates: Tensor, labels: Tensor) -> I
     return (labels * count + own).numpy()
 
 
-@dataclass(frozen=True, eq=False)
-class Components:
-    """Components of labeled images; an image belongs to the nearest center of its label.
-
-    Arguments:
-        images: Map to the coordinates in which distances are taken.
-        centers: Centers of each label's components (labels, K, p), in these coordinates.
-    """
-
-    images: ImageRecords
-    centers: Floats
-
-    @property
-    def count(self) -> int:
-        """Number of components of all labels together."""
-        return int(np.prod(self.centers.shape[:2]))
-
-    def nearest(self, pixels: Tensor, labels: Tensor) -> Integers:
-        """Return the component (n,) of images."""
-        return nearest_component(self.centers, self.images.prepare(pixels), labels)
-
-
-@dataclass(frozen=True, eq=False)
-class PixelSums:
+class PixelSums(Query):
     """Query: sums of pixels by component, and counts of images.
 
-    The vector of an image are its pixels, cut to [0, 1] and rounded **down** to 1/1024, and a
+    The vector of an image is its pixels, cut to [0, 1] and rounded **down** to 1/1024, and a
     constant c, which counts. Pixels have no sign, so ⟨u, u′⟩ ≥ 0 for any two vectors. An image that
     is longer than the public norm ρ is made darker until it is as long; so $R^2 = ρ^2 + c^2$.
 
     Arguments:
-        components: Components of the images.
+        images: Map to the coordinates in which distances from centers are taken.
+        centers: Centers of each label's components (labels, K, p), in these coordinates.
         norm: Length ρ of an image beyond which it is made darker.
     """
 
-    components: Components
-    norm: float
+    moment, non_negative = 1, True
 
-    moment: ClassVar[Literal[1]] = 1
-    non_negative: ClassVar[bool] = True
-
-    @property
-    def slots(self) -> int:
-        """See `Query`."""
-        return self.components.count
-
-    @property
-    def width(self) -> int:
-        """See `Query`: the pixels, and the constant."""
-        return self.components.images.outputs + 1
-
-    @property
-    def one(self) -> int:
-        """The constant that counts."""
-        return int(_COUNT * self.norm * LEVELS)
-
-    @property
-    def radius(self) -> int:
-        """See `Query`."""
-        return int(np.ceil(np.hypot(self.norm * LEVELS, self.one)))
+    def __init__(self, images: ImageRecords, centers: Floats, norm: float) -> None:
+        self.images, self.centers, self.norm = images, centers, norm
+        self.slots, self.width = math.prod(centers.shape[:2]), images.outputs + 1
+        self.one = int(_COUNT * norm * LEVELS)  # c, the constant that counts
+        self.radius = int(np.ceil(np.hypot(norm * LEVELS, self.one)))
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
-        slots = self.components.nearest(pixels, labels)
+        slots = nearest_component(self.centers, self.images.prepare(pixels), labels)
         flat = pixels.clamp(0.0, 1.0).flatten(1).double()
         darker = (self.norm / flat.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
         vectors = torch.floor(flat * darker * LEVELS).long().numpy()
         return slots, with_constant(vectors, self.one)
 
 
-@dataclass(frozen=True, eq=False)
-class ResidualProducts:
+class ResidualProducts(Query):
     """Query: products of low frequencies of images less their component's center, by label.
 
-    The vector are these residuals, shortened to a public length and rounded towards zero; moment 2.
+    The vectors are these residuals, shortened to a public length and rounded towards zero; moment 2.
 
     Arguments:
-        components: Components of the images.
-        means: Their centers (labels·K, p) in `images`' coordinates.
-        images: Map to the low frequencies.
+        images: Map to the coordinates in which distances from centers are taken.
+        centers: Centers of each label's components (labels, K, p), in these coordinates.
+        low: Map to the low frequencies.
+        means: The centers (labels·K, q) in these.
         norm: Length of a residual beyond which it is shortened.
+
+    Attributes:
+        unit: Length of one integer step.
     """
 
-    components: Components
-    means: Floats
-    images: ImageRecords
-    norm: float
+    moment, non_negative, radius = 2, True, LENGTH
 
-    moment: ClassVar[Literal[2]] = 2
-    non_negative: ClassVar[bool] = True
-    radius: ClassVar[int] = LENGTH
-
-    @property
-    def slots(self) -> int:
-        """See `Query`."""
-        return self.images.num_labels
-
-    @property
-    def width(self) -> int:
-        """See `Query`."""
-        return self.images.num_coordinates
-
-    @property
-    def unit(self) -> float:
-        """Length of one integer step."""
-        return self.norm / LENGTH
+    def __init__(
+        self, images: ImageRecords, centers: Floats, low: ImageRecords, means: Floats, norm: float
+    ) -> None:
+        self.images, self.centers, self.low, self.means = images, centers, low, means
+        self.norm, self.unit = norm, norm / LENGTH
+        self.slots, self.width = low.num_labels, low.num_coordinates
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
-        own = self.components.nearest(pixels, labels)
-        residuals = self.images.prepare(pixels).double() - torch.from_numpy(self.means[own])
+        own = nearest_component(self.centers, self.images.prepare(pixels), labels)
+        residuals = self.low.prepare(pixels).double() - torch.from_numpy(self.means[own])
         return labels.numpy(), to_integers(residuals, self.norm, self.unit)
 
 
@@ -239,8 +184,7 @@ class Moments:
     product_error: float
 
 
-@dataclass(frozen=True, eq=False)
-class LiftedProducts:
+class LiftedProducts(Query):
     r"""Query: count, sum and products of each component's residuals.
 
     The vector of a row is $z = (r, a)$, r = x − c for the nearest center c of its label, cut to the
@@ -251,34 +195,20 @@ class LiftedProducts:
     Arguments:
         centers: Centers of each label's components (labels, K, d).
         norm: Length ρ of a residual beyond which it is shortened.
+
+    Attributes:
+        unit: Length of one integer step.
+        anchor: The constant a, in these steps.
     """
 
-    centers: Floats
-    norm: float
+    moment, non_negative, radius = 2, True, LENGTH
 
-    moment: ClassVar[Literal[2]] = 2
-    non_negative: ClassVar[bool] = True
-    radius: ClassVar[int] = LENGTH
-
-    @property
-    def slots(self) -> int:
-        """See `Query`."""
-        return int(np.prod(self.centers.shape[:2]))
-
-    @property
-    def width(self) -> int:
-        """See `Query`: the coordinates, and the anchor."""
-        return int(self.centers.shape[2]) + 1
-
-    @property
-    def unit(self) -> float:
-        """Length of one integer step."""
-        return self.norm * math.hypot(1.0, _ANCHOR) / LENGTH
-
-    @property
-    def anchor(self) -> int:
-        """The constant coordinate."""
-        return int(_ANCHOR * self.norm / self.unit)
+    def __init__(self, centers: Floats, norm: float) -> None:
+        self.centers, self.norm = centers, norm
+        labels, components, dimension = centers.shape
+        self.slots, self.width = labels * components, dimension + 1
+        self.unit = norm * math.hypot(1.0, _ANCHOR) / LENGTH
+        self.anchor = int(_ANCHOR * norm / self.unit)
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
@@ -289,8 +219,7 @@ class LiftedProducts:
 
     def moments(self, released: NoisySums) -> Moments:
         """Return the released moments in the units of points."""
-        shape = self.centers.shape
-        noisy = released.sums.reshape(*shape[:2], self.width, self.width)
+        noisy = released.sums.reshape(*self.centers.shape[:2], self.width, self.width)
         return Moments(
             counts=np.maximum(noisy[..., -1, -1] / self.anchor**2, 1.0),
             sums=noisy[..., :-1, -1] / self.anchor * self.unit,

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from torch import Tensor
 from privot.central.fitting import RecordMap
 from privot.core.errors import PrivotError
 from privot.schema import Box, Schema
+from privot.schema.columns.column import CodedColumn
 from privot.schema.domains import from_unit
 from privot.schema.sampling import values_of
 
@@ -46,30 +47,24 @@ class FeatureMap(Protocol):
     """A public map from raw values to features, and how labels enter."""
 
     @property
-    @abstractmethod
     def num_labels(self) -> int:
         """Number of classes; 1 where there are no labels."""
 
     @property
-    @abstractmethod
     def unit(self) -> str:
         """Whom one record belongs to: the guarantee is per unit."""
 
     @property
-    @abstractmethod
     def width(self) -> int:
         """Number of features w of one record; records have num_labels · w coordinates."""
 
     @property
-    @abstractmethod
     def non_negative(self) -> bool:
         """True if ⟨r, r′⟩ ≥ 0 for any two records."""
 
-    @abstractmethod
     def prepare(self, values: Tensor) -> Tensor:
         """Return the coordinates of raw values (n, …), row by row: done once for a data set."""
 
-    @abstractmethod
     def features(self, prepared: Tensor) -> Tensor:
         """Return features (n, width), in or near the unit ball; differentiable."""
 
@@ -102,10 +97,12 @@ class LabeledRecords(RecordMap):
 
 
 class FeatureRecords(LabeledRecords, FeatureMap):
-    """Records with features, whose raw values a network can make.
+    """Records with features of a `degree`, 1 or 2, whose raw values a network can make.
 
     A network gives `outputs` numbers for a label, which `activate` makes raw values of.
     """
+
+    degree: int
 
     @property
     @abstractmethod
@@ -116,6 +113,19 @@ class FeatureRecords(LabeledRecords, FeatureMap):
     def outputs(self) -> int:
         """Number of numbers of a raw value."""
         return prod(self.array_shape)
+
+    @property
+    def num_coordinates(self) -> int:
+        """Number p of coordinates of a record before features are made of them."""
+        return self.outputs
+
+    @property
+    def width(self) -> int:
+        """Number of features: p, or at degree 2 those of the lifted vector's square."""
+        if self.degree not in (1, 2):
+            raise PrivotError(f"degree {self.degree}: give 1 or 2")
+        count = self.num_coordinates
+        return count if self.degree == 1 else (count + 1) * (count + 2) // 2
 
     @abstractmethod
     def activate(self, outputs: Tensor) -> Tensor:
@@ -135,13 +145,6 @@ def square(x: Tensor) -> Tensor:
     # Picking rows is several times faster than picking columns.
     rows = x.T.contiguous()
     return (rows.index_select(0, i) * rows.index_select(0, j) * weight[:, None]).T
-
-
-def width_of(coordinates: int, degree: int) -> int:
-    """Return the number of features of p coordinates: p, or those of the lifted vector's square."""
-    if degree not in (1, 2):
-        raise PrivotError(f"degree {degree}: give 1 or 2")
-    return coordinates if degree == 1 else (coordinates + 1) * (coordinates + 2) // 2
 
 
 @dataclass(frozen=True)
@@ -164,45 +167,37 @@ class TableRecords(FeatureRecords):
     _: KW_ONLY
     degree: int = 2
 
+    non_negative: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         _ = self.width  # building it checks the domains
-
-    @property
-    def non_negative(self) -> bool:
-        """See `FeatureMap`."""
-        return True
 
     @cached_property
     def widths(self) -> dict[str, int]:
         """Number of coordinates by column."""
         return {
-            name: self.schema.coded[name].alphabet.size
-            if self._is_coded(name)
+            name: column.alphabet.size
+            if (column := self._coded(name))
             else self._box(name).dimension
             for name in self.schema.columns
         }
 
     @cached_property
     def _scale(self) -> float:
-        ones = [1 if self._is_coded(name) else width for name, width in self.widths.items()]
+        ones = [1 if self._coded(name) else width for name, width in self.widths.items()]
         return float(np.sqrt(sum(ones)))
 
     @property
     def array_shape(self) -> tuple[int, ...]:
-        """See `FeatureRecords`: the coordinates of a row."""
+        """Number of coordinates of a row."""
         return (sum(self.widths.values()),)
-
-    @property
-    def width(self) -> int:
-        """See `FeatureMap`."""
-        return width_of(self.outputs, self.degree)
 
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
         """See `LabeledRecords`: coordinates (n, p); numbers beyond their bounds are moved to them."""
         parts = []
         for name, width in self.widths.items():
-            if self._is_coded(name):
-                parts.append(np.eye(width)[self.schema.coded[name].encode_codes(name, table)])
+            if column := self._coded(name):
+                parts.append(np.eye(width)[column.encode_codes(name, table)])
             else:
                 units = self.schema.point_column(name).encode_units(name, table)
                 parts.append(np.clip((units + 1) / 2, 0.0, 1.0))
@@ -225,7 +220,7 @@ class TableRecords(FeatureRecords):
     def activate(self, outputs: Tensor) -> Tensor:
         """See `FeatureRecords`: a sigmoid a number, a softmax an alphabet."""
         parts = zip(self.widths, outputs.split(list(self.widths.values()), dim=1), strict=True)
-        values = [x.softmax(dim=1) if self._is_coded(name) else x.sigmoid() for name, x in parts]
+        values = [x.softmax(dim=1) if self._coded(name) else x.sigmoid() for name, x in parts]
         return torch.cat(values, dim=1)
 
     def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
@@ -234,17 +229,23 @@ class TableRecords(FeatureRecords):
         within = _numpy_generator(rng)
         parts = values.split(list(self.widths.values()), dim=1)
         for name, part in zip(self.widths, parts, strict=True):
-            if self._is_coded(name):
-                codes = _draw_codes(part, rng)
-                columns |= self.schema.coded[name].decode_codes(name, codes, within)
+            if column := self._coded(name):
+                codes = np.zeros(0, np.int64)
+                if len(part):
+                    codes = torch.multinomial(part, 1, replacement=True, generator=rng)[
+                        :, 0
+                    ].numpy()
+                columns |= column.decode_codes(name, codes, within)
             else:
                 points = from_unit(self._box(name), part.double().numpy() * 2 - 1)
                 columns |= self.schema.point_column(name).decode_points(name, points)
         return self.to_table(columns, labels, within)
 
-    def _is_coded(self, name: str) -> bool:
+    def _coded(self, name: str) -> CodedColumn | None:
+        """Return a column that is taken as codes; None for one of numbers in a box."""
         column = self.schema.columns[name]
-        return column.domain is None or (column.nullable and column.is_number)
+        as_codes = column.domain is None or (column.nullable and column.is_number)
+        return self.schema.coded[name] if as_codes else None
 
     def _box(self, name: str) -> Box:
         domain = self.schema.point_column(name).domain
@@ -255,19 +256,9 @@ class TableRecords(FeatureRecords):
             )
         return domain
 
-    def to_dict(self) -> dict[str, Any]:
-        """See `RecordMap`."""
-        return super().to_dict() | {"degree": self.degree}
-
-
-def _draw_codes(probabilities: Tensor, rng: torch.Generator) -> np.ndarray:
-    """Draw one code (n,) for each row of probabilities (n, k)."""
-    if not len(probabilities):
-        return np.zeros(0, np.int64)
-    return torch.multinomial(probabilities, 1, replacement=True, generator=rng)[:, 0].numpy()
-
 
 def _numpy_generator(rng: torch.Generator) -> np.random.Generator:
+    """Return NumPy's generator with a seed that PyTorch's draws."""
     return np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
 
 
@@ -401,13 +392,8 @@ class ImageRecords(FeatureRecords):
 
     @property
     def num_coordinates(self) -> int:
-        """Number p of coordinates of an image before features are made of them."""
+        """See `FeatureRecords`: the coefficients that are retained, or all pixels."""
         return int(np.prod(self.shape[:-2])) * int(np.prod(self._retained or self.shape[-2:]))
-
-    @property
-    def width(self) -> int:
-        """See `FeatureMap`."""
-        return width_of(self.num_coordinates, self.degree)
 
     @property
     def non_negative(self) -> bool:
@@ -483,11 +469,6 @@ class ImageRecords(FeatureRecords):
             torch.from_numpy(dct(np.eye(size), norm="ortho", axis=0)[:count])
             for size, count in zip(self.shape[-2:], self._retained or (), strict=True)
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """See `RecordMap`."""
-        names = ("low_pass", "degree", "anchor", "scale")
-        return super().to_dict() | {name: getattr(self, name) for name in names}
 
 
 def records_of(schema: Schema, degree: int = 2, **of_images: Any) -> FeatureRecords:

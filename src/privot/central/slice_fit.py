@@ -31,18 +31,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from privot.central.fitting import CentralModel, NetworkSettings, Run
-from privot.central.mixtures import LabeledLaw
+from privot.central.fitting import CentralFit, NetworkSettings
+from privot.central.mixtures import LabeledLaw, tensors_of
 from privot.central.records import FeatureMap, FeatureRecords, records_of
-from privot.central.slices import Counted, SlicePlan, Slices, SlicingMechanism
-from privot.central.sums import open_ledger
+from privot.central.slices import SlicePlan, Slices, SlicingMechanism
+from privot.central.sums import Budget
 from privot.core.errors import (
     MOST_BATCH,
     MOST_COORDINATES,
@@ -54,21 +55,22 @@ from privot.core.errors import (
     require_count,
 )
 from privot.models import NOWHERE, Checkpoint, History
-from privot.privacy.ledger import BudgetExhausted
+from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 from privot.privacy.slice_sensitivity import CentralNeighboring, Sampling
+from privot.schema import Schema
 from privot.training import Progress
 from privot.training.generators import make_network
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
-from privot.training.settings import Architecture
+from privot.training.stopping import Architecture
 from privot.transport import entropic_cost
 from privot.transport.exact import transport_cost_1d
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseSettings(NetworkSettings):
-    """Settings of every run through noisy slices; see `NetworkSettings`, too.
+class SliceSettings(NetworkSettings):
+    """Settings of the releases and of the network trained on them; see `NetworkSettings`, too.
 
     Arguments:
         steps: Number of releases.
@@ -78,42 +80,82 @@ class ReleaseSettings(NetworkSettings):
         orthonormal: Whether a release's directions are a frame (k ≤ d).
         method: Accounting by `"pld"` (least noise, seconds) or `"rdp"`.
         q: Exponent of the sliced loss, 1 or 2.
+        release: `"every_step"` draws a fresh batch and fresh directions each time; `"once"` releases
+            slices of all records a single time and trains on them for as long as it likes
+            (Greenewald et al. 2024).
+        degree: Degree of the features: 1 for means of coordinates, 2 for second moments as well.
+        low_pass: Frequencies retained along each axis (images); None for the pixels themselves.
+        anchor: Constant of the lifted vector, in units of an image's norm (images, degree 2).
+        scale: Norm that becomes 1; longer images are clipped (images, degree 1).
+        loss: `"mean_first"` follows the mean pooled over all releases and the spread of
+            the last; `"sliced"` only the smoothed distance to the last, as published; `"entropic"`,
+            with `release="once"`, entropic transport at the noise's own cost and weight.
+        optimizer_steps: Steps of Adam with `release="once"`; else one a release.
+        generated: Records that the network makes a step.
+        latent_dim: Dimension of the network's latents.
+        architecture: `"mlp"`, or of images `"dcgan"`, whose channels are `hidden`, or
+            that without batch normalization, `"dcgan_unnormalized"`.
         seed: Seed of initial weights and latents; never of noise, batches or directions.
     """
 
-    steps: int
-    batch_size: int
-    num_projections: int
+    steps: int = 60_000
+    batch_size: int = 100
+    num_projections: int = 16
     neighboring: CentralNeighboring = "replace_one"
     orthonormal: bool = False
     method: Method = "pld"
     q: int = 2
+    release: Literal["every_step", "once"] = "every_step"
+    degree: int = 2
+    low_pass: int | None = 7
+    anchor: float = 5.0
+    scale: float = 12.0
+    loss: Literal["mean_first", "sliced", "entropic"] = "mean_first"
+    optimizer_steps: int = 3000
+    generated: int = 500
+    latent_dim: int = 16
+    architecture: Architecture = "mlp"
 
     most: ClassVar[dict[str, int]] = {
         "steps": MOST_STEPS,
         "batch_size": MOST_PEOPLE,
         "num_projections": MOST_PROJECTIONS,
+        "optimizer_steps": MOST_STEPS,
+        "generated": MOST_BATCH,
+        "latent_dim": MOST_COORDINATES,
     }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.training  # refuses what cannot learn, before anything is spent on it
-        hints = get_type_hints(type(self))
-        for field in fields(self):
-            choices, value = get_args(hints[field.name]), getattr(self, field.name)
-            if choices and all(isinstance(one, str) for one in choices):
-                require_choice(field.name, value, choices)
+        for name, hint in get_type_hints(type(self)).items():
+            if get_origin(hint) is Literal:
+                require_choice(name, getattr(self, name), get_args(hint))
+        require_count("generated", self.generated, MOST_BATCH, least=2)
         if self.q not in (1, 2):
             raise PrivotError(f"q {self.q}: use 1 or 2")
+        if self.loss == "entropic" and self.release != "once":
+            raise PrivotError(
+                "loss 'entropic' needs release='once': its plans are drawn from one release again "
+                "and again"
+            )
 
     @property
     def training(self) -> TrainingSettings:
         """Settings of the network's training."""
-        return TrainingSettings(self.steps, self.learning_rate, self.averaging, self.seed)
+        steps = self.optimizer_steps if self.release == "once" else self.steps
+        return TrainingSettings(steps, self.learning_rate, self.averaging, self.seed)
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """Options of `records_of`."""
+        return {name: getattr(self, name) for name in ("degree", "low_pass", "anchor", "scale")}
 
     @property
     def sampling(self) -> Sampling:
-        """Scheme of batches that the adjacency is accounted with."""
+        """Scheme of batches that the adjacency is accounted with; a single release takes all records."""
+        if self.release == "once":
+            return "none"
         return "padded_poisson" if self.neighboring == "zero_out" else "without_replacement"
 
     def accounting(self, count: int, records: FeatureMap, grid: float = 0.0) -> SlicedAccounting:
@@ -137,74 +179,6 @@ class ReleaseSettings(NetworkSettings):
         return SlicePlan.calibrate(
             epsilon, delta, steps, lambda grid: self.accounting(count, records, grid), self.method
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SliceSettings(ReleaseSettings):
-    """Settings of the releases and of the network trained on them; see `ReleaseSettings`, too.
-
-    Arguments:
-        release: `"every_step"` draws a fresh batch and fresh directions each time; `"once"` releases
-            slices of all records a single time and trains on them for as long as it likes
-            (Greenewald et al. 2024).
-        degree: Degree of the features: 1 for means of coordinates, 2 for second moments as well.
-        low_pass: Frequencies retained along each axis (images); None for the pixels themselves.
-        anchor: Constant of the lifted vector, in units of an image's norm (images, degree 2).
-        scale: Norm that becomes 1; longer images are clipped (images, degree 1).
-        loss: `"mean_first"` follows the mean pooled over all releases and the spread of
-            the last; `"sliced"` only the smoothed distance to the last, as published; `"entropic"`,
-            with `release="once"`, entropic transport at the noise's own cost and weight.
-        optimizer_steps: Steps of Adam with `release="once"`; else one a release.
-        generated: Records that the network makes a step.
-        latent_dim: Dimension of the network's latents.
-        architecture: `"mlp"`, or of images `"dcgan"`, whose channels are `hidden`, or
-            that without batch normalization, `"dcgan_unnormalized"`.
-    """
-
-    steps: int = 60_000
-    batch_size: int = 100
-    num_projections: int = 16
-    release: Literal["every_step", "once"] = "every_step"
-    degree: int = 2
-    low_pass: int | None = 7
-    anchor: float = 5.0
-    scale: float = 12.0
-    loss: Literal["mean_first", "sliced", "entropic"] = "mean_first"
-    optimizer_steps: int = 3000
-    generated: int = 500
-    latent_dim: int = 16
-    architecture: Architecture = "mlp"
-
-    most: ClassVar[dict[str, int]] = ReleaseSettings.most | {
-        "optimizer_steps": MOST_STEPS,
-        "generated": MOST_BATCH,
-        "latent_dim": MOST_COORDINATES,
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("generated", self.generated, MOST_BATCH, least=2)
-        if self.loss == "entropic" and self.release != "once":
-            raise PrivotError(
-                "loss 'entropic' needs release='once': its plans are drawn from one release again "
-                "and again"
-            )
-
-    @property
-    def training(self) -> TrainingSettings:
-        """Settings of the network's training."""
-        steps = self.optimizer_steps if self.release == "once" else self.steps
-        return TrainingSettings(steps, self.learning_rate, self.averaging, self.seed)
-
-    @property
-    def sampling(self) -> Sampling:
-        """See `ReleaseSettings`: a single release takes all records."""
-        return "none" if self.release == "once" else super().sampling
-
-    @property
-    def features(self) -> dict[str, Any]:
-        """Options of `records_of`."""
-        return {name: getattr(self, name) for name in ("degree", "low_pass", "anchor", "scale")}
 
 
 def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:
@@ -240,9 +214,6 @@ class PooledMean(nn.Module):
     norm, with equality for features of degree 2, whose norm is 1. ‖μ‖² is estimated from ‖μ̂‖² less its
     own error. For large T the start's part vanishes as 1/T², and a coordinate's mean square error tends
     to (dν/k + aτ/d)/T.
-
-    Arguments:
-        plan: Plan of the releases to come.
     """
 
     mean: Tensor
@@ -264,11 +235,10 @@ class PooledMean(nn.Module):
         noise = plan.stddev**2 * self.padding / accounting.batch_size
         self._noise = self.ratio * accounting.dim * noise
         self._fixed_size = accounting.sampling == "without_replacement"
-        others = max(accounting.records - 1, 1)
-        left_out = (
-            1 - (accounting.batch_size - 1) / others if self._fixed_size else 1 - accounting.rate
-        )
-        self._batch = self._second * left_out / accounting.batch_size
+        drawn = accounting.rate
+        if self._fixed_size:
+            drawn = (accounting.batch_size - 1) / max(accounting.records - 1, 1)
+        self._batch = self._second * (1 - drawn) / accounting.batch_size
         self.register_buffer("mean", torch.zeros(accounting.dim))
         for name, start in (("bias", 1.0), ("count", 0.0), ("gathered", 0.0), ("memory", 1.0)):
             self.register_buffer(name, torch.tensor(start, dtype=torch.float64))
@@ -372,10 +342,8 @@ class LabeledNetwork(nn.Module, LabeledLaw):
     ) -> None:
         super().__init__()
         self.records, self.latent_dim = records, latent_dim
-        labels = records.num_labels if records.num_labels > 1 else 0
-        self.network = make_network(
-            architecture, latent_dim + labels, records.array_shape, hidden, seed
-        )
+        inputs = latent_dim + (records.num_labels if records.num_labels > 1 else 0)
+        self.network = make_network(architecture, inputs, records.array_shape, hidden, seed)
         # All labels are assumed to be equally frequent: public.
         self.shares = torch.full((records.num_labels,), 1.0 / records.num_labels)
 
@@ -407,80 +375,105 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         return self.state_dict()
 
     @classmethod
-    def of_tensors(
-        cls, records: FeatureRecords, fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
+    def build(
+        cls, records: FeatureRecords, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `LabeledLaw`."""
+        """See `Law`."""
         shape = (fields["latent_dim"], tuple(fields["hidden"]))
         network = cls(records, *shape, architecture=fields["architecture"])
-        network.load_state_dict(dict(tensors))
+        network.load_state_dict(tensors_of(arrays))
         return network.eval()
 
 
-def fit_slices(run: Run, settings: SliceSettings) -> CentralModel:
-    """Train a network on noisy slices."""
-    records = records_of(run.schema, **settings.features)
-    values, labels = records.encode(run.table)
-    plan = settings.plan(run.budget.epsilon, run.budget.delta, len(values), records)
-    ledger = open_ledger(plan, run.path, run.resume)
-    mechanism = SlicingMechanism(values, labels, records, ledger)
-    state = Checkpoint(run.path, {"ledger": ledger.id}, run.resume)
-    try:
-        with threads_for(0):
-            law, history = train_network(mechanism, records, settings, state, run.progress)
-    finally:
-        ledger.close()
-    return run.model(law, records, plan, settings, ledger.spent, history)
+class Counted(nn.Module):
+    """Modules that learn from releases, and how many of them were counted by then.
 
+    A checkpoint says whose releases it was learned from and how many were counted when it was
+    written: it is resumed with that very ledger, and only if that is not behind. A run whose releases
+    are all made and that left no checkpoint has nothing to go on from: it is finished.
 
-def train_network(
-    mechanism: SlicingMechanism,
-    records: FeatureRecords,
-    settings: SliceSettings,
-    checkpoint: Checkpoint,
-    progress: Progress | None,
-) -> tuple[LabeledNetwork, History]:
-    """Return a network that follows the mechanism's releases, and its losses."""
-    shape = (settings.latent_dim, settings.hidden, settings.seed, settings.architecture)
-    network = LabeledNetwork(records, *shape)
-    pooled, ledger = PooledMean(mechanism.ledger.plan), mechanism.ledger
-    follow = SliceObjective(mechanism, pooled, network, settings)
-    counted = Counted(network=network, pooled=pooled)
-    if settings.release == "once":
-        if checkpoint.resume:
+    Arguments:
+        learned: Modules that a checkpoint holds, by name.
+    """
+
+    spent: Tensor
+
+    def __init__(self, **learned: nn.Module) -> None:
+        super().__init__()
+        self.learned = nn.ModuleDict(learned)
+        self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
+
+    def count(self, ledger: Ledger[SlicePlan]) -> None:
+        """Note the ledger's count; call after every release that is learned from."""
+        self.spent.fill_(ledger.spent)
+
+    def check(self, ledger: Ledger[SlicePlan]) -> None:
+        """Refuse a ledger that has counted fewer releases than were learned from."""
+        if int(self.spent) > ledger.spent:
             raise PrivotError(
-                "release 'once' has its slices in memory and cannot be resumed: start again "
-                "with a budget of its own"
+                f"ledger {ledger.path} is behind its checkpoint, which was learned from "
+                f"{int(self.spent):,} releases: {ledger.spent:,} are counted; restore the newest ledger"
             )
-        checkpoint = NOWHERE
 
-    def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-        loss = follow(rng)
-        counted.count(ledger)
-        return loss
 
-    history = train(
-        counted,
-        objective,
-        settings.training,
-        checkpoint=checkpoint.of({"settings": asdict(settings), "records": records.to_dict()}),
-        progress=progress,
-        seek=lambda _: counted.check(ledger),
-    )
-    # How long steps took depends on raw records.
-    history.rows = [(*row[:-1], 0.0) for row in history.rows]
-    return network.eval(), history
+class SliceFit(CentralFit):
+    """Fit of images or tables by a network that is trained on noisy slices."""
+
+    records: FeatureRecords
+
+    def __init__(self, schema: Schema, settings: SliceSettings, budget: Budget) -> None:
+        self.records = records_of(schema, **settings.features)
+        self.settings, self.budget = settings, budget
+
+    def plan(self) -> SlicePlan:
+        """See `CentralFit`."""
+        budget = self.budget
+        return self.settings.plan(budget.epsilon, budget.delta, budget.records, self.records)
+
+    def learn(
+        self,
+        parts: tuple[Any, ...],
+        ledger: Ledger[Any],
+        state: Checkpoint,
+        progress: Progress | None,
+    ) -> tuple[LabeledNetwork, History]:
+        """See `CentralFit`."""
+        settings, (values, labels) = self.settings, parts
+        mechanism = SlicingMechanism(values, labels, self.records, ledger)
+        shape = (settings.latent_dim, settings.hidden, settings.seed, settings.architecture)
+        network, pooled = LabeledNetwork(self.records, *shape), PooledMean(ledger.plan)
+        follow = SliceObjective(mechanism, pooled, network, settings)
+        counted = Counted(network=network, pooled=pooled)
+        state = state.of({"settings": asdict(settings), "records": self.records.to_dict()})
+        if settings.release == "once":
+            if state.resume:
+                raise PrivotError(
+                    "release 'once' has its slices in memory and cannot be resumed: start again "
+                    "with a budget of its own"
+                )
+            state = NOWHERE
+
+        def objective(rng: torch.Generator) -> tuple[Tensor, float]:
+            loss = follow(rng)
+            counted.count(ledger)
+            return loss
+
+        with threads_for(0):
+            history = train(
+                counted,
+                objective,
+                settings.training,
+                checkpoint=state,
+                progress=progress,
+                seek=lambda _: counted.check(ledger),
+            )
+        # How long steps took depends on raw records.
+        history.rows = [(*row[:-1], 0.0) for row in history.rows]
+        return network.eval(), history
 
 
 class SliceObjective:
-    """The loss of one step, from a fresh release or from the one that was made.
-
-    Arguments:
-        mechanism: Mechanism that makes the releases.
-        pooled: Estimate of the mean record that they are added to.
-        network: Network that is trained.
-        settings: Settings of loss and sizes.
-    """
+    """The loss of one step of a network, from a fresh release or from the one that was made."""
 
     def __init__(
         self,
@@ -490,8 +483,7 @@ class SliceObjective:
         settings: SliceSettings,
     ) -> None:
         self.mechanism, self.pooled, self.network = mechanism, pooled, network
-        self.settings = settings
-        self.stddev = mechanism.ledger.plan.stddev
+        self.settings, self.plan = settings, mechanism.ledger.plan
         count = mechanism.map.num_labels
         each = 2 * max(1, settings.generated // (2 * count))
         self.labels = torch.arange(count).repeat_interleave(each)
@@ -508,7 +500,7 @@ class SliceObjective:
         loss = 0.0 * features.sum()  # with the budget spent and no pooled mean, weights stay
         if slices is not None:
             blocks = slices.directions.reshape(record_map.num_labels, record_map.width, -1)
-            projected = with_blanks((features @ blocks).flatten(0, 1), self.mechanism.ledger.plan)
+            projected = with_blanks((features @ blocks).flatten(0, 1), self.plan)
             loss = self._slice_loss(slices.values, projected, rng)
         if self.settings.loss == "mean_first":
             halves = features.unflatten(1, (2, -1)).mean(dim=2) / record_map.num_labels
@@ -518,14 +510,12 @@ class SliceObjective:
         return loss, 0.0
 
     def _slice_loss(self, released: Tensor, projected: Tensor, rng: torch.Generator) -> Tensor:
-        dim = self.mechanism.ledger.plan.accounting.dim
+        dim, stddev, q = self.plan.accounting.dim, self.plan.stddev, self.settings.q
         if self.settings.loss == "mean_first":
-            return dim * spread_loss(released, projected, self.stddev, rng)
+            return dim * spread_loss(released, projected, stddev, rng)
         if self.settings.loss == "sliced":
-            return dim * smoothed_sliced_loss(
-                released, projected, self.stddev, self.settings.q, rng
-            )
-        cost = torch.cdist(projected, released).square() / (2 * self.stddev**2)
+            return dim * smoothed_sliced_loss(released, projected, stddev, q, rng)
+        cost = torch.cdist(projected, released).square() / (2 * stddev**2)
         return entropic_cost(cost)[0]
 
     def _next(self, rng: torch.Generator) -> Slices | None:
@@ -534,10 +524,9 @@ class SliceObjective:
             if self._released is None:
                 self._released = self.mechanism.release()
                 self.pooled.add(self._released)
-            rows = torch.randint(
-                len(self._released.values), (min(_CENTERED_ROWS, len(self.labels)),), generator=rng
-            )
-            return Slices(self._released.directions, self._released.values[rows])
+            directions, values = self._released.directions, self._released.values
+            count = min(_CENTERED_ROWS, len(self.labels))
+            return Slices(directions, values[torch.randint(len(values), (count,), generator=rng)])
         try:
             slices = self.mechanism.release()
         except BudgetExhausted:

@@ -30,9 +30,8 @@ in all.
 nobody knows who was drawn, so the coins come from the operating system's entropy and are neither
 seeded, logged nor stored.
 
-- `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**. Words
-  of 64 bits, those beyond the largest multiple of n redrawn, taken modulo n are exactly uniform; the
-  first occurrences in order of appearance are an ordered sample without replacement.
+- `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**: of
+  exactly uniform indices, the first occurrences in order of appearance.
 - `padded_poisson`: every record enters with probability at most q, independently of the others, into
   uniformly random slots of a public, constant number of rows; the other slots stay empty. The
   accounting is conditional on no overflow of the slots; δ includes the probability of one, in which
@@ -81,19 +80,26 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from privot.central.records import FeatureMap
 from privot.central.sums import whole_records
 from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian
-from privot.mechanisms.samplers.entropy import random_words
+from privot.mechanisms.samplers.entropy import random_words, uniforms_below
 from privot.privacy import ApproximateDP
 from privot.privacy.accounts import charge, fingerprint
 from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 
+Indices = NDArray[np.int64]
+EMPTY = -1
 _GRID_BITS = 19  # of a slice's root mean square of the sensitivity
+# Columns aim at this length, so that errors of single precision never make one longer than 1.
+_LENGTH = 1.0 - 2.0**-19
+# Clipped records aim this much inside the ball, so that rounding errors never leave it.
+_INSIDE = 1.0 - 2.0**-40
+_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -123,9 +129,8 @@ class SlicePlan:
     noun: ClassVar[str] = "releases"
 
     def __post_init__(self) -> None:
-        if math.frexp(self.grid)[0] != 0.5 or self.accounting.grid < accounted_grid(
-            self.grid, self.rows
-        ):
+        paid_for = self.accounting.grid >= accounted_grid(self.grid, self.rows)
+        if math.frexp(self.grid)[0] != 0.5 or not paid_for:
             raise PrivotError(
                 f"grid {self.grid} is no power of two, or more than the accounted "
                 f"{self.accounting.grid} pays for in {self.rows} rows: use SlicePlan.calibrate"
@@ -147,8 +152,10 @@ class SlicePlan:
     ) -> Self:
         """Return the plan with the least noise that keeps (ε, δ); `accounting` is called with a grid."""
         free = accounting(0.0)
-        grid, rows = fine_grid(free), free.overflow(steps, delta)[1]
-        exact = accounting(accounted_grid(grid, rows))
+        # A power of two far below a slice of the sensitivity, and so far below useful noise.
+        slice_of = free.sensitivity / math.sqrt(free.dim)
+        grid = 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)
+        exact = accounting(accounted_grid(grid, free.overflow(steps, delta)[1]))
         stddev = exact.calibrate(epsilon, delta, steps, method)
         return cls(exact, stddev, steps, delta, grid, method)
 
@@ -182,49 +189,6 @@ def accounted_grid(grid: float, rows: int) -> float:
     return grid * (2 + math.sqrt(rows))
 
 
-def fine_grid(accounting: SlicedAccounting) -> float:
-    """Return a power of two far below a slice of the sensitivity, and so far below useful noise."""
-    slice_of = accounting.sensitivity / math.sqrt(accounting.dim)
-    return 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)
-
-
-class Counted(nn.Module):
-    """Modules that learn from releases, and how many of them were counted by then.
-
-    A checkpoint says whose releases it was learned from and how many were counted when it was
-    written: it is resumed with that very ledger, and only if that is not behind. A run whose releases
-    are all made and that left no checkpoint has nothing to go on from: it is finished.
-
-    Arguments:
-        learned: Modules that a checkpoint holds, by name.
-    """
-
-    spent: Tensor
-
-    def __init__(self, **learned: nn.Module) -> None:
-        super().__init__()
-        self.learned = nn.ModuleDict(learned)
-        self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
-
-    def count(self, ledger: Ledger[SlicePlan]) -> None:
-        """Note the ledger's count; call after every release that is learned from."""
-        self.spent.fill_(ledger.spent)
-
-    def check(self, ledger: Ledger[SlicePlan]) -> None:
-        """Refuse a ledger that has counted fewer releases than were learned from."""
-        if int(self.spent) > ledger.spent:
-            raise PrivotError(
-                f"ledger {ledger.path} is behind its checkpoint, which was learned from "
-                f"{int(self.spent):,} releases: {ledger.spent:,} are counted; restore the newest ledger"
-            )
-
-
-Indices = NDArray[np.int64]
-EMPTY = -1
-# Columns aim at this length, so that errors of single precision never make one longer than 1.
-_LENGTH = 1.0 - 2.0**-19
-
-
 def draw_batch(plan: SlicePlan, rows: int) -> Indices:
     """Draw the record in each of `rows` slots, or `EMPTY`."""
     accounting = plan.accounting
@@ -240,13 +204,10 @@ def ordered_sample(population: int, size: int) -> Indices:
     if 4 * size > population:
         return random_order(population)[:size]
     chosen = np.empty(0, np.int64)
-    limit = np.uint64(2**64 // population * population - 1)
     while len(chosen) < size:
-        words = random_words(2 * (size - len(chosen)) + 8)
-        more = (words[words <= limit] % np.uint64(population)).astype(np.int64)
+        more = uniforms_below(population, 2 * (size - len(chosen)) + 8)
         chosen = np.concatenate([chosen, more])
-        first = np.sort(np.unique(chosen, return_index=True)[1])
-        chosen = chosen[first]
+        chosen = chosen[np.sort(np.unique(chosen, return_index=True)[1])]
     return chosen[:size]
 
 
@@ -312,11 +273,6 @@ def _normal(rows: int, columns: int) -> Tensor:
     torch.cos(angle, out=pairs[0]).mul_(radius)
     torch.sin(angle, out=pairs[1]).mul_(radius)
     return pairs.flatten()[: rows * columns].reshape(rows, columns)
-
-
-_CHUNK = 4096
-# Clipped records aim this much inside the ball, so that rounding errors never leave it.
-_INSIDE = 1.0 - 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,12 +367,8 @@ class SlicingMechanism:
         blocks = directions.double().reshape(self.map.num_labels, self.map.width, -1)
         ends = torch.bincount(labels, minlength=len(blocks)).cumsum(0).tolist()
         # Records are grouped for speed; what that does to last bits, the plan's grid pays for.
-        projected = torch.cat(
-            [
-                features[start:end] @ block
-                for block, start, end in zip(blocks, [0, *ends], ends, strict=False)
-            ]
-        )
+        groups = zip(blocks, [0, *ends], ends, strict=False)
+        projected = torch.cat([features[start:end] @ block for block, start, end in groups])
         return (projected * scale)[torch.argsort(order)]
 
     def _noisy(self, projected: Tensor) -> np.ndarray:

@@ -62,14 +62,14 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -80,14 +80,18 @@ from privot.privacy import ApproximateDP, calibrate_gaussian, gaussian_epsilon
 from privot.privacy.accounts import charge, fingerprint
 from privot.privacy.ledger import Countable, Ledger
 from privot.privacy.rounding import at_most, require_finite
-from privot.randomizer.reports.rows import require_raw
-from privot.schema import Schema
-from privot.tables.files import as_table, read_table
 from privot.training import Interrupted, Progress, deferred_interruption
 
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Records = tuple[NDArray[Any], ...]
+P = TypeVar("P", bound=Countable)
+
+DIAGONAL, OTHER = 29, 41  # 41² = 1681 ≤ 1682 = 2·29²
+_UP = 1 + 2.0**-40  # exceeds the rounding errors of the sums below many times over
+_CHUNK = 4096
 # Releases are taken in blocks of a hundredth of the plan: a kill costs one block.
 _BLOCKS = 100
-P = TypeVar("P", bound=Countable)
 
 
 def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
@@ -109,16 +113,6 @@ def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
     return ledger
 
 
-_CHUNK = 4096
-
-
-def raw_table(data: Any, schema: Schema) -> pa.Table:
-    """Read a curator's records, a table or its file, and check them against the schema."""
-    table = read_table(data, schema) if isinstance(data, str | Path) else as_table(data)
-    schema.check_table(require_raw(table))
-    return table
-
-
 def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
     """Yield records as accounts compare them (`privot.privacy.accounts`): all parts side by side.
 
@@ -134,9 +128,6 @@ def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
         with np.errstate(over="ignore"):  # numbers too large are infinity in single precision
             chunk = [np.asarray(part[start : start + _CHUNK], np.float32) for part in parts]
         yield np.concatenate([part.reshape(len(part), -1) for part in chunk], axis=1)
-
-
-_UP = 1 + 2.0**-40  # exceeds the rounding errors of the sums below many times over
 
 
 @dataclass(frozen=True)
@@ -232,35 +223,24 @@ class SumPlan:
         return cls(**fields | {"ratios": tuple(fields["ratios"])})
 
 
-Integers = NDArray[np.int64]
-Records = tuple[NDArray[Any], ...]
-Floats = NDArray[np.float64]
-DIAGONAL, OTHER = 29, 41  # 41² = 1681 ≤ 1682 = 2·29²
+class Query(ABC):
+    """A public map of single records whose values one round sums; fixed before it is answered.
 
+    Attributes:
+        slots: Number of slots.
+        width: Number w of coordinates of a vector.
+        radius: Largest length R of a vector.
+        moment: 1 to sum vectors, 2 to sum their products with themselves.
+        non_negative: True, at moment 1, if no vector has a negative coordinate.
+    """
 
-class Query(Protocol):
-    """A public map of single records whose values one round sums; fixed before it is answered."""
+    slots: int
+    width: int
+    radius: int
+    moment: Literal[1, 2]
+    non_negative: bool
 
-    @property
-    def slots(self) -> int:
-        """Number of slots."""
-
-    @property
-    def width(self) -> int:
-        """Number w of coordinates of a vector."""
-
-    @property
-    def radius(self) -> int:
-        """Largest length R of a vector."""
-
-    @property
-    def moment(self) -> Literal[1, 2]:
-        """1 to sum vectors, 2 to sum their products with themselves."""
-
-    @property
-    def non_negative(self) -> bool:
-        """True, at moment 1, if no vector has a negative coordinate."""
-
+    @abstractmethod
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """Return slots (n,) and vectors (n, w) of some records, row by row."""
 
@@ -324,11 +304,11 @@ class SumMechanism:
         self.enter()
         round_ = self.ledger.spend()  # unique, whoever else counts in this ledger
         stddev = sensitivity(query) / plan.ratios[round_ - 1]
-        if query.moment == 1:
-            sums = self._summed(query, _add_up)
-            noise = sample_rounded_gaussian(sums.shape, stddev)
-            return NoisySums((sums + noise).astype(np.float64), stddev)
-        return _noisy_products(self._summed(query, _multiply), stddev)
+        sums = self._exact_sums(query)
+        if query.moment == 2:
+            return _noisy_products(sums, stddev)
+        noise = sample_rounded_gaussian(sums.shape, stddev)
+        return NoisySums((sums + noise).astype(np.float64), stddev)
 
     def enter(self) -> None:
         """Enter the plan in the account of these records, if it is not there yet.
@@ -340,32 +320,33 @@ class SumMechanism:
             charge(fingerprint(whole_records(*self._records)), self.ledger)
             self._entered = True
 
-    def _summed(
-        self, query: Query, sums_of: Callable[[Integers, Integers, int], Integers]
-    ) -> Integers:
+    def _exact_sums(self, query: Query) -> Integers:
+        add = _add_vectors if query.moment == 1 else _add_products
         total: Integers | int = 0
         for start in range(0, self.ledger.plan.records, _CHUNK):
-            part = tuple(each[start : start + _CHUNK] for each in self._records)
-            slots, vectors = query.answer(part)
-            total = total + sums_of(slots, _within(vectors, query), query.slots)
+            slots, vectors = query.answer(
+                tuple(part[start : start + _CHUNK] for part in self._records)
+            )
+            total = total + add(slots, _without_broken_promises(vectors, query), query.slots)
         return np.asarray(total)
 
 
-def _within(vectors: Integers, query: Query) -> Integers:
-    """Return the vectors, with zeros in place of those that break the query's promises."""
+def _without_broken_promises(vectors: Integers, query: Query) -> Integers:
+    """Return the vectors, with zeros in place of those that are too long or wrongly negative."""
     wrong = np.square(vectors.astype(np.float64)).sum(axis=1) > float(query.radius) ** 2
     if query.moment == 1 and query.non_negative:
         wrong |= (vectors < 0).any(axis=1)
     return np.where(wrong[:, None], 0, vectors)
 
 
-def _add_up(slots: Integers, vectors: Integers, count: int) -> Integers:
+def _add_vectors(slots: Integers, vectors: Integers, count: int) -> Integers:
+    """Return sums of vectors by slot."""
     places = (np.ones(len(slots), np.int64), (slots, np.arange(len(slots))))
     return np.asarray(csr_array(places, shape=(count, len(slots))) @ vectors)
 
 
-def _multiply(slots: Integers, vectors: Integers, count: int) -> Integers:
-    """Return products by slot: integers below 2^53, exact in double precision."""
+def _add_products(slots: Integers, vectors: Integers, count: int) -> Integers:
+    """Return sums of products by slot: integers below 2^53, exact in double precision."""
     order = np.argsort(slots, kind="stable")
     present, starts = np.unique(slots[order], return_index=True)
     real = vectors[order].astype(np.float64)

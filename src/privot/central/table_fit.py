@@ -25,7 +25,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,10 @@ from privot.central.sums import (
     DIAGONAL,
     OTHER,
     Budget,
+    Floats,
+    Integers,
     NoisySums,
+    Query,
     Records,
     Rounds,
     SumPlan,
@@ -46,9 +49,6 @@ from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Plac
 from privot.local.model import read_condition
 from privot.local.releases import Atoms, ReportedColumn
 from privot.schema import Schema
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Adam: steps, learning rate, standard deviation of logits at the start, floor of shares.
 _STEPS, _RATE, _SPREAD, _FLOOR = 2000, 0.05, 0.5, 1e-5
@@ -148,22 +148,14 @@ class _Adam:
 
 @dataclass(frozen=True, eq=False)
 class TableMixture(Law):
-    """A mixture of products over a table's columns; it draws under conditions on any column, exactly.
-
-    Arguments:
-        sampler: The latent classes, which draw rows.
-    """
+    """A mixture of products over a table's columns; it draws under conditions on any column, exactly."""
 
     kind: ClassVar[str] = "classes"
 
     sampler: LatentClassSampler
 
     def pieces(
-        self,
-        records: RecordMap,
-        num_rows: int,
-        rng: np.random.Generator,
-        where: Mapping[str, Any],
+        self, records: RecordMap, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
         """See `Law`."""
         condition = read_condition(records.schema, where)
@@ -190,26 +182,20 @@ class TableMixture(Law):
 
 @dataclass(frozen=True)
 class CodedRecords(RecordMap):
-    """Rows of a schema as codes of atoms.
-
-    Arguments:
-        schema: A schema all of whose columns are coded.
-    """
+    """Rows of a schema, all of whose columns are coded, as codes of atoms."""
 
     schema: Schema
 
     @cached_property
     def atoms(self) -> tuple[Atoms, ...]:
         """The atoms of each column: its bins, or the cells that all its codings distinguish."""
-        coded = self.schema.coded.items()
-        return tuple(
-            Atoms.of(name, [ReportedColumn(column, jointly=True)]) for name, column in coded
-        )
+        columns = self.schema.coded.items()
+        return tuple(Atoms.of(name, [ReportedColumn(column, True)]) for name, column in columns)
 
     @property
     def sizes(self) -> list[int]:
         """Number of codes of each column."""
-        return [atoms.size for atoms in self.atoms]
+        return [len(atoms.codes) for atoms in self.atoms]
 
     def encode(self, table: pa.Table) -> tuple[Integers]:
         """See `RecordMap`: codes (n, columns)."""
@@ -218,51 +204,35 @@ class CodedRecords(RecordMap):
             (codings,) = atoms.codings
             shape = tuple(coding.size for coding in codings)
             known = np.ravel_multi_index([coding.codes for coding in codings], shape)
-            encoded = list(ReportedColumn(column, jointly=True).encode(name, table))
-            cells = np.ravel_multi_index(encoded, shape)
+            cells = np.ravel_multi_index([*column.encode_codings(name, table)], shape)
             order = np.argsort(known)
             found.append(order[np.searchsorted(known[order], cells)])
         return (np.stack(found, axis=1),)
 
 
-@dataclass(frozen=True, eq=False)
-class PairCounts:
+class PairCounts(Query):
     """Query: counts of all pairs of codes.
 
     Arguments:
         sizes: Number of codes of each column.
+
+    Attributes:
+        weights: Weight u of each column.
+        column_of_code: Column of every code (D,).
     """
 
-    sizes: list[int]
+    moment, non_negative, slots = 2, True, 1
 
-    moment: ClassVar[Literal[2]] = 2
-    non_negative: ClassVar[bool] = True
-    slots: ClassVar[int] = 1
-
-    @cached_property
-    def weights(self) -> Integers:
-        """Weight u of each column."""
-        relative = (np.array(self.sizes) / max(self.sizes)) ** (1 / 3)
-        return np.maximum(np.rint(_WEIGHT * relative), 1).astype(np.int64)
-
-    @property
-    def width(self) -> int:
-        """See `Query`."""
-        return sum(self.sizes)
-
-    @property
-    def radius(self) -> int:
-        """See `Query`."""
-        return int(np.ceil(np.sqrt((self.weights**2).sum())))
-
-    @cached_property
-    def column_of_code(self) -> Integers:
-        """The column of every code (D,)."""
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+    def __init__(self, sizes: list[int]) -> None:
+        relative = (np.array(sizes) / max(sizes)) ** (1 / 3)
+        self.weights = np.maximum(np.rint(_WEIGHT * relative), 1).astype(np.int64)
+        self.column_of_code = np.repeat(np.arange(len(sizes)), sizes)
+        self.width, self.radius = sum(sizes), math.ceil(math.sqrt((self.weights**2).sum()))
+        self._starts = np.cumsum([0, *sizes[:-1]])
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
-        codes = records[0] + np.cumsum([0, *self.sizes[:-1]])
+        codes = records[0] + self._starts
         vectors = np.zeros((len(codes), self.width), np.int64)
         np.put_along_axis(vectors, codes, self.weights[None], axis=1)
         return np.zeros(len(codes), np.int64), vectors
@@ -277,37 +247,29 @@ class PairCounts:
         return released.sums[0] / unit, np.where(same & ~diagonal, np.inf, stddev)
 
 
-@dataclass(frozen=True, eq=False)
 class TableFit(SumFit):
-    """Fit of a table of codes by one round.
+    """Fit of a table of codes by one round."""
 
-    Arguments:
-        budget: ε, δ and the number of rows.
-        records: Codes of the rows.
-        classes: Number of latent classes; None for as many as explain what was released.
-        seed: Seed of the starts.
-    """
-
-    budget: Budget
     records: CodedRecords
-    classes: int | None = None
-    seed: int = 0
 
-    @classmethod
-    def of(cls, schema: Schema, settings: SumSettings, budget: Budget) -> Self:
-        """See `SumFit`."""
-        return cls(budget, CodedRecords(schema), settings.classes, settings.seed)
+    def __init__(self, schema: Schema, settings: SumSettings, budget: Budget) -> None:
+        self.records, self.settings, self.budget = CodedRecords(schema), settings, budget
+
+    @cached_property
+    def _query(self) -> PairCounts:
+        return PairCounts(self.records.sizes)
 
     def plan(self) -> SumPlan:
-        """See `SumFit`.
+        """See `CentralFit`.
 
         Raises:
             PrivotError: if noise alone would move even the least disturbed column by a total variation
                 above ½: a public computation.
         """
-        plan, query = self.budget.plan([1.0]), PairCounts(self.records.sizes)
-        nothing = np.zeros((1, query.width, query.width))
+        query = self._query
+        plan = self.budget.plan([1.0])
         stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
+        nothing = np.zeros((1, query.width, query.width))
         share = np.diag(query.counts(NoisySums(nothing, stddev))[1]) / self.budget.records
         # Gaussian noise on a column's shares: half the sum of their mean absolute values.
         least = min(np.bincount(query.column_of_code, weights=share)) / math.sqrt(2 * math.pi)
@@ -320,18 +282,16 @@ class TableFit(SumFit):
         )
         return plan
 
-    def learn(self, rounds: Rounds) -> TableMixture:
+    def estimate(self, rounds: Rounds) -> TableMixture:
         """See `SumFit`: latent classes that explain the released pairs of codes."""
-        query, count = PairCounts(self.records.sizes), self.budget.records
-        counts, stddev = query.counts(rounds.release(query))
+        count, classes, seed = self.budget.records, self.settings.classes, self.settings.seed
+        counts, stddev = self._query.counts(rounds.release(self._query))
+        pairs, sizes = (counts / count, stddev / count), self.records.sizes
         explained = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
-        number = self.classes or _FIRST_CLASSES
-        while True:
-            mixture, residual = fit_pairs(
-                counts / count, stddev / count, self.records.sizes, number, self.seed
-            )
-            if self.classes or residual <= explained or number >= _MAX_CLASSES:
-                break
+        number = classes or _FIRST_CLASSES
+        mixture, residual = fit_pairs(*pairs, sizes, number, seed)
+        while not classes and residual > explained and number < _MAX_CLASSES:
             number *= 2
-        places = tuple(map(Places.of, self.records.atoms))
+            mixture, residual = fit_pairs(*pairs, sizes, number, seed)
+        places = tuple(Places(each.codes, each.cells) for each in self.records.atoms)
         return TableMixture(LatentClassSampler(mixture, places, self.records.schema))

@@ -198,6 +198,7 @@ def shuffle(
     central_epsilon: float | None = Option(
         None, help="Wanted after shuffling; asks for the largest epsilon of each report."
     ),
+    batches: int = Option(1, help="Batches in which one person reports, each shuffled by itself."),
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
@@ -207,7 +208,11 @@ def shuffle(
 
     The other way: privot account shuffle --central-epsilon 0.1 --people 400000 --delta 1e-6
     """
-    from privot.privacy.shuffling import calibrate_shuffling, shuffled_epsilon
+    from privot.privacy.shuffling import (
+        calibrate_shuffling,
+        composed_shuffled_epsilon,
+        shuffled_epsilon,
+    )
 
     check_delta(delta, people)
     forward = central_epsilon is None
@@ -223,6 +228,8 @@ def shuffle(
     fields: Fields = {"epsilon": central, "epsilon_lower": bound.epsilon_lower}
     fields |= {"epsilon_closed_form": bound.epsilon_closed_form, "epsilon_local": local}
     fields |= {"people": people, "unit": unit, "delta": delta}
+    together = composed_shuffled_epsilon(local, people, delta, batches) if batches != 1 else None
+    fields |= {"batches": batches, "epsilon_of_batches": together or central}
     lines = [
         f"{people:,} reports of epsilon = {rounded_down(local, not forward)} (pure), shuffled, give "
         f"epsilon = {rounded_up(central, forward)} at delta = {exactly(delta)} between data sets "
@@ -230,6 +237,13 @@ def shuffle(
         f"{rounded_down(bound.epsilon_lower)}.",
         "The closed form of Feldman, McMillan, Talwar (2023) gives "
         f"{rounded_up(bound.epsilon_closed_form)}.",
+        *(
+            [
+                f"In {batches} batches of as many, the same person has epsilon = {rounded_up(together)}."
+            ]
+            if together is not None
+            else []
+        ),
         "This trusts the shuffler, assumes that all of these people report honestly and once, and "
         "that nothing sent along (identifier, address, time) tells reports apart. The epsilon is of a "
         "whole report: a column of it is not amplified, for the others tell rows apart.",

@@ -90,7 +90,7 @@ def fit(
     from privot.local import fit as fit_model
     from privot.models import FILES
     from privot.training import Interrupted
-    from privot.training.settings import is_first
+    from privot.training.stopping import is_first
 
     settings, when = FitSettings(**context.obj), WaveTimes(times, start, every, onto)
     if waves or when:

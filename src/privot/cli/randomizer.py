@@ -118,7 +118,10 @@ def calibrate(
     schema: SchemaFile,
     epsilon: float | None = Option(None, help="Privacy loss of one person's whole report."),
     output: Path = Option(Path("randomizer.json"), "-o", "--output", help="File to write."),
-    delta: float = Option(0.0, help="Needed by Gaussian noise only."),
+    delta: float = Option(0.0, help="Needed by shuffled reports and by Gaussian noise only."),
+    where: str | None = Option(None, help="local, or shuffled: a shuffler mixes the reports."),
+    people: int | None = Option(None, help="Least number of reports in a shuffled batch."),
+    floor: float | None = Option(None, help="Largest epsilon of a shuffled report by itself."),
     report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
     mechanism: str | None = Option(None, help="auto, window, candidates, laplace or gaussian."),
     report_columns: int | None = Option(
@@ -140,18 +143,28 @@ def calibrate(
 ) -> None:
     """Choose the noise for a schema, before anyone reports, and write the randomizer.
 
+    A schema that declares [promise] needs no --epsilon.
+
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
     from privot.randomizer import Randomizer, randomizer_from_noise
     from privot.schema import Schema
+    from privot.schema.promise import Promise
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _shares(share or [])
-    if (epsilon is None) == (noise is None):
-        raise PrivotError("give --epsilon, or --noise instead of it")
-    if epsilon is not None:
+    declared = Schema.load(schema)
+    if declared.promise is not None and where is not None:
+        raise PrivotError(f"the schema promises {declared.promise}: leave --where out")
+    if declared.promise is None and (epsilon is None) == (noise is None):
+        raise PrivotError("give --epsilon, or --noise instead of it, or declare [promise]")
+    if epsilon is not None and (where, people, floor) != (None, None, None):
+        promise = Promise(epsilon, where or "local", delta, people, floor)
+        declared = declared.model_copy(update={"promise": promise})
+        epsilon, delta = None, 0.0
+    if noise is None:
         randomizer = Randomizer.calibrate(
-            Schema.load(schema),
+            declared,
             epsilon,
             delta,
             report=report,
@@ -160,11 +173,10 @@ def calibrate(
             shares=shares,
         )
     else:
-        assert noise is not None
         if report_columns is not None or report == "joint":
             raise PrivotError("--noise is for columns all reported one by one: leave others out")
         randomizer = randomizer_from_noise(
-            Schema.load(schema), noise, delta, mechanism=mechanism or "gaussian", shares=shares
+            declared, noise, delta, mechanism=mechanism or "gaussian", shares=shares
         )
     if pilot is not None:
         randomizer = _weighed(randomizer, pilot)
@@ -187,6 +199,10 @@ def calibrate(
         return
     print(f"{output}: {randomizer.guarantee}")
     print(randomizer.guarantee.describe())
+    if declared.promise is not None and declared.promise.people:
+        batch = randomizer.batch_guarantee(declared.promise.people)
+        print(f"a batch of {declared.promise.people:,} reports: {batch}")
+        print(batch.describe())
     print("expected noise:")
     for row in expected:
         print(f"  {row['column']}: {row['in_words']}")

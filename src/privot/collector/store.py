@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from privot.collector.payloads import waves_of_hours
+from privot.core.compiled import compiled, compiled_part
 from privot.core.errors import PrivotError
 from privot.waves import Panel
 from privot.wire.report import FINGERPRINT_BYTES, ID_BYTES
@@ -138,7 +138,7 @@ def _ids_in(table: Words) -> Words:
     return table[table[:, 2] != 0, :2]
 
 
-@njit(cache=True, nogil=True)
+@compiled_part
 def _at(
     table: Words, first: np.uint64, second: np.uint64, digest: np.uint64, key: Words
 ) -> np.uint64:
@@ -156,7 +156,7 @@ def _at(
     return at
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _claim(
     table: Words,
     deleted: Words,
@@ -179,7 +179,7 @@ def _claim(
             statuses[row], places[row] = NEW, at
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _places(table: Words, ids: Words, key: Words, enter: bool, places: NDArray[np.int64]) -> None:
     for row in range(ids.shape[0]):
         at = _at(table, ids[row, 0], ids[row, 1], TOMBSTONE, key)
@@ -188,7 +188,7 @@ def _places(table: Words, ids: Words, key: Words, enter: bool, places: NDArray[n
         places[row] = at
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count(table: Words, wanted: Words, key: Words, counts: NDArray[np.int64]) -> None:
     for row in range(table.shape[0]):
         if table[row, 2]:
@@ -197,7 +197,7 @@ def _count(table: Words, wanted: Words, key: Words, counts: NDArray[np.int64]) -
                 counts[at] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _move(table: Words, larger: Words, deleted: Words, key: Words) -> int:
     moved = 0
     for row in range(table.shape[0]):
@@ -205,7 +205,9 @@ def _move(table: Words, larger: Words, deleted: Words, key: Words) -> int:
             table[row, 2]
             and not deleted[_at(deleted, table[row, 0], table[row, 1], TOMBSTONE, key), 2]
         ):
-            larger[_at(larger, table[row, 0], table[row, 1], table[row, 2], key)] = table[row]
+            at = _at(larger, table[row, 0], table[row, 1], table[row, 2], key)
+            for word in range(3):  # an assignment of arrays takes two seconds to compile
+                larger[at, word] = table[row, word]
             moved += 1
     return moved
 
@@ -283,7 +285,7 @@ class Form:
         return right, entries
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _verify(
     records: Records,
     example: NDArray[np.uint8],

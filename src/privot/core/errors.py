@@ -171,3 +171,9 @@ def require_learning_rate(rate: float) -> None:
             f"learning_rate {rate!r} learns nothing: give a number above 0, at most "
             f"{MOST_LEARNING_RATE:g}, such as 0.001"
         )
+
+
+def require_minutes(minutes: float | None) -> None:
+    """Refuse a time limit that is not above 0."""
+    if minutes is not None and not 0 < minutes < math.inf:
+        raise PrivotError(f"minutes {minutes} is no time to take: give a number above 0")

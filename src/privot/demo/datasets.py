@@ -111,11 +111,9 @@ class Source:
 
     def found(self, folder: Path) -> list[Path]:
         """Return the publisher's files in `folder/NAME`, compressed or not, that are there."""
-        whole = [folder / self.name / file for file in self.files]
-        pairs = [
-            [path for path in (file, file.with_suffix("")) if path.is_file()] for file in whole
-        ]
-        return [pair[0] for pair in pairs if pair]
+        files = [folder / self.name / file for file in self.files]
+        found = [file if file.is_file() else file.with_suffix("") for file in files]
+        return [file for file in found if file.is_file()]
 
     def read(self, folder: Path) -> LabeledImages:
         """Return the images in `folder`, after verifying all pixels and labels.
@@ -209,8 +207,7 @@ def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
     Raises:
         PrivotError: if the files are missing, damaged, or not what they should be.
     """
-    source = find_source(name)
-    chosen = folder if folder is not None else os.environ.get("PRIVOT_DATA")
+    source, chosen = find_source(name), os.environ.get("PRIVOT_DATA") if folder is None else folder
     if chosen is None:
         raise PrivotError(
             f"no folder holds {name}: run `privot demo --fetch {name} --data DIR`, then give DIR "
@@ -270,8 +267,6 @@ def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return ((255 * (thousandths + 1000) + 1000) // 2000).astype(np.uint8), labels
 
 
-# Made-up handwriting.
-
 SIDE = 20
 MOST_PEOPLE = 10**7
 _FINE, _HELD_OUT, _MARGIN = 40, 0.2, 1.15
@@ -305,9 +300,8 @@ def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
     chosen = rng.choice(copied, num_people)
     written = np.empty((num_people, SIDE, SIDE), np.uint8)
     for start in range(0, num_people, _AT_ONCE):
-        rows = slice(start, start + _AT_ONCE)
-        hands = _hands(len(chosen[rows]), rng)
-        written[rows] = _write(shapes[chosen[rows]], hands)
+        some = chosen[start : start + _AT_ONCE]
+        written[start : start + _AT_ONCE] = _write(shapes[some], _hands(len(some), rng))
     plain = np.broadcast_to(_MARGIN * np.eye(2, 3), (len(held), 2, 3))
     return LabeledImages(
         "digits", written, labels[chosen], _write(shapes[held], plain), labels[held]
@@ -360,8 +354,6 @@ def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
     )
     return np.asarray(np.rint(255 * (above * (1 - down) + below * down)), np.uint8)
 
-
-# Fetching.
 
 _BLOCK = 2**16
 _SECONDS = 30.0

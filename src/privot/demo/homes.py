@@ -11,10 +11,9 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +33,7 @@ from privot.report.panels import KILOMETERS, Map, draw_maps
 from privot.schema import Schema
 from privot.schema.domains import to_unit
 from privot.training import Progress
-from privot.training.settings import num_threads
+from privot.training.stopping import num_threads
 
 COMMANDS = """\
 privot schema check schema.toml
@@ -138,7 +137,8 @@ def run_demo(
     maps = [_learn(release, len(private), settings, progress) for release in releases]
     say("4  samples of the model are compared with the truth, as only a demonstration can")
     fresh = _points(draw_people(num_people, seed=settings.seed + 1))
-    floor, measures = _measured(private, fresh, maps)
+    sent = [_DOMAIN.unit.project(to_unit(_DOMAIN, _points(m.release.table))) for m in maps]
+    (floor, *learned), released = distances([fresh, *(m.learned for m in maps)], sent, private)
     metrics = DemoMetrics(
         epsilon=epsilon,
         num_people=num_people,
@@ -146,7 +146,7 @@ def run_demo(
         km_floor=floor.kilometers,
         peak_memory_mb=peak_memory_mb(),
         seed=settings.seed,
-        maps=measures,
+        maps=[m.measured(d, off) for m, d, off in zip(maps, learned, released, strict=True)],
     )
     picture = ("maps.png", _draw(private, maps, metrics))
     noise = randomizers[-1].expected_noise()[0]["in_words"]
@@ -165,37 +165,31 @@ def _learn(
     return _Learned(release, model, _points(model.sample(num_rows, seed=settings.seed)), seconds)
 
 
-def _measured(
-    private: np.ndarray, fresh: np.ndarray, maps: list[_Learned]
-) -> tuple[Distances, list[MapMetrics]]:
-    """Return distances from the truth, of other people and of each map, computed in threads."""
-    received = [_DOMAIN.unit.project(to_unit(_DOMAIN, _points(m.release.table))) for m in maps]
-    # Sums and searches leave Python to other threads; those of BLAS would wait for each other.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(num_threads()) as pool:
-        sent = pool.map(partial(_of_units, truth=to_unit(_DOMAIN, private)), received)
-        points = [fresh, *(each.learned for each in maps)]
-        floor, *learned = pool.map(partial(distances, truth=private), points)
-        found = zip(maps, learned, sent, strict=True)
-        return floor, [each.measured(own, released) for each, own, released in found]
-
-
 class Distances(NamedTuple):
-    """Return W₂ of 3 000 against 3 000 points."""
+    """W₂ of 3 000 from 3 000 points: the box scaled to [−1, 1]² (mean of 3 draws), and in kilometers."""
 
     units: float
     kilometers: float
 
 
-def distances(points: np.ndarray, truth: np.ndarray) -> Distances:
-    """Return W₂ of points (n, 2) in degrees: scaled to [−1, 1]² (mean of 3 draws), and in kilometers."""
-    units = sample_distance(to_unit(_DOMAIN, points), to_unit(_DOMAIN, truth), repeats=3)
-    on_earth = sample_distance(to_kilometers(points), to_kilometers(truth), repeats=1)
-    return Distances(round(units, 4), round(on_earth, 1))
+def distances(
+    maps: Sequence[np.ndarray], sent: Sequence[np.ndarray], truth: np.ndarray
+) -> tuple[list[Distances], list[float]]:
+    """Return distances from the truth of maps, and of what was sent, by one draw; in threads.
 
-
-def _of_units(points: np.ndarray, truth: np.ndarray) -> float:
-    """Return W₂ of points (n, 2) in [−1, 1]², by one draw."""
-    return round(sample_distance(points, truth, repeats=1), 4)
+    Points are rows (n, 2) in degrees; those sent are in [−1, 1]² already.
+    """
+    truth_units, truth_km = to_unit(_DOMAIN, truth), to_kilometers(truth)
+    # Sums and searches leave Python to other threads; those of BLAS would wait for each other.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(num_threads()) as pool:
+        # Those of three draws come first, so that no thread is left with one of them at the end.
+        draw = pool.submit
+        units = [draw(sample_distance, to_unit(_DOMAIN, p), truth_units, repeats=3) for p in maps]
+        kilometers = [draw(sample_distance, to_kilometers(p), truth_km, repeats=1) for p in maps]
+        released = [draw(sample_distance, p, truth_units, repeats=1) for p in sent]
+    found = zip(units, kilometers, strict=True)
+    learned = [Distances(round(u.result(), 4), round(km.result(), 1)) for u, km in found]
+    return learned, [round(each.result(), 4) for each in released]
 
 
 def to_kilometers(points: np.ndarray) -> np.ndarray:

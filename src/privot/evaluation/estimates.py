@@ -57,14 +57,13 @@ import pyarrow as pa
 import scipy
 from numpy.typing import NDArray
 
-from privot.local.classes.class_fit import report_groups
-from privot.local.classes.counts import ReportGroup, distinct_rows
+from privot.local.classes.counts import ReportGroup, distinct_rows, report_groups
 from privot.local.releases import Releases
 from privot.mechanisms.forms import CodeForm
 from privot.randomizer import Release
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
-from privot.schema.columns.number import NumberColumn
+from privot.schema.columns.numeric import NumberColumn
 from privot.schema.domains import Array
 
 Questions = tuple[int, ...]  # their numbers

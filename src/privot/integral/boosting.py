@@ -60,7 +60,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -93,15 +93,12 @@ from privot.privacy.rounding import require_delta, require_epsilon
 Coefficients = Literal["exact", "published"]
 Classifier = Literal["mlp", "trees"]
 NormalizerKind = Literal["auto", "exact", "estimated", "none"]
-_POOL = 2**16
+_POOL = 2**16  # draws that a network learns from in a round
 _EDGE_DRAWS = 2**13  # that γ_Q is measured on; its standard error is at most .011
 _BOOST_NETWORK = NetworkSettings(hidden=(25, 25, 25), steps=1000, learning_rate=0.01)
 _RATIO_NETWORK = NetworkSettings()
-_EXACT_ETA = 1e-9
-_ATTEMPTS = 8
-_BATCH = 2**16
-_PILOT = 2**15
-_MIN_EPSILON = 1e-6
+_EXACT_ETA, _MIN_EPSILON = 1e-9, 1e-6
+_ATTEMPTS, _BATCH, _PILOT = 8, 2**16, 2**15
 
 
 class Settings(ABC):
@@ -112,26 +109,16 @@ class Settings(ABC):
     """
 
     method: ClassVar[str]
-    choices: ClassVar[dict[str, tuple[str, ...]]]  # of fields
     seed: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", require_seed(self.seed))
-        for name, choices in self.choices.items():
-            require_choice(name, getattr(self, name), choices)
+        for name, hint in get_type_hints(type(self)).items():
+            if get_origin(hint) is Literal:
+                require_choice(name, getattr(self, name), get_args(hint))
 
     def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
-        """Learn a density; one draw of it costs at most `epsilon`.
-
-        Arguments:
-            records: Raw records (n, dim), inside the reference's support.
-            reference: The public density that it starts at.
-            epsilon: ε of one draw.
-
-        Raises:
-            PrivotError: if epsilon is not positive or too large for an envelope, a record is outside, or
-                an exact normalizer is required where there is no grid.
-        """
+        """Learn a density; one draw of it costs at most `epsilon`. See `boost` and `clip_ratio`."""
         require_epsilon(epsilon)
         start = self.start(reference, epsilon)  # refuses before anything is learned
         return self.tilted(start, require_inside(reference, records), reference, epsilon)
@@ -160,10 +147,6 @@ class BoostSettings(Settings):
     """
 
     method: ClassVar[str] = "boost"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "coefficients": get_args(Coefficients),
-        "classifier": get_args(Classifier),
-    }
 
     rounds: int = 3
     coefficients: Coefficients = "exact"
@@ -214,10 +197,7 @@ def coefficients(epsilon: float, rounds: int, kind: Coefficients = "exact") -> t
 
 
 def boost(
-    records: Floats,
-    reference: Reference,
-    epsilon: float,
-    settings: BoostSettings | None = None,
+    records: Floats, reference: Reference, epsilon: float, settings: BoostSettings | None = None
 ) -> TiltedDensity:
     """Boost the reference towards the records; one draw of the result costs at most `epsilon`.
 
@@ -247,11 +227,7 @@ def _classify(
     features = current.reference.features
     if settings.classifier == "trees":
         return train_classifier(
-            positives,
-            lambda n, rng: features(current.draw_seeded(n, rng)),
-            None,
-            seed,
-            BOUND,
+            positives, lambda n, rng: features(current.draw_seeded(n, rng)), None, seed, BOUND
         )
     pool = features(current.draw_seeded(_POOL, np.random.default_rng([seed, 1])))
 
@@ -286,10 +262,6 @@ class ClippedRatioSettings(Settings):
     """
 
     method: ClassVar[str] = "clip"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "estimator": get_args(Estimator),
-        "normalizer": get_args(NormalizerKind),
-    }
 
     estimator: Estimator = "auto"
     normalizer: NormalizerKind = "auto"
@@ -318,20 +290,18 @@ class ClippedRatioSettings(Settings):
             )
         zero, share = ConstantTilt(), self.floor_share
         grid = None if self.normalizer in ("estimated", "none") else make_grid(reference)
-        if grid is not None:
-            eta = min(_EXACT_ETA, 1e-3 * epsilon)
-            low, high = _limits(epsilon, eta, share)
-            return TiltedDensity(grid, zero, low, high, Normalizer(-eta, eta))
-        if self.normalizer == "exact":
+        if self.normalizer == "exact" and grid is None:
             raise PrivotError(
                 "normalizer is 'exact', and the reference has no grid of at most a million cells: "
                 "choose 'estimated' (costs a delta) or 'none' (half the width)"
             )
-        if self.normalizer == "estimated":
-            eta = _eta(epsilon, self)
-            low, high = _limits(epsilon, eta, share)
-            return TiltedDensity(reference, zero, low, high, Normalizer(-eta, eta, self.delta))
-        return TiltedDensity(reference, zero, -epsilon / 4, epsilon / 4)
+        if grid is None and self.normalizer != "estimated":
+            return TiltedDensity(reference, zero, -epsilon / 4, epsilon / 4)
+        eta, delta = min(_EXACT_ETA, 1e-3 * epsilon), 0.0
+        if grid is None:
+            eta, delta = _eta(epsilon, self), self.delta
+        limits = _limits(epsilon, eta, share)
+        return TiltedDensity(grid or reference, zero, *limits, Normalizer(-eta, eta, delta))
 
     def tilted(
         self, start: TiltedDensity, points: Floats, reference: Reference, epsilon: float
@@ -365,8 +335,7 @@ def clip_ratio(
         settings: Settings other than the defaults.
 
     Raises:
-        PrivotError: if epsilon is not positive or too large for an envelope, a record is outside, or
-            an exact normalizer is required where there is no grid.
+        PrivotError: as `boost`, or if an exact normalizer is required where there is no grid.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -430,8 +399,7 @@ def _unnormalized(
     """Clip to half the width, cut where the likelihood of the records is largest."""
     rng = np.random.default_rng([seed, 2])
     chosen = records[rng.permutation(len(records))[:_PILOT]]
-    ours = np.asarray(ratio(chosen), np.float64)
-    public = np.asarray(ratio(start.reference.sample(_PILOT, rng)), np.float64)
+    ours, public = ratio(chosen), ratio(start.reference.sample(_PILOT, rng))
 
     def loss(shift: float) -> float:
         tilt = np.clip(ours - shift, start.low, start.high).mean()
@@ -442,9 +410,8 @@ def _unnormalized(
     shifts = np.linspace(both.min() - start.high, both.max() - start.low, 257)
     middle = int(np.argmin([loss(shift) for shift in shifts]))
     step = float(shifts[1] - shifts[0])
-    found = minimize_scalar(
-        loss, bounds=(shifts[middle] - step, shifts[middle] + step), method="bounded"
-    )
+    near = (shifts[middle] - step, shifts[middle] + step)
+    found = minimize_scalar(loss, bounds=near, method="bounded")
     return replace(start, tilt=replace(ratio, shift=float(found.x)))
 
 
@@ -467,19 +434,15 @@ def _estimated(ratio: ShiftedTilt, start: TiltedDensity, draws: int) -> TiltedDe
     assert start.normalizer is not None
     allowed = -math.expm1(-start.normalizer.high)
     for _ in range(_ATTEMPTS):
-        public = np.asarray(
-            np.concatenate([ratio(part) for part in _draws(start.reference, draws)]), np.float64
-        )
+        public = np.concatenate([ratio(part) for part in _draws(start.reference, draws)])
 
         def log_z(shift: float, values: Floats = public) -> float:
             return float(np.log(np.exp(np.clip(values - shift, start.low, start.high)).mean()))
 
         shift = _root(log_z, float(public.min()) - start.high, float(public.max()) - start.low)
         candidate = replace(start, tilt=replace(ratio, shift=shift))
-        total = sum(
-            float((candidate.coins(part).astype(np.float64) * 2.0**-63).sum())
-            for part in _draws(start.reference, draws)
-        )
+        coins = (candidate.coins(part) for part in _draws(start.reference, draws))
+        total = sum(float((part.astype(np.float64) * 2.0**-63).sum()) for part in coins)
         # A third of what is allowed is t, for the window can only have become narrower since.
         if abs(total / draws * math.exp(start.high) - 1) <= allowed * (2 / 3 - 1e-9):
             return candidate

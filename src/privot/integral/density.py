@@ -88,11 +88,13 @@ from privot.privacy.rounding import at_most, round_up
 Arrays = Mapping[str, NDArray[Any]]
 Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 _COINS = 2**63
-_MAX_PROPOSALS = 2.0**24  # expected, a draw
-_MAX_FIXED = 2**22
-_BATCH = 2**14
-_LARGEST_BATCH = 2**17
+_MAX_PROPOSALS, _MAX_FIXED = 2.0**24, 2**22  # a draw: expected, and where their number is fixed
+_BATCH, _LARGEST_BATCH = 2**14, 2**17
 _EXACT = Context(prec=60)
+# Cells of a grid, of its only coordinate, at least of any; their masses add up to 2^64.
+MOST_CELLS, _ONE_AXIS, _MIN_CELLS = 2**20, 2**14, 256
+_WHOLE = 2**64
+_BLOCK = 2**16
 
 
 class Tilt(Protocol):
@@ -287,13 +289,6 @@ class TiltedDensity:
     def _toss(self, points: Floats) -> NDArray[np.bool_]:
         words = random_words(len(points)) >> np.uint64(1)
         return np.asarray(words < self.coins(points), np.bool_)
-
-
-MOST_CELLS = 2**20
-_ONE_AXIS = 2**14
-_MIN_CELLS = 256
-_WHOLE = 2**64
-_BLOCK = 2**16
 
 
 @dataclass(frozen=True)

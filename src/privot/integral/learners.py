@@ -56,7 +56,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -73,15 +73,25 @@ from privot.core.errors import PrivotError
 from privot.integral.density import Arrays, Axis, Packed
 from privot.integral.references import Floats, Marginal, Reference
 
+try:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+except ModuleNotFoundError:  # an optional extra; asking for trees says so
+    HistGradientBoostingClassifier = None
+
 # A function of a number of draws and a generator that returns the draws' features.
 Negatives = Callable[[int, np.random.Generator], Floats]
 
+# Networks: rows at once, held-out records, checks on them, and AdamW's averaging and decoupled decay.
 _BLOCK = 2**15
-_HELD_OUT = 0.1
-_MAX_HELD_OUT = 5000
-_CHECKS = 30
-_AVERAGING = 0.98
-_WEIGHT_DECAY = 1e-3  # decoupled
+_HELD_OUT, _MAX_HELD_OUT, _CHECKS = 0.1, 5000, 30
+_AVERAGING, _WEIGHT_DECAY = 0.98, 1e-3
+# The spline: cells and knots, and the choice of its penalty; |g| beyond 60 means nothing once clipped.
+_CELLS, _INTERVALS, _FOLDS = 2048, 32, 5
+_PENALTIES, _RIDGE, _MAX_RATIO = np.logspace(2, -8, 21), 1e-7, 60.0
+# Trees: a depth of 8 is more than balanced trees of as many leaves have, which is 4.
+MOST_TREES, _LEAVES, _DEPTH = 100, 15, 8
+_NODES = 2 * _LEAVES - 1
+_ARRAYS = ("feature", "threshold", "children", "value")
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,18 +111,13 @@ class Network:
 
     def __call__(self, features: Floats) -> Floats:
         """Return outputs (n,) for features (n, k)."""
-        parts = [self._forward(features[i : i + _BLOCK]) for i in range(0, len(features), _BLOCK)]
-        return np.concatenate(parts) if parts else np.empty(0)
-
-    def _forward(self, u: Floats) -> Floats:
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            u = np.tanh(u @ weight.T + bias)
-        f: Floats = (u @ self.weights[-1].T + self.biases[-1])[:, 0]
+        f = np.empty(len(features))
+        for start in range(0, len(features), _BLOCK):
+            u = features[start : start + _BLOCK]
+            for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+                u = np.tanh(u @ weight.T + bias)
+            f[start : start + _BLOCK] = (u @ self.weights[-1].T + self.biases[-1])[:, 0]
         return f if self.bound is None else self.bound * np.tanh(f / self.bound)
-
-    def spec(self) -> dict[str, Any]:
-        """Return the plain values beside the arrays."""
-        return {"bound": self.bound}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return named arrays to be written."""
@@ -121,7 +126,7 @@ class Network:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, bound: float | None) -> Self:
-        """Return the network of the arrays and the `spec` that were written."""
+        """Return the network of the arrays that were written."""
         depth = len(arrays) // 2
         weights, biases = ([arrays[f"{n}{i}"] for i in range(depth)] for n in ("weight", "bias"))
         return cls(tuple(weights), tuple(biases), bound)
@@ -225,28 +230,17 @@ def _judge(
     judged: tuple[Tensor, Tensor] | None,
     bound: float | None,
 ) -> float:
-    """Return the loss of the averaged weights on held-out records."""
+    """Return the loss of the averaged weights on held-out records; ∞ if there are none."""
     if judged is None:
         return math.inf
-    names = [name for name, _ in layers.named_parameters()]
+    weights = dict(zip((name for name, _ in layers.named_parameters()), average, strict=True))
     with torch.no_grad():
-
-        def averaged(u: Tensor) -> Tensor:
-            return torch.func.functional_call(layers, dict(zip(names, average, strict=True)), (u,))
-
+        averaged = partial(torch.func.functional_call, layers, weights)
         return float(_loss(averaged, *judged, bound))
 
 
 def _tensor(features: Floats) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(features, np.float32))
-
-
-_CELLS = 2048
-_INTERVALS = 32
-_FOLDS = 5
-_PENALTIES = np.logspace(2, -8, 21)
-_RIDGE = 1e-7
-_MAX_RATIO = 60.0  # |g| beyond this has no meaning once clipped
 
 
 @dataclass(frozen=True, repr=False)
@@ -387,18 +381,6 @@ def _fit(
     return beta
 
 
-MOST_TREES = 100
-_LEAVES = 15
-_NODES = 2 * _LEAVES - 1
-_ARRAYS = ("feature", "threshold", "children", "value")
-_DEPTH = 8  # deeper than balanced trees of as many leaves, which are 4
-
-try:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-except ModuleNotFoundError:  # an optional extra; asking for trees says so
-    HistGradientBoostingClassifier = None
-
-
 @dataclass(frozen=True, repr=False)
 class Trees:
     """`MOST_TREES` trees of `_NODES` nodes each, in one list; a leaf is its own child.
@@ -422,18 +404,9 @@ class Trees:
 
     def __call__(self, features: Floats) -> Floats:
         """Return outputs (n,) for features (n, k)."""
-        total = self.start + _sum_leaves(
-            np.ascontiguousarray(features, np.float64),
-            self.feature,
-            self.threshold,
-            self.children,
-            self.value,
-        )
+        nodes = (self.feature, self.threshold, self.children, self.value)
+        total = self.start + _sum_leaves(np.ascontiguousarray(features, np.float64), *nodes)
         return total if self.bound is None else np.clip(total, -self.bound, self.bound)
-
-    def spec(self) -> dict[str, Any]:
-        """Return the plain values beside the arrays."""
-        return {"bound": self.bound}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return named arrays to be written."""
@@ -442,9 +415,9 @@ class Trees:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, bound: float | None) -> Self:
-        """Return the trees of the arrays and the `spec` that were written."""
-        named: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
-        return cls(**named, start=float(arrays["start"][0]), bound=bound)
+        """Return the trees of the arrays that were written."""
+        nodes: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+        return cls(**nodes, start=float(arrays["start"][0]), bound=bound)
 
 
 @compiled

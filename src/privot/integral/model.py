@@ -58,6 +58,7 @@ from privot.privacy.ledger import Ledger
 from privot.privacy.rounding import at_most, multiply_up, percent_at_most, require_finite
 from privot.schema import Schema
 
+LEDGER = "ledger.json"
 _MIN_SHARE = 0.05  # of draws that can differ from the reference's
 
 
@@ -101,23 +102,17 @@ class DrawPlan:
         """Return plain values for JSON."""
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Return the plan of `to_dict`."""
-        return cls(**fields)
-
 
 def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
     """Return ε of one draw, rounded down so that all together stay within ε."""
     draws = _declared(draws)
-    if (epsilon is None) == (epsilon_per_draw is None):
+    if epsilon is None and epsilon_per_draw is not None:
+        require_finite("epsilon_per_draw", epsilon_per_draw, positive=True)
+        return epsilon_per_draw
+    if epsilon is None or epsilon_per_draw is not None:
         raise PrivotError(
             "give either epsilon, of all draws together, or epsilon_per_draw, of each of them"
         )
-    if epsilon is None:
-        assert epsilon_per_draw is not None
-        require_finite("epsilon_per_draw", epsilon_per_draw, positive=True)
-        return epsilon_per_draw
     require_finite("epsilon", epsilon, positive=True)
     price = float(Fraction(epsilon) / draws)
     return price if Fraction(price) * draws <= Fraction(epsilon) else math.nextafter(price, 0.0)
@@ -141,9 +136,6 @@ def warn_of_little(price: float) -> None:
             "nothing; declare fewer draws, or more epsilon",
             stacklevel=3,
         )
-
-
-LEDGER = "ledger.json"
 
 
 def fit(
@@ -232,9 +224,8 @@ class IntegralModel(Learned):
     @property
     def proven_gain(self) -> float:
         """Lower bound (nats) of the records' mean log q_T/q₀, by edges (**raw**); 0 if not boosted."""
-        return total_gain(
-            getattr(self.density.tilt, "coefficients", ())[: len(self.edges)], self.edges
-        )
+        coefficients = getattr(self.density.tilt, "coefficients", ())
+        return total_gain(coefficients[: len(self.edges)], self.edges)
 
     @property
     def schema(self) -> Schema | None:
@@ -326,7 +317,7 @@ class IntegralModel(Learned):
         low, high = fields["limits"]
         drawn_from = getattr(tilt, "grid", space.reference)
         density = TiltedDensity(drawn_from, tilt, low, high, normalizer)
-        plan = DrawPlan.from_dict(fields["plan"])
+        plan = DrawPlan(**fields["plan"])
         return cls(density, Ledger(plan), space, fields["made_with"])
 
     @classmethod

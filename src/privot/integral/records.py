@@ -21,13 +21,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from privot.central.fitting import raw_table
 from privot.central.records import TableRecords
-from privot.central.sums import raw_table, whole_records
+from privot.central.sums import whole_records
 from privot.core.errors import PrivotError
 from privot.integral.density import require_inside
 from privot.integral.references import (
@@ -44,37 +45,6 @@ from privot.schema import Box, Column, Schema
 
 MISSING_SHARE = 0.1
 _CHUNK = 4096
-
-
-class Space(Protocol):
-    """The points that stand for records, their public reference, and whom a record belongs to."""
-
-    @property
-    def unit(self) -> str:
-        """Whom one record belongs to."""
-
-    @property
-    def schema(self) -> Schema | None:
-        """Schema of the records; None if there is none."""
-
-    @property
-    def reference(self) -> Reference:
-        """Public density that a model starts at."""
-
-    def take(self, data: Any) -> Any:
-        """Return raw records, checked, for `encode` and `rows`."""
-
-    def encode(self, raw: Any, seed: int) -> Floats:
-        """Return points (n, dim) of the support; `seed` fills in missing values (**not private**)."""
-
-    def rows(self, raw: Any) -> Iterator[Floats]:
-        """Yield raw records in parts, as accounts compare them: repeated runs on them are recognized."""
-
-    def decode(self, points: Floats) -> Any:
-        """Return drawn points (n, dim) as records."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for `space_from_dict`."""
 
 
 @dataclass(frozen=True)
@@ -96,23 +66,23 @@ class PointSpace:
     schema: ClassVar[None] = None
 
     def take(self, data: Any) -> Floats:
-        """See `Space`."""
+        """Return rows (n, dim), refused outside the support."""
         return require_inside(self.reference, data)
 
     def encode(self, raw: Floats, seed: int) -> Floats:
-        """See `Space`."""
+        """Return the rows themselves."""
         return raw
 
     def rows(self, raw: Floats) -> Iterator[Floats]:
-        """See `Space`."""
+        """Yield the rows, by which repeated runs on them are recognized."""
         yield raw
 
     def decode(self, points: Floats) -> Floats:
-        """See `Space`."""
+        """Return drawn points (n, dim) themselves."""
         return points
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Space`: a reference that is no product has to be given again."""
+        """Return plain values; a reference that is no product has to be given again."""
         return {"reference": self.reference.to_dict(), "unit": self.unit}
 
 
@@ -191,15 +161,13 @@ class RecordSpace:
         return declared
 
     def take(self, data: Any) -> pa.Table:
-        """See `Space`."""
+        """Return a table or its file, checked against the schema."""
         return raw_table(data, self.schema)
 
     def encode(self, raw: pa.Table, seed: int) -> Floats:
-        """See `Space`."""
+        """Return points (n, dim) of the support; `seed` fills in missing values (**not private**)."""
         rng = np.random.default_rng(seed)
-        return np.concatenate(
-            [self._encode(name, raw, rng) for name in self.schema.columns], axis=1
-        )
+        return np.concatenate([self._encode(name, raw, rng) for name in self._coordinates], axis=1)
 
     def _encode(self, name: str, table: pa.Table, rng: np.random.Generator) -> Floats:
         if self.schema.columns[name].domain is None:
@@ -214,7 +182,7 @@ class RecordSpace:
         return np.concatenate([points, absent[:, None]], axis=1) if column.nullable else points
 
     def rows(self, raw: pa.Table) -> Iterator[Floats]:
-        """See `Space`: as `privot.central` encodes them, a label being a column like the others."""
+        """Yield rows in parts, as `privot.central` encodes them, with which accounts compare them."""
         records = TableRecords(self.schema)
         for start in range(0, raw.num_rows, _CHUNK):
             values, _ = records.encode(raw.slice(start, _CHUNK))
@@ -222,7 +190,7 @@ class RecordSpace:
             yield from (rows.astype(np.float64) for rows in parts)
 
     def decode(self, points: Floats) -> pa.Table:
-        """Return points (n, dim) as a table with the schema's columns."""
+        """Return drawn points (n, dim) as a table with the schema's columns."""
         columns: dict[str, pa.Array] = {}
         start = 0
         for name, column in self.schema.columns.items():
@@ -238,12 +206,15 @@ class RecordSpace:
         return pa.table(columns).select(list(self.schema.table_columns))
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Space`."""
+        """Return plain values."""
         return {
             "schema": self.schema.to_dict(),
             "marginals": {name: marginal.to_dict() for name, marginal in self.marginals.items()},
             "missing": self.missing,
         }
+
+
+Space = PointSpace | RecordSpace
 
 
 def space_from_dict(fields: dict[str, Any], reference: Reference | None) -> Space:

@@ -50,7 +50,9 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.samplers.entropy import random_words
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Size = int | tuple[int, ...]
+_NORMAL_REACH = 8.0  # beyond lie 10^−15 of a standard normal, in two cells of their own
 
 
 class Generator(Protocol):
@@ -101,10 +103,6 @@ class SecureGenerator:
 
 def _count(size: Size) -> int:
     return size if isinstance(size, int) else math.prod(size)
-
-
-_NORMAL_REACH = 8.0  # beyond lie 10^−15 of a standard normal, in two cells of their own
-Bools = NDArray[np.bool_]
 
 
 class Marginal(ABC):
@@ -271,25 +269,20 @@ class _Discrete(Marginal):
 
     @property
     def num_values(self) -> int:
-        """Number of whole numbers."""
         return self.high - self.low + 1
 
     def contains(self, x: Floats, /) -> Bools:
-        """Return whether x is one of the whole numbers."""
         return super().contains(x) & (x == np.rint(x))
 
     def log_density(self, x: Floats, /) -> Floats:
-        """Return the log probability."""
         inside = self.contains(x)
         whole = np.where(inside, x, self.low)
         return np.where(inside, np.log(self.mass(whole, whole)), -np.inf)
 
     def edges(self, num_cells: int, /) -> Floats:
-        """Return edges half a unit to either side of every whole number."""
         return np.arange(self.low, self.high + 2, dtype=np.float64) - 0.5
 
     def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
-        """Return the whole number itself."""
         return np.rint((low + high) / 2)
 
 
@@ -378,34 +371,39 @@ def _normal_mass(low: Floats, high: Floats) -> Floats:
     return np.asarray(ndtr(b) - ndtr(a), np.float64)
 
 
-class Reference(Protocol):
-    """A public density on R^dim (or, coordinates being discrete, on a part of it)."""
+class Reference(ABC):
+    """A public density on R^dim (or, coordinates being discrete, on a part of it).
 
-    @property
-    def dim(self) -> int:
-        """Number of coordinates."""
+    Attributes:
+        dim: Number of coordinates.
+        marginals: Laws of the coordinates if they are independent, else None.
+    """
 
-    @property
-    def marginals(self) -> tuple[Marginal, ...] | None:
-        """Laws of the coordinates if they are independent, else None."""
+    dim: int
+    marginals: tuple[Marginal, ...] | None = None
 
+    @abstractmethod
     def sample(self, n: int, generator: Generator, /) -> Floats:
         """Make independent draws (n, dim), from nothing but the generator."""
 
+    @abstractmethod
     def log_density(self, x: Floats, /) -> Floats:
         """Return the log density (n,) of points (n, dim); −∞ outside the support."""
 
     def contains(self, x: Floats, /) -> Bools:
         """Return whether points (n, dim) lie in the support."""
+        return np.isfinite(self.log_density(x))
 
     def features(self, x: Floats, /) -> Floats:
-        """Return features (n, k) of points for a classifier, of order 1."""
+        """Return features (n, k) of points for a classifier, of order 1: the points themselves."""
+        return x
 
     def to_dict(self) -> list[dict[str, Any]] | None:
         """Return plain values of its marginals, for `marginal_from_dict`; None if there are none."""
+        return None
 
 
-class ProductReference:
+class ProductReference(Reference):
     """Independent coordinates with public marginals.
 
     Examples:
@@ -419,11 +417,7 @@ class ProductReference:
         if not marginals:
             raise PrivotError("marginals are empty: give one a coordinate")
         self.marginals: tuple[Marginal, ...] = tuple(marginals)
-
-    @property
-    def dim(self) -> int:
-        """Number of coordinates."""
-        return len(self.marginals)
+        self.dim = len(self.marginals)
 
     def sample(self, n: int, generator: Generator, /) -> Floats:
         """Make draws (n, dim)."""
@@ -472,11 +466,7 @@ class TruncatedNormal(ProductReference):
     """
 
     def __init__(
-        self,
-        lower: Sequence[float],
-        upper: Sequence[float],
-        mean: float = 0.0,
-        stddev: float = 1.0,
+        self, lower: Sequence[float], upper: Sequence[float], mean: float = 0.0, stddev: float = 1.0
     ) -> None:
         pairs = zip(lower, upper, strict=True)
         super().__init__([Normal(mean, stddev, float(low), float(high)) for low, high in pairs])
@@ -496,7 +486,7 @@ class UniformBox(ProductReference):
 
 
 @dataclass(frozen=True)
-class CustomReference:
+class CustomReference(Reference):
     """Your own public density.
 
     Arguments:
@@ -514,7 +504,6 @@ class CustomReference:
     dim: int
     sampler: Callable[[int, Generator], Floats]
     density: Callable[[Floats], Floats]
-    marginals = None
 
     def sample(self, n: int, generator: Generator, /) -> Floats:
         """Make draws (n, dim); refuse a sampler that returns another shape."""
@@ -526,17 +515,6 @@ class CustomReference:
     def log_density(self, x: Floats, /) -> Floats:
         """Return the log density (n,)."""
         return np.asarray(self.density(require_points(x, self.dim)), np.float64)
-
-    def contains(self, x: Floats, /) -> Bools:
-        """Return whether the log density is finite."""
-        return np.isfinite(self.log_density(x))
-
-    def features(self, x: Floats, /) -> Floats:
-        """Return the points themselves."""
-        return x
-
-    def to_dict(self) -> None:
-        """See `Reference`."""
 
 
 def require_points(x: Any, dim: int) -> Floats:

@@ -1,13 +1,13 @@
-r"""Tilts that are learned or made of others, and bounds on what boosting gains.
+r"""Tilts that are learned or made of others, and a bound on what boosting gains.
 
 One continuous coordinate is best served by a penalized spline, anything else by a network that
 distinguishes records from draws of the reference; trees are for tables of mixed columns. Tilts made
 of others are constant, shifted, or a sum of classifiers of a reference's features. A tilt is stored
 as plain values and named arrays. It is secret, and so is its folder; reading it runs no code.
 
-**What boosting is proven to gain**: bounds, by each round's edges, of KL and of the mass of a mode.
-A round has a classifier $|c| ≤ β = \log 2$ and a coefficient $θ > 0$, and makes $q' ∝ q\,e^{θc}$ of
-$q$. Its **edges** are how well it tells the data $P$ from $Q$,
+**What boosting is proven to gain**, by each round's edges. A round has a classifier $|c| ≤ β = \log 2$
+and a coefficient $θ > 0$, and makes $q' ∝ q\,e^{θc}$ of $q$. Its **edges** are how well it distinguishes
+the data $P$ from $Q$,
 
 $$ γ_P = E_P c / β , \qquad γ_Q = −E_Q c / β , \qquad \text{each in } [−1, 1] . $$
 
@@ -19,41 +19,12 @@ $$ \mathrm{KL}(P‖Q) − \mathrm{KL}(P‖Q') = θ E_P c − \log E_Q e^{θc}
 since $e^{θc}$ is convex in $c$, so below its chord $\cosh θβ + (c/β) \sinh θβ$. It is an equality
 where $c$ is ±β only: no better bound knows nothing but the edges.
 
-**As published** (`published_gain`, equations 8 and 9). For $θ ≤ 1$ the gain is at least $θΛ$,
-
-$$ Λ = \begin{cases} βγ_P + Γ(γ_Q) & γ_Q ≥ 1/3 \quad \text{(high boosting regime)} \\
-   β(γ_P + γ_Q − θβ/2) & \text{otherwise} \end{cases} \qquad Γ(z) = \log \frac{4}{5 − 3z} . $$
-
-The first is the chord at θ = 1 and Jensen's inequality, $E_Q e^{θc} ≤ (E_Q e^c)^θ$; the second is
-Hoeffding's. Neither is above `gain`: they hold for the classifier that attains it. Two conditions
-matter. **θ ≤ 1**: beyond, Jensen's inequality turns round, and the first is false; the coefficients
-that spend ε in full pass 1 from ε near 6 on with three rounds, where `gain` still holds. **Edges
-are relative to log 2**, not to the largest $|c|$ that a classifier happens to have: with $c = −c^*$
-under $Q$ and relative to $c^*$, $γ_Q$ is 1, and the first would promise $θ \log 2$ where $θ c^*$ is
-gained.
-
-**All rounds** (`least_gain`, equation 11). In the high boosting regime throughout, with
-coefficients of at most 1 and edges never below $γ_P, γ_Q$,
-
-$$ Δ = \mathrm{KL}(P‖Q_0) − \mathrm{KL}(P‖Q_T) ≥ 2β \sum_t θ_t \, g , \qquad
-   g = \tfrac12 \bigl(γ_P + Γ(γ_Q)/β\bigr) : $$
-
-$\frac{ε}{2} (1 − θ_T)\, g$ for the published coefficients, $\frac{ε}{2}\, g$ for those that spend
-all of ε. $Γ(γ_Q)/β$ is below $γ_Q$ short of 1; with $γ_Q$ itself it would be false for a classifier
-of ±β.
+All rounds together gain at least the sum (`total_gain`). **Edges are relative to log 2**, not to the
+largest $|c|$ that a classifier happens to have.
 
 **At most** (`gain_limit`, equation 10). If $\log q/q_0 ≤ U$ everywhere, $Δ = E_P \log q/q_0 ≤ U$,
 whatever learned $q$: $U = ε/2$ for boosting, and $(1 − \text{floor\_share})\,ε$ for the clipped
 ratio.
-
-**Modes** (`least_mass`, `fat_enough`, equations 12 and 13). For a set $B$ let
-$K_0 = ∫_B p \log(p/q_0)$. By the log-sum inequality, and since outside of $B$ at most $U$ is gained,
-
-$$ Q(B) ≥ P(B) \exp\Bigl(−\frac{K_0 − Δ + U (1 − P(B))}{P(B)}\Bigr) . $$
-
-With $e^{−x} ≥ 1 − x$, $U = ε/2$ and equation 11, $Q(B) ≥ (1 − α) P(B)$ whenever
-
-$$ P(B) ≥ \frac{ε − 4β \sum_t θ_t \, g + 2 K_0}{ε + 2α} . $$
 
 **Which P.** All of this holds for any $P$ with its own edges: for the truth, and for the empirical
 measure of the records, whose edges can be measured; there $Δ$ is the mean of $\log q_T/q_0$ over
@@ -79,6 +50,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.integral.density import Arrays, Packed, TabulatedTilt, Tilt, TiltedDensity
@@ -93,26 +65,20 @@ from privot.integral.learners import (
     train_network,
 )
 from privot.integral.references import Floats, Reference
-from privot.privacy.rounding import require_epsilon
 
+Estimator = Literal["auto", "spline", "mlp", "trees"]
 BOUND = math.log(2)
-HIGH_REGIME = 1 / 3  # of γ_Q
+_MIN_DRAWS = 1000  # that trees are grown against
+_MAX_RATIO = 1e4  # a log ratio beyond has no meaning, and finite numbers can be searched
 
 
 @dataclass(frozen=True, repr=False)
 class Edges:
-    """Edges of a round's classifier: its mean outputs on data and on draws, over log 2 (**raw**).
-
-    Arguments:
-        gamma_p: γ_P = E_P c / log 2.
-        gamma_q: γ_Q = −E_Q c / log 2.
-
-    Raises:
-        PrivotError: if one is not in [−1, 1].
+    """Edges γ_P and γ_Q of a round's classifier, in [−1, 1] (**raw**).
 
     Examples:
-        >>> Edges(gamma_p=0.5, gamma_q=0.2).is_high
-        False
+        >>> Edges(gamma_p=0.5, gamma_q=0.2).gamma_q
+        0.2
     """
 
     gamma_p: float
@@ -123,11 +89,6 @@ class Edges:
             if not -1 <= getattr(self, name) <= 1:
                 raise PrivotError(f"{name} is not in [-1, 1]: divide the mean of c by log 2")
 
-    @property
-    def is_high(self) -> bool:
-        """True in the high boosting regime."""
-        return self.gamma_q >= HIGH_REGIME
-
 
 def gain(theta: float, edges: Edges) -> float:
     """Return a lower bound of what KL(P‖·) falls by in a round: any θ > 0, any edges. Nats.
@@ -136,21 +97,10 @@ def gain(theta: float, edges: Edges) -> float:
         >>> round(gain(1.0, Edges(0.5, 0.5)) / math.log(2), 3)
         0.693
     """
-    _require_theta(theta)
+    if not 0 < theta < math.inf:
+        raise PrivotError(f"theta {theta} is not in (0, inf): where the bound holds")
     x, up = theta * BOUND, (1 - edges.gamma_q) / 2
     return x * edges.gamma_p - math.log(up * math.exp(x) + (1 - up) * math.exp(-x))
-
-
-def published_gain(theta: float, edges: Edges) -> float:
-    """Return θΛ of equation 9: never above `gain`.
-
-    Raises:
-        PrivotError: if θ is not in (0, 1], where it holds.
-    """
-    _require_theta(theta, 1.0)
-    if edges.is_high:
-        return theta * (BOUND * edges.gamma_p + _big_gamma(edges.gamma_q))
-    return theta * BOUND * (edges.gamma_p + edges.gamma_q - theta * BOUND / 2)
 
 
 def total_gain(thetas: Sequence[float], edges: Sequence[Edges]) -> float:
@@ -158,82 +108,9 @@ def total_gain(thetas: Sequence[float], edges: Sequence[Edges]) -> float:
     return sum(gain(theta, edge) for theta, edge in zip(thetas, edges, strict=True))
 
 
-def least_gain(thetas: Sequence[float], edges: Edges) -> float:
-    """Return equation 11: the least gain of rounds with these coefficients and no lower edges. Nats.
-
-    Raises:
-        PrivotError: if this is not the high boosting regime, or a coefficient is not in (0, 1].
-    """
-    if not edges.is_high:
-        raise PrivotError(
-            "edges are not those of the high boosting regime, gamma_q of at least 1/3: "
-            "add up the gain of each round"
-        )
-    return sum(published_gain(theta, edges) for theta in thetas)
-
-
 def gain_limit(density: TiltedDensity) -> float:
     """Return U ≥ log q/q₀, public: no learner gains more (equation 10: ε/2 for boosting). Nats."""
     return density.high - density.log_normalizer_limits[0]
-
-
-def least_mass(mass: float, reference_divergence: float, gained: float, limit: float) -> float:
-    """Return a lower bound of Q(B), for a set of the truth's mass P(B) = `mass`.
-
-    Arguments:
-        mass: P(B), in (0, 1].
-        reference_divergence: ∫_B p log(p/q₀), nats.
-        gained: Δ, or a lower bound of it.
-        limit: U, see `gain_limit`.
-
-    Raises:
-        PrivotError: if the mass is not in (0, 1], or more is gained than the limit.
-    """
-    if not 0 < mass <= 1:
-        raise PrivotError(f"mass {mass} is not in (0, 1]: give the truth's probability of the set")
-    if gained > limit * (1 + 1e-12):
-        raise PrivotError("gained is more than the limit: they are not of one density")
-    return mass * math.exp(-(reference_divergence - gained + limit * (1 - mass)) / mass)
-
-
-def fat_enough(
-    epsilon: float,
-    thetas: Sequence[float],
-    edges: Edges,
-    reference_divergence: float,
-    lost: float,
-) -> float:
-    """Return equation 13: the mass P(B) from which Q(B) ≥ (1 − `lost`) P(B) is sure; above 1: no set.
-
-    Arguments:
-        epsilon: ε of a draw of the boosted density.
-        thetas: Its coefficients.
-        edges: Lower bounds of all rounds' edges.
-        reference_divergence: ∫_B p log(p/q₀), nats.
-        lost: α.
-
-    Raises:
-        PrivotError: as `least_gain`, or if `lost` is not in [0, 1].
-    """
-    require_epsilon(epsilon)
-    if not 0 <= lost <= 1:
-        raise PrivotError(f"lost {lost} is not in [0, 1]: give the share of the mass that may be")
-    missing = epsilon - 2 * least_gain(thetas, edges)
-    return (missing + 2 * reference_divergence) / (epsilon + 2 * lost)
-
-
-def _big_gamma(z: float) -> float:
-    return math.log(4 / (5 - 3 * z))
-
-
-def _require_theta(theta: float, most: float = math.inf) -> None:
-    if not 0 < theta <= most or math.isinf(theta):
-        raise PrivotError(f"theta {theta} is not in (0, {most:g}]: where the bound holds")
-
-
-Estimator = Literal["auto", "spline", "mlp", "trees"]
-_MIN_DRAWS = 1000  # that trees are grown against
-_MAX_RATIO = 1e4  # a log ratio beyond has no meaning, and finite numbers can be searched
 
 
 @dataclass(frozen=True, repr=False)
@@ -263,14 +140,12 @@ class FeatureTilt:
 
     def pack(self) -> Packed:
         """See `Tilt`; edges are among the arrays, which are never shown, not among plain values."""
-        arrays = {
-            f"{i}.{name}": values
-            for i, member in enumerate(self.members)
-            for name, values in member.arrays().items()
-        }
+        arrays: dict[str, NDArray[Any]] = {}
+        for i, member in enumerate(self.members):
+            arrays |= {f"{i}.{name}": values for name, values in member.arrays().items()}
         if self.edges:
             arrays["edges"] = np.array([(edge.gamma_p, edge.gamma_q) for edge in self.edges])
-        specs = [{"kind": member.kind, **member.spec()} for member in self.members]
+        specs = [{"kind": member.kind, "bound": member.bound} for member in self.members]
         return {"members": specs, "coefficients": list(self.coefficients)}, arrays
 
     @classmethod
@@ -279,8 +154,7 @@ class FeatureTilt:
         members = []
         for i, spec in enumerate(fields["members"]):
             own = {n.removeprefix(f"{i}."): v for n, v in arrays.items() if n.startswith(f"{i}.")}
-            rest = {key: value for key, value in spec.items() if key != "kind"}
-            members.append(_MEMBERS[spec["kind"]].from_arrays(own, **rest))
+            members.append(_MEMBERS[spec["kind"]].from_arrays(own, spec["bound"]))
         edges = tuple(Edges(*pair) for pair in arrays.get("edges", np.empty((0, 2))).tolist())
         return cls(reference, tuple(members), tuple(fields["coefficients"]), edges)
 

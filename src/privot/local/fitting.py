@@ -27,16 +27,17 @@ import pyarrow as pa
 from privot.core.errors import PrivotError, load_object
 from privot.core.summary import Summarized
 from privot.local.classes.class_fit import fit_classes
-from privot.local.grid.grid_fit import fit_density, serves_grid
+from privot.local.grid.grid_fit import fit_density
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run, settings_with
+from privot.privacy import weakest
 from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.randomizer import Release
 from privot.randomizer.plan import min_informative_reports
 from privot.schema import Schema
-from privot.training import Progress
-from privot.training.settings import started_by_torchrun
+from privot.training import FitMonitor, Progress
+from privot.training.stopping import started_by_torchrun
 
 if TYPE_CHECKING:
     from privot.local.networks.steps import Loss
@@ -66,11 +67,6 @@ def fit(
     settings: FitSettings | None = None,
     *,
     times: None = None,
-    device: str = "auto",
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
-    progress: Progress | None = None,
-    loss: Loss | str | None = None,
     **keywords: Any,
 ) -> LocalModel: ...
 
@@ -81,7 +77,6 @@ def fit(
     settings: FitSettings | None = None,
     *,
     times: Sequence[Time],
-    progress: Progress | None = None,
     **keywords: Any,
 ) -> WaveModel: ...
 
@@ -126,6 +121,7 @@ def fit(
     """
     if isinstance(loss, str):
         keywords, loss = keywords | {"loss": loss}, None
+    run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
     settings = settings_with(settings, keywords)
     if times is not None:
         if resume or checkpoint is not None or loss is not None:
@@ -135,12 +131,12 @@ def fit(
     releases = Releases.of(release)
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
-    if settings.batch_size is not None and settings.batch_size > len(releases):
+    _ = weakest(*(part.guarantee for part in releases.parts))  # refuses batches that are too small
+    size, count = settings.batch_size, len(releases)
+    if size is not None and size > count:
         raise PrivotError(
-            f"batch_size {settings.batch_size:,} is more than the release's {len(releases):,} reports: "
-            "give fewer"
+            f"batch_size {size:,} is more than the release's {count:,} reports: give fewer"
         )
-    run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
     return _marked_if_few(_fitted(releases, settings, run), releases)
 
 
@@ -148,7 +144,7 @@ def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
     """Fit by the estimator of the settings, or the one for the release."""
     estimator: str = settings.estimator
     if estimator == "auto":
-        estimator = "generator" if run.loss is not None else best_estimator(releases)
+        estimator = "generator" if run.loss is not None else releases.best_estimator
     if estimator == "generator" and releases.newest.randomizer.candidates:
         raise PrivotError(
             "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
@@ -157,7 +153,32 @@ def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
         release = releases.only(estimator)
         return load_object(place, f"estimator {estimator!r}")(release, settings, run)
     _refuse_ignored(estimator, settings, run)
-    return _MULTI_RELEASE_ESTIMATORS[estimator](releases, settings, run)
+    monitor = FitMonitor(settings.minutes, run.progress)
+    return monitor.finish(_MULTI_RELEASE_ESTIMATORS[estimator](releases, settings, monitor))
+
+
+def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
+    """Refuse settings that only a generator uses."""
+    given = [name for name in _IGNORED[estimator] if getattr(settings, name) is not None]
+    given += ["loss"] if settings.loss != "auto" else []
+    given += ["architecture"] if settings.architecture != "mlp" else []
+    if given:
+        raise PrivotError(
+            f"{', '.join(given)} would be ignored: this release is fitted by estimator {estimator!r}; "
+            "leave out what is a generator's, or give estimator 'generator'"
+        )
+    if run.loss is not None:
+        raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
+    if run.resume and run.checkpoint is not None and run.checkpoint.exists():
+        raise PrivotError(
+            f"checkpoint {run.checkpoint} is of a generator, and this fit is by estimator "
+            f"{estimator!r}, perhaps of another release: resume with the same arguments, or remove it"
+        )
+    if started_by_torchrun():
+        raise PrivotError(
+            f"estimator {estimator!r} counts the reports in one process: start it without torchrun, "
+            "or use estimator 'generator'"
+        )
 
 
 def _marked_if_few(model: LocalModel, releases: Releases) -> LocalModel:
@@ -172,39 +193,6 @@ def _marked_if_few(model: LocalModel, releases: Releases) -> LocalModel:
     )
     warnings.warn(text, FewReports, stacklevel=3)
     return replace(model, made_with=model.made_with | {"few_reports": text})
-
-
-def best_estimator(releases: Releases) -> str:
-    """Choose the estimator for the releases."""
-    if releases.newest.randomizer.candidates is not None:
-        return "gaussian_classes"
-    if all(map(serves_grid, releases.randomizers)):
-        return "grid"
-    return "latent_classes" if releases.all_coded else "generator"
-
-
-def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
-    """Refuse settings that only a generator uses."""
-    if started_by_torchrun():
-        raise PrivotError(
-            f"estimator {estimator!r} counts the reports in one process: start it without torchrun, "
-            "or use estimator 'generator'"
-        )
-    if run.resume and run.checkpoint is not None and run.checkpoint.exists():
-        raise PrivotError(
-            f"checkpoint {run.checkpoint} is of a generator, and this fit is by estimator "
-            f"{estimator!r}, perhaps of another release: resume with the same arguments, or remove it"
-        )
-    if run.loss is not None:
-        raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
-    given = [name for name in _IGNORED[estimator] if getattr(settings, name) is not None]
-    given += ["loss"] if settings.loss != "auto" else []
-    given += ["architecture"] if settings.architecture != "mlp" else []
-    if given:
-        raise PrivotError(
-            f"{', '.join(given)} would be ignored: this release is fitted by estimator {estimator!r}; "
-            "leave out what is a generator's, or give estimator 'generator'"
-        )
 
 
 _PARAMETERS = ("schema", "epsilon", "settings", "seed")

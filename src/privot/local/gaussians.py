@@ -88,24 +88,17 @@ _PICTURE_FIELDS = ("texture", "means", "shifted", "stretch")
 class SmoothChannel:
     """Density of reports relative to that of candidates.
 
-    Arguments:
-        inside: a.
-        outside: b.
-        threshold: t.
-        width: τ.
-        label_weight: a₀, the share of a record's length that is its label's.
-
     Examples:
         >>> channel = SmoothChannel.of(ClosestCandidates.for_dimension(500, epsilon=5.0), 0.02)
         >>> round(channel.inside), round(channel.outside, 2), round(channel.threshold, 1)
         (26, 0.18, 1.9)
     """
 
-    inside: float
-    outside: float
-    threshold: float
-    width: float
-    label_weight: float
+    inside: float  # a
+    outside: float  # b
+    threshold: float  # t
+    width: float  # τ
+    label_weight: float  # a₀, the share of a record's length that is its label's
 
     @classmethod
     def of(cls, mechanism: ClosestCandidates, label_weight: float) -> Self:
@@ -125,30 +118,17 @@ class SmoothChannel:
         below = -self.threshold / np.sqrt(variance + self.width**2)
         return np.asarray(self.outside + (self.inside - self.outside) * scipy.special.ndtr(below))
 
-    def to_dict(self) -> dict[str, float]:
-        """Return plain values, for storage."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, eq=False)
 class GaussianClasses:
-    """Labels with a Gaussian each, projected to the sphere.
+    """Labels with a Gaussian each, projected to the sphere."""
 
-    Arguments:
-        channel: Channel of the reports, which determines the tilt.
-        shares: w (C,), 1 in sum.
-        missing: Share of missing points in each class (C,).
-        means: m (C, q).
-        factors: A (q, r).
-        variances: Diagonal of D (q,).
-    """
-
-    channel: SmoothChannel
-    shares: Array
-    missing: Array
-    means: Array
-    factors: Array
-    variances: Array
+    channel: SmoothChannel  # channel of the reports, which determines the tilt
+    shares: Array  # w (C,), 1 in sum
+    missing: Array  # share of missing points in each class (C,)
+    means: Array  # m (C, q)
+    factors: Array  # A (q, r)
+    variances: Array  # diagonal of D (q,)
 
     @cached_property
     def directions(self) -> Array:
@@ -216,21 +196,13 @@ class GaussianClasses:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Completion of images from their lowest cosines.
+    """Completion of images from their lowest cosines."""
 
-    Arguments:
-        coordinates: The cosines that are drawn.
-        texture: σ.
-        means: Means μ (C, q) of numbers and brightness in each class.
-        shifted: m (C, q).
-        stretch: M (q, q).
-    """
-
-    coordinates: Coordinates
-    texture: float
-    means: Array
-    shifted: Array
-    stretch: Array
+    coordinates: Coordinates  # the cosines that are drawn
+    texture: float  # σ
+    means: Array  # means μ (C, q) of numbers and brightness in each class
+    shifted: Array  # m (C, q)
+    stretch: Array  # M (q, q)
 
     @classmethod
     def of(cls, law: GaussianClasses, coordinates: Coordinates, rng: np.random.Generator) -> Self:
@@ -269,7 +241,8 @@ class Pictures:
     def complete(self, v: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
         """Complete images (n, N) in unit pixels from numbers with brightness (n, q) of classes (n,)."""
         corrected = self.shifted[labels] + (v - self.means[labels]) @ self.stretch.T
-        wanted = self._split_brightness(corrected)
+        x, brightness = np.split(corrected, [self.coordinates.count], axis=1)
+        wanted = x, brightness / self.coordinates.typical_length
         pixels = self.coordinates.pixels(*wanted) + self._draw_texture(len(v), rng)
         for _ in range(_NUM_PROJECTIONS):
             np.clip(pixels, -1.0, 1.0, out=pixels)
@@ -279,16 +252,7 @@ class Pictures:
 
     def arrays(self) -> dict[str, Array]:
         """Return arrays by name, for storage."""
-        return {
-            "picture.texture": np.array(self.texture),
-            "picture.means": self.means,
-            "picture.shifted": self.shifted,
-            "picture.stretch": self.stretch,
-        }
-
-    def _split_brightness(self, v: Array) -> tuple[Array, Array]:
-        x, brightness = np.split(v, [self.coordinates.count], axis=1)
-        return x, brightness / self.coordinates.typical_length
+        return {f"picture.{name}": np.asarray(getattr(self, name)) for name in _PICTURE_FIELDS}
 
     def _draw_texture(self, count: int, rng: np.random.Generator) -> Array:
         """Draw texture (n, N), of higher frequencies than the cosines."""
@@ -300,8 +264,7 @@ class Pictures:
         cosines = scale * rng.standard_normal((count, height, width, depth))
         rows, columns = cosine_rows(height, height), cosine_rows(width, width)
         noise = np.einsum("nijc,ih->nhjc", cosines, rows, optimize=True)
-        noise = np.einsum("nhjc,jw->nhwc", noise, columns, optimize=True).reshape(count, -1)
-        return noise
+        return np.einsum("nhjc,jw->nhwc", noise, columns, optimize=True).reshape(count, -1)
 
 
 def _join_brightness(coordinates: Coordinates, x: Array, brightness: Array) -> Array:
@@ -330,17 +293,11 @@ def _power(matrix: Array, exponent: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class GaussianSampler:
-    """Sampler of Gaussian classes: a label first, then a point given it.
+    """Sampler of Gaussian classes: a label first, then a point given it."""
 
-    Arguments:
-        law: Law of labels and points.
-        report: Their columns.
-        pictures: Completion of images; None for vectors.
-    """
-
-    law: GaussianClasses
-    report: CandidatesReport
-    pictures: Pictures | None = None
+    law: GaussianClasses  # law of labels and points
+    report: CandidatesReport  # their columns
+    pictures: Pictures | None = None  # completion of images; None for vectors
     kind: ClassVar[str] = "gaussian_classes"
 
     def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
@@ -360,7 +317,7 @@ class GaussianSampler:
 
     def shape(self) -> dict[str, Any]:
         """See `Sampler`."""
-        return {"channel": self.law.channel.to_dict()}
+        return {"channel": asdict(self.law.channel)}
 
     def arrays(self) -> dict[str, Array]:
         """See `Sampler`."""

@@ -38,11 +38,9 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError, load_object, require_count
 from privot.local.classes.mixture import LatentClassSampler
-from privot.local.gaussians import GaussianSampler
-from privot.local.grid.channels import GridSampler
 from privot.local.releases import Releases
 from privot.models import History, Model, ModelKind, Stored
-from privot.privacy import ApproximateDP, PureDP, weakest
+from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.sampling import values_of
@@ -66,24 +64,14 @@ class Sampler(Protocol):
         """Return its arrays, by name."""
 
 
-# Networks are imported when a model has one: nothing else here needs PyTorch.
-_NETWORKS = "privot.local.networks.generator_fit"
-_SAMPLERS: dict[str, str | type[Any]] = {
-    "generator": f"{_NETWORKS}:GeneratorSampler",
-    "labeled_generator": f"{_NETWORKS}:LabeledSampler",
-    **{cls.kind: cls for cls in (LatentClassSampler, GridSampler, GaussianSampler)},
+# The class of each kind of sampler, imported when a model has it: only networks need PyTorch.
+_SAMPLERS = {
+    "latent_classes": "privot.local.classes.mixture:LatentClassSampler",
+    "grid": "privot.local.grid.channels:GridSampler",
+    "gaussian_classes": "privot.local.gaussians:GaussianSampler",
+    "generator": "privot.local.networks.generator_fit:GeneratorSampler",
+    "labeled_generator": "privot.local.networks.generator_fit:LabeledSampler",
 }
-
-
-def sampler_kind(name: str) -> Any:
-    """Return the class of samplers of a kind.
-
-    Raises:
-        KeyError: if there is none.
-        ModuleNotFoundError: naming the extra that networks need.
-    """
-    found = _SAMPLERS[name]
-    return load_object(found, f"a model of kind {name!r}") if isinstance(found, str) else found
 
 
 def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[int]]:
@@ -137,7 +125,11 @@ class LocalModel(Model):
     def of(cls, releases: Releases, sampler: Sampler, made_with: dict[str, Any]) -> Self:
         """Build a model of one or several releases, which records the guarantee of each."""
         *earlier, newest = releases.randomizers
-        return cls(sampler, newest, made_with | releases.promises(), earlier=tuple(earlier))
+        if earlier:
+            parts = releases.parts
+            promises = [{"guarantee": str(each.guarantee), "reports": len(each)} for each in parts]
+            made_with = made_with | {"promises": promises}
+        return cls(sampler, newest, made_with, earlier=tuple(earlier))
 
     @property
     def schema(self) -> Schema:
@@ -145,9 +137,14 @@ class LocalModel(Model):
         return self.randomizer.schema
 
     @property
-    def guarantee(self) -> PureDP | ApproximateDP:
+    def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
         """Guarantee of the release, by post-processing; of several, the weakest."""
-        return weakest(self.randomizer.guarantee, *(each.guarantee for each in self.earlier))
+        randomizers = (*self.earlier, self.randomizer)
+        if len(randomizers) == 1:
+            return self.randomizer.batch_guarantee(self.made_with.get("num_reports", 1))
+        counts = [each["reports"] for each in self.made_with.get("promises", [])]
+        counts += [1] * (len(randomizers) - len(counts))  # waves, whose reports are not shuffled
+        return weakest(*map(Randomizer.batch_guarantee, randomizers, counts))
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
@@ -158,14 +155,12 @@ class LocalModel(Model):
     ) -> Iterator[pa.Table]:
         """See `Model`."""
         condition = read_condition(self.schema, where)
-        names, most = list(self.schema.table_columns), self._rows_at_once()
+        names = list(self.schema.table_columns)
+        pixels = sum(column.domain.num_pixels for column in self.schema.images.values())
+        most = max(64, _SAMPLE_NUMBERS // pixels) if pixels else _SAMPLE_ROWS
         for start in range(0, max(num_rows, 1), most):
             rows = min(most, num_rows - start)
             yield self.sampler.records(rows, rng, condition).select(names)
-
-    def _rows_at_once(self) -> int:
-        pixels = sum(column.domain.num_pixels for column in self.schema.images.values())
-        return max(64, _SAMPLE_NUMBERS // pixels) if pixels else _SAMPLE_ROWS
 
     def fields(self) -> dict[str, Any]:
         """See `Learned`."""
@@ -185,7 +180,8 @@ class LocalModel(Model):
         """See `Learned`."""
         shape = stored.fields["sampler"]
         randomizer = Randomizer.from_json(json.dumps(stored.fields["randomizer"]))
-        sampler = sampler_kind(shape["kind"]).build(randomizer, shape, stored.arrays)
+        kind = load_object(_SAMPLERS[shape["kind"]], f"a model of kind {shape['kind']!r}")
+        sampler = kind.build(randomizer, shape, stored.arrays)
         earlier = tuple(map(Randomizer.from_json, stored.fields["earlier"]))
         return cls(sampler, randomizer, stored.fields["made_with"], stored.history, earlier)
 
@@ -238,14 +234,12 @@ def pair_weights(model: LocalModel) -> dict[tuple[str, str], float]:
         )
     classes, names = sampler.classes, list(model.schema.coded)
     squares = {}
-    for pair in combinations(range(len(names)), 2):
-        table = classes.marginal(pair)
+    for one, other in combinations(range(len(names)), 2):
+        table = classes.marginal((one, other))
         alone = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
-        squares[names[pair[0]], names[pair[1]]] = (np.abs(table - alone).sum() / 2) ** 2
+        squares[names[one], names[other]] = float((np.abs(table - alone).sum() / 2) ** 2)
     mean = float(np.mean([*squares.values()])) if squares else 0.0
     if mean < _MIN_DEPENDENCE:
         return dict.fromkeys(squares, 1.0)
     rest = 1 - _MIN_PAIR_WEIGHT
-    return {
-        pair: float(_MIN_PAIR_WEIGHT + rest * square / mean) for pair, square in squares.items()
-    }
+    return {pair: _MIN_PAIR_WEIGHT + rest * square / mean for pair, square in squares.items()}

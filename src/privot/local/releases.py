@@ -23,12 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, NamedTuple, Self, cast
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
+from privot.local.grid.channels import serves_grid
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import shared_ids
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
@@ -38,27 +39,17 @@ from privot.schema.domains import Array
 
 
 class Coding(NamedTuple):
-    """An alphabet in which a column is reported.
+    """An alphabet in which a column is reported."""
 
-    Arguments:
-        codes: Codes of the atoms (a,).
-        size: Number of codes.
-    """
-
-    codes: Codes
-    size: int
+    codes: Codes  # codes of the atoms (a,)
+    size: int  # number of codes
 
 
 class ReportedColumn(NamedTuple):
-    """A column as one release reports it.
+    """A column as one release reports it."""
 
-    Arguments:
-        column: As the release's schema declares it.
-        jointly: Reported with others, in all its codings; otherwise in its own alphabet.
-    """
-
-    column: CodedColumn
-    jointly: bool
+    column: CodedColumn  # as the release's schema declares it
+    jointly: bool  # reported with others, in all its codings; otherwise in its own alphabet
 
     @property
     def alphabets(self) -> tuple[Alphabet, ...]:
@@ -182,11 +173,7 @@ class Releases:
     @classmethod
     def of(cls, given: Release | Sequence[Release]) -> Self:
         """Validate one release, or several."""
-        parts = (
-            (given,)
-            if isinstance(given, Release) or not isinstance(given, (list, tuple))
-            else given
-        )
+        parts = given if isinstance(given, list | tuple) else (given,)
         for part in parts or [None]:
             if not isinstance(part, Release):
                 raise PrivotError(
@@ -219,6 +206,15 @@ class Releases:
             for name, mechanism in each.mechanisms.items()
         ) and all(each.candidates is None for each in self.randomizers)
 
+    @property
+    def best_estimator(self) -> str:
+        """Estimator for these reports, as `FitSettings` names it."""
+        if self.newest.randomizer.candidates is not None:
+            return "gaussian_classes"
+        if len(self.newest.schema.columns) == 1 and all(map(serves_grid, self.randomizers)):
+            return "grid"
+        return "latent_classes" if self.all_coded else "generator"
+
     def only(self, estimator: str) -> Release:
         """Return the only release, or refuse several, for an estimator that takes one."""
         if len(self.parts) > 1:
@@ -227,11 +223,6 @@ class Releases:
                 "of codes and single columns of few coordinates are fitted together"
             )
         return self.newest
-
-    def promises(self) -> dict[str, Any]:
-        """Return guarantee and number of reports of each of several releases; nothing for one."""
-        promises = [{"guarantee": str(part.guarantee), "reports": len(part)} for part in self.parts]
-        return {"promises": promises} if len(promises) > 1 else {}
 
     @cached_property
     def atoms(self) -> dict[str, Atoms]:

@@ -15,19 +15,17 @@ from privot.core.errors import (
     require_choice,
     require_count,
     require_learning_rate,
+    require_minutes,
     require_seed,
 )
 from privot.training import Progress
-from privot.training.settings import Architecture, require_minutes
+from privot.training.stopping import Architecture
 
 if TYPE_CHECKING:
     from privot.local.networks.steps import Loss as StepLoss
 
 Estimator = Literal["auto", "latent_classes", "grid", "gaussian_classes", "generator"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
-
-_ESTIMATORS = get_args(Estimator)
-_LOSSES = get_args(Loss)
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class FitSettings:
         architecture: Network of a generator of images: `"mlp"`, `"dcgan"`, or the latter without batch
             normalization, `"dcgan_unnormalized"`.
         tolerance: Marginal error at which a batch's transport problem counts as solved.
-        max_iterations: Most Sinkhorn iterations a step.
+        max_iterations: Most Sinkhorn iterations per step.
         seed: Seed of initial weights, batches, latents, held-out reports.
         minutes: Time limit. A run of steps then takes as many as fit, so its result depends on the
             machine; any other estimator stops with the best so far.
@@ -77,11 +75,9 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         require_minutes(self.minutes)
-        for name, known in (("estimator", _ESTIMATORS), ("loss", _LOSSES)):
-            if getattr(self, name) not in known:
-                raise PrivotError(
-                    f"{name} {getattr(self, name)!r} is not known: use one of {', '.join(known)}"
-                )
+        for name, known in (("estimator", get_args(Estimator)), ("loss", get_args(Loss))):
+            if (value := getattr(self, name)) not in known:
+                raise PrivotError(f"{name} {value!r} is not known: use one of {', '.join(known)}")
         require_choice("architecture", self.architecture, get_args(Architecture))
         if self.steps is not None:
             object.__setattr__(self, "steps", require_count("steps", self.steps, MOST_STEPS))

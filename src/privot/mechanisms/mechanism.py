@@ -134,7 +134,7 @@ class Mechanism(ABC):
         domain, deviation = column.domain, float(np.sqrt(self.variance))
         assert domain is not None
         words = f"{self.noise_word} of standard deviation "
-        stddev: float | list[float] = deviation
+        stddev: Any = deviation
         if column.image_shape is not None:
             words += (
                 f"{at_least(deviation)} on each of {domain.dimension:,} pixels or coefficients "

@@ -275,7 +275,7 @@ class WindowMixture:
 
     @cached_property
     def words(self) -> tuple[int, int]:
-        """Of 2^64 words, how many give a cell of the window, and how many a cell of all."""
+        """Numbers of 64-bit words that give a cell of the window, and a cell of all."""
         near = len(self.cells.window)
         anywhere = words_outside(self.epsilon, near, self.total - near, self.total)
         return WORDS - anywhere, anywhere

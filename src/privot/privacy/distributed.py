@@ -100,6 +100,14 @@ class DistributedDP(Guarantee):
         both = {name: self._sum(other, name) for name in self.losses}
         return replace(self, **both, people=min(self.people, other.people), floor=floor)
 
+    def weaker(self, other: Self) -> Self:
+        """Return what both batches imply: the larger losses and floor, the fewer people."""
+        require_same(self, other, ("where", "unit"))
+        floors = (self.floor, other.floor)
+        floor = None if None in floors else max(each for each in floors if each is not None)
+        larger = super().weaker(other)
+        return replace(larger, people=min(self.people, other.people), floor=floor)
+
     def to_approximate(self) -> ApproximateDP:
         """Return (ε, δ) between batches, for whoever trusts the party."""
         return ApproximateDP(self.epsilon, self.delta, "replace_one", self.unit)

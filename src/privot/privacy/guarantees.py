@@ -164,6 +164,11 @@ class Guarantee(ABC):
         require_same(self, other, [f.name for f in fields(self) if f.name not in self.losses])
         return replace(self, **{name: self._sum(other, name) for name in self.losses})
 
+    def weaker(self, other: Self) -> Self:
+        """Return the guarantee, of the same kind, that both imply: the larger of each loss."""
+        losses = {name: max(getattr(self, name), getattr(other, name)) for name in self.losses}
+        return replace(self, **losses)
+
     def _sum(self, other: Self, name: str) -> Any:
         return sum_up((getattr(self, name), getattr(other, name)))
 
@@ -518,23 +523,31 @@ def compose(*guarantees: Guarantee) -> Any:
     return reduce(_compose_two, guarantees)
 
 
-def weakest(*guarantees: PureDP | ApproximateDP) -> PureDP | ApproximateDP:
+def weakest(*guarantees: Any) -> Any:
     """Return the guarantee that holds for all people, if each has one of these.
 
     >>> print(weakest(PureDP(1.0), PureDP(4.0)))
     ε = 4 (pure), local, per person
 
     Raises:
-        PrivotError: if they differ in who may differ, or whom a record belongs to.
+        PrivotError: if they differ in who may differ, whom a record belongs to, or who is trusted.
     """
     first, *others = guarantees
     for other in others:
         require_same(first, other, ("neighboring", "unit"))
-    epsilon = max(each.epsilon for each in guarantees)
-    delta = max(getattr(each, "delta", 0.0) for each in guarantees)
-    if delta == 0.0:
-        return PureDP(epsilon, first.neighboring, first.unit)
-    return ApproximateDP(epsilon, delta, first.neighboring, first.unit)
+    if {type(each) for each in guarantees} == {PureDP, ApproximateDP}:
+        guarantees = tuple(
+            each.to_approximate() if isinstance(each, PureDP) else each for each in guarantees
+        )
+    return reduce(_weaker, guarantees)
+
+
+def _weaker(first: Any, second: Any) -> Any:
+    if type(first) is not type(second):
+        raise PrivotError(
+            f"one guarantee is {first}, another {second}: fit releases of one place of trust together"
+        )
+    return first.weaker(second)
 
 
 def guarantee_from_dict(values: dict[str, Any]) -> Any:

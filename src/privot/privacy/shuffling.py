@@ -63,11 +63,14 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
+from privot.core.errors import MOST_PEOPLE, MOST_STEPS, PrivotError, require_count
 from privot.privacy.rounding import bracket, require_delta, require_finite
+from privot.privacy.slice_losses import LossDistribution, composed_epsilon
 
 Array = NDArray[np.float64]
 
+_LOSSES = 400  # places of a composed loss on either side of 0
+_INFINITE_SHARE = 0.01  # of δ, for losses beyond them
 # Special functions here are within 1e-9, and the one cancellation loses a factor ≤ 1e3.
 _NUMERICAL_ERROR = 1e-6
 _TOLERANCE = 1e-7
@@ -209,6 +212,50 @@ def shuffled_epsilon(report: float | ReportLaw, num_people: int, delta: float) -
     )
     below, _ = _bracket(lambda e: _delta_attained(law, num_people, e), 0.0, above, delta)
     return ShuffleBound(above, min(below, above), closed_form)
+
+
+def composed_shuffled_epsilon(
+    report: float | ReportLaw, num_people: int, delta: float, batches: int
+) -> float:
+    """Return ε at δ of several batches of the same people, each batch shuffled by itself.
+
+    Chords between values of δ(e^ε), which is convex, are above it, and belong to a pair of laws whose
+    losses are on a grid (Doroshenko et al. 2022). Losses of several batches add up; a Fourier transform
+    gives their law (`privot.privacy.slice_losses`). A batch may depend on earlier releases.
+
+    Arguments:
+        report: ε₀, or the law of a mechanism's reports, as for `shuffled_epsilon`.
+        num_people: How many reports each batch has, at least.
+        delta: δ of all batches together.
+        batches: In how many batches one person reports.
+
+    Examples:
+        >>> one = shuffled_epsilon(3.0, 100_000, 1e-6).epsilon
+        >>> four = composed_shuffled_epsilon(3.0, 100_000, 1e-6, batches=4)
+        >>> bool(2 * one < four < 2.5 * one)
+        True
+    """
+    batches = require_count("batches", batches, MOST_STEPS)
+    law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
+    if batches == 1:
+        return shuffled_epsilon(law, num_people, delta).epsilon
+    negligible = delta * _INFINITE_SHARE / batches
+    highest = shuffled_epsilon(law, num_people, negligible).epsilon
+    if highest == 0:
+        return 0.0
+    step = highest / _LOSSES
+    losses = step * np.arange(_LOSSES + 1)
+    deltas = np.array([shuffled_delta(law, num_people, each, negligible) for each in losses])
+    odds = np.exp(losses)
+    # A slope is the second law's probability, negative, of all losses above it.
+    slopes = np.append(np.diff(deltas) / np.diff(odds), 0.0)
+    above = np.maximum(np.diff(np.maximum.accumulate(np.minimum(slopes, 0.0))), 0.0) * odds[1:]
+    below = (above / odds[1:])[::-1]
+    at_zero = max(1 - deltas[-1] - math.fsum(above) - math.fsum(below), 0.0)
+    loss = LossDistribution(
+        step, -_LOSSES, np.concatenate([below, [at_zero], above]), float(deltas[-1])
+    )
+    return min(composed_epsilon(loss, batches, delta), batches * law.epsilon0)
 
 
 def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:

@@ -47,9 +47,9 @@ from privot.randomizer.budget import calibrate_reports, require_count, split_gua
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, in_order
+from privot.randomizer.reports.shuffled import most_accurate_shuffled, promised, shuffled_guarantee
 from privot.randomizer.reports.split import SplitReport, privatize_columns
 from privot.randomizer.reports.validation import first_fault, first_reasons, read_text, seal, unseal
-from privot.randomizer.shuffled import most_accurate_shuffled, promised, shuffled_guarantee
 from privot.schema import Schema
 from privot.tables.files import as_table
 
@@ -112,7 +112,7 @@ class Randomizer(Summarized):
             report_columns: Number of columns a person reports; with 1, only marginals are learned.
             shares: The ε of some split columns; the others share the rest of `epsilon`.
         """
-        promise = promised(schema, epsilon, delta)
+        promise = promised(schema, epsilon)
 
         def local(epsilon: float, delta: float = 0.0) -> Any:
             mechanisms, joint, candidates = calibrate_reports(
@@ -128,6 +128,8 @@ class Randomizer(Summarized):
                 )
             return made
 
+        if promise is None:
+            return cast(Self, local(cast(float, epsilon), delta))
         if promise.where == "local":
             return cast(Self, local(promise.epsilon, promise.delta))
         return cast(Self, most_accurate_shuffled(promise, local))
@@ -264,6 +266,11 @@ class Randomizer(Summarized):
             keep_order: Rows come in random order; True keeps the records', which is **not private**.
         """
         self.schema.check_table(table := as_table(data))  # all that is refused is before any draw
+        if keep_order and self.schema.promise and self.schema.promise.where == "shuffled":
+            raise PrivotError(
+                "keep_order is True, and the schema promises shuffled reports: leave it out, or promise "
+                "local privacy"
+            )
         encoded = {name: split.encode(table) for name, split in self.splits.items()}
         joint, seeded = self.joint, self.candidates
         records = seeded.encode(table) if seeded else None

@@ -28,7 +28,7 @@ from matplotlib.transforms import Affine2D, Transform
 from privot.evaluation.estimates import LEVELS, NumberCheck, ValueCheck
 from privot.report.panels import ERROR, INK, LEARNED, LINE, MUTED, PRIVATE, SOFT, TITLE
 from privot.schema import Schema
-from privot.schema.columns.number import NumberColumn
+from privot.schema.columns.numeric import NumberColumn
 from privot.schema.domains import Array
 
 MAX_PAIRED = 30  # columns

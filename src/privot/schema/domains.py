@@ -224,16 +224,13 @@ class Box:
         return {"area": self.area, "lower": list(self.lower), "upper": list(self.upper)}
 
 
-# Balls about 0: of the ℓ1 and the ℓ2 norm, optionally of non-negative points only.
-
-
 # Projections aim this much inside, so that rounding errors never leave the ball.
 _INSIDE = 1.0 - 2.0**-40
 
 
 @dataclass(frozen=True)
 class _Ball:
-    """Base of the balls."""
+    """Base of the balls about 0."""
 
     dimension: int
     radius: float

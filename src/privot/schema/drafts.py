@@ -58,8 +58,8 @@ def write_draft(
         bounds = [17, 90]
         <BLANKLINE>
     """
-    lines = [*(f"# {line}" for line in head)]
-    lines.append('unit = "person"  # whom one record belongs to: a person must not have two')
+    unit = 'unit = "person"  # whom one record belongs to: a person must not have two'
+    lines = [*(f"# {line}" for line in head), unit]
     if rules:
         lines += ["rules = [", *(f"    {quoted(rule)}," for rule in rules), "]"]
     for column in columns:
@@ -83,7 +83,6 @@ def _value(value: Any) -> str:
 
 
 def _key(name: str) -> str:
-    """A name as a key of TOML."""
     return name if _BARE_KEY.fullmatch(name) else quoted(name)
 
 
@@ -145,16 +144,13 @@ def read_declaration(line: str) -> DraftColumn:
     if found is None:
         raise _refused(line)
     name, text = found["name"].strip(), found["kind"].strip()
-    identifier = _IDENTIFIER.fullmatch(text)
-    if identifier:
+    if identifier := _IDENTIFIER.fullmatch(text):
         return DraftColumn(name, {"kind": "identifier", "pattern": identifier["pattern"]})
-    bounded = _BOUNDED.fullmatch(text)
-    if bounded:
+    if bounded := _BOUNDED.fullmatch(text):
         if bounded["kind"] not in _KINDS:
             raise _refused(line)
         ends = [_plain(bounded["low"]), _plain(bounded["high"])]
-        fields = _KINDS[bounded["kind"]] | {"bounds": ends}
-        rest = bounded["rest"].strip()
+        fields, rest = _KINDS[bounded["kind"]] | {"bounds": ends}, bounded["rest"].strip()
     else:
         listed, colon, rest = text.partition(":")
         fields = _categories(listed.removesuffix("?").strip(), line)
@@ -175,8 +171,7 @@ def _categories(listed: str, line: str) -> dict[str, Any]:
     other = [name for name in names if name.endswith("*")]
     if len(names) < 2 or not all(names) or len(other) > 1:
         raise _refused(line)
-    fields: dict[str, Any] = {"kind": "categorical"}
-    fields["categories"] = [name for name in names if name not in other]
+    fields = {"kind": "categorical", "categories": [name for name in names if name not in other]}
     return fields | ({"other": other[0].removesuffix("*")} if other else {})
 
 
@@ -213,11 +208,7 @@ _TIME_OF_DAY = re.compile(r"%-?[HIMSfpcXsTRr]")
 
 
 def read_draft(path: str | Path, table: str | None = None) -> str:
-    """Return `draft_schema` of a file of metadata.
-
-    Raises:
-        PrivotError: if it cannot be read, or as `draft_schema`.
-    """
+    """Return `draft_schema` of a file of metadata; raise `PrivotError` if it cannot be read."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -228,11 +219,10 @@ def read_draft(path: str | Path, table: str | None = None) -> str:
 def draft_schema(text: str, table: str | None = None) -> str:
     """The draft of a schema, as TOML, of one table in SDV's metadata.
 
-    SDV's metadata names the columns and their *sdtypes*, and often was detected from data. A schema
-    needs more, and all of it public: bounds and categories. So what comes out is a **draft**: TOML with
-    each column's kind, and what only a person can declare as a comment in its place. Until that is
-    filled in, `privot schema check` refuses it and names what is missing. Nothing is computed from
-    data, and categories that the metadata lists (`order`) are a comment too: they may have been.
+    SDV's metadata names the columns and their *sdtypes*, and often was detected from data. Bounds and
+    categories, which a schema needs and which are public, are left to a person: comments in their
+    place. Until they are filled in, `privot schema check` refuses the draft and names what is missing.
+    Categories that the metadata lists (`order`) are a comment too: they may be computed from data.
 
     Identifiers with a plain `regex_format` are made up for samples; others, personal details and free
     text are left out. Nothing can be learned of a column in which everybody differs from everybody.
@@ -321,8 +311,7 @@ def _head(fields: Mapping[str, Any]) -> list[str]:
     lines = [
         "A draft from SDV's metadata: fill in what is commented out, then `privot schema check`."
     ]
-    primary = fields.get("primary_key")
-    if isinstance(primary, str):
+    if isinstance(primary := fields.get("primary_key"), str):
         lines.append(f"One row is one {quoted(primary)}, says the metadata.")
     if "sequence_key" in fields:
         lines.append(
@@ -337,8 +326,11 @@ def _column(name: str, column: Mapping[str, Any]) -> DraftColumn:
     if kind == "numerical":
         bounds = f"# bounds = [0, 100]  # smallest and largest: {PUBLIC}"
         bins = '# bins = 10  # of equal width, or their edges, or "integers"'
-        integer, left = _integer(column.get("computer_representation"))
-        return DraftColumn(name, {"kind": "numeric"} | integer, [bounds, *left, bins, NULLABLE])
+        stored = column.get("computer_representation")
+        whole = isinstance(stored, str) and "int" in stored.lower()
+        fields = {"kind": "numeric"} | ({"integer": True} if whole else {})
+        left = ["# integer = true  # if only integers occur"] if stored is None else []
+        return DraftColumn(name, fields, [bounds, *left, bins, NULLABLE])
     if kind == "categorical":
         other = '# other = "other"  # stands for what is not listed; without it that is refused'
         left = [_category_text(column.get("order")), other, NULLABLE]
@@ -358,18 +350,11 @@ def _column(name: str, column: Mapping[str, Any]) -> DraftColumn:
 
 
 def _is_plain(pattern: object) -> bool:
-    """Return True if identifiers of this pattern can be made up."""
+    """Whether identifiers of this pattern can be made up."""
     try:
         return bool(IdentifierColumn(kind="identifier", pattern=str(pattern or "")))
     except ValidationError:
         return False
-
-
-def _integer(representation: object) -> tuple[dict[str, Any], list[str]]:
-    if representation is None:
-        return {}, ["# integer = true  # if only integers occur"]
-    whole = isinstance(representation, str) and "int" in representation.lower()
-    return ({"integer": True} if whole else {}), []
 
 
 def _category_text(order: object) -> str:
@@ -416,9 +401,8 @@ def write_metadata(schema: Schema) -> str:
             raise PrivotError(f"column {name!r} holds images: SDV's metadata knows none")
         for part in column.table_columns(name):
             columns[part] = {"sdtype": _SDTYPES.get(column.in_rules or "", "id")}
-    for name, identifier in schema.identifiers.items():
-        columns[name] = {"sdtype": "id", "regex_format": identifier.pattern}
-    for name, column in schema.declared.items():
+        if name in schema.identifiers:
+            columns[name]["regex_format"] = schema.identifiers[name].pattern
         if column.in_rules == "date":
             days = cast("DatetimeColumn", column).resolution == "day"
             columns[name]["datetime_format"] = "%Y-%m-%d" if days else "%Y-%m-%d %H:%M:%S"

@@ -1,17 +1,17 @@
-"""Rules between columns: samples keep them, devices never see them.
+"""Rules between columns, which samples satisfy and devices never see.
 
 A rule **defines** a column, `total = rooms + board`, or is a **condition**, `discharge >= admission`,
 `if pregnant then sex = F` (`privot.schema.rules`).
 
-- A column that is defined is left out of reports and costs nothing: samples have it computed. Its
-  bounds, or categories, are a condition.
+- A defined column is not reported, so it costs no privacy: it is computed in samples. Its bounds, or
+  categories, are a condition.
 - Conditions hold by **rejection**: a record that breaks one is drawn again, so samples have the
-  model's distribution given the rules. If hardly any record keeps them, they say so instead of going on.
+  model's distribution given the rules. If hardly any record satisfies them, that is an error.
 
 **Privacy review.** Adjacency: any two records. Rules are public, part of the schema, and a sample is a
 function of the model, of them and of coins. Devices do not evaluate them: a record that breaks one is
-reported like any other, for a refusal would tell that it does. A table on a device may have a defined
-column or not; where records are read it is dropped, in no report, no error and no count.
+reported like any other, for a refusal would reveal that it does. A table on a device may have a defined
+column or not; it is dropped where records are read, and is in no report, no error and no count.
 
 ```
 rule       = COLUMN "=" value                        the rule defines the column
@@ -34,7 +34,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -47,17 +47,16 @@ from privot.schema.columns.column import Column
 from privot.schema.terms import (
     NOTHING,
     Term,
-    both,
     chosen,
     column_term,
     combined,
     compared,
     constant,
     date_constant,
-    either,
+    joined,
     moments,
     negated,
-)
+)  # fmt: skip
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<date>\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?)
@@ -90,17 +89,15 @@ def read_rule(text: str, columns: Mapping[str, Term]) -> tuple[str | None, Term]
     """
     try:
         tokens = _tokens(text)
-        names = [
-            name for kind, name in tokens[:1] if kind in ("name", "column") and name in columns
-        ]
-        defines = bool(names) and tokens[1:2] == [("sign", "=")]
+        first = tokens[0][1] if tokens and tokens[0][0] in ("name", "column") else ""
+        defines = first in columns and tokens[1:2] == [("sign", "=")]
         reader = _Reader(tokens[2:] if defines else tokens, columns)
         term = reader.value()
         if reader.next is not None:
             raise PrivotError(f"{reader.next[1]!r} is not expected there")
     except PrivotError as error:
         raise PrivotError(f"rule {text!r}: {error}") from None
-    return (names[0] if defines else None), term
+    return (first if defines else None), term
 
 
 def _tokens(text: str) -> list[Token]:
@@ -157,7 +154,7 @@ class _Reader:
         outcome = self.value()
         if self._take("else"):
             return chosen(condition, outcome, self.value())
-        return either(negated(condition), outcome)
+        return _EITHER(negated(condition), outcome)
 
     def _ranked(self, rank: int) -> Term:
         """Values joined by the operators of a rank, from left to right."""
@@ -183,7 +180,7 @@ class _Reader:
             second = self._sum()
             parts.append(compared(first, sign, second))
             first = second
-        return reduce(both, parts) if parts else first
+        return reduce(_BOTH, parts) if parts else first
 
     def _one_of(self, first: Term) -> Term:
         self._expect("(")
@@ -191,18 +188,14 @@ class _Reader:
         while self._take(","):
             found.append(compared(first, "=", self._sum()))
         self._expect(")")
-        return reduce(either, found)
+        return reduce(_EITHER, found)
 
-    def _sum(self) -> Term:
-        term = self._product()
-        while sign := self._take("+", "-"):
-            term = combined(term, sign, self._product())
-        return term
-
-    def _product(self) -> Term:
-        term = self._single()
-        while sign := self._take("*", "/"):
-            term = combined(term, sign, self._single())
+    def _sum(self, signs: str = "+-") -> Term:
+        """Sums of products, or products alone where signs are `"*/"`."""
+        part = self._single if signs == "*/" else partial(self._sum, "*/")
+        term = part()
+        while sign := self._take(*signs):
+            term = combined(term, sign, part())
         return term
 
     def _single(self) -> Term:
@@ -236,7 +229,8 @@ class _Reader:
         return constant("text", word, word)
 
 
-_RANKS: tuple[tuple[str, Callable[[Term, Term], Term]], ...] = (("or", either), ("and", both))
+_EITHER, _BOTH = partial(joined, "or"), partial(joined, "and")
+_RANKS: tuple[tuple[str, Callable[[Term, Term], Term]], ...] = (("or", _EITHER), ("and", _BOTH))
 _CONSTANTS = {
     "true": constant("truth", True, "true"),
     "false": constant("truth", False, "false"),
@@ -315,19 +309,16 @@ class Rules:
 
 
 def _all_terms(columns: Mapping[str, Column]) -> dict[str, Term]:
-    return {part: term for name, column in columns.items() for part, term in _terms(name, column)}
-
-
-def _terms(name: str, column: Column) -> list[tuple[str, Term]]:
-    """Terms by which rules may name a column."""
-    if column.in_rules is None:
-        return []
-    listed = None
-    if column.in_rules == "text" and column.alphabet is not None:
-        listed = column.alphabet.labels[: column.alphabet.size - column.nullable]
-    return [
-        (part, column_term(part, column.in_rules, listed)) for part in column.table_columns(name)
-    ]
+    """Terms by which rules may name table columns."""
+    terms: dict[str, Term] = {}
+    for name, column in columns.items():
+        listed, kind = None, column.in_rules
+        if kind == "text" and column.alphabet is not None:
+            listed = column.alphabet.labels[: column.alphabet.size - column.nullable]
+        if kind is not None:
+            parts = column.table_columns(name)
+            terms |= {part: column_term(part, kind, listed) for part in parts}
+    return terms
 
 
 def _require_value(text: str, column: Term, term: Term) -> None:

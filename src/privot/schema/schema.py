@@ -24,7 +24,7 @@ from pydantic import (
     SerializeAsAny,
     ValidationError,
     model_validator,
-)
+)  # fmt: skip
 
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
@@ -146,43 +146,36 @@ class Schema(Summarized, BaseModel):
     @cached_property
     def identifiers(self) -> dict[str, IdentifierColumn]:
         """The columns that are made up for every sample."""
-        made_up = {n: c for n, c in self.declared.items() if not c.reported}
-        return cast("dict[str, IdentifierColumn]", made_up)
+        return {n: cast(IdentifierColumn, c) for n, c in self.declared.items() if not c.reported}
 
     @cached_property
     def coded(self) -> dict[str, CodedColumn]:
         """The columns that can be reported as codes."""
-        found = {n: column for n, column in self.columns.items() if column.alphabet is not None}
-        return cast("dict[str, CodedColumn]", found)
+        return {n: cast(CodedColumn, c) for n, c in self.columns.items() if c.alphabet is not None}
 
     @cached_property
     def points(self) -> dict[str, PointColumn]:
         """The columns that can be reported as points."""
-        found = {n: column for n, column in self.columns.items() if column.domain is not None}
-        return cast("dict[str, PointColumn]", found)
+        return {n: cast(PointColumn, c) for n, c in self.columns.items() if c.domain is not None}
 
     @cached_property
     def images(self) -> dict[str, ArrayColumn]:
         """The columns of images."""
-        found = {n: column for n, column in self.columns.items() if column.image_shape is not None}
-        return cast("dict[str, ArrayColumn]", found)
+        return {
+            n: cast(ArrayColumn, c) for n, c in self.columns.items() if c.image_shape is not None
+        }
 
     @cached_property
     def vectors(self) -> dict[str, PointColumn]:
         """The columns of several numbers, which are no images."""
-        found = self.points.items()
-        return {n: c for n, c in found if n not in self.images and not c.is_number}
+        points = self.points.items()
+        return {n: c for n, c in points if n not in self.images and not c.is_number}
 
     def encode_codings(self, names: Collection[str], table: pa.Table) -> Codes:
         """Raw values of columns as codes (n, q) of all their codings, one column's after another's."""
-        number = sum(len(self.coded[name].codings) for name in names)
-        codes = np.empty((number, table.num_rows), np.int64)  # those of a coding lie together
-        first = 0
-        for name in names:
-            own = self.coded[name].encode_codings(name, table)
-            codes[first : first + len(own)] = own
-            first += len(own)
-        return codes.T
+        codes = [self.coded[name].encode_codings(name, table) for name in names]
+        # Those of a coding lie together.
+        return np.concatenate([np.empty((0, table.num_rows), np.int64), *codes]).T
 
     def point_column(self, name: str) -> PointColumn:
         """A column that has a domain, so that it can be reported as a point.
@@ -200,16 +193,12 @@ class Schema(Summarized, BaseModel):
     @property
     def table_columns(self) -> tuple[str, ...]:
         """Names of the table columns that reports are about, in the order of the schema."""
-        return tuple(
-            part for name, column in self.columns.items() for part in column.table_columns(name)
-        )
+        return tuple(part for name, c in self.columns.items() for part in c.table_columns(name))
 
     @property
     def sampled_columns(self) -> tuple[str, ...]:
-        """Names of all table columns, in the order of the schema: those that samples have."""
-        return tuple(
-            part for name, column in self.declared.items() for part in column.table_columns(name)
-        )
+        """Names of all table columns that samples have, in the order of the schema."""
+        return tuple(part for name, c in self.declared.items() for part in c.table_columns(name))
 
     @property
     def unread_columns(self) -> tuple[str, ...]:
@@ -258,11 +247,9 @@ def _explain(error: ValidationError) -> str:
     detail = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     location = [str(part) for part in detail["loc"]]
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    where = ""
-    if len(location) >= 2 and location[0] == "columns":
-        where = f" of column {location[1]!r}"
-        location = location[2:]
-    field = ".".join(location)
+    of_column = len(location) >= 2 and location[0] == "columns"
+    where = f" of column {location[1]!r}" if of_column else ""
+    field = ".".join(location[2:] if of_column else location)
     kinds = f"say one of {', '.join(sorted(Column.kinds))}"
     if detail["type"] == "kind_missing":
         return f"kind{where} is missing: {kinds}{more}"
@@ -279,7 +266,6 @@ def _explain(error: ValidationError) -> str:
     if detail["type"] in ("value_error", "assertion_error"):
         message = str((detail.get("ctx") or {}).get("error", detail["msg"]))
         return f"{where.removeprefix(' of ')}{': ' if where else ''}{message}{more}"
-    problem = (
-        "give a pair [low, high] for each" if detail["type"] == "tuple_type" else detail["msg"]
-    )
+    pairs = detail["type"] == "tuple_type"
+    problem = "give a pair [low, high] for each" if pairs else detail["msg"]
     return f"{field or 'schema'}{where} = {detail['input']!r} cannot be used: {problem}{more}"

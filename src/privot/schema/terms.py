@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -22,25 +22,18 @@ Values = Callable[[pa.Table], Any]
 
 _DAY = 86_400.0
 _EPOCH = dt.datetime(1970, 1, 1)
+_ARROW = {"number": pa.float64(), "text": pa.string(), "truth": pa.bool_()}
 _COMPARE = {
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-    "=": pc.equal,
+    "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal, "=": pc.equal,
     "!=": pc.not_equal,
-}
+}  # fmt: skip
 _ARITHMETIC = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
-# Types of a sum or difference, by those of its parts.
-_SUMS = {
-    ("number", "+", "number"): "number",
-    ("number", "-", "number"): "number",
+# Types of what is computed, by those of its parts.
+_SUMS = {("number", sign, "number"): "number" for sign in _ARITHMETIC} | {
     ("date", "-", "date"): "number",
     ("date", "+", "number"): "date",
     ("date", "-", "number"): "date",
     ("number", "+", "date"): "date",
-    ("number", "*", "number"): "number",
-    ("number", "/", "number"): "number",
 }
 
 
@@ -72,8 +65,9 @@ class Term:
 
 def column_term(name: str, kind: Type, listed: tuple[str, ...] | None) -> Term:
     """A column."""
-    read = {"number": _numbers, "date": _days, "text": _texts, "truth": _truths}[kind]
-    return Term(kind, lambda table: read(table.column(name)), frozenset([name]), name, listed)
+    return Term(
+        kind, lambda table: _read(table.column(name), kind), frozenset([name]), name, listed
+    )
 
 
 def constant(kind: Type, value: float | bool | str, words: str) -> Term:
@@ -127,16 +121,11 @@ def compared(first: Term, sign: str, second: Term) -> Term:
     return first.of("truth", lambda t: compare(first.values(t), second.values(t)), second)
 
 
-def either(first: Term, second: Term) -> Term:
-    """Test that one of both holds."""
-    _require_truth("or", first, second)
-    return first.of("truth", lambda t: pc.or_kleene(first.values(t), second.values(t)), second)
-
-
-def both(first: Term, second: Term) -> Term:
-    """Test that both hold."""
-    _require_truth("and", first, second)
-    return first.of("truth", lambda t: pc.and_kleene(first.values(t), second.values(t)), second)
+def joined(word: Literal["or", "and"], first: Term, second: Term) -> Term:
+    """Test that one of two conditions holds, or both."""
+    _require_truth(word, first, second)
+    join = pc.or_kleene if word == "or" else pc.and_kleene
+    return first.of("truth", lambda t: join(first.values(t), second.values(t)), second)
 
 
 def negated(term: Term) -> Term:
@@ -153,13 +142,11 @@ def chosen(condition: Term, first: Term, second: Term) -> Term:
         _require_same(first, second, "the outcomes of if")
     listed = [term.literal for term in (first, second) if term.literal is not None]
     listed += [text for term in (first, second) for text in term.listed or ()]
-    made = first.of(
-        kind,
-        lambda t: pc.if_else(condition.values(t), first.values(t), second.values(t)),
-        condition,
-        second,
-    )
-    return Term(kind, made.values, made.columns, made.words, tuple(listed) if listed else None)
+
+    def values(table: pa.Table) -> Any:
+        return pc.if_else(condition.values(table), first.values(table), second.values(table))
+
+    return replace(first.of(kind, values, condition, second), listed=tuple(listed) or None)
 
 
 def _require_truth(word: str, *terms: Term) -> None:
@@ -189,21 +176,12 @@ def _a(term: Term) -> str:
     return "missing" if term.type == "missing" else f"a {term.type}"
 
 
-def _numbers(values: pa.ChunkedArray) -> Any:
-    return values.cast(pa.float64())
-
-
-def _days(values: pa.ChunkedArray) -> Any:
+def _read(values: pa.ChunkedArray, kind: Type) -> Any:
+    """A table's values as a term has them: dates in days since 1970."""
+    if kind != "date":
+        return values.cast(_ARROW[kind])
     seconds = values.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
     return pc.divide(seconds, 1e6 * _DAY)
-
-
-def _texts(values: pa.ChunkedArray) -> Any:
-    return values.cast(pa.string())
-
-
-def _truths(values: pa.ChunkedArray) -> Any:
-    return values.cast(pa.bool_())
 
 
 def moments(days: Any) -> pa.Array:

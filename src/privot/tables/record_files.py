@@ -253,10 +253,11 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
         schema.check_table(table)
         for name, column in schema.columns.items():
             problems = column.read(name, table)[1]
-            for problem in problems:
-                new = Finding(problem.column, problem.what, problem.remedy)
-                finding = findings.setdefault((problem.column, problem.what), new)
-                finding.add(problem, table, num_rows, records)
+            for each in problems:
+                new = Finding(each.column, each.what, each.remedy)
+                findings.setdefault((each.column, each.what), new).add(
+                    each, table, num_rows, records
+                )
             if name in schema.points and not problems:
                 outside[name] += schema.points[name].count_outside(name, table)
         num_rows += table.num_rows
@@ -330,11 +331,8 @@ class ParquetFiles(RecordBatches):
             )
         if b"privot.randomizer" in (self._dataset.schema.metadata or {}):
             raise PrivotError(f"{path} is a release, its records are noised: give raw records")
-        self._groups = [
-            group
-            for fragment in self._dataset.get_fragments()
-            for group in fragment.split_by_row_group()
-        ]
+        fragments = self._dataset.get_fragments()
+        self._groups = [group for part in fragments for group in part.split_by_row_group()]
 
     @property
     def num_rows(self) -> int:
@@ -342,17 +340,13 @@ class ParquetFiles(RecordBatches):
         return sum(group.row_groups[0].num_rows for group in self._groups)
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
-        first = 0
+        end = 0
         for group in self._groups:
-            if not needed(first, first + group.row_groups[0].num_rows):
-                first += group.row_groups[0].num_rows
+            first, end = end, end + group.row_groups[0].num_rows
+            if not needed(first, end):
                 continue
-            batches = group.to_batches(
-                schema=self._dataset.schema,
-                batch_size=BATCH_ROWS,
-                batch_readahead=1,
-                use_threads=False,
-            )
+            how = {"batch_size": BATCH_ROWS, "batch_readahead": 1, "use_threads": False}
+            batches = group.to_batches(schema=self._dataset.schema, **how)
             while True:
                 with reading_parquet(self.source):
                     batch = next(batches, None)
@@ -416,9 +410,9 @@ class CsvFiles(RecordBatches):
 
     def place(self, row: int) -> str:
         """See `RecordBatches`."""
-        number = max(n for n, first in enumerate(self._first_rows) if first <= row)
-        file = self.files[number]
-        return f"{file}, line {line_of(file, row - self._first_rows[number]):,}"
+        pairs = zip(self.files, self._first_rows, strict=False)  # of the files that were reached
+        file, first = [pair for pair in pairs if pair[1] <= row][-1]
+        return f"{file}, line {line_of(file, row - first):,}"
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first, before = 0, 0

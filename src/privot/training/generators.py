@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
-from typing import Protocol, get_args
+from typing import get_args
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privot.core.errors import PrivotError, require_choice
-from privot.training.settings import Architecture
+from privot.training.stopping import Architecture
 
 
 class MLP(nn.Module):
@@ -160,21 +160,6 @@ def make_network(
     return DCGAN(latent_dim, shape, hidden, architecture == "dcgan", seed)
 
 
-class Network(Protocol):
-    """Generator that can be made conditional, such as an `MLP`."""
-
-    latent_dim: int
-    num_features: int
-    hidden: tuple[int, ...]
-    architecture: Architecture
-
-    def __call__(self, latent: Tensor) -> Tensor:
-        """Return features (n, num_features) of latents (n, latent_dim)."""
-
-    def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
-        """Draw latents (num_rows, latent_dim)."""
-
-
 class Conditional(nn.Module):
     r"""Conditional generator: a label beside the latent.
 
@@ -197,7 +182,7 @@ class Conditional(nn.Module):
 
     shares: Tensor
 
-    def __init__(self, network: Network, shares: Tensor) -> None:
+    def __init__(self, network: MLP | DCGAN, shares: Tensor) -> None:
         super().__init__()
         if shares.ndim != 1 or not 1 <= len(shares) < network.latent_dim:
             raise PrivotError(

@@ -29,7 +29,7 @@ from privot.core.errors import (
 )
 from privot.models import COLUMNS, NOWHERE, Checkpoint, History
 from privot.training.parallel import ALONE, Group
-from privot.training.settings import Interrupted, Progress, StepLimit, deferred_interruption
+from privot.training.stopping import Interrupted, Progress, StepLimit, deferred_interruption
 
 # Loss and marginal error of one step, given the run's random generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]

@@ -34,22 +34,17 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
-from privot.training.settings import started_by_torchrun
+from privot.training.stopping import started_by_torchrun
 
 _TIMEOUT = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
 class Group:
-    """The processes that train together; one alone by default.
+    """The processes that train together; one alone by default."""
 
-    Arguments:
-        rank: Number of this process.
-        size: Number of processes.
-    """
-
-    rank: int = 0
-    size: int = 1
+    rank: int = 0  # number of this process
+    size: int = 1  # number of processes
 
     def share(self, total: int) -> slice:
         """Return this process's rows of `total`.

@@ -63,7 +63,7 @@ def test_images_without_labels_and_in_color():
 def test_settings_follow_the_budget():
     images = image_schema((28, 28), 10)
     few, many = (
-        ImageFit.of(images, SumSettings(), Budget(epsilon, 1e-5, 60_000)) for epsilon in (1.0, 10.0)
+        ImageFit(images, SumSettings(), Budget(epsilon, 1e-5, 60_000)) for epsilon in (1.0, 10.0)
     )
     assert (few.components, many.components) == (1, 19)
     assert (few.residual_low_pass, many.residual_low_pass) == (14, 18)
@@ -76,7 +76,7 @@ def test_settings_follow_the_budget():
 def test_what_noise_would_drown_is_refused_and_costs_nothing():
     def planned(count, **settings):
         schema = image_schema((28, 28), 10)
-        return ImageFit.of(schema, SumSettings(**settings), Budget(1.0, 1e-5, count)).plan()
+        return ImageFit(schema, SumSettings(**settings), Budget(1.0, 1e-5, count)).plan()
 
     with pytest.raises(PrivotError, match=r"noise of .* give [\d,]+ images") as refused:
         planned(500)

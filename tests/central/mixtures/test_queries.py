@@ -7,11 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from central.declared_images import image_records
-from privot.central.moments import LENGTH, LEVELS, Components, PixelSums, ResidualProducts
+from privot.central.moments import (
+    LENGTH,
+    LEVELS,
+    PixelSums,
+    ResidualProducts,
+    nearest_component,
+)
 
 IMAGES = image_records((6, 5), num_labels=3, low_pass=3, degree=1)
 RNG = np.random.default_rng(0)
-COMPONENTS = Components(IMAGES, RNG.standard_normal((3, 4, 9)))
+CENTERS = RNG.standard_normal((3, 4, 9))
 
 
 def arrays(*tensors):
@@ -29,8 +35,8 @@ def records(seed, count=40):
 @given(seed=st.integers(0, 2**32), norm=st.floats(0.01, 6))
 def test_vectors_keep_their_bounds(seed, norm):
     for query in (
-        PixelSums(COMPONENTS, norm),
-        ResidualProducts(COMPONENTS, RNG.standard_normal((12, 9)), IMAGES, norm),
+        PixelSums(IMAGES, CENTERS, norm),
+        ResidualProducts(IMAGES, CENTERS, IMAGES, RNG.standard_normal((12, 9)), norm),
     ):
         slots, vectors = query.answer(arrays(*records(seed)))
         assert vectors.shape == (40, query.width)
@@ -41,14 +47,14 @@ def test_vectors_keep_their_bounds(seed, norm):
 
 def test_images_go_to_the_nearest_center_of_their_label():
     pixels, labels = torch.rand(30, 6, 5), torch.arange(30) % 3
-    nearest = COMPONENTS.nearest(pixels, labels)
+    nearest = nearest_component(CENTERS, IMAGES.prepare(pixels), labels)
     for place, (image, label) in enumerate(zip(pixels, labels, strict=True)):
-        own = COMPONENTS.centers[label] - IMAGES.prepare(image[None]).numpy()
+        own = CENTERS[label] - IMAGES.prepare(image[None]).numpy()
         assert nearest[place] == 4 * label + np.linalg.norm(own, axis=1).argmin()
 
 
 def test_short_images_are_summed_as_they_are():
-    query = PixelSums(COMPONENTS, 6.0)
+    query = PixelSums(IMAGES, CENTERS, 6.0)
     pixels = torch.rand(20, 6, 5)
     vectors = query.answer(arrays(pixels, torch.zeros(20, dtype=torch.int64)))[1]
     assert np.abs(vectors[:, :-1] / LEVELS - pixels.flatten(1).numpy()).max() <= 1 / LEVELS
@@ -57,7 +63,7 @@ def test_short_images_are_summed_as_they_are():
 
 def test_long_residuals_keep_their_direction():
     means = np.zeros((12, 9))
-    query = ResidualProducts(COMPONENTS, means, IMAGES, 0.5)
+    query = ResidualProducts(IMAGES, CENTERS, IMAGES, means, 0.5)
     pixels = torch.rand(20, 6, 5) * 0.5 + 0.5
     vectors = query.answer(arrays(pixels, torch.zeros(20, dtype=torch.int64)))[1]
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(LENGTH, rel=0.01)

@@ -43,9 +43,9 @@ def test_what_noise_would_drown_is_refused_and_costs_nothing():
     ) as told:
         fit(people(500), SCHEMA, epsilon=0.01)
     enough = int(str(told.value).split("give ")[1].split(" rows")[0].replace(",", ""))
-    assert TableFit(Budget(0.01, 1e-5, enough), CodedRecords(SCHEMA)).plan().uses == 1
+    assert TableFit(SCHEMA, SumSettings(), Budget(0.01, 1e-5, enough)).plan().uses == 1
     with pytest.raises(PrivotError, match="noise alone"):
-        TableFit(Budget(0.01, 1e-5, int(0.95 * enough)), CodedRecords(SCHEMA)).plan()
+        TableFit(SCHEMA, SumSettings(), Budget(0.01, 1e-5, int(0.95 * enough))).plan()
 
 
 def test_atoms_are_what_all_codings_tell_apart():

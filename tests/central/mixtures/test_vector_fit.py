@@ -33,7 +33,7 @@ def test_moments_of_labels_and_their_heaps_are_learned(components):
 
 def test_components_grow_with_the_budget_and_the_records():
     few, more, many = (
-        VectorFit.of(schema(), SumSettings(), Budget(epsilon, 1e-5, count)).components
+        VectorFit(schema(), SumSettings(), Budget(epsilon, 1e-5, count)).components
         for epsilon, count in ((0.5, 500), (1.0, 6000), (10.0, 60_000))
     )
     assert (few, many) == (1, 20)
@@ -46,7 +46,7 @@ def test_what_noise_would_drown_is_refused_and_costs_nothing():
     enough = int(str(told.value).split("give ")[1].split(" rows")[0].replace(",", ""))
 
     def planned(count):
-        return VectorFit.of(schema(), SumSettings(), Budget(0.5, 1e-5, count)).plan()
+        return VectorFit(schema(), SumSettings(), Budget(0.5, 1e-5, count)).plan()
 
     assert planned(enough).uses == 2
     with pytest.raises(PrivotError, match="would drown"):

@@ -14,7 +14,7 @@ import pytest
 from central.declared_images import image_records
 from privot.audit.statistics import audit, gaussian_mu_lower
 from privot.central.adaptation.classifier import ClassProducts, ClassSums
-from privot.central.moments import Components, PixelSums, ResidualProducts
+from privot.central.moments import PixelSums, ResidualProducts
 from privot.central.sums import SumMechanism, SumPlan
 from privot.central.table_fit import PairCounts
 from privot.privacy import gaussian_epsilon
@@ -23,7 +23,7 @@ from privot.privacy.ledger import Ledger
 EPSILON, DELTA = 2.0, 0.05
 # One pixel, two labels: images as long as may be, of different labels, are as far apart as any.
 PIXEL = image_records((1, 1), num_labels=2, low_pass=1, degree=1)
-COMPONENTS = Components(PIXEL, np.zeros((2, 1, 1)))
+CENTERS = np.zeros((2, 1, 1))
 WHITE = np.ones((1, 1), np.float32)
 
 
@@ -50,12 +50,12 @@ RIGHT, UP = np.eye(2, dtype=np.float32)
 QUERIES = {
     "signed vectors": (Signed(), (np.array([50, 0]),), (np.array([-50, 0]),)),
     "pixels of components": (
-        PixelSums(COMPONENTS, 1.0),
+        PixelSums(PIXEL, CENTERS, 1.0),
         (WHITE, np.array(0)),
         (WHITE, np.array(1)),
     ),
     "products of residuals": (
-        ResidualProducts(COMPONENTS, np.zeros((2, 1)), PIXEL, 0.5),
+        ResidualProducts(PIXEL, CENTERS, PIXEL, np.zeros((2, 1)), 0.5),
         (WHITE, np.array(0)),
         (WHITE, np.array(1)),
     ),

@@ -44,7 +44,7 @@ def test_coordinates_keep_their_places_and_missing_their_share():
 
 def test_dictionaries_hold_it():
     density = GridDensity(np.random.default_rng(3).dirichlet(np.ones(9)).reshape(3, 3), 0.25)
-    again = GridDensity.from_dict(density.to_dict())
+    again = GridDensity.of(density.flat, density.weights.shape)
     assert again.missing == 0.25
     assert (again.weights == density.weights).all()
 

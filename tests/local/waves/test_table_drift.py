@@ -7,7 +7,7 @@ from given_classes import fit_four
 from moving_people import TEXT, people, waves
 from privot import Randomizer, Schema
 from privot.core.errors import PrivotError
-from privot.local.classes.class_fit import count_releases
+from privot.local.classes.counts import count_releases
 from privot.local.releases import Releases
 from privot.local.waves.table_drift import TableDrift
 

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.local.waves.paths import Paths, ShareCoordinates, ShareRatio, ShareSeries
+from privot.local.waves.paths import (
+    Paths,
+    ShareCoordinates,
+    ShareLikelihood,
+    ShareRatio,
+    ShareSeries,
+)
 from privot.local.waves.wave_model import change_point_of, trend_of
 
 TIMES = np.arange(10.0)
@@ -12,10 +18,12 @@ NAMES = tuple(map(str, range(10)))
 
 
 def series(path, precision=400.0, seed=0):
-    coordinates = ShareCoordinates.of(np.array([0.6, 0.4]), np.eye(2))
+    coordinates = ShareCoordinates.of(
+        np.array([0.6, 0.4]), [ShareLikelihood(np.zeros(2), np.eye(2))]
+    )
     rng = np.random.default_rng(seed)
     slopes = precision * path + np.sqrt(precision) * rng.standard_normal(path.shape)
-    return ShareSeries(coordinates, TIMES, slopes, np.full(path.shape, precision))
+    return ShareSeries(coordinates, Paths(TIMES, slopes, np.full(path.shape, precision)))
 
 
 def test_a_share_has_the_spread_of_its_paths():

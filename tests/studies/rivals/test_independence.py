@@ -1,6 +1,6 @@
 import numpy as np
 
-from privot.local.classes.marginals import column_marginals
+from given_classes import column_marginals
 from simulated_reports import draw_classes, draw_people, joint_reports
 from studies.rivals.independence import independence
 

@@ -220,9 +220,7 @@ def test_what_was_tried_on_held_out_images(page):
 
 def test_usual_frequencies_are_the_default():
     usual = {
-        epsilon: ImageFit.of(
-            SCHEMA, SumSettings(), Budget(epsilon, DELTA, 60_000)
-        ).residual_low_pass
+        epsilon: ImageFit(SCHEMA, SumSettings(), Budget(epsilon, DELTA, 60_000)).residual_low_pass
         for epsilon in comparison.USUAL
     }
     assert usual == comparison.USUAL

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from privot.local.classes.class_fit import report_groups
+from privot.local.classes.counts import report_groups
 from privot.randomizer import Randomizer
 from studies.tables.bayesian_network import SCHEMA, Population, measure
 

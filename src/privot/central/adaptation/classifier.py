@@ -5,9 +5,9 @@ learned is described in `privot.central.adaptation.rounds`. g is a multilayer pe
 convolutions for images. It has no batch norm: the features of a record are a function of it alone. They
 are rectified and divided by their norm, so that every record lies on the unit sphere, with ⟨g, g′⟩ ≥ 0.
 
-**Queries about unlabeled records**: `ClassSums` and `ClassProducts`, by the class that a classifier,
-learned from the public source and earlier releases, assigns to a record: a function of the record, right
-or wrong. Records that the classifier cannot recognize are in the slot of some class all the same.
+**Queries about unlabeled records** (`ClassSums`, `ClassProducts`) put a record into the slot of the
+class that a classifier, learned from the public source and earlier releases, assigns to it: a function
+of the record, right or wrong.
 
 **Privacy review.** Both queries are functions of one record, of public numbers, and of what was
 released. Lengths come from the source alone. Adjacency and Δ: `privot.central.sums`.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -27,21 +27,18 @@ from torch import Tensor, nn
 
 from privot.central.fitting import NetworkSettings
 from privot.central.moments import to_integers, with_constant
-from privot.central.sums import Integers, Records, SumPlan
-from privot.core.errors import (
-    MOST_BATCH,
-    MOST_COORDINATES,
-    MOST_STEPS,
-    PrivotError,
-)
+from privot.central.sums import Floats, Integers, Query, Records, SumPlan
+from privot.core.errors import MOST_BATCH, MOST_COORDINATES, MOST_STEPS, PrivotError
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP
 from privot.training.generators import MLP
 from privot.training.loop import TrainingSettings
 
-_SMALLEST_NORM = 1e-6
-_CHUNK = 1024
-_CHANNELS = (16, 32)
+_SMALLEST_NORM, _CHUNK, _CHANNELS = 1e-6, 1024, (16, 32)
+LENGTH = 16384  # integer length of a record of the largest length
+PRODUCT_LENGTH = 4096  # of a residual: products are of the order of its square
+# The constant that counts, in lengths: its noise, and what it costs the rest, are then both small.
+_COUNT = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,15 +239,7 @@ def convolutions(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tu
     return channels
 
 
-Floats = NDArray[np.float64]
-LENGTH = 16384  # integer length of a record of the largest length
-PRODUCT_LENGTH = 4096  # of a residual: products are of the order of its square
-# The constant that counts, in lengths: its noise, and what it costs the rest, are then both small.
-_COUNT = 0.3
-
-
-@dataclass(frozen=True, eq=False)
-class ClassSums:
+class ClassSums(Query):
     """Query: sums of records by class, and counts of records.
 
     The vector of x is x, cut to a public length ρ and rounded **towards zero** to ρ/16384, and a
@@ -262,31 +251,19 @@ class ClassSums:
         dim: Number p of numbers of a record.
         norm: Length ρ beyond which a record is shortened.
         non_negative: True if negative numbers count as zeros.
+
+    Attributes:
+        unit: Length of one integer step.
+        one: The constant that counts, in these steps.
     """
 
-    classifier: Classifier
-    dim: int
-    norm: float
-    non_negative: bool
+    moment = 1
+    one = int(_COUNT * LENGTH)
+    radius = int(np.ceil(np.hypot(LENGTH, one)))
 
-    moment: ClassVar[Literal[1]] = 1
-    one: ClassVar[int] = int(_COUNT * LENGTH)
-    radius: ClassVar[int] = int(np.ceil(np.hypot(LENGTH, one)))
-
-    @property
-    def slots(self) -> int:
-        """See `Query`."""
-        return self.classifier.num_classes
-
-    @property
-    def width(self) -> int:
-        """See `Query`: the record, and the constant."""
-        return self.dim + 1
-
-    @property
-    def unit(self) -> float:
-        """Length of one integer step."""
-        return self.norm / LENGTH
+    def __init__(self, classifier: Classifier, dim: int, norm: float, non_negative: bool) -> None:
+        self.classifier, self.norm, self.non_negative = classifier, norm, non_negative
+        self.slots, self.width, self.unit = classifier.num_classes, dim + 1, norm / LENGTH
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
@@ -297,11 +274,10 @@ class ClassSums:
         return self.classifier.classes(x).numpy(), vectors
 
 
-@dataclass(frozen=True, eq=False)
-class ClassProducts:
+class ClassProducts(Query):
     """Query: products of coordinates of records less their class's mean, by class.
 
-    The vector are coordinates of x less its class's mean (as released), along public directions, cut
+    The vectors are coordinates of x less its class's mean (as released), along public directions, cut
     to a public length and rounded towards zero. Moment 2: ⟨u, u′⟩ ≥ 0 for any two products, whatever
     the signs (`privot.central.sums`).
 
@@ -310,31 +286,17 @@ class ClassProducts:
         means: Means of the classes (classes, p).
         basis: Public directions as columns (p, k), orthonormal.
         norm: Length of a residual beyond which it is shortened.
+
+    Attributes:
+        unit: Length of one integer step.
     """
 
-    classifier: Classifier
-    means: Floats
-    basis: Floats
-    norm: float
+    moment, non_negative, radius = 2, True, PRODUCT_LENGTH
 
-    moment: ClassVar[Literal[2]] = 2
-    non_negative: ClassVar[bool] = True
-    radius: ClassVar[int] = PRODUCT_LENGTH
-
-    @property
-    def slots(self) -> int:
-        """See `Query`."""
-        return self.classifier.num_classes
-
-    @property
-    def width(self) -> int:
-        """See `Query`."""
-        return self.basis.shape[1]
-
-    @property
-    def unit(self) -> float:
-        """Length of one integer step."""
-        return self.norm / PRODUCT_LENGTH
+    def __init__(self, classifier: Classifier, means: Floats, basis: Floats, norm: float) -> None:
+        self.classifier, self.means, self.basis, self.norm = classifier, means, basis, norm
+        self.slots, self.width = classifier.num_classes, basis.shape[1]
+        self.unit = norm / PRODUCT_LENGTH
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""

@@ -60,12 +60,12 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privot.central.adaptation.classifier import (
@@ -78,7 +78,16 @@ from privot.central.adaptation.classifier import (
 )
 from privot.central.moments import shrink_to_zero
 from privot.central.slices import given_labels
-from privot.central.sums import Rounds, SumMechanism, SumPlan, open_ledger, sensitivity
+from privot.central.sums import (
+    Budget,
+    Floats,
+    Integers,
+    Rounds,
+    SumMechanism,
+    SumPlan,
+    open_ledger,
+    sensitivity,
+)
 from privot.core.errors import MOST_CODES, PrivotError
 from privot.models import Checkpoint
 from privot.privacy import gaussian_epsilon
@@ -87,10 +96,22 @@ from privot.training import Progress
 from privot.training.loop import train
 from privot.training.parallel import threads_for
 
+# Changes of source images.
 _LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, halves of a side
 _WRINKLE = 0.2  # standard deviation of shifts, in halves of a side, where the amount is 1
 _CELLS = 4  # of the field of shifts, along a side
 _WIDTH = 2.0  # share of the neighbors' largest or smallest, where the amount is 1
+
+_FLOOR = 1e-3  # of the mean eigenvalue: variance of any direction
+_TINY = 1e-12
+_SUMS = 0.4  # share of a round's μ²; its products have the rest
+_LAST = 0.6  # share of the last round, where there are several
+_MAX_NUMBERS = 4096  # of a record
+# Classes of fewer records stay as in the source: their noise counts as so many times larger.
+_MIN_COUNT, _UNKNOWN = 20.0, 1e9
+_RESIDUALS = 0.99, 1.25  # length of residuals: the source's quantile, and how much more
+_SOURCE_SHARE = 0.25  # of a batch after the first round
+_MOVED_JITTER = 0.5  # of the source's
 
 
 def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
@@ -142,11 +163,6 @@ def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
     return torch.stack([first, second], dim=1)
 
 
-Floats = NDArray[np.float64]
-_FLOOR = 1e-3  # of the mean eigenvalue: variance of any direction
-_TINY = 1e-12
-
-
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
     """Moments of the classes of a domain.
@@ -154,19 +170,17 @@ class ClassMoments:
     Arguments:
         means: Means (classes, p).
         covariances: Covariances along the directions (classes, k, k).
-        counts: Number of records of each class (classes,).
         directions: Principal directions of the source within classes, as columns (p, p).
         scale: Variances of the source along the first of them (k,).
     """
 
     means: Floats
     covariances: Floats
-    counts: Floats
     directions: Floats
     scale: Floats
 
     @classmethod
-    def of(cls, x: Floats, y: NDArray[np.int64], num_classes: int, directions: int) -> ClassMoments:
+    def of(cls, x: Floats, y: Integers, num_classes: int, directions: int) -> ClassMoments:
         """Return moments of labeled records (n, p) along principal directions within classes."""
         counts = np.maximum(np.bincount(y, minlength=num_classes), 1).astype(float)
         means = np.stack([x[y == c].sum(axis=0) / counts[c] for c in range(num_classes)])
@@ -175,11 +189,9 @@ class ClassMoments:
         values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
         basis, least = vectors[:, :directions], _FLOOR * values.mean() + _TINY
         within = residuals @ basis
-        covariances = np.stack(
-            [within[y == c].T @ within[y == c] / counts[c] for c in range(num_classes)]
-        )
-        covariances += least * np.eye(basis.shape[1])
-        return cls(means, covariances, counts, vectors, np.maximum(values[:directions], least))
+        products = [within[y == c].T @ within[y == c] / counts[c] for c in range(num_classes)]
+        covariances = np.stack(products) + least * np.eye(basis.shape[1])
+        return cls(means, covariances, vectors, np.maximum(values[:directions], least))
 
     @property
     def basis(self) -> Floats:
@@ -205,18 +217,15 @@ class ClassMoments:
         return replace(self, covariances=self.covariances + moved)
 
 
-def transported(
-    x: Floats, y: NDArray[np.int64], source: ClassMoments, target: ClassMoments
-) -> Floats:
+def transported(x: Floats, y: Integers, source: ClassMoments, target: ClassMoments) -> Floats:
     """Move source records (n, p), class by class, to the target's moments."""
     moved = np.empty_like(x)
     for c, (mean, covariance) in enumerate(zip(source.means, source.covariances, strict=True)):
         own = y == c
         change = gaussian_map(covariance, target.covariances[c]) - np.eye(len(covariance))
         residuals = x[own] - mean
-        moved[own] = (
-            target.means[c] + residuals + residuals @ source.basis @ change @ source.basis.T
-        )
+        along = residuals @ source.basis @ change @ source.basis.T
+        moved[own] = target.means[c] + residuals + along
     return moved
 
 
@@ -239,16 +248,6 @@ def gaussian_map(source: Floats, target: Floats) -> Floats:
     values, vectors = np.linalg.eigh(root @ positive @ root)
     between = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return np.asarray(inverse @ between @ inverse)
-
-
-_SUMS = 0.4  # share of a round's μ²; its products have the rest
-_LAST = 0.6  # share of the last round, where there are several
-_MAX_NUMBERS = 4096  # of a record
-# Classes of fewer records stay as in the source: their noise counts as so many times larger.
-_MIN_COUNT, _UNKNOWN = 20.0, 1e9
-_RESIDUALS = 0.99, 1.25  # length of residuals: the source's quantile, and how much more
-_SOURCE_SHARE = 0.25  # of a batch after the first round
-_MOVED_JITTER = 0.5  # of the source's
 
 
 def adapt(
@@ -277,7 +276,7 @@ def adapt(
             ledger of another plan, or a run to be resumed whose source or target was another.
         Interrupted: on a signal, after saving.
     """
-    course, target = Course.of(source_x, source_y, settings), as_records("target_x", target_x)
+    course, target = Course(source_x, source_y, settings), as_records("target_x", target_x)
     if course.shape != tuple(target.shape[1:]):
         raise PrivotError(
             f"source of {course.shape} and target of {tuple(target.shape[1:])} do not fit: give "
@@ -300,17 +299,20 @@ class Course:
     """A public source and the classifier that learns from it and from rounds.
 
     Arguments:
-        x: Source records (n, …).
-        y: Their classes (n,).
-        num_classes: Number of classes.
+        source_x: Source records (n, …).
+        source_y: Their classes (n,), from 0.
         settings: Budget and method.
     """
 
     def __init__(
-        self, x: Tensor, y: Tensor, num_classes: int, settings: AdaptationSettings
+        self, source_x: np.ndarray, source_y: np.ndarray, settings: AdaptationSettings
     ) -> None:
-        self.settings, self.shape, self.y = settings, tuple(x.shape[1:]), y
-        self.classifier = Classifier(self.shape, num_classes, settings)
+        x = as_records("source_x", source_x)
+        if not bool(torch.isfinite(x).all()):
+            raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
+        self.y = given_labels(source_y, len(x), MOST_CODES)
+        self.settings, self.shape = settings, tuple(x.shape[1:])
+        self.classifier = Classifier(self.shape, int(self.y.max()) + 1, settings)
         self.x = x.reshape(len(x), *self.classifier.shape)
         self.flat = x.flatten(1).double().numpy()
         if self.flat.shape[1] > _MAX_NUMBERS:
@@ -320,15 +322,6 @@ class Course:
             )
         self.norm = max(float(np.linalg.norm(self.flat, axis=1).max()), 1e-6)
 
-    @classmethod
-    def of(cls, source_x: np.ndarray, source_y: np.ndarray, settings: AdaptationSettings) -> Course:
-        """Return the course that begins at a source, given as arrays."""
-        x = as_records("source_x", source_x)
-        if not bool(torch.isfinite(x).all()):
-            raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
-        y = given_labels(source_y, len(x), MOST_CODES)
-        return cls(x, y, int(y.max()) + 1, settings)
-
     @property
     def fingerprint(self) -> str:
         """Hash of the source, in its order: public, as the source is."""
@@ -337,9 +330,25 @@ class Course:
             digest.update(part.contiguous().numpy().tobytes())
         return digest.hexdigest()
 
-    def batch(self, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw source records, changed at random where they are images, and their classes."""
-        return self._drawn(self.x, self.settings.source_batch, self._jitter, rng)
+    def batch(
+        self,
+        rng: torch.Generator,
+        count: int | None = None,
+        x: Tensor | None = None,
+        share: float = 1.0,
+    ) -> tuple[Tensor, Tensor]:
+        """Draw records, changed at random where they are images, and their classes.
+
+        Arguments:
+            rng: Generator of rows and changes.
+            count: How many; by default a batch of the source.
+            x: Records of the source's classes, in its order; by default the source itself.
+            share: Amount of change, in units of the source's.
+        """
+        x, count = self.x if x is None else x, count or self.settings.source_batch
+        rows = torch.randint(len(x), (count,), generator=rng)
+        jitter = self.settings.jitter if self.classifier.images else 0.0
+        return augmented(x[rows], share * jitter, rng), self.y[rows]
 
     def classify(self, rng: torch.Generator) -> tuple[Tensor, float]:
         """Return the cross-entropy on a batch of the source."""
@@ -360,10 +369,9 @@ class Course:
                 their center.
         """
         settings, moments = self.settings, self.moments()
-        plan = SumPlan.calibrate(
-            settings.epsilon, settings.delta, shares(settings.rounds), count, settings.unit
-        )
-        query = self._sums()
+        budget = Budget(settings.epsilon, settings.delta, count, settings.unit)
+        plan = budget.plan(shares(settings.rounds))
+        query = self.sums()
         error = sensitivity(query) / plan.ratios[-2] * query.unit
         noise = error * math.sqrt(len(moments.scale)) / (count / self.classifier.num_classes)
         ratio = noise / max(moments.contrast, 1e-12)
@@ -389,65 +397,49 @@ class Course:
             moved = transported(self.flat, self.y.numpy(), source, target)
             x = torch.from_numpy(moved).float().reshape(self.x.shape)
             x = x.clamp(0.0, 1.0) if self.classifier.images else x
-
-            def mixed(rng: torch.Generator, x: Tensor = x) -> tuple[Tensor, float]:
-                return self._mixed(x, rng), 0.0
-
             how = settings.training(settings.round_steps, turn)
+            mixed = partial(self._cross_entropy, moved=x)
             train(self.classifier, mixed, how, progress=progress)
 
     def estimated(self, rounds: Rounds, source: ClassMoments) -> ClassMoments:
         """Estimate the moments of the target's classes from one round."""
-        sums = self._sums()
+        sums = self.sums()
         released = rounds.release(sums)
         found = released.sums[:, -1] / sums.one
         counts, doubt = np.maximum(found, _MIN_COUNT), np.where(found < _MIN_COUNT, _UNKNOWN, 1.0)
         means = released.sums[:, :-1] * sums.unit / counts[:, None]
         target = source.with_means(means, doubt * released.stddev * sums.unit / counts)
-        products = self._products(sums, source, target)
+        products = self.products(sums, source, target)
         released = rounds.release(products)
         scale = products.unit**2 / counts
         return target.with_covariances(
             released.sums * scale[:, None, None], doubt * released.stddev * scale
         )
 
-    def queries(self) -> tuple[ClassSums, ClassProducts]:
-        """Return the queries of a round, were the source's means the target's."""
-        sums, source = self._sums(), self.moments()
-        return sums, self._products(sums, source, source)
-
-    @property
-    def _jitter(self) -> float:
-        return self.settings.jitter if self.classifier.images else 0.0
-
-    def _sums(self) -> ClassSums:
+    def sums(self) -> ClassSums:
+        """Return the query of sums by the classes that the classifier, as it is, assigns."""
         frozen = copy.deepcopy(self.classifier).requires_grad_(False).eval()
         signless = bool((self.flat >= 0).all())
         return ClassSums(frozen, self.flat.shape[1], self.norm, signless)
 
-    def _products(
+    def products(
         self, sums: ClassSums, source: ClassMoments, target: ClassMoments
     ) -> ClassProducts:
+        """Return the query of products of residuals from the target's means."""
         residuals = (self.flat - source.means[self.y.numpy()]) @ source.basis
         quantile, more = _RESIDUALS
         longest = float(np.quantile(np.linalg.norm(residuals, axis=1), quantile))
         norm = max(more * longest, 1e-6)
         return ClassProducts(sums.classifier, target.means, source.basis, norm)
 
-    def _drawn(
-        self, x: Tensor, count: int, amount: float, rng: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        rows = torch.randint(len(x), (count,), generator=rng)
-        return augmented(x[rows], amount, rng), self.y[rows]
-
-    def _mixed(self, moved: Tensor, rng: torch.Generator) -> Tensor:
+    def _cross_entropy(self, rng: torch.Generator, moved: Tensor) -> tuple[Tensor, float]:
         """Return the cross-entropy on a batch of source records and moved ones."""
         size = self.settings.source_batch
         own = math.ceil(_SOURCE_SHARE * size)
-        first, y = self._drawn(self.x, own, self._jitter, rng)
-        second, z = self._drawn(moved, size - own, _MOVED_JITTER * self._jitter, rng)
+        first, y = self.batch(rng, own)
+        second, z = self.batch(rng, size - own, moved, _MOVED_JITTER)
         scores = self.classifier(torch.cat([first, second]))
-        return nn.functional.cross_entropy(scores, torch.cat([y, z]))
+        return nn.functional.cross_entropy(scores, torch.cat([y, z])), 0.0
 
 
 def shares(rounds: int) -> list[float]:

@@ -1,8 +1,7 @@
-r"""Counts of reports and their likelihood, in flat arrays: all that an estimator needs of a release.
+r"""Counts of a release's reports and their likelihood, in flat arrays: a sufficient statistic.
 
-The distinct reports and the number of people who sent each are a sufficient statistic. An answer $y$ of
-a report is about one cell $v$ of a query's alphabet, or of the product alphabet of several queries; its
-likelihood is written relative to its least likely cell,
+An answer $y$ of a report is about one cell $v$ of a query's alphabet, or of the product alphabet of
+several queries; its likelihood is written relative to its least likely cell,
 
 $$ f(y | v) = c(y)\,(1 + (r−1)\,A_{yv}), \qquad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
 
@@ -13,10 +12,12 @@ Binned Laplace noise and windows over bins have fractions. The form reads as a m
 (`expectation`) builds: with some probability the answer is uninformative, else it reveals a cell with
 probability proportional to $A_{y·}$.
 
-Joint reports have one factor over the product of their queries; reports that split the budget have
-one factor a column. Cells of a factor are numbered in C order, the last column fastest. Groups of
-reports are concatenated in flat arrays for compiled loops, and equal reports are merged: the tables grow
-with the number of distinct reports.
+**Groups** (`count_releases`). Reports about the same queries form a group. Joint reports have one factor
+over the product of their queries, whose cells are numbered in C order, the last column fastest; they are
+counted piece by piece as they are read, so memory grows with the number of distinct reports. Reports
+that split the budget have one factor per column; with many columns they are nearly all distinct, and are
+read at once. `count_tables` concatenates groups in flat arrays for compiled loops and merges equal
+reports.
 
 **Queries** (`Query`, `Queries`). A column is learned as shares of **pieces**: its atoms
 (`privot.local.releases`), or bumps over atoms (`curves`). A query is a column in one of its alphabets.
@@ -38,14 +39,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.compiled import compiled
 from privot.core.errors import PrivotError
+from privot.local.releases import Releases
+from privot.mechanisms.forms import CodeForm
+from privot.randomizer import Randomizer, Release
+from privot.randomizer.reports.joint import JointReport
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -105,25 +110,15 @@ def _ranks(keys: Ints, size: int) -> tuple[Ints, Ints]:
 
 
 class Query(NamedTuple):
-    """A column in one of its alphabets.
+    """A column in one of its alphabets."""
 
-    Arguments:
-        column: Number of the column.
-        law: Probabilities of codes in each piece of the column, shape (codes, pieces).
-    """
-
-    column: int
-    law: Array
+    column: int  # number of the column
+    law: Array  # probabilities of codes in each piece of the column, shape (codes, pieces)
 
     @classmethod
     def of_codes(cls, column: int, codes: Ints, size: int) -> Query:
         """Return the query whose pieces each have one of `size` codes."""
         return cls(column, (codes == np.arange(size)[:, None]).astype(np.float64))
-
-    @property
-    def size(self) -> int:
-        """Number of codes."""
-        return len(self.law)
 
 
 class Queries(NamedTuple):
@@ -141,10 +136,10 @@ class Queries(NamedTuple):
 
         Examples:
             >>> stacked = Queries.of([3], [Query(0, np.array([[1, 0.5, 0], [0, 0.5, 1]]))])
-            >>> stacked.gather(np.array([[0.5], [0.2], [0.3]])).ravel().tolist()
-            [0.6, 0.4]
+            >>> stacked.pieces.tolist(), stacked.shares.tolist(), stacked.starts.tolist()
+            ([0, 1, 1, 2], [1.0, 0.5, 0.5, 1.0], [0, 2, 4])
         """
-        counts = np.array([each.size for each in queries], np.int64)
+        counts = np.array([len(each.law) for each in queries], np.int64)
         first = run_starts(np.array(sizes, np.int64))
         found = [np.nonzero(each.law) for each in queries]
         pieces = [
@@ -161,51 +156,15 @@ class Queries(NamedTuple):
             starts=run_starts(np.concatenate([none, *held])),
         )
 
-    def gather(self, p: Array) -> Array:
-        """Return probabilities q of codes (codes, classes) from those of pieces (pieces, classes)."""
-        return _gather(self, p)
-
-    def distribute(self, expected: Array, q: Array, p: Array) -> Array:
-        """Return expected counts of pieces (pieces, classes) from those of codes (codes, classes)."""
-        return _distribute(self, expected, q, p)
-
-
-def identity_queries(sizes: Sequence[int]) -> list[Query]:
-    """Return one query a column, whose codes are its pieces."""
-    return [Query(column, np.eye(size)) for column, size in enumerate(sizes)]
-
 
 def run_starts(lengths: Ints) -> Ints:
     """Return the start of each of consecutive runs of these lengths, and the end of the last."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-@compiled
-def _gather(queries: Queries, p: Array) -> Array:
-    q = np.zeros((queries.starts.size - 1, p.shape[1]))
-    for code in range(q.shape[0]):
-        for t in range(queries.starts[code], queries.starts[code + 1]):
-            for z in range(p.shape[1]):
-                q[code, z] += queries.shares[t] * p[queries.pieces[t], z]
-    return q
-
-
-@compiled
-def _distribute(queries: Queries, expected: Array, q: Array, p: Array) -> Array:
-    out = np.zeros_like(p)
-    for code in range(q.shape[0]):
-        for t in range(queries.starts[code], queries.starts[code + 1]):
-            piece = queries.pieces[t]
-            for z in range(p.shape[1]):
-                if q[code, z] > 0.0:
-                    part = queries.shares[t] * p[piece, z] / q[code, z]
-                    out[piece, z] += expected[code, z] * part
-    return out
-
-
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The likelihood of one answer about `queries`: one row of A a distinct answer.
+    """The likelihood of one answer about `queries`: one row of A per distinct answer.
 
     Arguments:
         queries: Numbers of the queries; where every column has one alphabet, the columns' numbers.
@@ -222,22 +181,128 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class ReportGroup:
-    """All reports about the same combination of queries.
+    """All reports about the same combination of queries."""
 
-    Arguments:
-        factors: Independent answers of one report, about different columns.
-        answers: Row of each factor's likelihood, shape (distinct reports, factors).
-        counts: People who sent each report, whole numbers, shape (distinct reports,).
-    """
-
-    factors: tuple[Factor, ...]
-    answers: NDArray[np.int32]
-    counts: Array
+    factors: tuple[Factor, ...]  # independent answers of one report, about different columns
+    answers: NDArray[np.int32]  # row of each factor's likelihood, shape (distinct reports, factors)
+    counts: Array  # people who sent each report, whole numbers, shape (distinct reports,)
 
     @property
     def queries(self) -> tuple[int, ...]:
         """Numbers of all queries that the reports are about, in the factors' order."""
         return tuple(query for factor in self.factors for query in factor.queries)
+
+
+class Tally:
+    """Counts of distinct rows of integers that arrive in pieces.
+
+    New rows wait until they outnumber the distinct ones, so each is sorted a few times at most.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[np.ndarray] = []
+        self._counts: list[np.ndarray] = []
+        self._settled = self._waiting = 0
+
+    def add(self, rows: np.ndarray) -> None:
+        """Count more rows (n, w)."""
+        self._hold(rows, np.ones(len(rows)))
+        self._waiting += len(self._rows[-1])
+        if self._waiting > self._settled:
+            self._settle()
+
+    def total(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return distinct rows, sorted, and their counts."""
+        self._settle()
+        return self._rows[0], self._counts[0]
+
+    def _settle(self) -> None:
+        rows, counts = np.concatenate(self._rows), np.concatenate(self._counts)
+        self._rows, self._counts = [], []
+        self._hold(rows, counts)
+        self._settled, self._waiting = len(self._rows[0]), 0
+
+    def _hold(self, rows: np.ndarray, counts: np.ndarray) -> None:
+        places, ranks = distinct_rows(rows)
+        self._rows.append(rows[places])
+        self._counts.append(np.bincount(ranks, counts, len(places)))
+
+
+def alphabet_sizes(randomizer: Randomizer) -> list[int]:
+    """Return the number of codes of every column, in the schema's order."""
+    return [column.alphabet.size for column in randomizer.schema.coded.values()]
+
+
+def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
+    """Return the queries and groups of all reports of one or several releases.
+
+    Columns and atoms are those of `releases.atoms`, in the newest one's order.
+    """
+    names = list(releases.atoms)
+    queries, groups = list[Query](), list[ReportGroup]()
+    for number, release in enumerate(releases.parts):
+        first = len(queries)
+        for name in release.schema.coded:
+            for codes, size in releases.atoms[name].codings[number]:
+                queries.append(Query.of_codes(names.index(name), codes, size))
+        groups += report_groups(release, first)
+    return queries, groups
+
+
+def report_groups(release: Release, first: int = 0) -> list[ReportGroup]:
+    """Group all reports of a release, whose columns are all coded, by the queries they are about.
+
+    Queries are numbered from `first` on, in the schema's order.
+    """
+    joint = release.randomizer.joint
+    return _split_groups(release, first) if joint is None else _joint_groups(release, joint, first)
+
+
+def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
+    design, tallies = joint.design, dict[int, Tally]()
+    sheet_type = np.min_scalar_type(design.num_sheets)  # up to 16 bits are sorted by radix
+    for table in release.rows.pieces():
+        answers = joint.read(table)
+        order = np.argsort(answers.sheets.astype(sheet_type), kind="stable")
+        ends = np.searchsorted(answers.sheets[order], np.arange(design.num_sheets + 1))
+        for number, (start, stop) in enumerate(pairwise(ends)):
+            if start < stop:
+                rows = order[start:stop]
+                places = answers.offsets[rows][:, None] + np.arange(joint.widths[number])
+                tallies.setdefault(number, Tally()).add(answers.cells[places])
+    groups = []
+    for number, tally in sorted(tallies.items()):
+        sets, counts = tally.total()
+        shape, queries = design.shape(number), design.numbers(number)
+        form = joint.mechanism(int(np.prod(shape))).supports
+        numbers = (first + np.array(queries)).tolist()
+        factor = Factor(tuple(numbers), shape, form.shares(sets), form.ratio)
+        groups.append(ReportGroup((factor,), np.arange(len(sets), dtype=np.int32)[:, None], counts))
+    return groups
+
+
+def _split_groups(release: Release, first: int) -> list[ReportGroup]:
+    """Group split reports by their columns; every column's distinct answers are numbered once."""
+    factors, numbers, masks = [], [], []
+    for index, (name, column) in enumerate(release.schema.coded.items()):
+        values, reported = release.reports(name)
+        places, ranks = distinct_rows(values)
+        form = cast(CodeForm, release.randomizer.mechanisms[name].form(column))  # as all are
+        shares = form.shares(values[places])
+        factors.append(Factor((first + index,), shares.shape[1:], shares, form.ratio))
+        numbers.append(ranks)
+        masks.append(reported)
+    answers, reported = np.stack(numbers, axis=1), np.stack(masks, axis=1)
+    subsets, which = distinct_rows(reported)
+    groups = []
+    for number, subset in enumerate(reported[subsets]):
+        columns = np.flatnonzero(subset)
+        sent = answers[which == number][:, columns]
+        places, ranks = distinct_rows(sent)
+        counts = np.bincount(ranks, minlength=len(places)).astype(np.float64)
+        own = tuple(factors[column] for column in columns)
+        groups.append(ReportGroup(own, sent[places].astype(np.int32), counts))
+    return groups
 
 
 class CountTables(NamedTuple):
@@ -250,6 +315,7 @@ class CountTables(NamedTuple):
 
     sizes: Ints  # (columns,) numbers of pieces
     offsets: Ints  # (columns+1,) first piece of each column, numbered consecutively
+    columns: Ints  # (pieces,) column of each piece
     queries: Queries
     factor_queries: Ints
     factor_start: Ints  # (factors+1,) into factor_queries
@@ -265,11 +331,6 @@ class CountTables(NamedTuple):
     multi_rows: Ints
     multi_report: Ints
     counts: Array  # (reports,)
-
-    @property
-    def num_people(self) -> float:
-        """Number of people who reported."""
-        return float(self.counts.sum())
 
     @property
     def has_pairs(self) -> bool:
@@ -309,10 +370,6 @@ class CountTables(NamedTuple):
             out.append(self.with_counts(drawn.astype(np.float64)))
         return out
 
-    def column_of_piece(self) -> Ints:
-        """Return the column of each piece."""
-        return np.repeat(np.arange(self.sizes.size), self.sizes)
-
 
 def count_tables(
     groups: Iterable[ReportGroup],
@@ -332,15 +389,16 @@ def count_tables(
     Raises:
         PrivotError: if a factor's shape contradicts `sizes`.
     """
-    stacked = Queries.of(sizes, identity_queries(sizes) if queries is None else queries)
+    if queries is None:
+        queries = [Query(column, np.eye(size)) for column, size in enumerate(sizes)]
+    stacked = Queries.of(sizes, queries)
     factors, gathered = _gather_groups(groups, stacked.sizes, merge)
     first_row = np.cumsum([0, *(factor.likelihood.shape[0] for factor in factors)])
     lengths, cells, values = _stack_rows(factors)
     single: list[tuple[Ints, ...]] = []
     multi: list[tuple[Ints, ...]] = []
-    counts = [np.zeros(0)]
     reports = 0
-    for which, answers, sent in gathered:
+    for which, answers, _ in gathered:
         places = reports + np.arange(len(answers))
         rows = answers + first_row[which]
         if which.size == 1:
@@ -348,7 +406,6 @@ def count_tables(
         else:
             multi.append((np.full(len(rows), which.size), np.tile(which, len(rows)),
                           rows.ravel(), places))  # fmt: skip
-        counts.append(sent)
         reports += len(answers)
     of_factor, single_rows, single_report = _columns(single, 3)
     order = np.argsort(of_factor, kind="stable")
@@ -356,6 +413,7 @@ def count_tables(
     return CountTables(
         sizes=np.array(sizes, np.int64),
         offsets=run_starts(np.array(sizes, np.int64)),
+        columns=np.repeat(np.arange(len(sizes)), sizes),
         queries=stacked,
         factor_queries=np.array([q for f in factors for q in f.queries], np.int64),
         factor_start=run_starts(np.array([len(f.queries) for f in factors], np.int64)),
@@ -370,7 +428,7 @@ def count_tables(
         multi_factors=multi_factors,
         multi_rows=multi_rows,
         multi_report=multi_report,
-        counts=np.concatenate(counts),
+        counts=np.concatenate([np.zeros(0), *(sent for _, _, sent in gathered)]),
     )
 
 
@@ -413,10 +471,8 @@ def _require_shape(factor: Factor, sizes: Ints) -> None:
         )
 
 
-def _stack_rows(
-    factors: list[Factor],
-) -> tuple[Ints, NDArray[np.int32], Array]:
-    """Return entries a row, cells and values of all rows; no values if all are 1, to save memory."""
+def _stack_rows(factors: list[Factor]) -> tuple[Ints, NDArray[np.int32], Array]:
+    """Return the entries of each row, and all rows' cells and values; no values if all are 1."""
     lengths, cells, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], []
     for factor in factors:
         matrix = scipy.sparse.csr_array(factor.likelihood)

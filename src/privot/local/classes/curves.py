@@ -46,15 +46,16 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
+import scipy
 
 from privot.local.classes.counts import Array, Ints, Query, ReportGroup, count_tables
-from privot.local.classes.expectation import Curvature, curvature
+from privot.local.classes.expectation import curvature
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.mixture import Places
 from privot.local.grid.deconvolution import ORDERS, Hats, SmoothPrior, average
 from privot.local.releases import Atoms
 from privot.schema.columns.column import CodedColumn
-from privot.schema.columns.number import NumberColumn
+from privot.schema.columns.numeric import NumberColumn
 from privot.schema.columns.vector import LineCells
 
 _NEIGHBORS = 6  # atoms on either side, over whose widths a place's width is averaged
@@ -70,62 +71,44 @@ NUM_BUMPS = 10
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The marginal of one column, and its peaks.
+    """The marginal of one column, and its peaks."""
 
-    Arguments:
-        marginal: Probabilities of atoms (a,).
-        peaks: Numbers of the atoms that are peaks.
-        excess: Share of each peak's probability above the curve without it.
-    """
-
-    marginal: Array
-    peaks: Ints
-    excess: Array
+    marginal: Array  # probabilities of atoms (a,)
+    peaks: Ints  # numbers of the atoms that are peaks
+    excess: Array  # share of each peak's probability above the curve without it
 
 
 @dataclass(frozen=True, eq=False)
 class SecondOrder:
-    """A log-likelihood of weights w, to second order around G w = q.
+    """A `Likelihood` of weights w, to second order around G w = q."""
 
-    Arguments:
-        law: G, of all codes of the column's queries (codes, weights).
-        around: q.
-        slope_around: The slope at q (codes,).
-        curvature_matrix: The information (codes, codes).
-        hats: Hats of the weights.
-    """
-
-    law: Array
-    around: Array
-    slope_around: Array
-    curvature_matrix: Array
-    hats: Hats
+    law: Array  # G, of all codes of the column's queries (codes, weights)
+    around: Array  # q
+    slope_around: Array  # the slope at q (codes,)
+    curvature_matrix: Array  # the information (codes, codes)
+    hats: Hats  # hats of the weights
 
     def value(self, weights: Array) -> float:
-        """See `privot.local.grid.deconvolution.Likelihood`."""
+        """Compute the log-likelihood, up to a constant."""
         gap = self.law @ weights - self.around
         return float(self.slope_around @ gap - gap @ self.curvature_matrix @ gap / 2)
 
     def slope(self, weights: Array) -> Array:
-        """See `privot.local.grid.deconvolution.Likelihood`."""
+        """Compute the gradient in the weights."""
         gap = self.law @ weights - self.around
         return np.asarray(self.law.T @ (self.slope_around - self.curvature_matrix @ gap))
 
     def information(self, weights: Array, change: Array) -> Array:
-        """See `privot.local.grid.deconvolution.Likelihood`."""
+        """Compute the information along changes of the weights, the columns of `change`."""
         moved = self.law @ change
         return np.asarray(moved.T @ self.curvature_matrix @ moved)
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedAtoms:
-    """Atoms of a number in order: intervals from left to right, then points and missing values.
+    """Atoms of a number in order: intervals from left to right, then points and missing values."""
 
-    Arguments:
-        cells: The atoms' cells.
-    """
-
-    cells: LineCells
+    cells: LineCells  # the atoms' cells
 
     @cached_property
     def order(self) -> Ints:
@@ -137,9 +120,8 @@ class OrderedAtoms:
     def axis(self) -> Array:
         """Places of the intervals in [−1, 1]."""
         widths = self.cells.widths
-        near = (
-            np.abs(np.subtract.outer(np.arange(len(widths)), np.arange(len(widths)))) <= _NEIGHBORS
-        )
+        number = np.arange(len(widths))
+        near = np.abs(np.subtract.outer(number, number)) <= _NEIGHBORS
         steps = widths / np.exp((near @ np.log(widths)) / near.sum(axis=1))
         centers = np.cumsum(steps) - steps / 2
         return np.asarray(2 * (centers - centers[0]) / (centers[-1] - centers[0]) - 1)
@@ -152,7 +134,7 @@ class OrderedAtoms:
         return Hats(np.append(relative, np.ones(len(self.order) - len(widths))))
 
     def priors(self, orders: Sequence[int], peaks: Sequence[int]) -> list[SmoothPrior]:
-        """Build one prior an order; `peaks` are intervals, by their place in the order."""
+        """Build one prior per order; `peaks` are intervals, by their place in the order."""
         return [SmoothPrior.of(order, self.axis, len(self.order), peaks) for order in orders]
 
     def excess(self, weights: Array, peaks: Sequence[int]) -> Array:
@@ -215,63 +197,46 @@ def curves_of_numbers(
         for column, numbers in by_column.items()
         if (cells := atoms[column].cells) is not None
         and len(numbers) > 1
-        and len(cells.in_order) > max(3, *(queries[number].size for number in numbers))
+        and len(cells.in_order) > max(3, *(len(queries[number].law) for number in numbers))
     }
     if not lines:
         return {}
-    tables = count_tables(groups, [query.size for query in queries])
+    tables = count_tables(groups, [len(query.law) for query in queries])
     q = stacked_marginals(tables, tolerance=1e-4)[:, 0]
     curves: dict[int, Curve] = {}
     for _ in range(_ROUNDS):
         found = curvature(tables, q)
         for column, line in lines.items():
             numbers = by_column[column]
-            parts = [slice(*tables.offsets[number : number + 2]) for number in numbers]
-            likelihood = _second_order(line, [queries[n].law for n in numbers], parts, found, q)
+            codes = [np.arange(*tables.offsets[number : number + 2]) for number in numbers]
+            flat, law = np.concatenate(codes), np.concatenate([queries[n].law for n in numbers])
+            matrix = scipy.linalg.block_diag(*(found.information[c, : len(c)] for c in codes))
+            likelihood = SecondOrder(
+                law[:, line.order], q[flat], found.slope[flat], matrix, line.hats
+            )
             weights, peaks = line.fit(likelihood)
             marginal = np.empty(len(weights))
             marginal[line.order] = weights
             curves[column] = Curve(marginal, line.order[peaks], line.excess(weights, peaks))
         for column, curve in curves.items():
             for number in by_column[column]:
-                part = slice(*tables.offsets[number : number + 2])
-                q[part] = queries[number].law @ curve.marginal
+                q[slice(*tables.offsets[number : number + 2])] = (
+                    queries[number].law @ curve.marginal
+                )
     return curves
-
-
-def _second_order(
-    line: OrderedAtoms, laws: Sequence[Array], parts: Sequence[slice], found: Curvature, q: Array
-) -> SecondOrder:
-    places = np.cumsum([0, *(len(law) for law in laws)])
-    curvature_matrix = np.zeros((places[-1], places[-1]))
-    for start, stop, part in zip(places[:-1], places[1:], parts, strict=True):
-        curvature_matrix[start:stop, start:stop] = found.information[part, : stop - start]
-    return SecondOrder(
-        np.concatenate(laws)[:, line.order],
-        np.concatenate([q[part] for part in parts]),
-        np.concatenate([found.slope[part] for part in parts]),
-        curvature_matrix,
-        line.hats,
-    )
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Pieces of one column's law: its atoms, or bumps and peaks of a curve.
+    """Pieces of one column's law: its atoms, or bumps and peaks of a curve."""
 
-    Arguments:
-        law: Probabilities of atoms in each piece (a, pieces).
-        shares: Shares of the pieces in the marginal; equal where no curve is known.
-        curve: The curve of a number reported in several alphabets.
-    """
-
-    law: Array
-    shares: Array
-    curve: Curve | None = None
+    law: Array  # probabilities of atoms in each piece (a, pieces)
+    shares: Array  # shares of the pieces in the marginal; equal where no curve is known
+    curve: Curve | None = None  # the curve of a number reported in several alphabets
 
     @classmethod
     def atoms(cls, number: int) -> Pieces:
-        """Return one piece an atom."""
+        """Return one piece per atom."""
         return cls(np.eye(number), np.full(number, 1 / number))
 
     @classmethod
@@ -306,12 +271,12 @@ def pieces_of_columns(
 ) -> tuple[list[Pieces], list[Query]]:
     """Return the pieces of every column, and the queries in terms of them."""
     curves = curves_of_numbers(atoms, queries, groups)
-    pieces = []
-    for column, own in enumerate(atoms):
-        if column in curves and own.cells is not None:
-            pieces.append(Pieces.bumps(curves[column], own.cells))
-        else:
-            pieces.append(Pieces.atoms(own.size))
+    pieces = [
+        Pieces.bumps(curves[column], own.cells)
+        if column in curves and own.cells is not None
+        else Pieces.atoms(len(own.codes))
+        for column, own in enumerate(atoms)
+    ]
     return pieces, [Query(each.column, each.law @ pieces[each.column].law) for each in queries]
 
 
@@ -319,16 +284,17 @@ def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: Pieces) -> tupl
     """Return a column's places, mass points after its atoms, and its pieces' law of them."""
     cells, curve = atoms.cells, pieces.curve
     if cells is None or curve is None or not cells.integer:
-        return Places.of(atoms), pieces.law
+        return Places(atoms.codes, atoms.cells), pieces.law
     numbers = cast("NumberColumn", column)
     wide = cells.high[curve.peaks] > cells.low[curve.peaks] + 1
     own, share = curve.peaks[wide], curve.excess[wide]
     low, high = cells.low[own], cells.high[own] - 1
     points = np.array([round(numbers.round_between(*ends)) for ends in zip(low, high, strict=True)])
     points = np.clip(points, low, high)
-    split = np.vstack([np.eye(atoms.size), np.zeros((len(own), atoms.size))])
+    count = len(atoms.codes)
+    split = np.vstack([np.eye(count), np.zeros((len(own), count))])
     split[own, own] = 1 - share
-    split[atoms.size + np.arange(len(own)), own] = share
+    split[count + np.arange(len(own)), own] = share
     codes = np.append(atoms.codes, atoms.codes[own])
     ends = np.append(cells.low, points), np.append(cells.high, points)
     return Places(codes, LineCells(*ends, integer=True)), split @ pieces.law

@@ -18,8 +18,8 @@ $$ S_c(v, z) = \sum_{\text{reports}} n\,P(\text{class } z,\ v_c = v \text{ revea
 give the maximizer $p_c(·|z) ∝ S_c(·, z)$, $π ∝ M$; every such step raises $\sum n \ln L$ (Dempster,
 Laird, Rubin 1977; Meng, van Dyk, *The EM algorithm: an old folk-song sung to a fast new tune*, 1997).
 
-The formulas hold for columns in one alphabet; where there are several, `counts.Queries` sums
-probabilities of pieces and distributes expected counts of codes.
+The formulas hold for columns in one alphabet; where there are several, probabilities of pieces are
+summed to those of codes, and expected counts of codes are distributed over pieces (`counts`).
 
 With one factor, classes are summed before reports are read: the likelihood needs only the cells' total
 probability, so reports cost their set's size and cells cost the classes, never both.
@@ -47,8 +47,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.compiled import compiled, compiled_reordering
-from privot.local.classes.counts import Array, CountTables, Ints
+from privot.core.compiled import (
+    compiled,
+    compiled_part,
+    compiled_reordering,
+    compiled_reordering_part,
+)
+from privot.local.classes.counts import Array, CountTables, Ints, Queries
 
 # Over-relaxation: powers of the ratio by which a plain pass changes a probability.
 _FIRST_POWER, _GROWTH, _MAX_POWER = 1.8, 1.15, 4.0
@@ -58,7 +63,7 @@ _UNIFORM_SHARE = 0.3  # of the law around which starts are drawn
 
 
 class Expectation(NamedTuple):
-    """Expected counts of revealed pieces (all pieces, classes) and of classes, and ln L a report."""
+    """Expected counts of revealed pieces (all pieces, classes) and of classes, and ln L per report."""
 
     cells: Array
     classes: Array
@@ -78,13 +83,38 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
         weights: π, shape (classes,).
     """
     logs = np.zeros(tables.counts.size)
-    coarse = tables.queries.gather(probabilities)
+    coarse = code_probabilities(tables.queries, probabilities)
     expected = Expectation(np.zeros_like(coarse), np.zeros_like(weights), logs)
     _add_single(tables, coarse, weights, expected)
     if tables.multi_report.size:
         _add_multi(tables, coarse, weights, expected)
-    pieces = tables.queries.distribute(expected.cells, coarse, probabilities)
+    pieces = piece_counts(tables.queries, expected.cells, coarse, probabilities)
     return expected._replace(cells=pieces)
+
+
+@compiled
+def code_probabilities(queries: Queries, p: Array) -> Array:
+    """Sum probabilities of pieces (pieces, classes) to those of codes q (codes, classes)."""
+    q = np.zeros((queries.starts.size - 1, p.shape[1]))
+    for code in range(q.shape[0]):
+        for t in range(queries.starts[code], queries.starts[code + 1]):
+            for z in range(p.shape[1]):
+                q[code, z] += queries.shares[t] * p[queries.pieces[t], z]
+    return q
+
+
+@compiled
+def piece_counts(queries: Queries, expected: Array, q: Array, p: Array) -> Array:
+    """Distribute expected counts of codes (codes, classes) over pieces (pieces, classes)."""
+    out = np.zeros_like(p)
+    for code in range(q.shape[0]):
+        for t in range(queries.starts[code], queries.starts[code + 1]):
+            piece = queries.pieces[t]
+            for z in range(p.shape[1]):
+                if q[code, z] > 0.0:
+                    part = queries.shares[t] * p[piece, z] / q[code, z]
+                    out[piece, z] += expected[code, z] * part
+    return out
 
 
 def em_step(
@@ -98,12 +128,11 @@ def em_step(
 def normalized(table: Array, tables: CountTables) -> Array:
     """Divide every column's block of `table` (pieces, classes) by its sum; uniform if that is 0."""
     sums = np.add.reduceat(table, tables.offsets[:-1], axis=0)
-    column = tables.column_of_piece()
     level = np.where(sums > 0, 0, 1 / tables.sizes[:, None])
-    return table / np.where(sums > 0, sums, 1)[column] + level[column]
+    return table / np.where(sums > 0, sums, 1)[tables.columns] + level[tables.columns]
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
     """Multiply row 0 of `out` by the columns' probabilities: their cells in C order, from the back."""
     rows = 1
@@ -115,7 +144,7 @@ def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> N
         rows *= sizes[j]
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints) -> None:
     """Add the one-way sums of `table` (cells, classes) to the columns' categories."""
     for row in range(table.shape[0]):
@@ -142,7 +171,8 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
         for j in front:
             rows *= sizes[j]
         table = np.empty((rows, weights.size))
-        table[0] = weights
+        for z in range(weights.size):  # an assignment of arrays takes two seconds to compile
+            table[0, z] = weights[z]
         _outer(table, front, sizes, offsets, p)
         tail = p[offsets[last] : offsets[last + 1]]
         mixed = np.zeros((rows, sizes[last]))
@@ -170,7 +200,7 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
         _scatter(expected.cells, sums, front, sizes, offsets)
 
 
-@compiled
+@compiled_part
 def _named_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
     """Mark the cells that some report names; all if reports name more than twice as many."""
     first, end = tables.single_start[factor], tables.single_start[factor + 1]
@@ -187,7 +217,7 @@ def _named_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np
     return named
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _cell_weights(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array:
     """Set log-likelihoods of a factor's reports, and return what they add to each of its cells."""
     values, cells, gain = tables.values, tables.cells, tables.gains[factor]
@@ -216,7 +246,7 @@ def _cell_weights(tables: CountTables, factor: int, mixed: Array, logs: Array) -
     return back
 
 
-@compiled_reordering
+@compiled_reordering_part
 def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
     """Return cell probabilities by class of factors in multi-factor reports, and where each begins."""
     num_factors, queries = tables.gains.size, tables.queries
@@ -253,7 +283,8 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
     for i in range(tables.multi_report.size):
         report = tables.multi_report[i]
         first, end = tables.multi_start[i], tables.multi_start[i + 1]
-        posterior[:] = weights
+        for z in range(num_classes):
+            posterior[z] = weights[z]
         shift = 0.0
         for s in range(first, end):
             factor, row = tables.multi_factors[s], tables.multi_rows[s]
@@ -314,7 +345,7 @@ def random_start(
         return marginals, weights
     noise = np.random.default_rng([seed, num_classes, start])
     factors = np.exp(noise.standard_normal((len(marginals), num_classes)))
-    uniform = 1 / tables.sizes[tables.column_of_piece(), None]
+    uniform = 1 / tables.sizes[tables.columns, None]
     around = (1 - _UNIFORM_SHARE) * marginals + _UNIFORM_SHARE * uniform
     return normalized(around * factors, tables), weights
 
@@ -350,7 +381,7 @@ def ascend(
 
 
 def _log_prior(counts: Array, p: Array, weights: Array) -> float:
-    """Log density of a prior of these counts of pieces and one person a class, up to a constant."""
+    """Log density of a prior of these counts of pieces and one person per class, up to a constant."""
     logs = np.log(np.maximum(p, _FLOOR)).sum(axis=1)
     return float(counts[:, 0] @ logs + np.log(np.maximum(weights, _FLOOR)).sum())
 
@@ -362,15 +393,10 @@ def _over_relaxed(old: Array, new: Array, power: float) -> Array:
 
 
 class Curvature(NamedTuple):
-    """Slopes of all codes, numbered consecutively, and their information within their query.
+    """Slopes of all codes, numbered consecutively, and their information within their query."""
 
-    Arguments:
-        slope: Slope of each code (codes,).
-        information: Information of each code with its query's codes (codes, largest query).
-    """
-
-    slope: Array
-    information: Array
+    slope: Array  # slope of each code (codes,)
+    information: Array  # information of each code with its query's codes (codes, largest query)
 
 
 def curvature(tables: CountTables, q: Array) -> Curvature:

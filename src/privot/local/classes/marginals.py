@@ -1,8 +1,7 @@
 r"""One-way marginals: by maximum likelihood, raked into a mixture, and shrunk by a learned prior.
 
-**Maximum likelihood** (`column_marginals`), from every report about a column.
-
-Columns are taken as independent: the model of `expectation` with one class. If every report is
+**Maximum likelihood** (`stacked_marginals`), from every report about a column. Columns are taken as
+independent: the model of `expectation` with one class. If every report is
 about one column, the columns separate and the log-likelihood $\sum_y n_y \ln(1 + (r−1) (Ap)_y)$ is
 concave in p; for randomized response its maximizer is closed,
 
@@ -12,7 +11,7 @@ $$ p_v = \Bigl(\frac{n_v}{λ} − \frac{1}{r−1}\Bigr)_+ , \qquad
 the unbiased estimate, cut at zero and normalized again. This is the case of split reports. In a joint
 report the other columns, at their current marginals, weigh its cells. This lowers the variance, but
 where columns depend on each other it leaves a bias that no number of reports removes; from about a
-hundred thousand people on, the marginals of a model with dependence (`selection`) are the better ones.
+hundred thousand people on, the marginals of a model with dependence (`class_fit`) are the better ones.
 
 EM steps $F$ are slow near the end, so pairs of steps are extrapolated (SQUAREM, scheme S3): with
 $r = F(p) − p$ and $d = F(F(p)) − F(p) − r$, the next point is $p + 2s\,r + s^2 d$, $s = ‖r‖/‖d‖$,
@@ -60,19 +59,12 @@ References:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from privot.core.errors import PrivotError
-from privot.local.classes.counts import (
-    Array,
-    CountTables,
-    Ints,
-    Query,
-    ReportGroup,
-    count_tables,
-)
+from privot.local.classes.counts import Array, CountTables, Ints, Query
 from privot.local.classes.expectation import curvature, em_step, normalized
 from privot.local.classes.mixture import LatentClasses
 
@@ -88,26 +80,6 @@ _MAX_STEPS, _MIN_GAIN, _MAX_DAMPING = 60, 1e-7, 1e8
 _RAKING_TOLERANCE = 1e-6
 
 
-def column_marginals(
-    groups: Iterable[ReportGroup],
-    sizes: Sequence[int],
-    *,
-    tolerance: float = 1e-7,
-    max_iterations: int = 3000,
-) -> list[Array]:
-    """Estimate every column's probabilities by maximum likelihood; uniform where nobody reported it.
-
-    Stops when an extrapolated step moves no probability by more than `tolerance`, three times in a
-    row; warns if that takes more than `max_iterations` steps.
-
-    Raises:
-        PrivotError: if the groups contradict `sizes`.
-    """
-    tables = count_tables(groups, sizes)
-    flat = stacked_marginals(tables, tolerance=tolerance, max_iterations=max_iterations)
-    return np.split(flat[:, 0], tables.offsets[1:-1])
-
-
 def stacked_marginals(
     tables: CountTables,
     *,
@@ -115,9 +87,14 @@ def stacked_marginals(
     tolerance: float = 1e-7,
     max_iterations: int = 3000,
 ) -> Array:
-    """Estimate `column_marginals` of count tables, all columns end to end, shape (pieces, 1).
+    """Estimate every column's probabilities by maximum likelihood, end to end (pieces, 1).
 
-    The search begins at `start`, or at equal probabilities.
+    The search begins at `start`, or at equal probabilities, which remain where nobody reported. It stops
+    when an extrapolated step moves no probability by more than `tolerance`, three times in a row; warns
+    if that takes more than `max_iterations` steps.
+
+    Raises:
+        PrivotError: if there is no column.
     """
     if not tables.sizes.size:
         raise PrivotError("sizes is empty: give at least one column")
@@ -159,7 +136,7 @@ def rake(
     tolerance: float = 1e-9,
     max_iterations: int = 2000,
 ) -> LatentClasses:
-    """Rake a model to marginals, one array of probabilities a column.
+    """Rake a model to marginals, one array of probabilities per column.
 
     They should be better than the model's own. A category that has probability in
     `marginals` but in no class, or in all less than 1e-200, is first given it in every class. Warns if a
@@ -203,10 +180,7 @@ def _rake_column(
 
 
 def shrink_marginals(
-    mixture: LatentClasses,
-    tables: CountTables,
-    queries: Sequence[Query],
-    orders: Sequence[Ints],
+    mixture: LatentClasses, tables: CountTables, queries: Sequence[Query], orders: Sequence[Ints]
 ) -> LatentClasses:
     """Rake the classes towards shrunk marginals; if an alphabet is long, return them unchanged.
 
@@ -216,7 +190,7 @@ def shrink_marginals(
         queries: Queries of the reports.
         orders: Each column's bins from left to right, none where it is no number.
     """
-    if max(each.size for each in queries) > _MAX_CODES:
+    if max(len(each.law) for each in queries) > _MAX_CODES:
         return mixture
     own = [mixture.marginal([column]) for column in range(len(orders))]
     found = curvature(tables, np.concatenate([each.law @ own[each.column] for each in queries]))

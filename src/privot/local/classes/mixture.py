@@ -6,7 +6,7 @@ Every marginal and every conditional is again a mixture of products, so both are
 few columns is the sum over classes of outer products, and given that columns lie in sets $W_c$, class z
 has weight $∝ π_z \prod_c \sum_{v ∈ W_c} p_c(v|z)$ and the conditioned columns are drawn from their
 restricted probabilities. With enough classes any distribution can be written so; their number is chosen
-from the reports (`selection`).
+from the reports (`class_fit`).
 
 **Sampling** (`LatentClassSampler`). A class is drawn, then an atom of every column
 (`privot.local.releases`) by the class's probabilities, then a value of the atom: of a number or date by
@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.local.classes.counts import Array, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
-from privot.local.releases import Atoms
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Codes
@@ -198,35 +197,19 @@ def draw_categories(
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Codes and cells of a column's atoms.
+    """Codes and cells of a column's atoms."""
 
-    Arguments:
-        codes: The schema's code of each atom (a,).
-        cells: Intervals and points of numbers and dates.
-    """
-
-    codes: Codes
-    cells: LineCells | None = None
-
-    @classmethod
-    def of(cls, atoms: Atoms) -> Self:
-        """Take from atoms what drawing needs."""
-        return cls(atoms.codes, atoms.cells)
+    codes: Codes  # the schema's code of each atom (a,)
+    cells: LineCells | None = None  # intervals and points of numbers and dates
 
 
 @dataclass(frozen=True, eq=False)
 class LatentClassSampler:
-    """A mixture of product distributions over the columns' atoms.
+    """A mixture of product distributions over the columns' atoms."""
 
-    Arguments:
-        atoms: The mixture.
-        places: Codes and cells of each column's atoms.
-        schema: The schema whose coded columns are drawn.
-    """
-
-    atoms: LatentClasses
-    places: tuple[Places, ...]
-    schema: Schema
+    atoms: LatentClasses  # the mixture
+    places: tuple[Places, ...]  # codes and cells of each column's atoms
+    schema: Schema  # the schema whose coded columns are drawn
     kind: ClassVar[str] = "latent_classes"
 
     @cached_property

@@ -8,12 +8,13 @@ shows no grid, and the law of record cells is linear in the weights.
 **Channels.** The counts of distinct reports are sufficient, and their probabilities are linear in the
 weights p: $P(y) = \sum_k A_{yk} p_k$. The matrix A is never formed: windows that are balls are a
 convolution, by fast Fourier transform; whatever is independent by coordinate is a product of one small
-matrix a coordinate. Weights are flat, those of the nodes first; where values may be missing, their share
-is the last.
+matrix per coordinate. Weights are flat, those of the nodes first; where values may be missing, their
+share is the last.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -32,19 +33,27 @@ from privot.schema.domains import Array, from_unit
 _MIN_DRAWS, _MAX_DRAWS, _MAX_DRAWS_PER_ROW = 2**14, 2**22, 200
 _TAIL = 6.0  # of Gaussian noise, in standard deviations
 _MAX_BINS = 1024
+MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # K at most, by dimension
 
 
 @dataclass(frozen=True, eq=False)
 class GridDensity:
-    """Shares of hats, and of values that are missing.
+    """Shares of hats, and of values that are missing."""
 
-    Arguments:
-        weights: Weights of the nodes (K+1, …, K+1), > 0 and up to 1 with `missing` in sum.
-        missing: The share of missing values.
-    """
+    weights: Array  # weights of the nodes (K+1, …, K+1), > 0 and up to 1 with `missing` in sum
+    missing: float = 0.0  # the share of missing values
 
-    weights: Array
-    missing: float = 0.0
+    @classmethod
+    def of(cls, flat: Array, shape: tuple[int, ...]) -> GridDensity:
+        """Restore the density of flat weights, of the nodes first."""
+        nodes = math.prod(shape)
+        return cls(flat[:nodes].reshape(shape), float(flat[nodes:].sum()))
+
+    @property
+    def flat(self) -> Array:
+        """Weights as channels take them: flat, the share of missing values last, if any."""
+        weights = self.weights.ravel()
+        return np.append(weights, self.missing) if self.missing else weights
 
     def sample(self, num_rows: int, rng: np.random.Generator) -> Array:
         """Draw points (num_rows, d) in unit coordinates; rows of NaN are missing.
@@ -67,29 +76,14 @@ class GridDensity:
         points[absent] = np.nan
         return points
 
-    def to_dict(self) -> dict[str, Array]:
-        """Return its numbers, as arrays."""
-        return {"weights": self.weights, "missing": np.array([self.missing])}
-
-    @classmethod
-    def from_dict(cls, arrays: Mapping[str, Any]) -> GridDensity:
-        """Restore the density that `to_dict` wrote."""
-        return cls(np.asarray(arrays["weights"], np.float64), float(arrays["missing"][0]))
-
 
 @dataclass(frozen=True, eq=False)
 class GridSampler:
-    """A density of one column of points.
+    """A density of one column of points."""
 
-    Arguments:
-        density: Density in unit coordinates.
-        name: Name of the column.
-        randomizer: The randomizer that it was reported by.
-    """
-
-    density: GridDensity
-    name: str
-    randomizer: Randomizer
+    density: GridDensity  # density in unit coordinates
+    name: str  # name of the column
+    randomizer: Randomizer  # the randomizer that it was reported by
     kind: ClassVar[str] = "grid"
 
     def records(
@@ -124,14 +118,14 @@ class GridSampler:
 
     def arrays(self) -> dict[str, Array]:
         """See `privot.local.model.Sampler`."""
-        return self.density.to_dict()
+        return {"weights": self.density.weights, "missing": np.array([self.density.missing])}
 
     @classmethod
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> GridSampler:
         """Restore the sampler that `shape` and `arrays` describe."""
-        density = GridDensity.from_dict(arrays)
+        density = GridDensity(arrays["weights"], float(arrays["missing"][0]))
         return cls(density, shape["column"], randomizer)
 
 
@@ -171,15 +165,10 @@ class GridChannel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ProductChannel:
-    """Noise, or windows, that are independent by coordinate.
+    """Noise, or windows, that are independent by coordinate."""
 
-    Arguments:
-        counts: Counts of all reports, flat.
-        matrices: For each coordinate, P(report | node) as (reports, nodes).
-    """
-
-    counts: Array
-    matrices: Sequence[Array]
+    counts: Array  # counts of all reports, flat
+    matrices: Sequence[Array]  # for each coordinate, P(report | node) as (reports, nodes)
 
     @property
     def spacings(self) -> int:
@@ -200,17 +189,11 @@ class ProductChannel:
 
 @dataclass(frozen=True, eq=False)
 class BallChannel:
-    """Windows that are balls, of values that may be missing.
+    """Windows that are balls, of values that may be missing."""
 
-    Arguments:
-        counts: Counts of all report cells, flat; then of reports that the value is missing.
-        form: The windows.
-        spacings: K: a coordinate has K + 1 nodes.
-    """
-
-    counts: Array
-    form: WindowForm
-    spacings: int
+    counts: Array  # counts of all report cells, flat; then of reports that the value is missing
+    form: WindowForm  # the windows
+    spacings: int  # K: a coordinate has K + 1 nodes
 
     def forward(self, weights: Array) -> Array:
         """See `GridChannel`."""
@@ -348,20 +331,24 @@ _CHANNELS: dict[tuple[type[Form], str | None], Callable[[Release, str, Any, int]
 }
 
 
-def has_grid(form: Form) -> bool:
-    """Say whether a grid has a channel for reports of this form."""
-    return (type(form), getattr(form, "distance", None)) in _CHANNELS
+def serves_grid(randomizer: Randomizer) -> bool:
+    """Say whether reports are of one column of points, with noise or windows in few coordinates."""
+    if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
+        return False
+    ((name, mechanism),) = randomizer.mechanisms.items()
+    column = randomizer.schema.columns[name]
+    if column.domain is None or column.declares_codes or column.image_shape is not None:
+        return False
+    form = mechanism.point_form(column)
+    few = mechanism.report_domain(column.domain).dimension in MAX_SPACINGS
+    return few and (type(form), getattr(form, "distance", None)) in _CHANNELS
 
 
 @dataclass(frozen=True, eq=False)
 class StackedChannel:
-    """Reports of several releases about one density: their likelihoods multiply.
+    """Reports of several releases about one density: their likelihoods multiply."""
 
-    Arguments:
-        channels: Channels on one grid.
-    """
-
-    channels: Sequence[GridChannel]
+    channels: Sequence[GridChannel]  # channels on one grid
 
     @property
     def spacings(self) -> int:
@@ -385,7 +372,7 @@ class StackedChannel:
 
 
 def grid_channel(releases: Sequence[Release], name: str, most: int) -> GridChannel:
-    """Build the channel of a column's reports, on a grid of at most `most` spacings a coordinate."""
+    """Build the channel of a column's reports, on a grid of at most `most` spacings per coordinate."""
     forms = [r.randomizer.mechanisms[name].point_form(r.schema.columns[name]) for r in releases]
     most = min(getattr(form, "steps", most) for form in [*forms, None])
     channels = [

@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 
 from privot.local.grid.channels import GridChannel
 from privot.schema.domains import Array
-from privot.training import Patience
+from privot.training import FitMonitor
 
 STRENGTH = 0.1  # λ
 MAX_STEPS = 1000
@@ -77,13 +77,9 @@ _MAX_CHANGE = 3.0  # of g in a step
 
 @dataclass(frozen=True, eq=False)
 class Hats:
-    """Hat functions of a grid: weights from logarithms of a density, and back.
+    """Hat functions of a grid: weights from logarithms of a density, and back."""
 
-    Arguments:
-        volumes: Flat, of the nodes; then of missing values, if any. 0 outside the domain.
-    """
-
-    volumes: Array
+    volumes: Array  # flat, of the nodes; then of missing values, if any; 0 outside the domain
 
     @classmethod
     def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Hats:
@@ -117,17 +113,11 @@ class Hats:
 
 @dataclass(frozen=True, eq=False)
 class GridFit:
-    """Weights of a fitted density.
+    """Weights of a fitted density."""
 
-    Arguments:
-        weights: Flat, as a channel takes them, 1 in sum.
-        steps: Number of steps made.
-        evidence: Log evidence of an average over priors, up to a constant.
-    """
-
-    weights: Array
-    steps: int
-    evidence: float = np.nan
+    weights: Array  # flat, as a channel takes them, 1 in sum
+    steps: int  # number of steps made
+    evidence: float = np.nan  # log evidence of an average over priors, up to a constant
 
 
 def roughness(logs: Array) -> tuple[float, Array]:
@@ -150,15 +140,10 @@ def roughness(logs: Array) -> tuple[float, Array]:
 
 @dataclass(frozen=True, eq=False)
 class _CosineCoordinates:
-    """Coordinates in which the penalty is nearly isotropic.
+    """Coordinates in which the penalty is nearly isotropic."""
 
-    Arguments:
-        shape: Shape of the grid.
-        strength: λ.
-    """
-
-    shape: tuple[int, ...]
-    strength: float
+    shape: tuple[int, ...]  # shape of the grid
+    strength: float  # λ
 
     @cached_property
     def _scales(self) -> Array:
@@ -178,19 +163,12 @@ class _CosineCoordinates:
 
 @dataclass(frozen=True, eq=False)
 class _Objective:
-    """Objective to minimize, in coordinates of the logarithm of the ratio to a reference.
+    """Objective to minimize, in coordinates of the logarithm of the ratio to a reference."""
 
-    Arguments:
-        channel: The reports.
-        nodes: Mask of the allowed nodes (K+1, …, K+1).
-        strength: λ.
-        reference: Logarithms.
-    """
-
-    channel: GridChannel
-    nodes: NDArray[np.bool_]
-    strength: float
-    reference: Array
+    channel: GridChannel  # the reports
+    nodes: NDArray[np.bool_]  # mask of the allowed nodes (K+1, …, K+1)
+    strength: float  # λ
+    reference: Array  # logarithms
 
     @cached_property
     def hats(self) -> Hats:
@@ -223,7 +201,7 @@ def deconvolve(
     reference: Array | None = None,
     max_steps: int | None = None,
     tolerance: float = _TOLERANCE,
-    patience: Patience | None = None,
+    monitor: FitMonitor | None = None,
 ) -> GridFit:
     """Fit weights of the allowed nodes, and of missing values if any, by penalized likelihood.
 
@@ -231,10 +209,10 @@ def deconvolve(
         channel: The reports.
         nodes: Mask of the allowed nodes (K+1, …, K+1).
         strength: λ.
-        reference: Weights to whose ratio the penalty applies; flat by default.
-        max_steps: 1000 by default.
-        tolerance: A step that gains fewer nats than this, over all reports, is the last.
-        patience: Checked after every step: whether to stop.
+        reference: Weights to whose ratio the penalty applies; equal densities by default.
+        max_steps: Most steps, 1000 by default.
+        tolerance: A step that gains fewer nats, over all reports, is the last.
+        monitor: Says after every step whether to stop.
     """
     hats = Hats.of(nodes, len(channel.back(channel.counts)))
     around = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
@@ -243,7 +221,7 @@ def deconvolve(
     floor = -float(counts @ np.log(counts / counts.sum()))  # of the objective, for any density
 
     def stop_here(at: Array) -> None:
-        if patience is not None and patience.over():
+        if monitor is not None and monitor.over():
             raise StopIteration
 
     found = scipy.optimize.minimize(
@@ -253,7 +231,7 @@ def deconvolve(
         method="L-BFGS-B",
         callback=stop_here,
         options={
-            "maxiter": MAX_STEPS if max_steps is None else max_steps,
+            "maxiter": max_steps or MAX_STEPS,
             "maxfun": 10**9,
             "maxcor": _MEMORY,
             "ftol": tolerance / max(floor, 1.0),
@@ -265,17 +243,11 @@ def deconvolve(
 
 @dataclass(frozen=True, eq=False)
 class SmoothPrior:
-    """Prior of one order: g is a sum of shapes, a missing value's logarithm one of its own.
+    """Prior of one order: g is a sum of shapes, a missing value's logarithm one of its own."""
 
-    Arguments:
-        basis: Shapes as columns (weights, shapes), the missing share's last.
-        roughness: $\\int (g^{(m)})^2$ of each shape; 0 of those that no strength weighs.
-        free_precision: Precision of those; 0 of the others.
-    """
-
-    basis: Array
-    roughness: Array
-    free_precision: Array
+    basis: Array  # shapes as columns (weights, shapes), the missing share's last
+    roughness: Array  # $\int (g^{(m)})^2$ of each shape; 0 of those that no strength weighs
+    free_precision: Array  # precision of those; 0 of the others
 
     @classmethod
     def of(cls, order: int, axis: Array, weights: int, peaks: Sequence[int] = ()) -> SmoothPrior:
@@ -337,17 +309,11 @@ class Likelihood(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CountLikelihood:
-    """Likelihood of counted reports.
+    """Likelihood of counted reports."""
 
-    Arguments:
-        counts: Counts of reports.
-        law: P(report | weight), (reports, weights).
-        hats: Hats of the weights.
-    """
-
-    counts: Array
-    law: Array
-    hats: Hats
+    counts: Array  # of reports
+    law: Array  # P(report | weight), (reports, weights)
+    hats: Hats  # of the weights
 
     def value(self, weights: Array) -> float:
         """See `Likelihood`."""
@@ -399,16 +365,11 @@ def average(
     *,
     strengths: Sequence[float] | Array = _STRENGTHS,
     max_steps: int = _MAX_EVIDENCE_STEPS,
-    patience: Patience | None = None,
+    monitor: FitMonitor | None = None,
 ) -> GridFit:
-    """Average fits by their evidence, over all strengths of every prior.
+    """Average fits by their evidence, over all decreasing strengths λ of every prior.
 
-    Arguments:
-        likelihood: Likelihood of the weights.
-        priors: Priors of one or several orders.
-        strengths: λ, decreasing.
-        max_steps: Most steps for each strength.
-        patience: Checked after every strength: whether to stop.
+    Each strength takes at most `max_steps`; after each, `monitor` says whether to stop.
     """
     found, evidence, steps = list[Array](), list[float](), 0
     for prior in priors:
@@ -419,7 +380,7 @@ def average(
             found.append(likelihood.hats.weights(prior.basis @ at))
             evidence.append(reached)
             best = max(best, reached)
-            if reached < best - _EVIDENCE_DROP or (patience is not None and patience.over()):
+            if reached < best - _EVIDENCE_DROP or (monitor is not None and monitor.over()):
                 break
     shares = np.exp(np.array(evidence) - max(evidence))
     weights = shares @ np.array(found) / shares.sum()
@@ -431,19 +392,15 @@ def average_by_evidence(
     *,
     orders: Sequence[int] = ORDERS,
     max_steps: int | None = None,
-    patience: Patience | None = None,
+    monitor: FitMonitor | None = None,
 ) -> GridFit:
     """Fit weights of the nodes of a line, and of missing values if any, averaged by evidence.
 
-    Arguments:
-        channel: The reports.
-        orders: m.
-        max_steps: Most steps for each strength.
-        patience: Checked after every strength: whether to stop.
+    `orders` are the priors' m; `max_steps` and `monitor` are those of `average`.
     """
     size, nodes = len(channel.back(channel.counts)), channel.spacings + 1
     law = np.stack([channel.forward(one) for one in np.eye(size)], axis=1)
     likelihood = CountLikelihood(channel.counts, law, Hats.of(np.ones(nodes, bool), size))
     priors = [SmoothPrior.of(order, np.linspace(-1, 1, nodes), size) for order in orders]
     limit = max_steps or _MAX_EVIDENCE_STEPS
-    return average(likelihood, priors, max_steps=limit, patience=patience)
+    return average(likelihood, priors, max_steps=limit, monitor=monitor)

@@ -7,7 +7,6 @@ exponential in the coordinates, so beyond three, and for several columns, a gene
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -15,31 +14,22 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from privot.core.errors import PrivotError
-from privot.local.grid.channels import GridDensity, GridSampler, grid_channel, has_grid
+from privot.local.grid.channels import (
+    MAX_SPACINGS,
+    GridDensity,
+    GridSampler,
+    grid_channel,
+    serves_grid,
+)
 from privot.local.grid.deconvolution import STRENGTH, average_by_evidence, deconvolve
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.local.settings import FitSettings, Run
-from privot.randomizer import Randomizer
+from privot.local.settings import FitSettings
 from privot.schema import Domain
-from privot.training import Patience
-
-_MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # K at most, by dimension
+from privot.training import FitMonitor
 
 
-def serves_grid(randomizer: Randomizer) -> bool:
-    """Say whether reports are of one column of points, with noise or windows in few coordinates."""
-    if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
-        return False
-    ((name, mechanism),) = randomizer.mechanisms.items()
-    column = randomizer.schema.columns[name]
-    if column.domain is None or column.declares_codes or column.image_shape is not None:
-        return False
-    few = mechanism.report_domain(column.domain).dimension in _MAX_SPACINGS
-    return few and has_grid(mechanism.point_form(column))
-
-
-def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
+def fit_density(releases: Releases, settings: FitSettings, monitor: FitMonitor) -> LocalModel:
     """Fit a model whose sampler is a density on a grid; `settings.steps` bounds those of an ascent.
 
     Raises:
@@ -50,25 +40,20 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
             "estimator 'grid' needs reports of one column of points of at most three coordinates, by "
             "windows or noise: use estimator 'auto'"
         )
-    start = time.perf_counter()
     randomizer = releases.newest.randomizer
     ((name, mechanism),) = randomizer.mechanisms.items()
     domain = mechanism.report_domain(randomizer.schema.point_column(name).domain)
     _require_domain(releases, name)
-    channel = grid_channel(releases.parts, name, _MAX_SPACINGS[domain.dimension])
+    channel = grid_channel(releases.parts, name, MAX_SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
     roughness: float | str
-    patience = Patience(settings.minutes)
-    how: dict[str, Any] = {"max_steps": settings.steps, "patience": patience}
+    how: dict[str, Any] = {"max_steps": settings.steps, "monitor": monitor}
     # Threads of BLAS synchronize at every small product: one is up to four times as fast.
-    with patience.deferring(), threadpool_limits(1, user_api="blas"):
+    with monitor.deferring(), threadpool_limits(1, user_api="blas"):
         if domain.dimension == 1:
             found, roughness = average_by_evidence(channel, **how), "averaged by evidence"
         else:
             found, roughness = deconvolve(channel, nodes, **how), STRENGTH
-    density = GridDensity(
-        found.weights[: nodes.size].reshape(nodes.shape), float(found.weights[nodes.size :].sum())
-    )
     made_with = {
         "estimator": "grid",
         "loss": "penalized likelihood",
@@ -77,12 +62,10 @@ def fit_density(releases: Releases, settings: FitSettings, run: Run) -> LocalMod
         "nodes": list(nodes.shape),
         "roughness": roughness,
         "num_reports": len(releases),
-        "seconds": time.perf_counter() - start,
-        **patience.facts(),
+        **monitor.facts(),
     }
-    return patience.finish(
-        LocalModel.of(releases, GridSampler(density, name, randomizer), made_with)
-    )
+    sampler = GridSampler(GridDensity.of(found.weights, nodes.shape), name, randomizer)
+    return LocalModel.of(releases, sampler, made_with)
 
 
 def _require_domain(releases: Releases, name: str) -> None:

@@ -1,12 +1,12 @@
 r"""Channels and the head: from a generator's features to outputs, and −log f(report | output).
 
 **The head** maps features to outputs, column by column. A column that is reported with additive noise
-has one feature a coordinate, and is a point of its domain: through tanh where the domain is a box,
-unbounded elsewhere (and projected when sampled). Any other column has one feature a code of its
+has one feature per coordinate, and is a point of its domain: through tanh where the domain is a box,
+unbounded elsewhere (and projected when sampled). Any other column has one feature per code of its
 alphabet, or an atom of its codings where a joint report has several, and outputs log-probabilities: the
 generator never has to decide for one code, so its likelihood is differentiable.
 
-An image has one feature a pixel, of which it is the tanh. Where only some cosine coefficients T x were
+An image has one feature per pixel, of which it is the tanh. Where only some cosine coefficients T x were
 noised (`privot.schema.images`), frequencies outside of the mask are in no report, and no loss constrains
 them in a network of free pixels: features are made smooth first, $p = \tanh(T^⊤ T\, a)$. The tanh bounds
 pixels and restores such high frequencies as sharp edges need.
@@ -77,7 +77,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True)
-class Codes:
+class _Codes:
     """Log-probabilities (n, K) of a column's codes, or of its atoms if it is reported jointly."""
 
     name: str
@@ -86,24 +86,21 @@ class Codes:
 
     @property
     def width(self) -> int:
-        """See `Part`."""
         return (self.column.atoms[0] if self.jointly else self.column.alphabet).size
 
     def __call__(self, features: Tensor) -> Tensor:
-        """See `Part`."""
         return torch.log_softmax(features, dim=1)
 
     def records(
         self, output: Tensor, rng: torch.Generator, within: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `Part`."""
         drawn = torch.multinomial(output.exp().cpu(), 1, replacement=True, generator=rng)
         decode = self.column.decode_atoms if self.jointly else self.column.decode_codes
         return decode(self.name, drawn[:, 0].numpy().astype(np.int64), within)
 
 
 @dataclass(frozen=True)
-class Points:
+class _Points:
     """Unit coordinates (n, d); with the logit of being missing (n, d+1), if `flagged`."""
 
     name: str
@@ -112,11 +109,9 @@ class Points:
 
     @property
     def width(self) -> int:
-        """See `Part`."""
         return self.column.domain.dimension + self.flagged
 
     def __call__(self, features: Tensor) -> Tensor:
-        """See `Part`."""
         dimension = self.column.domain.dimension
         point, logit = features[:, :dimension], features[:, dimension:]
         # In other domains, points outside are projected when sampled.
@@ -126,7 +121,6 @@ class Points:
     def records(
         self, output: Tensor, rng: torch.Generator, within: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `Part`."""
         domain = self.column.domain
         points = from_unit(domain, output[:, : domain.dimension].double().cpu().numpy())
         if self.flagged:
@@ -148,10 +142,8 @@ class CosineMap:
     """
 
     def __init__(self, domain: ImageDomain) -> None:
-        assert domain.low_pass is not None
         self.shape = domain.shape
-        rows = (torch.tensor(part, dtype=torch.float32) for part in domain.cosines)
-        self.along, self.across = rows
+        self.along, self.across = (torch.tensor(x, dtype=torch.float32) for x in domain.cosines)
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Compute coefficients (n, d) of pixels (n, N)."""
@@ -170,7 +162,7 @@ class CosineMap:
 
 
 @dataclass(frozen=True)
-class Pixels:
+class _Pixels:
     """Pixels (n, N) in unit coordinates, smoothed first where only low frequencies were noised."""
 
     name: str
@@ -182,17 +174,14 @@ class Pixels:
 
     @property
     def width(self) -> int:
-        """See `Part`."""
         return self.column.domain.num_pixels
 
     def __call__(self, features: Tensor) -> Tensor:
-        """See `Part`."""
         return torch.tanh(features if self._map is None else self._map.smooth(features))
 
     def records(
         self, output: Tensor, rng: torch.Generator, within: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `Part`."""
         return self.column.decode_pixels(self.name, output.cpu().numpy())
 
 
@@ -218,10 +207,10 @@ class Head:
 
     def _part(self, name: str, flagged: bool) -> Part:
         if name in self.coded:
-            return Codes(name, self.coded[name], name in self._joint)
+            return _Codes(name, self.coded[name], name in self._joint)
         if name in self.images:
-            return Pixels(name, self.images[name])
-        return Points(name, self.schema.point_column(name), flagged)
+            return _Pixels(name, self.images[name])
+        return _Points(name, self.schema.point_column(name), flagged)
 
     @property
     def num_features(self) -> int:
@@ -245,55 +234,48 @@ class Head:
         return pa.table(columns)
 
 
-class Channel(Protocol):
+class Channel(ABC):
     """One column's mechanism as the curator sees it."""
 
+    @abstractmethod
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
         """Read all reports of the column as a tensor, and the mask (n,) of rows that have one."""
 
+    @abstractmethod
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
         """Compute costs (n, m) of n outputs and m reports, up to a constant of each report."""
 
+    @abstractmethod
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
         """Simulate one report for each output, as `read` returns it."""
 
 
-class PointChannel(ABC):
+class PointChannel(Channel):
     """Channel of points, whose reports are noisy unit coordinates."""
 
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
-        """See `Channel`."""
+        """Read points as single-precision numbers."""
         values, reported = release.reports(name)
         return torch.as_tensor(values, dtype=torch.float32), torch.as_tensor(reported)
 
-    @abstractmethod
-    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`."""
 
-    @abstractmethod
-    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`."""
-
-
-class LaplaceChannel(PointChannel):
+class _LaplaceChannel(PointChannel):
     """Laplace noise: cost ‖x − y‖₁/b."""
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`."""
         return manhattan(output / self.scale, reports / self.scale)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`."""
         uniform = torch.rand(output.shape, generator=rng).to(output.device) - 0.5
         # The largest float32 below ½: a uniform draw of exactly 0 would be infinite noise.
         magnitude = -torch.log1p(-2 * uniform.abs().clamp_max(0.5 - 2.0**-25))
         return output + self.scale * uniform.sign() * magnitude
 
 
-class GaussianChannel(PointChannel):
+class _GaussianChannel(PointChannel):
     """Gaussian noise: cost ‖x − y‖₂²/(2σ²)."""
 
     def __init__(self, stddev: float) -> None:
@@ -302,27 +284,25 @@ class GaussianChannel(PointChannel):
         self.scale = math.sqrt(2) * stddev
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`."""
         return squared_euclidean(output / self.scale, reports / self.scale)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`."""
         return output + self.stddev * torch.randn(output.shape, generator=rng).to(output.device)
 
 
-class PlanarLaplaceChannel(PointChannel):
+class _PlanarLaplaceChannel(PointChannel):
     """Planar Laplace noise: cost ‖x − y‖₂/b."""
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`; the root is smoothed below a ten-thousandth of b, where it has a kink."""
+        # The root is smoothed below a ten-thousandth of b, where it has a kink.
         gap = squared_euclidean(output / self.scale, reports / self.scale)
         return torch.sqrt(gap + 1e-8)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`. The radius has density r e^{−r/b}/b²: a sum of two exponentials."""
+        # The radius has density r e^{−r/b}/b²: a sum of two exponentials.
         uniform = torch.rand(len(output), 3, generator=rng).to(output.device)
         radius = -torch.log1p(-uniform[:, :2]).sum(dim=1, keepdim=True)
         angle = 2 * torch.pi * uniform[:, 2:]
@@ -330,13 +310,13 @@ class PlanarLaplaceChannel(PointChannel):
 
 
 NOISES: Mapping[str, Callable[[float], PointChannel]] = {
-    "manhattan": LaplaceChannel,
-    "euclidean": PlanarLaplaceChannel,
-    "squared_euclidean": GaussianChannel,
+    "manhattan": _LaplaceChannel,
+    "euclidean": _PlanarLaplaceChannel,
+    "squared_euclidean": _GaussianChannel,
 }
 
 
-class NullableChannel(PointChannel):
+class _NullableChannel(PointChannel):
     """Mixture of missing and present; rows are a point and, last, a logit or a flag."""
 
     def __init__(self, value: PointChannel, form: FlaggedForm) -> None:
@@ -348,7 +328,7 @@ class NullableChannel(PointChannel):
         self.log_flags = torch.tensor([[log_wrong, log_right], [log_right, log_wrong]])
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`; both cases are up to the same constant of a report."""
+        # Both cases are up to the same constant of a report.
         flags, logit = reports[:, -1].long(), output[:, -1:]
         if_missing, if_present = self.log_flags.to(output.device)[:, flags]
         missing = if_missing - self.value.cost(self.stand_in.to(output.device), reports[:, :-1])
@@ -356,7 +336,6 @@ class NullableChannel(PointChannel):
         return -torch.logaddexp(logsigmoid(logit) + missing, logsigmoid(-logit) + present)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`."""
         coins = torch.rand(2, len(output), generator=rng).to(output.device)
         missing = coins[0] < torch.sigmoid(output[:, -1])
         points = torch.where(missing[:, None], self.stand_in.to(output.device), output[:, :-1])
@@ -364,7 +343,7 @@ class NullableChannel(PointChannel):
         return torch.cat([self.value.simulate(points, rng), flag[:, None].to(output.dtype)], dim=1)
 
 
-class CosineChannel(PointChannel):
+class _CosineChannel(PointChannel):
     """Channel of cosine coefficients, whose outputs are pixels."""
 
     def __init__(self, value: PointChannel, domain: ImageDomain) -> None:
@@ -372,34 +351,29 @@ class CosineChannel(PointChannel):
         self.map = CosineMap(domain)
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`."""
         return self.value.cost(self.map(output), reports)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`."""
         return self.value.simulate(self.map(output), rng)
 
 
-class SupportChannel:
+class _SupportChannel(Channel):
     """Channel of sets of codes: reports (n, w), padded with −1; outputs log-probabilities (n, K)."""
 
     def __init__(self, form: SupportForm) -> None:
         self.form = form
 
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
-        """See `Channel`."""
         support, reported = release.reports(name)
         return torch.as_tensor(support, dtype=torch.int64), torch.as_tensor(reported)
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`."""
         member = output.new_zeros(len(reports), output.shape[1] + 1)
         member.scatter_(1, reports % (output.shape[1] + 1), 1.0)  # −1 lands in the spare column
         supported = output.exp() @ member[:, :-1].T
         return -torch.log1p((self.form.ratio - 1) * supported)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`."""
         truth, size = _draw(output, rng), self.form.size
         own, other = self.form.probabilities
         if size is None:
@@ -411,7 +385,7 @@ class SupportChannel:
         return support.to(output.device)
 
 
-class TableChannel:
+class _TableChannel(Channel):
     """Channel of finitely many reports, numbers of a table's rows (n,); outputs log-probabilities."""
 
     def __init__(self, form: TableForm) -> None:
@@ -422,17 +396,14 @@ class TableChannel:
         self.below = likelihood.cumsum(dim=0).T.contiguous()
 
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
-        """See `Channel`."""
         values, reported = release.reports(name)
         rows = np.where(reported, self.form.rows(values), 0)
         return torch.as_tensor(rows), torch.as_tensor(reported)
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """See `Channel`."""
         return -torch.log(output.exp() @ self.weights.to(output.device)[reports].T)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """See `Channel`."""
         truth = _draw(output, rng)
         coins = torch.rand(len(truth), generator=rng, dtype=torch.float64)
         rows = torch.empty_like(truth)
@@ -478,9 +449,9 @@ def _noise(form: NoiseForm) -> PointChannel:
 
 _CHANNELS: Mapping[type[Form], Callable[[Any], Channel]] = {
     NoiseForm: _noise,
-    FlaggedForm: lambda form: NullableChannel(_noise(form.noise), form),
-    SupportForm: SupportChannel,
-    TableForm: TableChannel,
+    FlaggedForm: lambda form: _NullableChannel(_noise(form.noise), form),
+    SupportForm: _SupportChannel,
+    TableForm: _TableChannel,
 }
 
 
@@ -496,5 +467,5 @@ def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
     image = schema.images.get(name)
     if image is not None and image.domain.low_pass is not None:
         assert isinstance(channel, PointChannel)
-        return CosineChannel(channel, image.domain)
+        return _CosineChannel(channel, image.domain)
     return channel

@@ -64,7 +64,7 @@ class Reports:
     """A batch of reports as tensors.
 
     Arguments:
-        values: Reports by split column, as its channel reads them, one row a report.
+        values: Reports by split column, as its channel reads them, one row per report.
         reported: Masks by split column of who reported it; None where everybody did.
         sheets: Numbers of joint reports' sheets (m,).
         cells: Reported cells' codes in joint reports (m, w, k), as places in the concatenated
@@ -80,6 +80,13 @@ class Reports:
     def __len__(self) -> int:
         parts = [self.sheets] if self.sheets is not None else list(self.values.values())
         return len(parts[0])
+
+    @property
+    def joint(self) -> tuple[Tensor, Tensor]:
+        """Sheets and cells, of reports that have them."""
+        assert self.sheets is not None
+        assert self.cells is not None
+        return self.sheets, self.cells
 
     def rows(self, index: Tensor) -> Reports:
         """Select the reports at some indices."""
@@ -147,30 +154,23 @@ class LikelihoodCost:
         """Compute costs (n, m) of outputs and reports, up to a constant, differentiable in outputs."""
         parts: list[Tensor] = []
         if self.joint is not None:
-            assert reports.sheets is not None
-            assert reports.cells is not None
-            parts.append(self.joint.cost(outputs, reports.sheets, reports.cells))
+            parts.append(self.joint.cost(outputs, *reports.joint))
         for name, channel in self.channels.items():
             cost = channel.cost(outputs[name], reports.values[name])
             mask = reports.reported[name]
             parts.append(cost if mask is None else cost * mask)
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        return total
+        return sum(parts[1:], start=parts[0])
 
     def mixture(self, outputs: Outputs, reports: Reports) -> Tensor:
         """Compute −log f(y_j | equal mixture of the outputs), (m,), up to a constant of each report."""
         if self.joint is not None and self.joint.tabulates and not self.channels:
-            assert reports.sheets is not None
-            assert reports.cells is not None
-            return self.joint.mixture_cost(outputs, reports.sheets, reports.cells)
+            return self.joint.mixture_cost(outputs, *reports.joint)
         costs = self(outputs, reports)
         return math.log(len(costs)) - torch.logsumexp(-costs, dim=0)
 
     @torch.no_grad()
     def simulate(self, outputs: Outputs, like: Reports, rng: torch.Generator) -> Reports:
-        """Simulate reports of people with these outputs as records, one a row.
+        """Simulate reports of people with these outputs as records, one per row.
 
         The columns that they report are those of `like` (of as many rows), drawn independently of the
         records. The noise is only a simulation, from a seeded generator: it gives no privacy.

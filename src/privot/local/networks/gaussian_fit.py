@@ -58,7 +58,7 @@ from privot.randomizer import Release
 from privot.randomizer.reports.candidates import CandidateAnswers, CandidatesReport
 from privot.schema.domains import Array
 from privot.training.loop import TrainingSettings, train
-from privot.training.settings import learning, started_by_torchrun
+from privot.training.stopping import learning, started_by_torchrun
 
 _NODES, _SHORTEST = 9, 1e-6  # of the quadrature; of a mean's length
 # Standard deviations of the logarithms of shares, and of the variances' level.
@@ -74,38 +74,23 @@ _MIN_SHARE, _MIN_RETAINED, _MIN_WITHIN, _MAX_WITHIN = 0.3, 0.05, 0.1, 0.6
 
 @dataclass(frozen=True)
 class LabelParts:
-    """Parts of reports y (n, D).
+    """Parts of reports y (n, D)."""
 
-    Arguments:
-        labels: $y_{c0}$ (n, C); zeros without labels.
-        points: $y_c$ (n, C, q).
-        missing: The number for missing points (n,); zeros where none may be.
-    """
-
-    labels: Tensor
-    points: Tensor
-    missing: Tensor
+    labels: Tensor  # $y_{c0}$ (n, C); zeros without labels
+    points: Tensor  # $y_c$ (n, C, q)
+    missing: Tensor  # the number for missing points (n,); zeros where none may be
 
 
 @dataclass(frozen=True)
 class Start:
-    """Start of a fit, and center of its prior.
+    """Start of a fit, and center of its prior."""
 
-    Arguments:
-        shares: w (C,).
-        missing: Share of missing points.
-        means: m (C, q).
-        deviation: Variance of a number's deviation from the common mean, between classes.
-        variances: Typical variances (q,) of z given the class.
-        spreads: Their uncertainty (q,), in logarithms of standard deviations.
-    """
-
-    shares: Array
-    missing: float
-    means: Array
-    deviation: float
-    variances: Array
-    spreads: Array
+    shares: Array  # w (C,)
+    missing: float  # share of missing points
+    means: Array  # m (C, q)
+    deviation: float  # variance of a number's deviation from the common mean, between classes
+    variances: Array  # typical variances (q,) of z given the class
+    spreads: Array  # their uncertainty (q,), in logarithms of standard deviations
 
 
 class ClassParameters(nn.Module):

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from privot.local.networks.channels import Head, Outputs
 from privot.local.networks.cost import LikelihoodCost
 from privot.local.networks.steps import (
     LOSSES,
+    Generator,
     LabeledGenerator,
     Loss,
     Minibatches,
@@ -41,7 +42,7 @@ from privot.local.networks.steps import (
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
-from privot.training.generators import DCGAN, MLP, make_network, torch_generator
+from privot.training.generators import MLP, make_network, torch_generator
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import (
     ALONE,
@@ -52,7 +53,7 @@ from privot.training.parallel import (
     stay,
     threads_for,
 )
-from privot.training.settings import learning
+from privot.training.stopping import learning
 from privot.transport import SinkhornSolver
 
 _CANDIDATES = 16  # latents in a pool, for each record drawn under a condition
@@ -73,15 +74,10 @@ _IDENTITY = (
 
 @dataclass(frozen=True, eq=False)
 class GeneratorSampler:
-    """A network from latents to features, and the head that reads them.
+    """A network from latents to features, and the head that reads them."""
 
-    Arguments:
-        generator: Network with its learned weights.
-        head: Head of its features.
-    """
-
-    generator: MLP | DCGAN | LabeledGenerator
-    head: Head
+    generator: Generator  # network with its learned weights
+    head: Head  # head of its features
     kind: ClassVar[str] = "generator"
 
     def outputs(self, num_rows: int, rng: torch.Generator) -> Outputs:
@@ -127,10 +123,22 @@ class GeneratorSampler:
     @classmethod
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> GeneratorSampler:
+    ) -> Self:
         """Restore the sampler that `shape` and `arrays` describe."""
-        head = Head(randomizer)
-        generator = _sampler_network(shape, _features(head))
+        head, shares = Head(randomizer), arrays.get("conditional.shares")
+        num_labels = 0 if shares is None else len(shares)
+        images = [column.image_shape for column in head.images.values()]
+        # An image alone, or with a label, has the features of its shape.
+        alone = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
+        network = make_network(
+            shape["architecture"],
+            shape["latent_dim"] + num_labels,
+            images[0] if alone else (head.num_features,),
+            tuple(shape["hidden"]),
+        )
+        generator: Generator = network
+        if shares is not None:
+            generator = LabeledGenerator(head, network, torch.from_numpy(shares))
         generator.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
         return cls(generator.eval(), head)
 
@@ -152,34 +160,6 @@ class LabeledSampler(GeneratorSampler):
         latent = generator.draw_latent(num_rows, rng_torch, labels[:num_rows])
         return self.head.records(self.head(generator(latent)), rng_torch)
 
-    @classmethod
-    def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> LabeledSampler:
-        """Restore the sampler that `shape` and `arrays` describe."""
-        head = Head(randomizer)
-        shares = torch.from_numpy(arrays["conditional.shares"])
-        generator = LabeledGenerator(
-            head, _sampler_network(shape, _features(head), len(shares)), shares
-        )
-        generator.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
-        return cls(generator.eval(), head)
-
-
-def _features(head: Head) -> tuple[int, ...]:
-    """Return the shape of a generator's features: an image's, if it is alone or with a label."""
-    images = [column.image_shape for column in head.images.values()]
-    alone = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
-    return images[0] if alone else (head.num_features,)
-
-
-def _sampler_network(
-    shape: Mapping[str, Any], features: tuple[int, ...], num_labels: int = 0
-) -> MLP | DCGAN:
-    """Create the network that a sampler's `shape` describes; its weights are to be loaded."""
-    latent_dim = shape["latent_dim"] + num_labels
-    return make_network(shape["architecture"], latent_dim, features, tuple(shape["hidden"]))
-
 
 def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalModel:
     """Fit a model whose sampler is a network; see `privot.local.fitting.fit`."""
@@ -197,7 +177,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     images = fits_images(release.randomizer) and loss is not likelihood and group.size == 1
     steps, size, rate = settings.schedule(name, images, labels=bool(head.coded))
     settings = replace(settings, steps=steps, batch_size=size, learning_rate=rate)
-    generator: MLP | DCGAN | LabeledGenerator
+    generator: Generator
     if images:
         generator = image_generator(release, head, settings).to(device)
     elif settings.architecture != "mlp":
@@ -254,7 +234,7 @@ class TransportObjective:
 
     def __init__(
         self,
-        generator: MLP | DCGAN | LabeledGenerator,
+        generator: Generator,
         head: Head,
         release: Release,
         settings: FitSettings,

@@ -68,11 +68,8 @@ w whitening h on latents drawn, A (d, k) the leading axes, each as long as its d
 of tanh there: to first order the outputs have the records' mean and leading covariance. On MNIST at σ =
 2 it takes the distance in 50 principal components after 40 CPU seconds from 7.2 to 3.1.
 
-**Settings** of images, by Fréchet distance on a classifier's features (floor 1.2) on MNIST at σ = 2, 40
-CPU seconds each: without labels, batches of 250, 3.9; with labels and 1 250 steps at batches of 250, 6.3
-drawn together, 5.9 in strata; in strata, 5 600 steps at batches of 128, 1.9; with this start, 1.6.
-Self-correction has no bias from small batches, so steps are worth more than reports. A learning rate of
-6e-3 breaks it.
+**Settings** of images were chosen by Fréchet distance (`docs/results/images.md`). Self-correction has no
+bias from small batches, so steps are worth more than reports; a learning rate of 6e-3 breaks it.
 
 Everything is a function of the release, hence post-processing; the seed is no secret.
 
@@ -99,7 +96,7 @@ from privot.local.networks.cost import LikelihoodCost, Reports
 from privot.local.settings import FitSettings
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.training.generators import DCGAN, MLP, Conditional, Network, make_network
+from privot.training.generators import DCGAN, MLP, Conditional, make_network
 from privot.training.parallel import ALONE, Group
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
@@ -127,7 +124,7 @@ class Minibatches(ABC):
     def draw(self, rng: torch.Generator) -> Reports:
         """Return the next batch."""
 
-    def latent(self, generator: Network, num_rows: int, rng: torch.Generator) -> Tensor:
+    def latent(self, generator: Generator, num_rows: int, rng: torch.Generator) -> Tensor:
         """Draw latents (num_rows, d) for people like those of the last batch."""
         return generator.draw_latent(num_rows, rng)
 
@@ -164,7 +161,7 @@ class FromDisk(Minibatches):
     Arguments:
         release: Reports in files.
         cost: Cost that reads them.
-        size: Reports a batch.
+        size: Reports per batch.
         seed: Seed of the order.
         device: Device of the batches.
         window_bytes: Approximate size of a window.
@@ -184,7 +181,7 @@ class FromDisk(Minibatches):
     ) -> None:
         if len(release) < size:
             raise PrivotError(
-                f"batch_size {size} is more than the release's {len(release)} reports"
+                f"batch_size {size} is more than the release's {len(release)} reports: give fewer"
             )
         self._release, self._cost, self._size = release, cost, size
         self._seed, self._device = seed, device
@@ -325,7 +322,7 @@ class LabeledGenerator(nn.Module):
         shares: Probability p of each label.
     """
 
-    def __init__(self, head: Head, network: Network, shares: Tensor) -> None:
+    def __init__(self, head: Head, network: MLP | DCGAN, shares: Tensor) -> None:
         super().__init__()
         (image,), (self.label,) = head.images, head.coded
         self._image_first = next(iter(head.widths)) == image
@@ -348,6 +345,9 @@ class LabeledGenerator(nn.Module):
         return self.conditional.draw_latent(num_rows, rng, labels)
 
 
+Generator = MLP | DCGAN | LabeledGenerator
+
+
 def fits_images(randomizer: Randomizer) -> bool:
     """Say whether records are an image, alone or with one label by randomized response."""
     images, made = randomizer.schema.images, randomizer.mechanisms
@@ -356,9 +356,7 @@ def fits_images(randomizer: Randomizer) -> bool:
     return whole and len(images) == 1 and labels in ([], [True])
 
 
-def image_generator(
-    release: Release, head: Head, settings: FitSettings
-) -> MLP | DCGAN | LabeledGenerator:
+def image_generator(release: Release, head: Head, settings: FitSettings) -> Generator:
     """Create a generator of images; an MLP starts at the records' mean and leading covariance."""
     latent_dim = settings.latent_dim or _LATENT_DIM
     (name,) = head.images
@@ -413,7 +411,7 @@ class Strata(Minibatches):
     Arguments:
         release: The reports, which are read into memory.
         cost: Cost that reads all columns but the label.
-        size: Reports a batch.
+        size: Reports per batch.
         label: Name of the label's column.
         device: Device of the batches.
     """
@@ -435,7 +433,7 @@ class Strata(Minibatches):
         index = rows[torch.randint(len(rows), (self._size,), generator=rng)]
         return self._reports.rows(index.to(self._device))
 
-    def latent(self, generator: Network, num_rows: int, rng: torch.Generator) -> Tensor:
+    def latent(self, generator: Generator, num_rows: int, rng: torch.Generator) -> Tensor:
         """See `Minibatches`; true labels are drawn given the reported one."""
         assert isinstance(generator, LabeledGenerator)
         labels = torch.multinomial(self._given, num_rows, replacement=True, generator=rng)

@@ -49,7 +49,7 @@ from privot.local.grid.channels import (
 )
 from privot.local.grid.deconvolution import STRENGTH, average_by_evidence, deconvolve
 from privot.local.grid.grid_fit import allowed_nodes
-from privot.local.waves.paths import ShareLikelihood, ShareRatio, ShareSeries, joint_coordinates
+from privot.local.waves.paths import ShareCoordinates, ShareLikelihood, ShareRatio, ShareSeries
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema.domains import Array, from_unit
@@ -82,9 +82,9 @@ def wave_weights(ages: Array, reach: float) -> Array:
 
 
 def longest_likely_reach(logs: Sequence[Array], people: Array) -> int:
-    """Choose the first density under which reports are as likely as under the best, or nearly.
+    """Choose the first density under which reports are nearly as likely as under the best one.
 
-    Nearly is within a standard error of the mean difference a person. Without reports all are equal.
+    Nearly: within a standard error of the mean difference a person. Without reports all are equal.
 
     Examples:
         >>> likely = np.log([0.5, 0.5])
@@ -108,21 +108,13 @@ def longest_likely_reach(logs: Sequence[Array], people: Array) -> int:
 
 @dataclass(frozen=True, eq=False)
 class LocalLikelihood:
-    """Local likelihood of waves' reports, on one grid.
+    """Local likelihood of waves' reports, on one grid."""
 
-    Arguments:
-        times: Times of the waves (T,).
-        counts: Each wave's counts of reports.
-        channel_of_wave: Number of each wave's channel.
-        channels: Channels of the randomizers; their own counts are not used.
-        nodes: Mask of the allowed nodes (K+1, …, K+1).
-    """
-
-    times: Array
-    counts: Sequence[Array]
-    channel_of_wave: Sequence[int]
-    channels: Sequence[GridChannel]
-    nodes: NDArray[np.bool_]
+    times: Array  # times of the waves (T,)
+    counts: Sequence[Array]  # each wave's counts of reports
+    channel_of_wave: Sequence[int]  # number of each wave's channel
+    channels: Sequence[GridChannel]  # channels of the randomizers; their own counts are not used
+    nodes: NDArray[np.bool_]  # mask of the allowed nodes (K+1, …, K+1)
 
     def density(self, time: float, reach: float) -> GridDensity:
         """Fit the density of a time to waves before and after it; `reach` in units of time."""
@@ -130,14 +122,10 @@ class LocalLikelihood:
         reaches = self._reaches(reach) if self.nodes.ndim > 1 else [reach]
         ages = np.abs(self.times - time)
         *_, flat = self._densities(ages, self.counts, reaches, self._pooled)
-        inner = flat[: self.nodes.size].reshape(self.nodes.shape)
-        return GridDensity(inner, float(flat[self.nodes.size :].sum()))
+        return GridDensity.of(flat, self.nodes.shape)
 
     def choose_reach(self, seed: int) -> float:
-        """Choose the longest reach under which held-out reports are as likely as under the best.
-
-        Within a standard error of the difference.
-        """
+        """Choose the longest reach under which held-out reports are nearly as likely as the best."""
         rng, last = np.random.default_rng([seed, 7]), len(self.times) - 1
         tried = np.unique(np.linspace(min(last, max(1, last // 3)), last, _MAX_WAVES).round())
         held = {
@@ -203,23 +191,14 @@ class LocalLikelihood:
 
 @dataclass(frozen=True, eq=False)
 class GridDrift:
-    """Counts of every wave, and how far in time they reach.
+    """Counts of every wave, and how far in time they reach."""
 
-    Arguments:
-        sampler: Sampler of all waves together; its grid is that of every time.
-        times: Times of the waves (T,).
-        counts: Each wave's counts of the reports of its randomizer.
-        randomizer_of_wave: Number of each wave's randomizer.
-        randomizers: Distinct randomizers.
-        reach: h, in units of time.
-    """
-
-    sampler: GridSampler
-    times: Array
-    counts: tuple[Array, ...]
-    randomizer_of_wave: tuple[int, ...]
-    randomizers: tuple[Randomizer, ...]
-    reach: float
+    sampler: GridSampler  # sampler of all waves together; its grid is that of every time
+    times: Array  # times of the waves (T,)
+    counts: tuple[Array, ...]  # each wave's counts of the reports of its randomizer
+    randomizer_of_wave: tuple[int, ...]  # number of each wave's randomizer
+    randomizers: tuple[Randomizer, ...]  # distinct randomizers
+    reach: float  # h, in units of time
     kind: ClassVar[str] = "grid"
 
     @classmethod
@@ -232,40 +211,31 @@ class GridDrift:
 
     def with_wave(self, release: Release, time: float) -> Self:
         """Append a wave."""
-        prints = [each.fingerprint for each in self.randomizers]
-        if release.randomizer.fingerprint not in prints:
-            prints.append(release.randomizer.fingerprint)
-        more = self.randomizers + (release.randomizer,) * (len(prints) - len(self.randomizers))
-        return type(self)(
-            self.sampler,
-            np.append(self.times, time),
-            (*self.counts, self._channel_of(release).counts),
-            (*self.randomizer_of_wave, prints.index(release.randomizer.fingerprint)),
-            more,
-            self.reach,
+        own = release.randomizer.fingerprint
+        known = {each.fingerprint: each for each in self.randomizers}
+        known.setdefault(own, release.randomizer)
+        return replace(
+            self,
+            times=np.append(self.times, time),
+            counts=(*self.counts, self._channel_of(release).counts),
+            randomizer_of_wave=(*self.randomizer_of_wave, list(known).index(own)),
+            randomizers=tuple(known.values()),
         )
 
     def at(self, time: float) -> GridSampler:
         """Return the density of a time."""
-        return GridSampler(
-            self._likelihood.density(time, self.reach), self.sampler.name, self.sampler.randomizer
-        )
+        return replace(self.sampler, density=self._likelihood.density(time, self.reach))
 
     @cached_property
     def _likelihood(self) -> LocalLikelihood:
-        return LocalLikelihood(
-            self.times,
-            self.counts,
-            self.randomizer_of_wave,
-            self._channels,
-            allowed_nodes(self._domain, len(self.sampler.density.weights) - 1),
-        )
-
-    @cached_property
-    def _domain(self) -> Any:
         randomizer, name = self.sampler.randomizer, self.sampler.name
-        column = randomizer.schema.point_column(name)
-        return randomizer.mechanisms[name].report_domain(column.domain)
+        domain = randomizer.schema.point_column(name).domain
+        nodes = allowed_nodes(
+            randomizer.mechanisms[name].report_domain(domain), len(self.sampler.density.weights) - 1
+        )
+        return LocalLikelihood(
+            self.times, self.counts, self.randomizer_of_wave, self._channels, nodes
+        )
 
     @cached_property
     def _channels(self) -> list[GridChannel]:
@@ -286,18 +256,18 @@ class GridDrift:
         """Return the share of people with a value, or the mean of a number: see `WaveModel.trend`."""
         numbers, inside = self._node_values(column, value)
         if inside is None:
-            hats = _hats(numbers, _flat(self.sampler.density))
+            hats = _hats(numbers, self.sampler.density.flat)
             terms = np.nan_to_num(numbers), (~np.isnan(numbers)).astype(np.float64)
         else:
             hats = np.stack([inside, 1.0 - inside], axis=1)
             terms = inside, np.ones(len(inside))
         laws, shares, likelihoods = [], [], []
         for wave, time in enumerate(self.times):
-            joint = _flat(self.at(float(time)).density)[:, None] * hats
+            joint = self.at(float(time)).density.flat[:, None] * hats
             shares.append(joint.sum(axis=0))
             laws.append(joint / np.maximum(shares[-1], 1e-300))
             likelihoods.append(self._share_likelihood(wave, laws[-1], shares[-1]))
-        coordinates = joint_coordinates(np.mean(shares, axis=0), likelihoods)
+        coordinates = ShareCoordinates.of(np.mean(shares, axis=0), likelihoods)
         around = [coordinates.coordinates_of(each) for each in shares]
         series = ShareSeries.of(coordinates, self.times, likelihoods, around)
         return ShareRatio(series, *(np.array([term @ law for law in laws]) for term in terms))
@@ -323,9 +293,8 @@ class GridDrift:
         if density.missing:
             points = np.vstack([points, np.full(points.shape[1], np.nan)])
         table = own.decode_points(name, points)
-        if not pa.types.is_floating(table[column].type) and not pa.types.is_integer(
-            table[column].type
-        ):
+        kind = table[column].type
+        if not pa.types.is_floating(kind) and not pa.types.is_integer(kind):
             raise PrivotError(
                 f"column {column!r} has no numbers to follow: sample two times instead"
             )
@@ -343,8 +312,11 @@ class GridDrift:
 
     def fields(self) -> dict[str, Any]:
         """Return plain values, for storage."""
-        numbers = {_NUMBERS: list(self.randomizer_of_wave), "reach": self.reach}
-        return numbers | {"randomizers": [each.to_json() for each in self.randomizers]}
+        return {
+            _NUMBERS: list(self.randomizer_of_wave),
+            "reach": self.reach,
+            "randomizers": [each.to_json() for each in self.randomizers],
+        }
 
     def arrays(self) -> dict[str, Array]:
         """Return arrays by name, for storage."""
@@ -359,12 +331,6 @@ class GridDrift:
         counts = tuple(arrays[f"counts_{i}"] for i in range(len(numbers)))
         randomizers = tuple(map(Randomizer.from_json, fields["randomizers"]))
         return cls(sampler, arrays["times"], counts, numbers, randomizers, reach)
-
-
-def _flat(density: GridDensity) -> Array:
-    """Return weights as channels take them."""
-    weights = density.weights.ravel()
-    return np.append(weights, density.missing) if density.missing else weights
 
 
 def _hats(numbers: Array, masses: Array) -> Array:

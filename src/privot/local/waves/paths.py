@@ -70,17 +70,11 @@ _MIN_SHARE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """The posterior of K numbers at T times.
+    """The posterior of K numbers at T times."""
 
-    Arguments:
-        times: Times, increasing (T,).
-        slopes: h (T, K).
-        precisions: D ≥ 0 (T, K).
-    """
-
-    times: Array
-    slopes: Array
-    precisions: Array
+    times: Array  # increasing (T,)
+    slopes: Array  # h (T, K)
+    precisions: Array  # D ≥ 0 (T, K)
 
     @cached_property
     def _unit_times(self) -> Array:
@@ -159,17 +153,22 @@ class Paths:
             found += spread + off.swapaxes(1, 2) @ off
         return found / total
 
+    def with_wave(self, time: float, slopes: Array, precisions: Array) -> Paths:
+        """Add a wave, of slopes and precisions (K,)."""
+        place = int(np.searchsorted(self.times, time))
+        return Paths(
+            np.insert(self.times, place, time),
+            np.insert(self.slopes, place, slopes, axis=0),
+            np.insert(self.precisions, place, precisions, axis=0),
+        )
+
     def at(self, time: float) -> tuple[Array, Array]:
         """Return means and variances (K,) at a time between the first and the last."""
         place = int(np.searchsorted(self.times, time))
         if self.times[place] == time:
             return self.mean[place], self.covariance[:, place, place]
-        nothing = np.zeros((1, self.slopes.shape[1]))
-        wider = Paths(
-            np.insert(self.times, place, time),
-            np.insert(self.slopes, place, nothing, axis=0),
-            np.insert(self.precisions, place, nothing, axis=0),
-        )
+        nothing = np.zeros(self.slopes.shape[1])
+        wider = self.with_wave(time, nothing, nothing)
         return wider.mean[place], wider.covariance[:, place, place]
 
     def steps(self) -> Array:
@@ -286,25 +285,21 @@ class ShareLikelihood(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShareCoordinates:
-    """Coordinates of one column's shares, which move independently.
+    """Coordinates of one column's shares, which move independently."""
 
-    Arguments:
-        shares: θ̄ of the pieces (pieces,).
-        basis: B (pieces, K).
-    """
-
-    shares: Array
-    basis: Array
+    shares: Array  # θ̄ of the pieces (pieces,)
+    basis: Array  # B (pieces, K)
 
     @classmethod
-    def of(cls, shares: Array, information: Array) -> Self:
-        """Find the basis in which the prior is isotropic and this information diagonal.
+    def of(cls, shares: Array, likelihoods: Sequence[ShareLikelihood]) -> Self:
+        """Find the basis in which the prior is isotropic and the waves' joint information diagonal.
 
         Examples:
-            >>> one = ShareCoordinates.of(np.array([0.5, 0.5]), np.diag([4.0, 4.0]))
-            >>> abs(one.basis).round(2).tolist()
+            >>> wave = ShareLikelihood(np.zeros(2), np.diag([4.0, 4.0]))
+            >>> abs(ShareCoordinates.of(np.array([0.5, 0.5]), [wave]).basis).round(2).tolist()
             [[0.5], [0.5]]
         """
+        information = np.sum([each.information for each in likelihoods], axis=0)
         shares = np.maximum(shares, _MIN_SHARE) / np.maximum(shares, _MIN_SHARE).sum()
         values, vectors = np.linalg.eigh(np.diag(shares) - np.outer(shares, shares))
         positive = values > 1e-10 * values.max()
@@ -330,19 +325,10 @@ class ShareCoordinates:
 
 @dataclass(frozen=True, eq=False)
 class ShareSeries:
-    """Likelihoods of one column's shares over the waves, in coordinates.
-
-    Arguments:
-        coordinates: The coordinates.
-        times: Times of the waves (T,).
-        slopes: h (T, K).
-        precisions: D (T, K).
-    """
+    """One column's shares over the waves: the posterior of their coordinates."""
 
     coordinates: ShareCoordinates
-    times: Array
-    slopes: Array
-    precisions: Array
+    paths: Paths
 
     @classmethod
     def of(
@@ -353,41 +339,19 @@ class ShareSeries:
         around: Sequence[Array] | Array,
     ) -> Self:
         """Transform each wave's likelihood around paths u (T, K)."""
-        pairs = zip(likelihoods, around, strict=True)
-        projected = [coordinates.project(each, path) for each, path in pairs]
+        projected = map(coordinates.project, likelihoods, around)
         slopes, precisions = (np.array(each) for each in zip(*projected, strict=True))
-        return cls(coordinates, times, slopes, precisions)
+        return cls(coordinates, Paths(times, slopes, precisions))
 
-    @cached_property
-    def paths(self) -> Paths:
-        """Posterior of the coordinates."""
-        return Paths(self.times, self.slopes, self.precisions)
-
-    def with_wave(self, time: float, likelihood: ShareLikelihood, around: Array) -> Self:
+    def with_wave(self, time: float, likelihood: ShareLikelihood, around: Array) -> ShareSeries:
         """Append one wave."""
-        slope, precision = self.coordinates.project(likelihood, around)
-        return type(self)(
-            self.coordinates,
-            np.append(self.times, time),
-            np.vstack([self.slopes, slope]),
-            np.vstack([self.precisions, precision]),
-        )
-
-
-def joint_coordinates(shares: Array, likelihoods: Sequence[ShareLikelihood]) -> ShareCoordinates:
-    """Find coordinates in which the information of all waves is diagonal."""
-    return ShareCoordinates.of(shares, np.sum([each.information for each in likelihoods], axis=0))
+        projected = self.coordinates.project(likelihood, around)
+        return ShareSeries(self.coordinates, self.paths.with_wave(time, *projected))
 
 
 class ShareRatio(NamedTuple):
-    """Ratio of sums over pieces, at every wave: a share, or a mean.
+    """Ratio of sums over pieces, at every wave: a share, or a mean."""
 
-    Arguments:
-        series: Series of the pieces' shares.
-        numerator: Weight of each piece in the numerator, at every wave (T, pieces).
-        denominator: Weight in the denominator.
-    """
-
-    series: ShareSeries
-    numerator: Array
-    denominator: Array
+    series: ShareSeries  # of the pieces' shares
+    numerator: Array  # weight of each piece in the numerator, at every wave (T, pieces)
+    denominator: Array  # weight in the denominator

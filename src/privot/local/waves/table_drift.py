@@ -22,18 +22,17 @@ import numpy as np
 import scipy
 
 from privot.core.errors import PrivotError
-from privot.local.classes.class_fit import count_releases
-from privot.local.classes.counts import Factor, Ints, Query
+from privot.local.classes.counts import Factor, Ints, Query, count_releases
 from privot.local.classes.curves import Curve, Pieces
 from privot.local.classes.marginals import rake
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
 from privot.local.releases import Atoms, Releases
 from privot.local.waves.paths import (
+    Paths,
     ShareCoordinates,
     ShareLikelihood,
     ShareRatio,
     ShareSeries,
-    joint_coordinates,
 )
 from privot.randomizer import Release
 from privot.schema.domains import Array
@@ -46,15 +45,10 @@ _MAX_ATOMIC = 12  # atoms up to which each of a number is a piece
 
 @dataclass(frozen=True, eq=False)
 class TableDrift:
-    """Classes of all waves together, and one series a column.
+    """Classes of all waves together, and one series per column."""
 
-    Arguments:
-        sampler: Sampler of all waves together.
-        series: Series of the columns; none before the first wave.
-    """
-
-    sampler: LatentClassSampler
-    series: tuple[ShareSeries, ...] = ()
+    sampler: LatentClassSampler  # sampler of all waves together
+    series: tuple[ShareSeries, ...] = ()  # series of the columns; none before the first wave
     kind: ClassVar[str] = LatentClassSampler.kind
 
     @classmethod
@@ -67,7 +61,7 @@ class TableDrift:
         likelihoods = [empty.likelihoods(wave, pooled) for wave in waves]
         columns = range(len(pooled))
         coordinates = [
-            joint_coordinates(pooled[i], [each[i] for each in likelihoods]) for i in columns
+            ShareCoordinates.of(pooled[i], [each[i] for each in likelihoods]) for i in columns
         ]
         around = [np.zeros((len(waves), each.basis.shape[1])) for each in coordinates]
         for number in range(_MAX_ROUNDS):
@@ -91,7 +85,7 @@ class TableDrift:
     @property
     def times(self) -> Array:
         """Times of the waves (T,)."""
-        return self.series[0].times
+        return self.series[0].paths.times
 
     @cached_property
     def pieces(self) -> list[Pieces]:
@@ -137,7 +131,7 @@ class TableDrift:
             wanted = {code for each in values_of(value) for code in named.find_codes(column, each)}
             numerator = np.isin(own.codes, sorted(wanted)).astype(np.float64)
             denominator = np.ones(len(numerator))
-        law, ones = self.pieces[place].law, np.ones((len(series.times), 1))
+        law, ones = self.pieces[place].law, np.ones((len(self.times), 1))
         return ShareRatio(series, ones * (numerator @ law), ones * (denominator @ law))
 
     def series_of(self, column: str, value: Any) -> ShareSeries:
@@ -169,12 +163,9 @@ class TableDrift:
         for group in groups:
             for place, factor in enumerate(group.factors):
                 rows = factor.likelihood.shape[0]
-                counts = np.asarray(
-                    np.bincount(group.answers[:, place], group.counts, rows), np.float64
-                )
-                for query, slope, information in _factor_likelihoods(
-                    factor, counts, queries, atoms
-                ):
+                counts = np.bincount(group.answers[:, place], group.counts, rows).astype(float)
+                found_of_factor = _factor_likelihoods(factor, counts, queries, atoms)
+                for query, slope, information in found_of_factor:
                     law = query.law @ self.pieces[query.column].law
                     found[query.column].slope[:] += law.T @ slope
                     found[query.column].information[:] += law.T @ information @ law
@@ -191,8 +182,8 @@ class TableDrift:
             found |= {
                 f"shares_{number}": series.coordinates.shares,
                 f"basis_{number}": series.coordinates.basis,
-                f"slopes_{number}": series.slopes,
-                f"precisions_{number}": series.precisions,
+                f"slopes_{number}": series.paths.slopes,
+                f"precisions_{number}": series.paths.precisions,
             }
         return found
 
@@ -204,9 +195,7 @@ class TableDrift:
         series = (
             ShareSeries(
                 ShareCoordinates(arrays[f"shares_{i}"], arrays[f"basis_{i}"]),
-                arrays["times"],
-                arrays[f"slopes_{i}"],
-                arrays[f"precisions_{i}"],
+                Paths(arrays["times"], arrays[f"slopes_{i}"], arrays[f"precisions_{i}"]),
             )
             for i in range(len(sampler.places))
         )
@@ -214,7 +203,7 @@ class TableDrift:
 
 
 def _settled(before: Array, series: ShareSeries) -> bool:
-    """Say whether paths, or their last points, are where they were before."""
+    """Say whether paths, or their last points, moved by a tenth of a standard error at most."""
     spread = np.sqrt(np.diagonal(series.paths.covariance, axis1=1, axis2=2)).T
     last = slice(-1, None) if before.ndim == 1 else slice(None)
     return bool((np.abs(series.paths.mean[last] - before) <= _SETTLED * spread[last]).all())

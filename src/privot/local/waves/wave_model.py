@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +27,11 @@ import scipy
 
 from privot.core.errors import PrivotError
 from privot.local.fitting import fit
-from privot.local.model import LocalModel, Sampler
+from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.local.settings import FitSettings
 from privot.local.waves.grid_drift import GridDrift
-from privot.local.waves.paths import Paths, ShareRatio, ShareSeries
+from privot.local.waves.paths import Paths, ShareRatio
 from privot.local.waves.table_drift import TableDrift
 from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, PureDP, weakest
@@ -180,32 +180,7 @@ def change_point_of(name: str, paths: Paths, times: tuple[str, ...], seed: int) 
     return ChangePoint(name, when, low, high, paths.p_value(_NUM_SIMULATIONS, seed), odds)
 
 
-class Drift(Protocol):
-    """Movement of a model of all waves together."""
-
-    @property
-    def times(self) -> Array:
-        """Times of the waves (T,)."""
-
-    def at(self, time: float) -> Sampler:
-        """Return the sampler of a time."""
-
-    def with_wave(self, release: Release, time: float) -> Drift:
-        """Append a wave."""
-
-    def ratio(self, column: str, value: Any) -> ShareRatio:
-        """Return a share, or a mean, over the waves."""
-
-    def series_of(self, column: str, value: Any) -> ShareSeries:
-        """Return a column's series, to be tested for a change."""
-
-    def fields(self) -> dict[str, Any]:
-        """Return plain values, for storage."""
-
-    def arrays(self) -> dict[str, Array]:
-        """Return arrays by name, for storage."""
-
-
+# Movements of a model of all waves together, by the kind of its sampler.
 DRIFTS: dict[str, Any] = {each.kind: each for each in (TableDrift, GridDrift)}
 
 
@@ -225,7 +200,7 @@ class WaveModel(Model):
     kind: ClassVar[ModelKind] = ModelKind("local.waves", 3, "privot fit --waves")
 
     base: LocalModel
-    drift: Drift
+    drift: TableDrift | GridDrift
     dated: bool
     people: tuple[int, ...]
     added: tuple[Randomizer, ...] = ()
@@ -407,7 +382,7 @@ def fit_waves(
     """Learn a drifting population from waves of reports: all waves together first, then the drift.
 
     Arguments:
-        releases: One release a wave, in order, of one schema; ε may differ.
+        releases: One release per wave, in order, of one schema; ε may differ.
         times: Times of the waves: numbers or dates, increasing; 1, 2, 3 … by default.
         settings: Settings of the fit of all waves together.
         progress: Progress callback of the fit of all waves.
@@ -422,6 +397,11 @@ def fit_waves(
         raise PrivotError(f"releases has {len(waves)}: give two waves or more, or use fit")
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     for wave in Releases.of(waves).parts:
+        if wave.schema.promise is not None and wave.schema.promise.where != "local":
+            raise PrivotError(
+                f"the waves promise {wave.schema.promise}: a guarantee of several batches of the same "
+                "people is not computed; fit each wave by itself"
+            )
         require_wave(wave, waves[-1].schema, waves[-1].randomizer)
     base = fit(_merge_waves(waves), settings, progress=progress, **keywords)
     base = replace(base, earlier=distinct(base.earlier))

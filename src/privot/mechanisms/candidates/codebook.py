@@ -324,7 +324,7 @@ class ClosestCandidates:
 
     @cached_property
     def words(self) -> tuple[int, int]:
-        """Of 2^64 words, how many give a close candidate, and how many another."""
+        """Numbers of 64-bit words that give a close candidate, and another one."""
         rest = self.codebook.num_candidates - self.closest
         outside = words_outside(self.epsilon, self.closest, rest, rest)
         return WORDS - outside, outside

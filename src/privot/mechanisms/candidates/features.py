@@ -149,10 +149,15 @@ class Coordinates:
         return np.array([_DIRECTION_SPREAD] * self.count + [_OTHER_SPREAD] * others)
 
     @cached_property
+    def frequencies(self) -> Array:
+        """Frequencies f (q,) of an image's cosines."""
+        rows, columns, _ = self._lowest
+        return np.hypot(rows, columns)[self.channels :]
+
+    @cached_property
     def weights(self) -> Array:
         """Factors √(1 + f) (q,) of an image's cosines."""
-        rows, columns, _ = self._lowest
-        return np.sqrt(1 + np.hypot(rows, columns)[self.channels :])
+        return np.sqrt(1 + self.frequencies)
 
     @property
     def _num_pixels(self) -> int:

@@ -350,16 +350,6 @@ def _unreadable(source: object, error: Exception) -> PrivotError:
     return PrivotError(f"release {source} cannot be read ({damage_of(error)}): copy it again")
 
 
-def require_raw(table: pa.Table) -> pa.Table:
-    """Return the table; refused if it is a release, whose reports would be taken for raw records."""
-    if METADATA_KEY in (table.schema.metadata or {}):
-        raise PrivotError(
-            "the table is a release, its records are noised already: give raw records, or learn from "
-            "the release with `privot fit`"
-        )
-    return table
-
-
 def shard_name(number: int) -> str:
     """Return the file name of a shard."""
     return f"shard-{number:06d}.parquet"

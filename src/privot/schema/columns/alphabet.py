@@ -9,12 +9,10 @@ A joint report names *cells*, so every column of a table needs finitely many cod
 - a column that may be missing has one more code, the last.
 
 Bins are declared or follow from the bounds; they are never computed from data. A joint report may ask
-numbers in other bins besides (`privot.schema.columns.number`). Within a bin a report
-says nothing, so a decoded number is uniform over its bin: over the real numbers of the interval, or
-over its integers other than the spikes.
+numbers in other bins besides (`spread`). Within a bin a report says nothing, so a decoded number is
+uniform over its bin: over the real numbers of the interval, or over its integers other than the spikes.
 
-Whoever turns values into codes (`encode`) does so on the device: an alphabet sees raw values, and
-keeps nothing of them.
+Values are encoded (`encode`) on the device: an alphabet sees raw values, and stores nothing of them.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -44,14 +42,13 @@ def short_edges(edges: Sequence[float]) -> list[str]:
 
     An edge between bins is written with the fewest digits that are
 
-    - off by what sums round away at most, if these are three digits fewer than another number of its
-      size would need: what a person declared comes back as it was written, and `0.6900000000000001` is
-      the 0.69 that it was computed for;
-    - else off by at most 1/200 of the narrower bin: of $10^{4/3} = 21.54434690031884$ between bins of
-      some ten, 21.5 is what one wants to read.
+    - within the rounding error of a sum, if these are at least three digits fewer than its exact text
+      has: an edge computed as `0.6900000000000001` is written as 0.69, as it was declared;
+    - else within 1/200 of the narrower bin: $10^{4/3} = 21.54434690031884$ between bins of width ten
+      is written as 21.5.
 
-    The bounds are written in full. Either way the texts increase as the edges do. They are labels
-    alone: values are coded by the edges.
+    The bounds are written in full. The texts increase as the edges do. They are labels only: values are
+    coded by the edges.
 
     >>> short_edges([0.1, 0.6900000000000001, 1.28, 1.87])
     ['0.1', '0.69', '1.28', '1.87']
@@ -75,7 +72,7 @@ def exact_text(number: float) -> str:
 
 
 def _shortest(number: float, error: float) -> tuple[str, int]:
-    """The fewest digits that are off by at most `error`, and their number; of what may be 0, none."""
+    """The shortest text within `error` of a number, and its digits; "0" where 0 is within it."""
     if abs(number) <= error:
         return "0", -_FEWER
     for digits in range(1, _ALL_DIGITS + 1):
@@ -328,3 +325,220 @@ def _log_edges(
         rounded = np.maximum.accumulate(np.rint(edges) - place) + place
         edges = np.minimum(rounded, high + 1 - place[::-1])
     return tuple(float(edge) for edge in edges)
+
+
+VIEWS = 8
+_EQUAL = VIEWS // 2  # codings of equal bins on a linear scale; the others are geometric
+_EDGES = 10  # of a geometric coding, between the bounds
+_DIGITS = 2  # of edges, beyond the first of their bins' width
+# Ratios of distances, and by what power of them less than the whole the first one is.
+_BOUNDS = ((2.0, 0.33), (3.0, 0.6))
+_ZERO = ((3.0, 0.33), (4.0, 0.75))
+
+
+def later_bins(log: bool) -> int:
+    """Return the number of equal bins that all codings of equal bins together are cut from."""
+    return DEFAULT_BINS * (VIEWS if log else _EQUAL)
+
+
+def spread(alphabet: Bins, fine: Sequence[float], log: bool, zero: bool) -> tuple[Bins, ...]:
+    """The codings of a number that declares no bins; the first is its alphabet, ten equal bins.
+
+    Joint reports use one of eight **codings** of 10 to 12 bins, chosen by public coins
+    (`privot.randomizer.reports.joint`). Besides the alphabet, three have equal bins that begin a
+    quarter, a half and three quarters of a bin later, so that together they have the resolution of
+    forty. Four are geometric, with edges at distances $s, s/r, s/r^2, …$ from
+
+    - the low bound, with r = 2 and 3, and the high bound, with r = 2 and 3; or
+    - where 0 lies strictly within the bounds: the low and the high bound with r = 2, and 0, on both
+      sides, with r = 3 and 4,
+
+    $s$ being somewhat less than the whole distance, by a share of its own in each coding, so that edges
+    of different codings do not coincide. They resolve a mass at a bound or at 0, and distributions a
+    hundred times narrower than the bounds. Where numbers are integers, the bounds, or 0, are a bin by
+    themselves.
+
+    On a log scale, all eight have bins equal in ln x, each an eighth of a bin later than the one
+    before.
+
+    A number's **atoms** are the bins of the coarsest partition that refines all its codings: each
+    coding's bins are unions of atoms, some 80 of them.
+
+    Privacy review: functions of the schema alone. Every coding is reported with the whole ε.
+
+    Arguments:
+        alphabet: Ten equal bins.
+        fine: Edges of `later_bins` equal bins, or of as many as there are integers.
+        log: Whether bins are equal in ln x.
+        zero: Whether edges are dense around 0 if it lies within the bounds.
+
+    Examples:
+        >>> tens = [10.0 * k for k in range(11)]
+        >>> fine = [2.5 * k for k in range(41)]
+        >>> codings = spread(Bins(tuple(tens)), fine, log=False, zero=True)
+        >>> codings[1].edges
+        (0.0, 2.5, 12.5, 22.5, 32.5, 42.5, 52.5, 62.5, 72.5, 82.5, 92.5, 100.0)
+        >>> codings[4].edges
+        (0.0, 0.155, 0.311, 0.622, 1.243, 2.49, 4.97, 9.94, 19.89, 39.8, 79.6, 100.0)
+        >>> refine(codings)[0].num_bins
+        80
+    """
+    made = list(_equal(fine, VIEWS if log else _EQUAL))
+    if not log:
+        made += _geometric(alphabet, zero)
+    return (alphabet, *(_coding(alphabet, edges) for edges in made))
+
+
+def _equal(fine: Sequence[float], number: int) -> Iterator[list[float]]:
+    """Edges of equal bins that begin later, a share of a bin each."""
+    last = len(fine) - 1
+    for later in range(1, number):
+        places = range(later, number * DEFAULT_BINS, number)
+        yield [fine[place * last // (number * DEFAULT_BINS)] for place in places]
+
+
+def _geometric(alphabet: Bins, zero: bool) -> Iterator[list[float]]:
+    """Edges that lie closer and closer together towards a bound, or 0."""
+    low, high = alphabet.edges[0], alphabet.edges[-1]
+    within = zero and low < 0 < high - alphabet.integer
+    for ratio, less in _BOUNDS[:1] if within else _BOUNDS:
+        steps = _distances(high - low, ratio, less, alphabet.integer)
+        yield [low + 1.0] * alphabet.integer + [low + step for step in steps]
+        yield [high - 1.0] * alphabet.integer + [high - step for step in steps]
+    for ratio, less in _ZERO if within else ():
+        steps = _distances(max(-low, high), ratio, less, alphabet.integer)
+        both = [end for step in steps for end in (step, -step) if low < end < high]
+        yield [0.0, 1.0][: 1 + alphabet.integer] + both[: _EDGES - 1]
+
+
+def _distances(most: float, ratio: float, less: float, integer: bool) -> list[float]:
+    """Distances of edges from where they lie closest; those of integers reach 1 at the last."""
+    if integer:
+        ratio = min(ratio, most ** (1 / (_EDGES - 1 + less)))
+    return [most / ratio ** (place + less) for place in range(_EDGES)]
+
+
+def _coding(alphabet: Bins, inner: Iterable[float]) -> Bins:
+    """Bins of some edges within the bounds, rounded to what is worth writing."""
+    low, high = alphabet.edges[0], alphabet.edges[-1]
+    edges = sorted({low, high, *(edge for edge in inner if low < edge < high)})
+    if alphabet.integer:
+        rounded = [float(round(edge)) for edge in edges]
+    else:
+        widths = [above - below for below, above in pairwise(edges)]
+        narrow = [min(pair) for pair in pairwise(widths)]
+        places = [_DIGITS - math.floor(math.log10(width)) for width in narrow]
+        rounded = [round(edge, place) for edge, place in zip(edges[1:-1], places, strict=True)]
+    retained = [low, *sorted({edge for edge in rounded if low < edge < high}), high]
+    if alphabet.integer:
+        retained = without_empty(retained, alphabet.spikes)
+    return Bins(tuple(retained), alphabet.spikes, alphabet.integer, alphabet.nullable)
+
+
+def refine(codings: Sequence[Bins]) -> tuple[Bins, Codes]:
+    """The atoms of some bins with the same spikes, and their code (c, a) in each of them.
+
+    Examples:
+        >>> atoms, codes = refine([Bins((0.0, 4.0, 8.0)), Bins((0.0, 2.0, 6.0, 8.0))])
+        >>> atoms.edges
+        (0.0, 2.0, 4.0, 6.0, 8.0)
+        >>> codes.tolist()
+        [[0, 0, 1, 1], [0, 1, 1, 2]]
+    """
+    first = codings[0]
+    edges = sorted({edge for bins in codings for edge in bins.edges})
+    if first.integer:
+        edges = without_empty(edges, first.spikes)
+    atoms = Bins(tuple(edges), first.spikes, first.integer, first.nullable)
+    others = np.arange(atoms.size - atoms.num_bins)  # spikes, and the missing value
+    of_bins = [np.searchsorted(bins.edges, edges[:-1], side="right") - 1 for bins in codings]
+    of_others = [bins.num_bins + others for bins in codings]
+    return atoms, np.hstack([np.stack(of_bins), np.stack(of_others)])
+
+
+def without_empty(edges: Sequence[float], spikes: Sequence[float]) -> list[float]:
+    """Edges of integers, without those after which there are only spikes up to the next.
+
+    Where there are only spikes up to the first of them, that is left out.
+    """
+    retained = [edges[-1]]
+    for low in reversed(edges[:-1]):
+        if retained[-1] - low > sum(low <= spike < retained[-1] for spike in spikes):
+            retained.append(low)
+    retained[-1] = edges[0]
+    return retained[::-1]
+
+
+_QUANTILE_MARGIN = 0.2  # of a bin's mass, to either side of a quantile
+_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6
+
+
+def equal_mass(
+    values: Array, num_bins: int, integer: bool, round_between: Callable[[float, float], float]
+) -> tuple[list[float], list[float]]:
+    """Inner edges and spikes of about so many codes.
+
+    Values that are more frequent among the draws than a bin should be become **spikes**; the rest is
+    cut at quantiles, each moved to the roundest number within a fifth of a bin's mass, so that edges are
+    easy to read. The two outer bins hold a hundredth of the mass each, or less; they reach to the bounds
+    and would otherwise mix tails with the body of the distribution.
+
+    **Privacy review.** A function of a model's draws (post-processing of private reports), so as private
+    as the model. It must not be used on raw values: bins would reveal them.
+
+    Arguments:
+        values: Drawn from a model (n,), none missing.
+        num_bins: Codes wanted, two at least.
+        integer: Whether they are integers; then an edge is the first one of its bin.
+        round_between: The roundest number of an interval.
+
+    Examples:
+        >>> hours = np.concatenate([np.full(500, 40.0), np.arange(1, 100), np.arange(20, 60)])
+        >>> equal_mass(hours, 5, True, roundest)
+        ([30.0, 45.0, 70.0], [40.0])
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    spikes = distinct[counts * num_bins > len(values)]
+    rest = np.sort(values[~np.isin(values, spikes)])
+    num_rest = max(2, num_bins - len(spikes))
+    edges: list[float] = []
+    for level, mass in _levels(num_rest) if len(rest) else ():
+        low, high = np.quantile(
+            rest, [level - _QUANTILE_MARGIN * mass, level + _QUANTILE_MARGIN * mass]
+        )
+        edge = round_between(float(low), float(high)) if low < high else float(low)
+        edge = math.ceil(edge) if integer else edge
+        last = edges[-1] if edges else -math.inf
+        # Between the bounds, and with a value of its own on either side.
+        if max(last, rest[0]) < edge <= rest[-1] and ((rest >= last) & (rest < edge)).any():
+            edges.append(float(edge))
+    return edges, [float(spike) for spike in spikes]
+
+
+def _levels(num_bins: int) -> list[tuple[float, float]]:
+    """Shares of people below every inner edge, and the mass of the bin beside it."""
+    tails = 2 * (num_bins >= _MIN_BINS_WITH_TAILS)
+    each = 1 / (num_bins - tails)
+    inner = [(place * each, each) for place in range(1, num_bins - tails)]
+    return [(_TAIL, _TAIL), *inner, (1 - _TAIL, _TAIL)] if tails else inner
+
+
+def roundest(low: float, high: float) -> float:
+    """The number of fewest digits from `low` to `high`, the nearest to their middle of several.
+
+    Examples:
+        >>> [roundest(0.43, 0.58), roundest(1180.0, 1240.0), roundest(-3.1, 2.0)]
+        [0.5, 1200.0, 0.0]
+    """
+    if low <= 0 <= high:
+        return 0.0
+    middle = (low + high) / 2
+    step = 10.0 ** math.floor(math.log10(max(abs(low), abs(high))))
+    while True:
+        for part in (1.0, 2.0, 5.0):  # steps of 10, 5 and 2
+            found = round(middle / step * part) * (step / part)
+            if low <= found <= high:
+                return float(f"{found:.15g}")
+        step /= 10
+        if step < (high - low) * 1e-3 or step == 0:
+            return middle

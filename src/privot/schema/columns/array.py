@@ -76,10 +76,8 @@ class Augment(BaseModel):
 
     def moved(self, images: Images, rng: np.random.Generator) -> Images:
         """Images (n, height, width), or with channels behind, each moved by coins of its own."""
-        parts = [
-            self._moved(images[start : start + _CHUNK], rng)
-            for start in range(0, len(images), _CHUNK)
-        ]
+        starts = range(0, len(images), _CHUNK)
+        parts = [self._moved(images[start : start + _CHUNK], rng) for start in starts]
         return np.concatenate(parts) if parts else images
 
     def _moved(self, images: Images, rng: np.random.Generator) -> Images:
@@ -172,8 +170,7 @@ class ArrayColumn(PointColumn):
         low_pass = None
         if self.transform == "dct":
             height, width = self.shape[:2]
-            most = height if self.low_pass is None else self.low_pass
-            low_pass = (most, width if self.low_pass is None else self.low_pass)
+            low_pass = (self.low_pass or height, self.low_pass or width)
         return ImageDomain(self.shape, self.radius, self.norm, self.center, low_pass)
 
     @property
@@ -204,11 +201,7 @@ class ArrayColumn(PointColumn):
             found = tuple(kind.shape)
             if kind.permutation is not None or not _same_shape(found, wanted):
                 raise PrivotError(_misfit(name, found, wanted))
-        elif not (
-            pa.types.is_fixed_size_list(kind)
-            or pa.types.is_list(kind)
-            or pa.types.is_large_list(kind)
-        ):
+        elif not isinstance(kind, pa.FixedSizeListType | pa.ListType | pa.LargeListType):
             raise PrivotError(
                 f"column {name!r} has type {kind}: give an array of shape (n, {_times(wanted)}), or "
                 "a folder of images"
@@ -236,10 +229,10 @@ class ArrayColumn(PointColumn):
 
     def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
         """See `PointColumn`."""
-        return self._write_points(name, points)
+        return self.decode_pixels(name, self.domain.decode(points))
 
     def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
-        return self.decode_pixels(name, self.domain.decode(points))
+        return self.decode_points(name, points)
 
     def decode_pixels(self, name: str, pixels: NDArray[np.floating]) -> dict[str, pa.Array]:
         """Table column of images (n, N) in unit pixels, clipped to the bounds."""

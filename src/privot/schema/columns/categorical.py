@@ -22,7 +22,7 @@ from privot.schema.columns.raw_values import (
     find_texts,
     missing,
     read_texts,
-)
+)  # fmt: skip
 
 _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
 _UNLISTED = "\uffff unlisted"
@@ -64,11 +64,8 @@ class _ListedColumn(CodedColumn):
         absent = places >= len(self._codes)  # an empty field, and a null; −1 is a text not listed
         if other is None:
             problems += explain_unlisted(texts, name, names, places < 0)
-        missing_code, other_code = (
-            self.alphabet.size - 1,
-            0 if other is None else names.index(other),
-        )
-        by_place = [*self._codes.values(), missing_code, missing_code, other_code]  # −1 is the last
+        last, other_code = self.alphabet.size - 1, 0 if other is None else names.index(other)
+        by_place = [*self._codes.values(), last, last, other_code]  # −1 is the last place
         codes = np.array(by_place, np.int64)[places]
         return codes, problems + missing(absent, self.nullable, name, problems)
 
@@ -133,12 +130,9 @@ class CategoricalColumn(_ListedColumn):
         shares = np.bincount(codes, minlength=self.alphabet.size) / len(codes)
         listed = [each for each in self.categories if each != self.other]
         most = max(listed, key=lambda each: shares[self._codes[each]])
-        retained = tuple(
-            each
-            for each in self.categories
-            if each in (self.other, most) or shares[self._codes[each]] >= rarest
-        )
-        return self.model_validate(self.model_dump() | {"categories": retained})
+        frequent = {each for each in self.categories if shares[self._codes[each]] >= rarest}
+        retained = [each for each in self.categories if each in frequent | {self.other, most}]
+        return self.model_validate(self.model_dump() | {"categories": tuple(retained)})
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
         """See `CodedColumn`: the union of all lists, and a text in none of them."""

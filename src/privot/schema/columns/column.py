@@ -10,12 +10,12 @@ There are two ways to report a column, and a kind of column offers one or both:
 
 A kind is a class that derives from [`PointColumn`][privot.schema.columns.column.PointColumn],
 [`CodedColumn`][privot.schema.columns.column.CodedColumn] or both, and declares its name as
-`kind: Literal["…"]`; from then on every schema knows it. Whoever needs to know what a column offers asks
-for its `domain`, `alphabet` and `image_shape`, and never for its kind.
+`kind: Literal["…"]`; from then on schemas may use it. Other packages look at a column's `domain`,
+`alphabet` and `image_shape`, never at its kind.
 
-The way in runs on the device: it sees raw values, refuses what the schema does not allow in one line
-that names the column and the row, and keeps nothing. The way out serves sampled records: it restores
-types, categories, integers, dates, missing values and bounds.
+Encoding runs on the device: it sees raw values, refuses what the schema does not allow in one line that
+names the column and the row, and stores nothing. Decoding serves sampled records: it restores types,
+categories, integers, dates, missing values and bounds.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class Column(BaseModel):
     nullable: bool = False
     kind: str
 
-    # All kinds that are known, by name.
+    # All kinds, by name.
     kinds: ClassVar[dict[str, type[Column]]] = {}
-    # Whether reports are about it; of what is made up for samples, nothing is read on a device.
+    # Whether it is reported; other columns are made up for samples and never read on a device.
     reported: ClassVar[bool] = True
-    # What rules take its values for; None where they cannot name it.
+    # The type of its values in rules; None where rules cannot name it.
     in_rules: ClassVar[Literal["number", "date", "text", "truth"] | None] = None
-    # Whether its table columns hold numbers, which the text of a CSV is then read as.
+    # Whether its table columns hold numbers, as which the text of a CSV is read.
     holds_numbers: ClassVar[bool] = False
-    # Whether its value is one number or date: a point, or a code, which also says that it is missing.
+    # Whether its value is one number or date, reported as a point or as the code of a bin.
     is_number: ClassVar[bool] = False
 
     @classmethod
@@ -74,7 +74,7 @@ class Column(BaseModel):
 
     @classmethod
     def of_kind(cls, fields: Any) -> Column:
-        """The column that plain values declare, of the kind that they name."""
+        """Build a column from plain values, of the kind that they name."""
         if isinstance(fields, Column):
             return fields
         if not isinstance(fields, Mapping):
@@ -127,18 +127,18 @@ class Column(BaseModel):
         return (name,)
 
     def augmented(self, name: str, table: pa.Table, rng: np.random.Generator) -> pa.Table:
-        """A table of drawn records with its values changed as the schema says, at random, in public."""
+        """Return a table of sampled records with the random changes that the schema declares."""
         return table
 
     @abstractmethod
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
-        """Raw values as the kind needs them, and all that the schema does not allow in them."""
+        """Return raw values in the kind's representation, and all problems found in them."""
 
     def accept(self, name: str, table: pa.Table) -> NDArray[Any]:
-        """The same, if the schema allows them all.
+        """Return the values that `read` returns if they have no problem.
 
         Raises:
-            RecordError: for a missing value that the schema does not allow, or what is no value of it.
+            RecordError: for a missing value that the schema does not allow, or a value of another kind.
         """
         values, problems = self.read(name, table)
         refuse(problems)
@@ -190,11 +190,10 @@ class PointColumn(Column):
 
     @abstractmethod
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
-        """Table columns of raw values at points (n, d) in unit coordinates, wherever they lie.
+        """Table columns of raw values at points (n, d) in unit coordinates, also outside the domain.
 
-        Rows of NaN are missing. For audits, which must see what a device does with a value that no
-        limit allows: an encoder that passes it on unprojected gives a person away, and no draw from a
-        point inside would show it.
+        Rows of NaN are missing. For audits of devices: an encoder that does not project values beyond
+        the bounds reveals them, and no value within the bounds would show it.
         """
 
     @abstractmethod
@@ -212,12 +211,12 @@ class CodedColumn(Column):
 
     @property
     def codings(self) -> tuple[Alphabet, ...]:
-        """The alphabets that a joint report may ask for it in: its own, unless its kind has more."""
+        """The alphabets that a joint report may use: its own, unless its kind has more."""
         return (self.alphabet,)
 
     @property
     def atoms(self) -> tuple[Alphabet, Codes]:
-        """All that its codings together tell apart, and the code (c, a) of each atom in every coding."""
+        """The coarsest alphabet that refines all codings, and the code (c, a) of each atom in each."""
         alphabet = self.alphabet
         return alphabet, np.arange(alphabet.size)[None]
 
@@ -231,10 +230,10 @@ class CodedColumn(Column):
         return tuple(coding.labels)
 
     def find_code(self, name: str, value: object) -> int:
-        """The code of the value that a condition gives: by its label, or None for a missing one.
+        """The code of a condition's value, given by its label; None means missing.
 
         Raises:
-            PrivotError: naming what the column has instead.
+            PrivotError: listing the labels, for a value that is none of them.
         """
         label = MISSING if value is None else value
         if label not in self.labels:
@@ -244,7 +243,7 @@ class CodedColumn(Column):
         return self.labels.index(str(label))
 
     def find_codes(self, name: str, value: object) -> list[int]:
-        """The codes of all values that a condition means by one: of a range, several."""
+        """The codes of a condition's value; of a range, those of all bins that it meets."""
         return [self.find_code(name, value)]
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
@@ -262,9 +261,10 @@ class CodedColumn(Column):
         """Table columns of codes (n,); a number is drawn within its bin."""
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
-        """The column with codes as frequent as one another in records of a model. Never of raw records.
+        """Return the column with about equally frequent codes in records drawn from a model.
 
-        Numbers have about so many bins; categories below a share of `rarest` join `other`, if they can.
+        Numbers get about `num_codes` bins; categories below a share of `rarest` are merged into
+        `other`, if there is one. Must not be called with raw records.
         """
         return self
 
@@ -275,12 +275,12 @@ class CodedColumn(Column):
         return self.decode_codes(name, atoms, rng)
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
-        """Table columns of raw values, some of every kind that it or one of `others` tells apart.
+        """Table columns of raw values with one at least in every cell of the common refinement.
 
-        `others` are of the same kind, as other schemas declare the column.
+        `others` are the column's declarations in other schemas, of the same kind.
 
         Raises:
-            PrivotError: if they have no values in common, or it is not known which.
+            PrivotError: if the declarations cannot be compared.
         """
         if any(other != self for other in others):
             raise PrivotError(
@@ -294,6 +294,6 @@ class CodedColumn(Column):
     ) -> dict[str, pa.Array]:
         """Table columns of raw values of codes (n,) of a coding, or of the atoms of all of them.
 
-        Some are as far out as the column takes them. For audits, like `make_up_points`.
+        Some lie far outside the bounds. For audits, like `make_up_points`.
         """
         return self.decode_codes(name, codes, rng)

@@ -1,8 +1,8 @@
-r"""Identifiers: columns that are never learned, and made up for whoever needs them in a sample.
+r"""Identifiers: columns that are never reported or learned, and generated for samples.
 
-What differs for everybody cannot be learned under any privacy, and need not be: a made-up one serves
-downstream. Its **pattern** is public, a regular expression of the plainest kind: characters that stand
-for themselves, `\d` and classes such as `[A-Z0-9]`, each perhaps followed by how many, `{6}`.
+A value that is different for everybody cannot be learned privately; programs that need one can use a
+made-up one. Its **pattern** is public, a simple regular expression: literal characters, `\d` and
+classes such as `[A-Z0-9]`, each optionally followed by a count, `{6}`.
 
 **Distinct.** The characters of all places, read as digits of changing bases, number what fits a pattern:
 0 … N − 1. The identifiers of one sample are the places 0, 1, 2, … under a keyed permutation of as
@@ -10,8 +10,8 @@ many of the last places as $2^{62}$ holds (a Feistel network of four rounds that
 below N); what is before these is drawn. So no two are alike, however many pieces a sample has.
 
 **Privacy review.** Adjacency: any two records. A table on a device may have the column or not: it is
-dropped where records are read, in no report, no error and no count. What is made up is a function of the
-pattern and of the sample's coins.
+dropped where records are read, and is in no report, no error and no count. Generated identifiers are a
+function of the pattern and of the sample's coins.
 
 References:
     Black, Rogaway, *Ciphers with arbitrary finite domains* (2002), for walking a permutation.

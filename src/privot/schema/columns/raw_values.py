@@ -4,14 +4,16 @@ Values may be text, as in a CSV: text that says a number or a date is one. Every
 values and the problems (which column, which rows, what kind of problem, and what to do); where there is
 a problem, the value is missing.
 
-Runs on the device, keeps nothing, and tells no value to anybody: errors end up in logs, bug reports and
-terminals of others than those who hold the records, and for these a column and a row are enough to look.
+Runs on the device, stores nothing and shows no value: errors end up in logs, bug reports and terminals
+that others than the records' holders read, and a column and a row are enough for the holders to look.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Self
 
 import numpy as np
@@ -246,9 +248,7 @@ def _present(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 def _is_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -269,3 +269,89 @@ def _all(values: pa.ChunkedArray, name: str, what: str, remedy: str) -> list[Pro
 def _found(*candidates: tuple[str, str, str, NDArray[np.bool_]]) -> list[Problem]:
     """The problems that some row has."""
     return [Problem(*candidate) for candidate in candidates if candidate[3].any()]
+
+
+_MAX_STEPS = 2**48
+_EXTRA_DECIMALS = 3  # decimals more of what lies between steps
+_STEP_DECIMALS = 6  # decimals of a step: values off by less lie on it
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Numbers that are whole steps apart, $x = o + k s$: prices to the cent, doses to half a gram.
+
+    A column of them is one of integers k, as a date is one of days. Bins hold whole steps, and what is
+    written is the decimal that a person would write.
+
+    Arguments:
+        origin: The number o, at step 0.
+        size: The step s.
+        digits: Decimals of such numbers.
+
+    Examples:
+        >>> cents = Steps.to_decimals(2)
+        >>> cents.count(np.array([0.07, 1.28])).round().tolist()
+        [7.0, 128.0]
+        >>> cents.value(np.array([7.0, 30.0])).tolist()
+        [0.07, 0.3]
+    """
+
+    origin: float
+    size: float
+    digits: int
+
+    @classmethod
+    def to_decimals(cls, decimals: int) -> Steps:
+        """Numbers of some decimals."""
+        return cls(0.0, 10.0**-decimals, decimals)
+
+    @classmethod
+    def through(cls, low: float, size: float) -> Steps:
+        """Numbers that are whole steps from `low`; 0 is step 0 where it is one of them."""
+        digits = max(_decimals(low), _decimals(size))
+        origin = round(low - size * math.floor(round(low / size, _STEP_DECIMALS)), digits)
+        return cls(origin, size, digits)
+
+    def count(self, values: Array) -> Array:
+        """Steps of values, not rounded."""
+        return np.asarray((values - self.origin) / self.size)
+
+    def value(self, counts: Array) -> Array:
+        """Values of steps, rounded to their decimals."""
+        return np.asarray(np.round(self.origin + counts * self.size, self.digits))
+
+    def between(self, counts: Array) -> Array:
+        """Values of counts that need not be whole: means, or centers of bins."""
+        return np.asarray(np.round(self.origin + counts * self.size, self.digits + _EXTRA_DECIMALS))
+
+    def place(self, value: float) -> float:
+        """Return the place of a value among the steps; on one, if it is off by a rounding."""
+        return round((value - self.origin) / self.size, _STEP_DECIMALS)
+
+    def exactly(self, value: float, what: str) -> float:
+        """The whole step that a declared value is.
+
+        Raises:
+            PrivotError: if it is none, or more than can be counted.
+        """
+        count = self.place(value)
+        if count != round(count):
+            raise PrivotError(
+                f"{what} {value:.15g} lies between the values that occur, which are {self.size:.15g} "
+                f"apart: correct it, or the decimals or step"
+            )
+        if abs(count) > _MAX_STEPS:
+            raise PrivotError(
+                f"{what} {value:.15g} has too many steps of {self.size:.15g}: give larger ones"
+            )
+        return count
+
+
+def _decimals(number: float) -> int:
+    """Count the decimals that a number is written with.
+
+    >>> [_decimals(x) for x in (100.0, 0.25, 1e-6)]
+    [0, 2, 6]
+    """
+    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
+    return max(0, -int(exponent))

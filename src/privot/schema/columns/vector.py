@@ -200,15 +200,12 @@ class Cells(Alphabet):
 
     The box around the unit domain, $[−1, 1]^d$, is cut into $b^d$ equal cells, of which those that meet
     the domain are numbered in C order; a vector that may be missing has one more code, the last. Bins
-    are declared or follow from d; they are never computed from data. Within a cell a report says
-    nothing, so decoded vectors are drawn by a density that goes on smoothly from cell to cell, as many
-    in each as there were, in what of it lies in the domain (`privot.schema.columns.vector`).
-
-    Whoever turns vectors into codes does so on the device: cells see raw values, and keep nothing of
-    them.
+    are declared or follow from d; they are never computed from data. Vectors are encoded on the device,
+    which stores nothing of them. They are decoded by the density of the module, in what of the cell lies
+    in the domain.
 
     Arguments:
-        domain: Of the vectors, in the column's own units.
+        domain: The set of the vectors, in the column's own units.
         bins: Number of bins along each axis; by default 16 in the plane, 6 in space.
         nullable: Whether a vector may be missing.
 

@@ -28,8 +28,8 @@ from privot.schema.promise import Promise
 _PRECISION = 1e-3  # of ε₀, relative
 
 
-def promised(schema: Schema, epsilon: float | None, delta: float) -> Promise:
-    """Return the promise of a schema, or of ε and δ; refused if both are given, or none.
+def promised(schema: Schema, epsilon: float | None) -> Promise | None:
+    """Return the promise of a schema, or None if ε is given instead; refused if both are, or none.
 
     Raises:
         PrivotError: also if the promise is one that no randomizer of records keeps.
@@ -41,7 +41,7 @@ def promised(schema: Schema, epsilon: float | None, delta: float) -> Promise:
                 "epsilon is missing, and the schema promises nothing: give it, or declare [promise] "
                 "with an epsilon"
             )
-        return Promise(epsilon=epsilon, delta=delta)
+        return None
     if epsilon is not None:
         raise PrivotError(
             f"epsilon is {epsilon!r}, and the schema promises {promise}: leave one of them out"

@@ -1,13 +1,12 @@
 """Progress callbacks, interruptions and time limits of fits; processes that torchrun started.
 
 Interruptions are deferred to the end of a step (`deferred_interruption`), a run of steps is cut to a
-time limit (`StepLimit`), and a fit that improves step by step stops at one (`Patience`). Nothing here
+time limit (`StepLimit`), and a fit that improves step by step stops at one (`FitMonitor`). Nothing here
 needs PyTorch.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import threading
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from privot.core.errors import PrivotError, load_object
+from privot.core.errors import load_object
 
 if TYPE_CHECKING:
     from privot.models import History
@@ -154,33 +153,45 @@ class StepLimit:
         return step + max(0, round(more))
 
 
-class Patience:
-    """Stopping rule of a fit that improves step by step: a time limit, or an interruption.
+class FitMonitor:
+    """Progress, time limit and interruptions of a fit that improves step by step.
 
     Arguments:
-        minutes: Time limit; none by default.
+        minutes: Time limit, from now on; none by default.
+        progress: Callback after every step.
 
     Attributes:
         ended: Reason of an early end, in words; empty without one.
 
     Examples:
-        >>> patience = Patience(minutes=0.0)
-        >>> patience.over(), patience.facts()
-        (True, {'stopped': 'stopped after 0 minutes'})
+        >>> monitor = FitMonitor(minutes=0.0)
+        >>> monitor.over(), monitor.ended
+        (True, 'stopped after 0 minutes')
     """
 
-    def __init__(self, minutes: float | None = None) -> None:
-        self._until = math.inf if minutes is None else time.perf_counter() + 60 * minutes
-        self._minutes, self._interruption = minutes, Interruption()
+    def __init__(self, minutes: float | None = None, progress: Progress | None = None) -> None:
+        self._start, self._minutes, self._progress = time.perf_counter(), minutes, progress
+        self._interruption, self._steps, self._loss = Interruption(), 0, 0.0
         self.ended = ""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self._start
 
     def over(self) -> bool:
         """Return True if the fit should stop here, where it has a result."""
         if self._interruption.requested:
             self.ended = "stopped by an interruption"
-        elif time.perf_counter() > self._until:
+        elif self._minutes is not None and self.seconds > 60 * self._minutes:
             self.ended = f"stopped after {self._minutes:g} minutes"
         return bool(self.ended)
+
+    def step(self, ahead: int, loss: float | None = None) -> None:
+        """Report a step done, at most `ahead` more, and the loss if it is new."""
+        self._steps, self._loss = self._steps + 1, self._loss if loss is None else loss
+        if self._progress is not None:
+            self._progress(self._steps, self._steps + ahead, self._loss)
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
@@ -188,9 +199,10 @@ class Patience:
         with deferred_interruption() as self._interruption:
             yield
 
-    def facts(self) -> dict[str, str]:
-        """Return the reason of an early end for a model's `made_with`; empty without one."""
-        return {"stopped": self.ended} if self.ended else {}
+    def facts(self) -> dict[str, float | str]:
+        """Return the seconds, and the reason of an early end, for a model's `made_with`."""
+        stopped = {"stopped": self.ended} if self.ended else {}
+        return {"seconds": self.seconds, **stopped}
 
     def finish(self, model: Kind) -> Kind:
         """Return the fit's model.
@@ -201,10 +213,3 @@ class Patience:
         if self._interruption.requested:
             raise Interrupted(self.ended or "stopped by an interruption", model=model)
         return model
-
-
-def require_minutes(minutes: float | None) -> float | None:
-    """Refuse a time limit that is not above 0."""
-    if minutes is not None and not 0 < minutes < math.inf:
-        raise PrivotError(f"minutes {minutes} is no time to take: give a number above 0")
-    return minutes
