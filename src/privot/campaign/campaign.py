@@ -131,9 +131,7 @@ def create(
     collector: str,
     questions: Mapping[str, str] | None = None,
 ) -> CampaignFolder:
-    """Create a campaign's folder: a signed randomizer with a fresh key, and its pages.
-
-    If the randomizer promises shuffled reports, the analyst's key pair is made too.
+    """Create a campaign's folder: a signed randomizer, keys, also an analyst's if shuffled, and pages.
 
     Arguments:
         randomizer: A randomizer that browsers can draw.
@@ -181,10 +179,13 @@ def create(
         for public in (path, signature_path(path)):
             shutil.copyfile(public, web / public.name)
         facts = _page_facts(randomizer, public_key(key), collector) | about
-        if shuffled_promise(randomizer) is not None:
-            facts["analystKey"] = new_analyst_key(draft / _ANALYST)
-        _write_pages(web, facts, origin)
+        _write_pages(web, facts | _analyst_fact(randomizer, draft / _ANALYST), origin)
     return CampaignFolder(folder, randomizer, title, questions)
+
+
+def _analyst_fact(randomizer: Randomizer, path: Path) -> dict[str, str]:
+    """Write the analyst's key of shuffled reports, and return the fact that the page pins."""
+    return {} if shuffled_promise(randomizer) is None else {"analystKey": new_analyst_key(path)}
 
 
 def _origin(address: str) -> str:

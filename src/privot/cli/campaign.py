@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
-from privot.cli.console import SchemaFile, complain, note
+from privot.cli.console import SchemaFile, complain, note, with_promise
 from privot.core.errors import PrivotError
 from privot.waves import Panel
 
@@ -27,7 +27,7 @@ _LOCAL = (_HOST, "localhost")
 def new(
     schema: SchemaFile,
     epsilon: float | None = Option(
-        None, help="Privacy loss of one person's report, or of a shuffled batch; else the schema's."
+        None, help="Privacy loss of one person's report, if the schema declares no [promise]."
     ),
     output: Path = Option(Path("campaign"), "-o", "--output", help="Folder of the campaign."),
     title: str = Option("Take part", help="Title of the page."),
@@ -41,13 +41,11 @@ def new(
         None, help="Columns one person reports, drawn by fresh coins."
     ),
     where: str | None = Option(
-        None, help="local: nobody is trusted; shuffled: a shuffler mixes sealed reports."
+        None, help="local, or shuffled: a shuffler mixes reports that are sealed to the analyst."
     ),
-    delta: float | None = Option(None, help="For shuffled: δ, far below one over the people."),
-    people: int | None = Option(None, help="For shuffled: least number of people in a batch."),
-    floor: float | None = Option(
-        None, help="For shuffled: largest ε of a report by itself, if the shuffler lies."
-    ),
+    delta: float = Option(0.0, help="Needed by shuffled reports."),
+    people: int | None = Option(None, help="Least number of reports in a shuffled batch."),
+    floor: float | None = Option(None, help="Largest epsilon of a shuffled report by itself."),
 ) -> None:
     """Make a campaign: calibrate and sign a randomizer, and write a page whose answers it randomizes.
 
@@ -60,7 +58,6 @@ def new(
     from privot.campaign import create
     from privot.randomizer import Randomizer
     from privot.schema import Schema
-    from privot.schema.promise import Promise
 
     questions: dict[str, str] = {}
     for given in question or []:
@@ -68,20 +65,10 @@ def new(
         if not equals or not text:
             raise PrivotError(f"--question {given!r} asks nothing: write COLUMN=TEXT")
         questions[column] = text
-    declared = Schema.load(schema)
-    if where is not None:
-        if epsilon is None or declared.promise is not None:
-            raise PrivotError(
-                f"--where is {where!r}, with --epsilon {epsilon}, and the schema promises "
-                f"{declared.promise or 'nothing'}: give both options, or neither with a [promise]"
-            )
-        promise = Promise(epsilon, where, delta or 0.0, people, floor)
-        declared, epsilon = declared.model_copy(update={"promise": promise}), None
-    elif (delta, people, floor) != (None, None, None):
-        raise PrivotError(
-            "--delta, --people and --floor are of --where shuffled: give it, or leave them out"
-        )
-    randomizer = Randomizer.calibrate(declared, epsilon, report_columns=report_columns)
+    declared, epsilon, delta = with_promise(
+        Schema.load(schema), epsilon, delta, where, people, floor
+    )
+    randomizer = Randomizer.calibrate(declared, epsilon, delta, report_columns=report_columns)
     made = create(randomizer, output, title=title, collector=collector, questions=questions)
     shuffled = made.analyst_key != ""
     promised = randomizer.schema.promise if shuffled else randomizer.guarantee

@@ -26,6 +26,7 @@ from privot.cli.console import (
     print_quarantined,
     record_form,
     row_bar,
+    with_promise,
 )
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, require_place
@@ -149,19 +150,13 @@ def calibrate(
     """
     from privot.randomizer import Randomizer, randomizer_from_noise
     from privot.schema import Schema
-    from privot.schema.promise import Promise
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _shares(share or [])
     declared = Schema.load(schema)
-    if declared.promise is not None and where is not None:
-        raise PrivotError(f"the schema promises {declared.promise}: leave --where out")
     if declared.promise is None and (epsilon is None) == (noise is None):
         raise PrivotError("give --epsilon, or --noise instead of it, or declare [promise]")
-    if epsilon is not None and (where, people, floor) != (None, None, None):
-        promise = Promise(epsilon, where or "local", delta, people, floor)
-        declared = declared.model_copy(update={"promise": promise})
-        epsilon, delta = None, 0.0
+    declared, epsilon, delta = with_promise(declared, epsilon, delta, where, people, floor)
     if noise is None:
         randomizer = Randomizer.calibrate(
             declared,

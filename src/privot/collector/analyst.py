@@ -9,7 +9,7 @@ and its time is 0: so the same sealed bytes are one report however often they ar
 campaign have one length, for payloads have.
 
 **Privacy review.** Who sees what of a person's report, and what is left if a party lies. Adjacency,
-and ε of a batch by the number of its accepted reports: `privot.randomizer.shuffled`.
+and ε of a batch by the number of its accepted reports: `privot.randomizer.reports.shuffled`.
 
 | party | sees |
 |---|---|
