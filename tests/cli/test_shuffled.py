@@ -100,7 +100,9 @@ def test_sealed_reports_travel_from_devices_to_a_release(campaign, tmp_path):
     assert done.stdout.startswith("release.parquet: 80 reports, ε = 0.")
     assert "if the shuffler is honest, else ε = " in done.stdout
     assert len(Release.load(tmp_path / "release.parquet")) == 80
+    (tmp_path / "again.parquet").write_bytes((tmp_path / "release.parquet").read_bytes())
     for arguments, words in (
+        (("release.parquet", "again.parquet", "-o", "x.parquet"), "are not one batch"),
         ((file, "-o", "x.parquet"), "is sealed to the analyst: give --key"),
         ((file, file, *key, "-o", "x.parquet"), "give one batch"),
         ((file, "--key", made.folder / "signing.pem", *key[2:], "-o", "x.parquet"), "another kind"),

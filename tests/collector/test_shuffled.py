@@ -219,6 +219,8 @@ def test_the_order_says_nothing_of_arrival(tmp_path):
         kept = store._connection.execute("SELECT data FROM sealed_ids").fetchall()
         ids = [data[at : at + 16] for (data,) in kept for at in range(0, len(data), 24)]
         assert ids == sorted(ids)
+        held = b"".join(path.read_bytes() for path in (folder / "store").iterdir())
+        assert not [each for each in reports if each.payload[20:60] in held]
         assert {path.name for path in (folder / "store").iterdir()} <= {
             "reports.db", "reports.db-wal", "order.key",
         }  # fmt: skip

@@ -38,13 +38,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from privot.collector.analyst import new_analyst_key, shuffled_promise
+from privot.collector.analyst import new_analyst_key
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file, replacing_folder
 from privot.local import fit
 from privot.privacy.rounding import at_most
 from privot.randomizer import Randomizer, Release, plan_reports
 from privot.randomizer.information import joint_errors
+from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
 
 _PAGES = ("index.html", "index.js", "reported.js", "dashboard.html", "dashboard.js", "campaign.css")
@@ -185,7 +186,9 @@ def create(
 
 def _analyst_fact(randomizer: Randomizer, path: Path) -> dict[str, str]:
     """Write the analyst's key of shuffled reports, and return the fact that the page pins."""
-    return {} if shuffled_promise(randomizer) is None else {"analystKey": new_analyst_key(path)}
+    return (
+        {} if shuffled_promise(randomizer.schema) is None else {"analystKey": new_analyst_key(path)}
+    )
 
 
 def _origin(address: str) -> str:
@@ -216,7 +219,7 @@ def _page_facts(randomizer: Randomizer, key: str, collector: str) -> dict[str, A
     """Return the facts that the page pins and shows; labels are of each coding that is reported."""
     joint = randomizer.joint.design.columns if randomizer.joint else []
     columns = randomizer.schema.coded
-    promise = shuffled_promise(randomizer)
+    promise = shuffled_promise(randomizer.schema)
     guarantee = randomizer.batch_guarantee(promise.people or 1 if promise else 1)
     codings = {n: c.codings if n in joint else (c.alphabet,) for n, c in columns.items()}
     return {

@@ -54,8 +54,8 @@ from privot.core.files import replacing_file
 from privot.device import Report, read_batch
 from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable
+from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.signing import read_pem, write_key
-from privot.schema.promise import Promise
 from privot.wire.report import ID_BYTES, WireError
 
 SEAL_BYTES = 65 + 16  # encapsulated key and tag
@@ -116,12 +116,6 @@ def sealed_report(fingerprint: bytes, sealed: bytes) -> Report:
     return Report(fingerprint, hashlib.sha256(sealed).digest()[:ID_BYTES], 0, sealed)
 
 
-def shuffled_promise(randomizer: Randomizer) -> Promise | None:
-    """Return the promise of a randomizer whose reports go through a shuffler; None of any other."""
-    promise = randomizer.schema.promise
-    return promise if promise is not None and promise.where == "shuffled" else None
-
-
 def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateKey) -> Collected:
     """Open one batch of a shuffler, and count each possible report once.
 
@@ -140,7 +134,7 @@ def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateK
         PrivotError: if the randomizer promises no shuffled reports, the batch cannot be read or is of
             another key or campaign, or fewer reports than the promise's people are accepted.
     """
-    promise = shuffled_promise(randomizer)
+    promise = shuffled_promise(randomizer.schema)
     if promise is None:
         raise PrivotError(
             "the randomizer promises no shuffled reports: collect its reports without --key"

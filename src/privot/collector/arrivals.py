@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from privot.collector.analyst import SEAL_BYTES, sealed_report, shuffled_promise
+from privot.collector.analyst import SEAL_BYTES, sealed_report
 from privot.collector.payloads import Payloads, require_whole_hours, waves_of_hours
 from privot.collector.store import (
     CRC_BYTES,
@@ -43,6 +43,7 @@ from privot.collector.store import (
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
 from privot.randomizer.randomizer import TIME_STEP, Randomizer
+from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.waves import Panel
 from privot.wire.report import VERSION, WireError, batch_head
 
@@ -214,7 +215,7 @@ class Campaign:
             ) from None
 
     def _require_role(self) -> None:
-        if shuffled_promise(self.randomizer) is not None:
+        if shuffled_promise(self.randomizer.schema) is not None:
             raise PrivotError(
                 f"the randomizer promises {self.randomizer.schema.promise}, and a collector would see "
                 "who sent each report: start it with --role shuffler"
@@ -322,12 +323,12 @@ class ShuffledCampaign(Campaign):
     @property
     def people(self) -> int:
         """Least number of reports in a batch."""
-        promise = shuffled_promise(self.randomizer)
+        promise = shuffled_promise(self.randomizer.schema)
         assert promise is not None
         return promise.people or 1
 
     def _require_role(self) -> None:
-        if shuffled_promise(self.randomizer) is None:
+        if shuffled_promise(self.randomizer.schema) is None:
             raise PrivotError(
                 "--role shuffler is of randomizers that promise shuffled reports, and this one promises "
                 f"{self.randomizer.guarantee}: leave it out, or calibrate by a [promise]"

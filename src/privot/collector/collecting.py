@@ -58,6 +58,7 @@ from privot.randomizer.reports.rows import (
     shard_files,
     write_reports,
 )
+from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.tables.files import damage_of
 
 SOURCE, ROW = "source", "row"
@@ -292,8 +293,10 @@ def collect_files(
         PrivotError: if nothing can be counted, or `strict` and something cannot; if a file is of another
             randomizer, and none was given.
     """
+    sources = list(sources)
     files = report_files(sources)
     made_by = randomizer or their_randomizer(files)
+    _require_one_batch(sources, files, made_by)
     aside = quarantine or quarantine_of(output)
     work = beside(output)
     try:
@@ -329,6 +332,16 @@ def collect_files(
         raise cannot_write(output, error) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _require_one_batch(sources: list[Path], files: list[Path], made_by: Randomizer) -> None:
+    """Refuse to put several shuffled batches into one, whose ε would be of a batch that never was."""
+    whole = len(sources) == 1 and (len(files) == 1 or is_release(sources[0]))
+    if shuffled_promise(made_by.schema) is not None and not whole:
+        raise PrivotError(
+            f"{len(files):,} files of shuffled reports are not one batch, and ε is of a batch: collect "
+            "each by itself"
+        )
 
 
 def _scattered(

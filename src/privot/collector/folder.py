@@ -227,6 +227,15 @@ class FolderStore:
             self._stopped = self._stopped or "the store was closed: start the server again"
             self._connection.close()
 
+    def erase_log(self) -> None:
+        """Remove the log, which holds sealed records in the order of their arrival."""
+        with self._lock:
+            self._require_open()
+            try:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error as error:
+                raise self._failed(error) from None
+
     def _prepare(self) -> None:
         """Lock the database, make what is in its log durable, and create its tables."""
         connection = self._connection

@@ -356,7 +356,8 @@ def write_shuffled(store: FolderStore, campaign: ShuffledCampaign, shelf: Shelf)
     alone, each in one batch ever. Its order is that of a keyed hash, whose key is drawn from the
     operating system's entropy once a store, and written down before any batch: so a kill between the
     file and the store's note of it has the same file written again, to its byte, and nothing else.
-    All reports of a batch are in memory at once.
+    Then the store has of these reports their sorted hashes alone, and no order of arrival. All reports
+    of a batch are in memory at once.
 
     Returns:
         The number of reports in the batch.
@@ -379,6 +380,7 @@ def write_shuffled(store: FolderStore, campaign: ShuffledCampaign, shelf: Shelf)
     with shelf.writing(f"batch-{batch.number:06d}.sealed") as draft:
         draft.write_bytes(write_batch(sealed))
     store.finish_sealing(batch, [len(sealed)])
+    store.erase_log()
     return len(sealed)
 
 
