@@ -33,6 +33,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -477,8 +478,9 @@ class Shuffler(Sealer):
         assert isinstance(campaign, ShuffledCampaign)
         if not isinstance(store, FolderStore):
             raise PrivotError("a shuffler keeps sealed reports in a folder: give one as --store")
-        done = write_shuffled(store, campaign, self.shelf)
-        return "" if done is None else f"a batch of {done:,} sealed reports is written"
+        # A batch that broke off is finished first, and what came after it may be one by now.
+        sizes = iter(partial(write_shuffled, store, campaign, self.shelf), None)
+        return "; ".join(f"a batch of {size:,} sealed reports is written" for size in sizes)
 
 
 def serve(
