@@ -51,13 +51,13 @@ main()
 
 
 @contextmanager
-def serving(folder, *options, store=None, head_seconds=None):
-    """A server of the campaign, killed at the end if it is still there.
+def serving(folder, *options, store=None, head_seconds=None, text=TEXT):
+    """A server of a campaign, killed at the end if it is still there.
 
     It waits for the head of a request as long as all do, or as long as `head_seconds` says; then its
     process is not forked, but begins with Python.
     """
-    (folder / "randomizer.json").write_text(TEXT)
+    (folder / "randomizer.json").write_text(text)
     log = folder / "log"
     log.touch()
     given = ["serve", "randomizer.json", "--port", "0", "--store", store or folder / "store"]
@@ -92,11 +92,10 @@ def wait_for_acknowledged(senders, number):
         time.sleep(0.002)
 
 
-def post(connection, reports):
+def post(connection, reports, fingerprint=CAMPAIGN.fingerprint):
     """The status, and what was told."""
-    connection.request(
-        "POST", f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports", write_batch(reports), BATCH
-    )
+    path = f"/v1/campaigns/{fingerprint}/reports"
+    connection.request("POST", path, write_batch(reports), BATCH)
     answer = connection.getresponse()
     return answer.status, json.loads(answer.read())
 
@@ -104,9 +103,9 @@ def post(connection, reports):
 class Sender(threading.Thread):
     """Sends reports, group after group, until somebody stops answering."""
 
-    def __init__(self, server, groups):
+    def __init__(self, server, groups, fingerprint=CAMPAIGN.fingerprint):
         super().__init__()
-        self.server, self.groups = server, groups
+        self.server, self.groups, self.fingerprint = server, groups, fingerprint
         self.acknowledged, self.sent, self.statuses = [], [], []
 
     def run(self):
@@ -114,7 +113,7 @@ class Sender(threading.Thread):
         try:
             for group in self.groups:
                 self.sent += group
-                status, told = post(connection, group)
+                status, told = post(connection, group, self.fingerprint)
                 self.statuses.append(status)
                 if status == 200:
                     failed = {each["index"] for each in told["failed"]}

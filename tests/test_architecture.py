@@ -34,14 +34,14 @@ MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 57_200, 205, 32
 # Modules that one sibling alone imports: each is a concept with a name in the literature, an engine, or
 # loops that are compiled apart from what calls them.
 CONCEPTS = {
-    "audit.law", "collector.folder", "collector.postgres",
+    "audit.law", "collector.postgres",
     "local.waves.grid_drift", "local.waves.table_drift", "privacy.slice_losses", "schema.rules",
     "randomizer.budget", "transport.pair_loops", "transport.sweeps", "wire.windows",
 }  # fmt: skip
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
-    "account.noise", "account.shuffle", "account.slices", "campaign.serve", "central.adapt",
-    "central.fit", "central.fit_integral", "curator.fit", "curator.run",
+    "account.noise", "account.shuffle", "account.slices", "campaign.new", "campaign.serve",
+    "central.adapt", "central.fit", "central.fit_integral", "curator.fit", "curator.run",
     "curator.sample", "evaluation.evaluate", "evaluation.plan", "randomizer.calibrate",
     "randomizer.privatize", "schema.new", "waves.report",
 }  # fmt: skip

@@ -12,10 +12,14 @@ import pytest
 from campaign.browser import CHROMIUM, Browser
 from privot import Randomizer, Schema
 from privot.campaign import CampaignFolder, create
+from privot.collector import analyst
+from privot.collector.analyst import read_analyst_key
+from privot.collector.arrivals import ShuffledCampaign
 from privot.collector.payloads import collect
 from privot.core.errors import PrivotError
-from privot.device import read_batch
+from privot.device import Report, read_batch, write_batch
 from privot.randomizer.signing import require_signature
+from privot.schema.promise import Promise
 
 TABLE = Schema.from_toml("""
 [columns.age]
@@ -255,3 +259,39 @@ def test_dates_that_noise_carried_far_are_said_as_they_are(tmp_path):
         assert said(2**40) == "a date after all calendars"
         assert said(-(2**40)) == "a date before all calendars"
         assert not taken
+
+
+@browser
+def test_a_browser_seals_what_it_showed_to_the_analyst(tmp_path):
+    """What leaves is of one length and opens with the analyst's key alone, to the report shown."""
+    promise = Promise(1.0, "shuffled", delta=1e-4, people=100)
+    schema = NUMBER.model_copy(update={"promise": promise})
+    with (
+        served(tmp_path, schema=schema, epsilon=None) as (campaign, url, taken),
+        Browser(tmp_path / "b") as page,
+    ):
+        page.open(url + "/index.html")
+        page.wait("document.querySelector('input[type=date]')")
+        assert "If the shuffler is honest" in page.run(
+            "document.getElementById('promise').textContent"
+        )
+        page.run("document.querySelector('input').value = '2024-05-31'")
+        page.run("document.getElementById('show').click()")
+        page.wait("!document.getElementById('report').hidden")
+        assert "cannot open it" in page.run("document.getElementById('whom').textContent")
+        shown = page.run("JSON.parse(document.getElementById('bytes').textContent)")
+        page.run("document.getElementById('send').click()")
+        page.wait("!document.getElementById('done').hidden")
+        assert "sealed" in page.run("document.getElementById('thanks').textContent")
+        ((sealed,),) = [taken]
+        assert (
+            not ShuffledCampaign.load(campaign.folder / "randomizer.json")
+            .read(write_batch([sealed]), as_json=False)
+            .refused
+        )
+        report = Report.from_bytes(sealed)
+        key = read_analyst_key(campaign.folder / "analyst.key")
+        (found,), _ = analyst._opened([report.payload], report.fingerprint, key)
+        assert found.to_json() == shown
+        assert found.time == 0
+        assert found.id not in sealed

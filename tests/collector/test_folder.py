@@ -306,7 +306,7 @@ def test_what_is_damaged_beyond_a_power_loss_is_refused(tmp_path):
 
         return change
 
-    entries = rows(reports[:1000])[1].astype(">u8").tobytes()
+    entries = b"".join(sorted(each.astype(">u8").tobytes() for each in rows(reports[:1000])[1]))
 
     def flipped(path):
         data = path.read_bytes()

@@ -12,5 +12,6 @@ export { Report, type ReportJson, writeBatch } from "./report.js";
 export { Ledger, type LedgerOptions, type Limit } from "./ledger.js";
 export { type Delivery, Outbox } from "./outbox.js";
 export { Panel } from "./panel.js";
+export { sealReport } from "./sealing.js";
 export type { Sending } from "./sending.js";
 export { BrowserStore, type Kept, MemoryStore, type Store } from "./store.js";

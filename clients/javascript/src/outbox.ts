@@ -10,6 +10,7 @@ import type { Device } from "./device.js";
 import { PrivotError } from "./errors.js";
 import type { DataRecord } from "./program.js";
 import { Report, toHex } from "./report.js";
+import { sealReport } from "./sealing.js";
 import { post, type Sending } from "./sending.js";
 import { BrowserStore, type Kept, MemoryStore, type Store } from "./store.js";
 
@@ -86,7 +87,8 @@ export class Outbox {
   }
 
   async #deliver(batch: Waiting[], url: string, how: Sending, delivery: Delivery): Promise<void> {
-    const reports = batch.map(({ bytes }) => bytes);
+    const { sealTo } = how;
+    const reports = await Promise.all(batch.map((kept) => (sealTo ? this.#sealed(kept, sealTo) : kept.bytes)));
     const answer = await post(url, batch[0]!.fingerprint, reports, how);
     const again = new Set<number>();
     for (const { index, reason, message } of answer.failed) {
@@ -99,17 +101,36 @@ export class Outbox {
     }
     delivery.accepted += answer.accepted;
     delivery.duplicates += answer.duplicates;
-    for (const [index, kept] of batch.entries()) if (!again.has(index)) await this.#store.settle(kept);
+    for (const [index, kept] of batch.entries()) {
+      if (again.has(index)) continue;
+      await this.#store.settle(kept);
+      if (sealTo) await this.#store.settle(sealedPlace(kept, sealTo));
+    }
+  }
+
+  /** The sealed bytes of a report: sealed once and kept, so that every try sends the same ones. */
+  async #sealed(waiting: Waiting, sealTo: string): Promise<Uint8Array> {
+    const place = sealedPlace(waiting, sealTo);
+    const seal = async () => (await sealReport(Report.fromBytes(waiting.bytes), sealTo)).toBytes();
+    const kept = await this.#store.get(place.fingerprint, place.key);
+    const { bytes } = kept ?? (await this.#store.add({ ...place, bytes: await seal() }));
+    if (!bytes) throw new PrivotError("another page has just sent this report");
+    return bytes;
   }
 
   async #unsettled(): Promise<Waiting[]> {
-    // A ledger may share the store: its entries are no reports.
+    // A ledger may share the store: its entries, and sealed copies, are not to be sent.
     const all = await this.#store.all();
     return all.filter((kept): kept is Waiting => kept.bytes !== null && kept.fingerprint.length === 64);
   }
 }
 
 type Waiting = Kept & { bytes: Uint8Array };
+
+/** Where the sealed bytes of a report are kept. */
+function sealedPlace({ fingerprint, key }: Kept, sealTo: string): Kept {
+  return { fingerprint: `sealed-${fingerprint}`, key: `${key} ${sealTo}`, bytes: null };
+}
 
 /** So many reports of one randomizer each. */
 function batches(waiting: Waiting[], size: number): Waiting[][] {

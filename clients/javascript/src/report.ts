@@ -66,6 +66,11 @@ export class Report {
     return new Report(fingerprint, id, view.getUint32(49), bytes.slice(HEAD + 4, -4));
   }
 
+  /** The same without its time, as it is sealed: the hour would say who sent it. */
+  withoutTime(): Report {
+    return new Report(this.fingerprint, this.id, 0, this.payload);
+  }
+
   /** The JSON form: the same content, ids in hexadecimal and the payload in base64. */
   toJson(): ReportJson {
     return {

@@ -16,6 +16,8 @@ export type Sending = {
    * its reports are of one device, so those of one person's weeks go apart, as they do by default.
    */
   together?: boolean;
+  /** The analyst's public key, to which an `Outbox` seals reports for a shuffler. */
+  sealTo?: string;
   /** How often a busy collector is asked. */
   tries?: number;
   /** Milliseconds before the second try, on average half of them; doubled from try to try. */

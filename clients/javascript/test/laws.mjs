@@ -47,6 +47,20 @@ export const LAWS = {
     equal(text(both[0]), text(both[1]));
     equal((await (await open()).waiting()).length, 1);
   },
+  async "a report is sealed once, and leaves in no other form"(device, record, open) {
+    const lost = new Error("no answer");
+    const { sent, how } = collector(lost, lost, lost);
+    const { publicKey } = await crypto.subtle.generateKey({ name: "ECDH", namedCurve: "P-256" }, true, ["deriveBits"]);
+    const point = new Uint8Array(await crypto.subtle.exportKey("raw", publicKey));
+    const sealTo = btoa(String.fromCharCode(...point));
+    const plain = (await (await open()).report(device, record)).toBytes();
+    equal((await (await open()).send(URL, { ...how, sealTo })).waiting, 1);
+    equal((await (await open()).send(URL, { ...how, sealTo })).accepted, 1);
+    const all = sent.map(({ reports }) => reports[0]);
+    equal([all.length, new Set(all).size, all[0].split(",").length], [4, 1, plain.length + 62 + 81]);
+    equal(all[0].split(",").slice(49, 53), ["0", "0", "0", "0"]);
+    equal((await (await open()).waiting()).length, 0);
+  },
   async "keys are reports of their own"(device, record, open) {
     const outbox = await open();
     const [one, two] = [await outbox.report(device, record, "1"), await outbox.report(device, record, "../ü")];

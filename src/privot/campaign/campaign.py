@@ -4,6 +4,7 @@
 |---|---|
 | `randomizer.json`, `randomizer.json.sig` | public: the randomizer of each record, and its signature |
 | `signing.pem` | the holder's alone: with it the noise can be changed |
+| `analyst.key` | the analyst's alone, of a shuffled campaign: it opens batches of sealed reports |
 | `web/` | public, on any web server: the page, the client, the same randomizer, and `status.json` |
 
 **Privacy review.** The page draws the report in the browser, shows it, and sends what it showed. It
@@ -12,6 +13,9 @@ server of the page serves the code that draws: respondents trust it, or somebody
 Its policy (`Content-Security-Policy`) has the browser refuse requests to any host but the page's own
 server and the collector, and every form that would be sent as it was filled in, so that no column name
 and no script that failed to load makes answers part of an address.
+
+Of a shuffled campaign (`privot.collector.analyst`) the page pins the analyst's public key too, and seals
+what it showed. The server of the page could pin another key: the shuffler should not run it.
 
 The status is a function of the reports: post-processing, which the campaign may publish.
 """
@@ -34,12 +38,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from privot.collector.analyst import new_analyst_key
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file, replacing_folder
 from privot.local import fit
 from privot.privacy.rounding import at_most
 from privot.randomizer import Randomizer, Release, plan_reports
 from privot.randomizer.information import joint_errors
+from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
 
 _PAGES = ("index.html", "index.js", "reported.js", "dashboard.html", "dashboard.js", "campaign.css")
@@ -48,6 +54,7 @@ CLIENT = "privot.js"
 _ADDRESS = re.compile(r"(https?://[a-z0-9.-]+(?::[0-9]+)?)(?:/[^\s?#]*)?", re.ASCII | re.IGNORECASE)
 _PINNED = re.compile(r'<script[^>]*id="campaign"[^>]*>(.*?)</script>', re.DOTALL)
 _RANDOMIZER, _KEY, _WEB, _ABOUT = "randomizer.json", "signing.pem", "web", "campaign.json"
+_ANALYST = "analyst.key"
 
 
 @dataclass(frozen=True)
@@ -101,12 +108,17 @@ class CampaignFolder:
         """Public key of the randomizer's signature in base64, for devices to pin."""
         return self._pinned("publicKey")
 
+    @property
+    def analyst_key(self) -> str:
+        """Public key to which the page seals reports, in base64; empty if they are not shuffled."""
+        return self._pinned("analystKey")
+
     def _pinned(self, name: str) -> str:
         """Return a fact that the page pins; empty if it pins none."""
         try:
             found = _PINNED.search((self.web / "index.html").read_text(encoding="utf-8"))
-            return str(json.loads(found[1])[name]) if found else ""
-        except (OSError, ValueError, KeyError):
+            return str(json.loads(found[1]).get(name, "")) if found else ""
+        except (OSError, ValueError, AttributeError):
             raise PrivotError(
                 f"{self.web / 'index.html'} is damaged: restore it, or make the campaign again"
             ) from None
@@ -120,7 +132,7 @@ def create(
     collector: str,
     questions: Mapping[str, str] | None = None,
 ) -> CampaignFolder:
-    """Create a campaign's folder: a signed randomizer with a fresh key, and its pages.
+    """Create a campaign's folder: a signed randomizer, keys, also an analyst's if shuffled, and pages.
 
     Arguments:
         randomizer: A randomizer that browsers can draw.
@@ -167,8 +179,16 @@ def create(
         web.mkdir()
         for public in (path, signature_path(path)):
             shutil.copyfile(public, web / public.name)
-        _write_pages(web, _page_facts(randomizer, public_key(key), collector) | about, origin)
+        facts = _page_facts(randomizer, public_key(key), collector) | about
+        _write_pages(web, facts | _analyst_fact(randomizer, draft / _ANALYST), origin)
     return CampaignFolder(folder, randomizer, title, questions)
+
+
+def _analyst_fact(randomizer: Randomizer, path: Path) -> dict[str, str]:
+    """Write the analyst's key of shuffled reports, and return the fact that the page pins."""
+    return (
+        {} if shuffled_promise(randomizer.schema) is None else {"analystKey": new_analyst_key(path)}
+    )
 
 
 def _origin(address: str) -> str:
@@ -199,12 +219,14 @@ def _page_facts(randomizer: Randomizer, key: str, collector: str) -> dict[str, A
     """Return the facts that the page pins and shows; labels are of each coding that is reported."""
     joint = randomizer.joint.design.columns if randomizer.joint else []
     columns = randomizer.schema.coded
+    promise = shuffled_promise(randomizer.schema)
+    guarantee = randomizer.batch_guarantee(promise.people or 1 if promise else 1)
     codings = {n: c.codings if n in joint else (c.alphabet,) for n, c in columns.items()}
     return {
         "fingerprint": randomizer.fingerprint,
         "publicKey": key,
         "collector": collector,
-        "promise": randomizer.guarantee.describe(),
+        "promise": guarantee.describe(),
         "noise": {row["column"]: row["in_words"] for row in randomizer.expected_noise()},
         "labels": {n: [[*columns[n].labels_in(c)] for c in own] for n, own in codings.items()},
     }

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
-from privot.cli.console import SchemaFile, complain, note
+from privot.cli.console import SchemaFile, complain, note, with_promise
 from privot.core.errors import PrivotError
 from privot.waves import Panel
 
@@ -26,7 +26,9 @@ _LOCAL = (_HOST, "localhost")
 
 def new(
     schema: SchemaFile,
-    epsilon: float = Option(help="Privacy loss of one person's report."),
+    epsilon: float | None = Option(
+        None, help="Privacy loss of one person's report, if the schema declares no [promise]."
+    ),
     output: Path = Option(Path("campaign"), "-o", "--output", help="Folder of the campaign."),
     title: str = Option("Take part", help="Title of the page."),
     question: list[str] | None = Option(
@@ -38,10 +40,20 @@ def new(
     report_columns: int | None = Option(
         None, help="Columns one person reports, drawn by fresh coins."
     ),
+    where: str | None = Option(
+        None, help="local, or shuffled: a shuffler mixes reports that are sealed to the analyst."
+    ),
+    delta: float = Option(0.0, help="Needed by shuffled reports."),
+    people: int | None = Option(None, help="Least number of reports in a shuffled batch."),
+    floor: float | None = Option(None, help="Largest epsilon of a shuffled report by itself."),
 ) -> None:
     """Make a campaign: calibrate and sign a randomizer, and write a page whose answers it randomizes.
 
+    With --where shuffled a shuffler mixes reports, which are sealed to the analyst; the key is made too.
+
     Example: privot campaign new schema.toml --epsilon 4 --title "How do you commute?" -o campaign/
+
+    Shuffled: privot campaign new schema.toml --epsilon 1 --where shuffled --delta 1e-6 --people 5000
     """
     from privot.campaign import create
     from privot.randomizer import Randomizer
@@ -53,17 +65,29 @@ def new(
         if not equals or not text:
             raise PrivotError(f"--question {given!r} asks nothing: write COLUMN=TEXT")
         questions[column] = text
-    randomizer = Randomizer.calibrate(Schema.load(schema), epsilon, report_columns=report_columns)
+    declared, epsilon, delta = with_promise(
+        Schema.load(schema), epsilon, delta, where, people, floor
+    )
+    randomizer = Randomizer.calibrate(declared, epsilon, delta, report_columns=report_columns)
     made = create(randomizer, output, title=title, collector=collector, questions=questions)
-    print(f"{output}: {randomizer.guarantee}, fingerprint {randomizer.fingerprint}")
+    shuffled = made.analyst_key != ""
+    promised = randomizer.schema.promise if shuffled else randomizer.guarantee
+    print(f"{output}: {promised}, fingerprint {randomizer.fingerprint}")
     print(f"  devices pin the public key {made.public_key}")
+    if shuffled:
+        print(f"  and seal reports, {randomizer.guarantee} each, to the analyst {made.analyst_key}")
+        print(
+            f"  {made.folder / 'analyst.key'} opens them: keep it where the shuffler cannot read it"
+        )
     print(f"  keep {made.folder / 'signing.pem'} to yourself, and serve {made.web}/ as it is")
     then = ["campaign", "up", str(output)]
     if urlsplit(collector).hostname not in _LOCAL:
+        machine = "shuffler" if shuffled else "collector"
         print(
-            "next, on the collector's machine, with --origin of the page if it has another address:"
+            f"next, on the {machine}'s machine, with --origin of the page if it has another address:"
         )
         then = ["serve", str(output / "randomizer.json"), "--store", str(output / "store")]
+        then += ["--role", "shuffler"] if shuffled else []
     print(f"next: {shlex.join(['privot', *then])}")
 
 
@@ -172,15 +196,19 @@ def up(
     All listen on 127.0.0.1, and Ctrl-C stops all. Reports are in CAMPAIGN/store. If the collector has
     another port than the page was made for, the page is served with that one, and its file stays.
 
+    Of a shuffled campaign the collector is a shuffler, which writes batches for `privot collect --key`.
+    Whoever runs both for real sees who reported what, by the noise of each report.
+
     Example: privot campaign up campaign/
     """
     from privot.campaign import CampaignFolder
     from privot.campaign.campaign import page_server
-    from privot.collector.app import Collector, Desk, Sealer, listen, serve
-    from privot.collector.arrivals import Campaign, GroupCommit
+    from privot.collector.app import Collector, Desk, Sealer, Shuffler, listen, serve
+    from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
     from privot.collector.sealing import open_store, release_address, shelf_at
 
     made = CampaignFolder.load(campaign)
+    shuffled = made.analyst_key != ""
     parts = urlsplit(made.collector)
     if parts.scheme != "http" or parts.hostname not in _LOCAL:
         raise PrivotError(
@@ -188,7 +216,7 @@ def up(
             "`privot serve` there, or make the campaign with a --collector of 127.0.0.1"
         )
     store = str(made.folder / "store")
-    collected = Campaign.load(made.folder / "randomizer.json")
+    collected = (ShuffledCampaign if shuffled else Campaign).load(made.folder / "randomizer.json")
     with listen(_HOST, (parts.port or 80) if port is None else port) as listener:
         collecting = f"http://{_HOST}:{listener.getsockname()[1]}"
         with page_server(made, collecting, _HOST, page_port) as page:
@@ -201,7 +229,7 @@ def up(
             shown.start()
             try:
                 origins = [page, page.replace(_HOST, "localhost")]
-                sealers = [Sealer(desk, shelf_at(release), note)]
+                sealers = [(Shuffler if shuffled else Sealer)(desk, shelf_at(release), note)]
                 serve(Collector([desk], origins=origins, log=complain), listener, sealers, every)
             finally:
                 stopping.set()
@@ -257,6 +285,10 @@ def serve(
     seal_every: float = Option(
         60.0, help="Minutes after which reports become shards; 0 only at the end."
     ),
+    role: str = Option(
+        "collector",
+        help="collector, or shuffler: accept sealed reports, and write them in batches.",
+    ),
 ) -> None:
     """Accept reports over HTTP, and acknowledge each once it is on the disk.
 
@@ -264,21 +296,32 @@ def serve(
     `privot fit` reads. After any other end, start it again with the same store. Towards a network, put a
     proxy before it, which speaks TLS and hides addresses.
 
+    A shuffler can open no report. It writes a batch, in random order, only of as many as the promise of
+    the randomizer says, for `privot collect --key`; fewer wait. The analyst must not have its machine.
+
     Example: privot serve randomizer.json --store store/ --port 8000
+
+    Shuffler: privot serve randomizer.json --role shuffler --store mixed/
     """
     from privot.collector.admission import everybody, tokens
-    from privot.collector.app import Collector, Desk, Sealer, listen
+    from privot.collector.app import Collector, Desk, Sealer, Shuffler, listen
     from privot.collector.app import serve as run
-    from privot.collector.arrivals import Campaign, GroupCommit
+    from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
     from privot.collector.sealing import open_store, release_address, shelf_at
 
     if not 0 <= seal_every * 60 <= _MAX_SECONDS or math.isnan(seal_every):
         raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")
+    if role not in ("collector", "shuffler"):
+        raise PrivotError(f"--role {role!r} is unknown: give collector or shuffler")
+    shuffled = role == "shuffler"
+    if shuffled and "://" in store:
+        raise PrivotError(f"--store {store} is a database, and a shuffler keeps a folder: give one")
     for each in origin or []:
         _require_origin(each)
     admit = everybody if token_file is None else tokens(token_file)
     waves = None if panel is None else Panel.load(panel)
-    loaded = [Campaign.load(path, waves) for path in randomizers]
+    kind, seals = (ShuffledCampaign, Shuffler) if shuffled else (Campaign, Sealer)
+    loaded = [kind.load(path, waves) for path in randomizers]
     campaigns = {campaign.fingerprint: campaign for campaign in loaded}
     desks, sealers = [], []
     with listen(host, port) as listener:
@@ -286,8 +329,8 @@ def serve(
             at = release_address(store, release, campaign.fingerprint)
             opened = open_store(store, campaign, complain)
             desks.append(Desk(campaign, GroupCommit(opened)))
-            sealers.append(Sealer(desks[-1], shelf_at(at), note))
-            promised = campaign.randomizer.guarantee
+            sealers.append(seals(desks[-1], shelf_at(at), note))
+            promised = campaign.randomizer.schema.promise or campaign.randomizer.guarantee
             note(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
         where, number = listener.getsockname()[:2]
         print(f"http://{f'[{where}]' if ':' in where else where}:{number}", flush=True)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from privot.local import LocalModel
     from privot.models import Model
     from privot.randomizer.publishing import Progress as RowProgress
+    from privot.schema import Schema
     from privot.tables.csv_records import RecordForm
     from privot.training import Progress
 
@@ -189,6 +190,25 @@ def note_unit(unit: str) -> None:
 def short_warnings(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, without the code that raised it: for `warnings.showwarning`."""
     complain(f"warning: {message}")
+
+
+def with_promise(
+    declared: Schema,
+    epsilon: float | None,
+    delta: float,
+    where: str | None,
+    people: int | None,
+    floor: float | None,
+) -> tuple[Schema, float | None, float]:
+    """Return a schema with the promise that options give, and the ε and δ that are left to give."""
+    from privot.schema.promise import Promise
+
+    if declared.promise is not None and where is not None:
+        raise PrivotError(f"the schema promises {declared.promise}: leave --where out")
+    if epsilon is None or (where, people, floor) == (None, None, None):
+        return declared, epsilon, delta
+    promise = Promise(epsilon, where or "local", delta, people, floor)
+    return declared.model_copy(update={"promise": promise}), None, 0.0
 
 
 def print_quarantined(done: Collection) -> None:

@@ -27,6 +27,7 @@ from privot.cli.console import (
     print_quarantined,
     record_form,
     row_bar,
+    with_promise,
 )
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, require_place
@@ -153,19 +154,13 @@ def calibrate(
     """
     from privot.randomizer import Randomizer, randomizer_from_noise
     from privot.schema import Schema
-    from privot.schema.promise import Promise
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _shares(share or [])
     declared = Schema.load(schema)
-    if declared.promise is not None and where is not None:
-        raise PrivotError(f"the schema promises {declared.promise}: leave --where out")
     if declared.promise is None and (epsilon is None) == (noise is None):
         raise PrivotError("give --epsilon, or --noise instead of it, or declare [promise]")
-    if epsilon is not None and (where, people, floor) != (None, None, None):
-        promise = Promise(epsilon, where or "local", delta, people, floor)
-        declared = declared.model_copy(update={"promise": promise})
-        epsilon, delta = None, 0.0
+    declared, epsilon, delta = with_promise(declared, epsilon, delta, where, people, floor)
     if epsilon is None and declared.promise and declared.promise.where == "aggregated":
         return calibrate_encoder(declared, schema, output, force)
     if noise is None:
@@ -457,6 +452,9 @@ def collect(
         None, help="File for what is not counted; OUTPUT.quarantine.csv by default."
     ),
     strict: bool = Option(False, "--strict", help="Refuse reports that cannot be, instead."),
+    key: Path | None = Option(
+        None, help="Of shuffled reports: the analyst's private key, which opens one batch.sealed."
+    ),
     force: Force = False,
 ) -> None:
     """Put many devices' reports into one release; all must be of the same randomizer.
@@ -465,8 +463,11 @@ def collect(
     quarantine, with its file, row and reason.
 
     Example: privot collect inbox/ -o release.parquet
+
+    Shuffled: privot collect batch-000000.sealed -r randomizer.json --key analyst.key -o release.parquet
     """
     from privot.collector import collect_files
+    from privot.collector.analyst import collect_batch
     from privot.collector.collecting import quarantine_of
     from privot.randomizer import Randomizer
 
@@ -475,6 +476,20 @@ def collect(
     quarantine = quarantine or quarantine_of(output)
     claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
     made_by = None if randomizer is None else Randomizer.load(randomizer)
-    done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
+    if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
+        raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
+    if key is not None:
+        if made_by is None or len(releases) != 1:
+            raise PrivotError(
+                f"--key {key} opens one batch, which is a release of its own: give one batch, and its "
+                "-r randomizer.json"
+            )
+        done = collect_batch(
+            releases[0], output, made_by, key, quarantine=quarantine, strict=strict
+        )
+        guarantee = made_by.batch_guarantee(done.num_reports)
+    else:
+        done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
+        guarantee = done.randomizer.guarantee
     print_quarantined(done)
-    print(f"{output}: {done.num_reports:,} reports, {done.randomizer.guarantee}")
+    print(f"{output}: {done.num_reports:,} reports, {guarantee}")

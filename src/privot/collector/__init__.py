@@ -4,7 +4,8 @@ A request's body is parsed into records, which wait for one writer (`arrivals`);
 written and flushed together by a store (`folder`, or `postgres` beyond one machine), which separates
 new reports from copies, and only then is the sender answered (`app`). At intervals records become
 shards of a release, in random order (`sealing`), which `privot fit` reads. Reports in files are
-collected without a server (`collecting`).
+collected without a server (`collecting`). A shuffler, instead, receives reports that are sealed to the
+analyst, and moves them into batches, which the analyst opens (`analyst`).
 
 **Privacy review.** A collector receives reports, each of which retains its ε whoever reads it: no
 private value is processed here. What a collector learns beyond reports (addresses, exact times, who
@@ -21,11 +22,17 @@ with naming_extra("privot.collector"):
     from privot.collector.payloads import Collected, WaveReleases, collect, releases_by_wave
 
 if TYPE_CHECKING:
+    from privot.collector.analyst import open_batch, seal_report
     from privot.collector.arrivals import Campaign
     from privot.collector.sealing import seal
 
-# Imported when they are used: files are collected without the extra `serve`.
-_PLACES = {"Campaign": "privot.collector.arrivals", "seal": "privot.collector.sealing"}
+# Imported when they are used: files are collected without the extra `serve`, and without keys.
+_PLACES = {
+    "Campaign": "privot.collector.arrivals",
+    "open_batch": "privot.collector.analyst",
+    "seal": "privot.collector.sealing",
+    "seal_report": "privot.collector.analyst",
+}
 __getattr__ = lazy_names(__name__, _PLACES)
 
 __all__ = [
@@ -35,6 +42,8 @@ __all__ = [
     "WaveReleases",
     "collect",
     "collect_files",
+    "open_batch",
     "releases_by_wave",
     "seal",
+    "seal_report",
 ]

@@ -33,6 +33,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -55,12 +56,14 @@ from privot.collector.arrivals import (
     Refusal,
     Refused,
     Room,
+    ShuffledCampaign,
     body_of,
     is_json,
     refusal_answer,
     require_length,
 )
-from privot.collector.sealing import Shelf, seal
+from privot.collector.folder import FolderStore
+from privot.collector.sealing import Shelf, seal, write_shuffled
 from privot.collector.store import DELETED, DUPLICATE, NEW, StoreFull, StoreStopped
 from privot.core.errors import PrivotError
 from privot.wire.report import WireError
@@ -449,19 +452,35 @@ class Sealer:
 
     def seal(self) -> None:
         """Seal all stored records; log a failure, after which they remain stored."""
-        campaign = self.desk.campaign
         with self._lock:
             try:
-                done = seal(self.desk.writer.store, campaign, self.shelf)
+                done = self._sealed()
             except (PrivotError, OSError) as error:
                 self.log(f"not sealed, and nothing is lost: {error}")
                 return
-        if done is not None:
-            aside = f", {done.quarantined:,} in quarantine" if done.quarantined else ""
-            self.log(
-                f"{campaign.fingerprint[:16]}: sealed {done.rows:,} reports{aside}; "
-                f"{done.total:,} in the release"
-            )
+        if done:
+            self.log(f"{self.desk.campaign.fingerprint[:16]}: {done}")
+
+    def _sealed(self) -> str:
+        """Seal, and return what was done in words, none if nothing was."""
+        done = seal(self.desk.writer.store, self.desk.campaign, self.shelf)
+        if done is None:
+            return ""
+        aside = f", {done.quarantined:,} in quarantine" if done.quarantined else ""
+        return f"sealed {done.rows:,} reports{aside}; {done.total:,} in the release"
+
+
+class Shuffler(Sealer):
+    """Writes batches of sealed reports in random order, each of the promise's people at least."""
+
+    def _sealed(self) -> str:
+        store, campaign = self.desk.writer.store, self.desk.campaign
+        assert isinstance(campaign, ShuffledCampaign)
+        if not isinstance(store, FolderStore):
+            raise PrivotError("a shuffler keeps sealed reports in a folder: give one as --store")
+        # A batch that broke off is finished first, and what came after it may be one by now.
+        sizes = iter(partial(write_shuffled, store, campaign, self.shelf), None)
+        return "; ".join(f"a batch of {size:,} sealed reports is written" for size in sizes)
 
 
 def serve(

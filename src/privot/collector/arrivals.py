@@ -28,11 +28,22 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from privot.collector.analyst import SEAL_BYTES, sealed_report
 from privot.collector.payloads import Payloads, require_whole_hours, waves_of_hours
-from privot.collector.store import Form, Records, Statuses, Store, StoreStopped, Words
+from privot.collector.store import (
+    CRC_BYTES,
+    PAYLOAD_AT,
+    Form,
+    Records,
+    Statuses,
+    Store,
+    StoreStopped,
+    Words,
+)
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
 from privot.randomizer.randomizer import TIME_STEP, Randomizer
+from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.waves import Panel
 from privot.wire.report import VERSION, WireError, batch_head
 
@@ -179,6 +190,7 @@ class Campaign:
         if panel is not None:
             require_whole_hours(panel)
         self.randomizer = Randomizer.from_json(text)
+        self._require_role()
         self.payloads = Payloads(self.randomizer)
         if Device.from_json(text.decode()).fingerprint != self.payloads.fingerprint:
             raise PrivotError(
@@ -186,8 +198,9 @@ class Campaign:
             )
         self.fingerprint = self.randomizer.fingerprint
         empty = Report(self.payloads.fingerprint, bytes(16), 0, bytes(self.payloads.width))
-        self.form = Form(empty.to_bytes(), panel)
-        self.read(write_batch([empty]), as_json=False)  # compiles, before anybody waits
+        self.form = self._form_of(empty, panel)
+        example = write_batch([self.form.example])
+        self.read(example, as_json=False)  # compiles, before anybody waits
 
     @classmethod
     def load(cls, path: str | Path, panel: Panel | None = None) -> Self:
@@ -200,6 +213,17 @@ class Campaign:
             raise PrivotError(
                 f"randomizer {path} cannot be read ({error.strerror}): check the path"
             ) from None
+
+    def _require_role(self) -> None:
+        if shuffled_promise(self.randomizer.schema) is not None:
+            raise PrivotError(
+                f"the randomizer promises {self.randomizer.schema.promise}, and a collector would see "
+                "who sent each report: start it with --role shuffler"
+            )
+
+    def _form_of(self, empty: Report, panel: Panel | None) -> Form:
+        """Return the form of records, by a report without content."""
+        return Form(empty.to_bytes(), panel)
 
     @property
     def most_reports(self) -> int:
@@ -275,6 +299,54 @@ class Campaign:
         sent, right = len(report.payload), self.payloads.width
         words = f"a payload has {sent} bytes: this randomizer's have {right}"
         return Refused(index, "length", words)
+
+
+class SealedForm(Form):
+    """Form of sealed reports, whose id and time are a function of their content."""
+
+    def sums_of(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
+        """See `Form`: also verify that the id is the content's, and that no time is stated."""
+        right, entries = super().sums_of(records)
+        for row in np.flatnonzero(right):
+            named = sealed_report(self.fingerprint, records[row, PAYLOAD_AT:-CRC_BYTES].tobytes())
+            right[row] = named.to_bytes() == records[row].tobytes()
+        return right, entries
+
+
+class ShuffledCampaign(Campaign):
+    """Collection of sealed reports of one randomizer, none of which its shuffler can open.
+
+    All that a shuffler needs is public: the fingerprint, the length of a report, and the promise's
+    least number of people in a batch.
+    """
+
+    @property
+    def people(self) -> int:
+        """Least number of reports in a batch."""
+        promise = shuffled_promise(self.randomizer.schema)
+        assert promise is not None
+        return promise.people or 1
+
+    def _require_role(self) -> None:
+        if shuffled_promise(self.randomizer.schema) is None:
+            raise PrivotError(
+                "--role shuffler is of randomizers that promise shuffled reports, and this one promises "
+                f"{self.randomizer.guarantee}: leave it out, or calibrate by a [promise]"
+            )
+
+    def _form_of(self, empty: Report, panel: Panel | None) -> Form:
+        if panel is not None:
+            raise PrivotError(
+                f"--panel {panel.name!r} puts reports into waves by their hour, and a sealed report has "
+                "none: serve each wave as a campaign of its own"
+            )
+        sealed = bytes(SEAL_BYTES + len(empty.to_bytes()))
+        return SealedForm(sealed_report(empty.fingerprint, sealed).to_bytes())
+
+    def _refusal(self, index: int, part: bytes) -> Refused:
+        found = super()._refusal(index, part)
+        words = "a report is not sealed as this campaign's are: seal it to the analyst's public key"
+        return Refused(index, "sealed", words) if found.reason == "length" else found
 
 
 def equal_records(body: bytes, length: int) -> Records | None:

@@ -58,6 +58,7 @@ from privot.randomizer.reports.rows import (
     shard_files,
     write_reports,
 )
+from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.tables.files import damage_of
 
 SOURCE, ROW = "source", "row"
@@ -292,8 +293,10 @@ def collect_files(
         PrivotError: if nothing can be counted, or `strict` and something cannot; if a file is of another
             randomizer, and none was given.
     """
+    sources = list(sources)
     files = report_files(sources)
     made_by = randomizer or their_randomizer(files)
+    _require_one_batch(sources, files, made_by)
     aside = quarantine or quarantine_of(output)
     work = beside(output)
     try:
@@ -319,7 +322,7 @@ def collect_files(
             if not rows:
                 raise nothing_left(found.first)
             if strict and found.count:
-                raise _refused(found)
+                raise refused_strictly(found.count, found.first)
             if found.count:
                 with replacing_file(aside) as lines:
                     shutil.copyfile(work / "aside.csv", lines)
@@ -329,6 +332,16 @@ def collect_files(
         raise cannot_write(output, error) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _require_one_batch(sources: list[Path], files: list[Path], made_by: Randomizer) -> None:
+    """Refuse to put several shuffled batches into one, whose ε would be of a batch that never was."""
+    whole = len(sources) == 1 and (len(files) == 1 or is_release(sources[0]))
+    if shuffled_promise(made_by.schema) is not None and not whole:
+        raise PrivotError(
+            f"{len(files):,} files of shuffled reports are not one batch, and ε is of a batch: collect "
+            "each by itself"
+        )
 
 
 def _scattered(
@@ -389,8 +402,9 @@ def nothing_left(first: str) -> PrivotError:
     return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
 
 
-def _refused(found: Quarantine) -> PrivotError:
+def refused_strictly(count: int, first: str) -> PrivotError:
+    """Return the refusal of a strict collection with reports that cannot be counted."""
     return PrivotError(
-        f"{found.count:,} reports cannot be counted, the first is {found.first}; without --strict they "
+        f"{count:,} reports cannot be counted, the first is {first}; without --strict they "
         "are put in quarantine, and the others collected"
     )

@@ -4,7 +4,7 @@
 |---|---|
 | `campaign` | fingerprint and record length, finished sealings, last group of a begun one |
 | `groups` | records in the order of their arrival, up to 1 MiB a row |
-| `sealed_ids` | ids and digests of sealed reports, 24 bytes each, with a CRC-32 a row |
+| `sealed_ids` | ids and digests of sealed reports, sorted, 24 bytes each, with a CRC-32 a row |
 | `shards` | the number of rows of each shard |
 | `deleted` | ids of deleted reports, and whether they are erased from the release |
 
@@ -69,7 +69,7 @@ _REPLACE = {
 }
 _GROUP_BYTES, _PIECE_BYTES = 2**20, 2**24
 _LOG_BYTES = 2**24  # once it is checkpointed
-_ENTRY_BYTES = 24
+_ENTRY_BYTES, _IDS_ROW = 24, 2**16
 _LAST = 2**63 - 1
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
@@ -143,13 +143,14 @@ class FolderStore:
                     raise
             return statuses
 
-    def begin_sealing(self) -> Batch | None:
-        """See `Store`."""
+    def begin_sealing(self, least: int = 1) -> Batch | None:
+        """See `Store`; begin none of fewer than `least` records."""
         with self._transaction() as connection:
             number, last = _row(connection, "SELECT sealings, last FROM campaign")
             if last is None:
                 (last,) = _row(connection, "SELECT max(number) FROM groups")
-                if last is None:
+                (sealed,) = _row(connection, "SELECT total(length(data)) FROM sealed_ids")
+                if last is None or self._known.count - sealed // _ENTRY_BYTES < least:
                     return None
                 connection.execute("UPDATE campaign SET last = ?", (last,))
             size = "SELECT total(length(data)) FROM groups WHERE number <= ?"
@@ -166,8 +167,11 @@ class FolderStore:
 
     def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
         """See `Store`."""
+        entries = np.concatenate([self._form.sums_of(each)[1] for each in self.taken(batch)])
+        entries = entries[np.lexsort(entries.T[::-1])]  # not in the order of arrival
         ids = [
-            self._form.sums_of(records)[1].astype(">u8").tobytes() for records in self.taken(batch)
+            entries[at : at + _IDS_ROW].astype(">u8").tobytes()
+            for at in range(0, len(entries), _IDS_ROW)
         ]
         with self._transaction() as connection:
             connection.executemany(
@@ -222,6 +226,15 @@ class FolderStore:
         with self._lock:
             self._stopped = self._stopped or "the store was closed: start the server again"
             self._connection.close()
+
+    def erase_log(self) -> None:
+        """Remove the log, which holds sealed records in the order of their arrival."""
+        with self._lock:
+            self._require_open()
+            try:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.Error as error:
+                raise self._failed(error) from None
 
     def _prepare(self) -> None:
         """Lock the database, make what is in its log durable, and create its tables."""

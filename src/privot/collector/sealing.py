@@ -2,7 +2,7 @@
 
 - `Shelf`: the folder or fsspec address of a release. `open_store`: the store of an address.
 - `delete_reports` and `erase`: deletion by ids.
-- `seal`: sealing.
+- `seal`: sealing. `write_shuffled`: a shuffler's batch of sealed reports (`privot.collector.analyst`).
 
 A sealing takes all records of a store and decodes them into rows. Impossible ones go to
 `quarantine-000000.csv`, the rest, ordered by ids (which are uniform coins: in random order,
@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import base64
 import csv
+import hashlib
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,7 +41,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from privot.collector.arrivals import Campaign
+from privot.collector.arrivals import Campaign, ShuffledCampaign
 from privot.collector.folder import FolderStore
 from privot.collector.payloads import wave_metadata
 from privot.collector.postgres import PostgresStore
@@ -57,7 +59,7 @@ from privot.randomizer.reports.rows import (
     shard_name,
     write_reports,
 )
-from privot.wire.report import ID_BYTES
+from privot.wire.report import ID_BYTES, write_batch
 
 
 class Shelf(Protocol):
@@ -345,6 +347,49 @@ def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
             draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
     store.finish_sealing(batch, rows)
     return Sealed(sum(rows), quarantined, sum(batch.shards) + sum(rows))
+
+
+def write_shuffled(store: FolderStore, campaign: ShuffledCampaign, shelf: Shelf) -> int | None:
+    """Move all stored sealed reports into one batch, in random order; None if they are too few.
+
+    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`: sealed reports
+    alone, each in one batch ever. Its order is that of a keyed hash, whose key is drawn from the
+    operating system's entropy once a store, and written down before any batch: so a kill between the
+    file and the store's note of it has the same file written again, to its byte, and nothing else.
+    Then the store has of these reports their sorted hashes alone, and no order of arrival. All reports
+    of a batch are in memory at once.
+
+    Returns:
+        The number of reports in the batch.
+
+    Raises:
+        PrivotError: if so many were damaged on the disk that fewer than the promise's people are left.
+    """
+    key = _order_key(store.folder / "order.key")
+    batch = store.begin_sealing(campaign.people)
+    if batch is None:
+        return None
+    records = np.concatenate([*store.taken(batch)])
+    if len(records) < campaign.people:
+        raise PrivotError(
+            f"{store.folder} is damaged: {len(records):,} reports are left for a batch of "
+            f"{campaign.people:,} or more, which stays closed; restore it"
+        )
+    sealed = [each.tobytes() for each in records[:, PAYLOAD_AT:-CRC_BYTES]]
+    sealed.sort(key=lambda each: hashlib.blake2b(each, key=key).digest())
+    with shelf.writing(f"batch-{batch.number:06d}.sealed") as draft:
+        draft.write_bytes(write_batch(sealed))
+    store.finish_sealing(batch, [len(sealed)])
+    store.erase_log()
+    return len(sealed)
+
+
+def _order_key(path: Path) -> bytes:
+    if not path.exists():
+        with replacing_file(path, secret=True) as draft:
+            draft.write_bytes(secrets.token_bytes(32))
+        flush_folder(path.parent)
+    return path.read_bytes()
 
 
 def _parts(

@@ -16,7 +16,9 @@ import os
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -30,13 +32,16 @@ from privot.core.files import cannot_write, replacing_file
 
 def new_key(path: Path) -> None:
     """Write a fresh private key, in PEM, readable by its owner only; never over another file."""
-    text = Ed25519PrivateKey.generate().private_bytes(
-        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
-    )
+    write_key(path, Ed25519PrivateKey.generate())
+
+
+def write_key(path: Path, key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> None:
+    """Write a private key as `new_key` does."""
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise PrivotError(f"key {path} is there already: sign with it, or name another") from None
+        raise PrivotError(f"key {path} is there already: use it, or name another") from None
     except OSError as error:
         raise cannot_write(path, error) from error
     with os.fdopen(handle, "wb") as file:
@@ -45,15 +50,20 @@ def new_key(path: Path) -> None:
 
 def read_key(path: Path) -> Ed25519PrivateKey:
     """Read the private key of a PEM file without a password."""
+    key = read_pem(path)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise PrivotError(f"key {path} is of another kind: give an Ed25519 key")
+    return key
+
+
+def read_pem(path: Path) -> PrivateKeyTypes:
+    """Read a private key of any kind."""
     try:
-        key = load_pem_private_key(path.read_bytes(), None)
+        return load_pem_private_key(path.read_bytes(), None)
     except OSError as error:
         raise PrivotError(f"key {path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise PrivotError(f"key {path} is no private key without a password, in PEM") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise PrivotError(f"key {path} is of another kind: give an Ed25519 key")
-    return key
 
 
 def public_key(key: Ed25519PrivateKey) -> str:

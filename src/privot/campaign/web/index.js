@@ -5,6 +5,7 @@ import { reported } from "./reported.js";
 const campaign = JSON.parse(document.getElementById("campaign").textContent);
 const at = (id) => document.getElementById(id);
 const asked = (name) => (Object.hasOwn(campaign.questions, name) ? campaign.questions[name] : name);
+const sealed = Boolean(campaign.analystKey); // to the analyst, for a shuffler
 let [device, outbox] = [null, null];
 
 // Before there are questions: names of columns become names of the form's inputs, and hide its own.
@@ -37,8 +38,11 @@ at("send").addEventListener("click", async () => {
   at("send").disabled = true;
   at("trouble").textContent = "";
   const [report] = await outbox.waiting();
-  const { accepted, duplicates, refused, trouble } = await outbox.send(campaign.collector);
-  const receipt = `Your report has arrived, and is stored. To have it deleted one day, keep its id: ${report.toJson().id}`;
+  const how = sealed ? { sealTo: campaign.analystKey } : {};
+  const { accepted, duplicates, refused, trouble } = await outbox.send(campaign.collector, how);
+  const receipt = sealed
+    ? "Your report has arrived, sealed. It is opened only with many others, in random order, without who sent it."
+    : `Your report has arrived, and is stored. To have it deleted one day, keep its id: ${report.toJson().id}`;
   if (accepted + duplicates) done(receipt);
   else if (refused.length) at("trouble").textContent = `The collector refused the report: ${refused[0].message}`;
   else {
@@ -92,7 +96,8 @@ function answers() {
 }
 
 async function show() {
-  const [report] = await outbox.waiting();
+  const [drawn] = await outbox.waiting();
+  const report = sealed ? drawn.withoutTime() : drawn;
   const rows = reported(device.program, report.payload, campaign.labels);
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
@@ -107,7 +112,11 @@ async function show() {
   }
   at("told").replaceChildren(table);
   const bytes = report.toBytes();
-  at("size").textContent = `All ${bytes.length} bytes of it`;
+  at("size").textContent = `All ${bytes.length} bytes of it${sealed ? ", before they are sealed" : ""}`;
+  if (sealed) {
+    at("whom").textContent =
+      "Whoever receives it sees your network address and the time, and cannot open it. Whoever opens it sees no sender, and many reports at once.";
+  }
   at("bytes").textContent = JSON.stringify(report.toJson(), null, 1);
   at("ask").hidden = true;
   at("report").hidden = false;

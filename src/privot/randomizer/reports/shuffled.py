@@ -54,6 +54,12 @@ def promised(schema: Schema, epsilon: float | None) -> Promise | None:
     return promise
 
 
+def shuffled_promise(schema: Schema) -> Promise | None:
+    """Return the promise of a schema whose reports go through a shuffler; None of any other."""
+    promise = schema.promise
+    return promise if promise is not None and promise.where == "shuffled" else None
+
+
 def most_accurate_shuffled(promise: Promise, local: Callable[[float], Any]) -> Any:
     """Return the randomizer of the largest ε₀ whose shuffled reports keep the promise, to .1 %.
 
