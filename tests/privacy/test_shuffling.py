@@ -13,7 +13,9 @@ from scipy.optimize import linprog
 from privot.core.errors import PrivotError
 from privot.privacy.shuffling import (
     ReportLaw,
+    _binomial_nodes,
     _binomial_pmf,
+    _bracket,
     _delta_attained,
     calibrate_shuffling,
     composed_shuffled_epsilon,
@@ -380,6 +382,19 @@ def test_the_bound_of_windows_is_nearly_attained(epsilon0):
     bound = shuffled_epsilon(law, 200_000, 1e-6)
     assert bound.epsilon <= 1.01 * bound.epsilon_lower
     assert bound.epsilon < shuffled_epsilon(epsilon0, 200_000, 1e-6).epsilon
+
+
+@pytest.mark.parametrize("num_people", [10**8, 3 * 10**9])
+def test_chords_of_large_counts_have_the_weights_of_a_normal_law(num_people):
+    """Of nodes 9 standard deviations apart, the outer two get E|X|/18 each."""
+    shares = [share for share, _ in _binomial_nodes(num_people, 2, 0.3, 0)]
+    outer = math.sqrt(2 / math.pi) / 18
+    expected = [0, outer, 1 - 2 * outer, outer, 0]
+    assert np.allclose(np.transpose(shares), expected, rtol=0, atol=1e-4)
+
+
+def test_what_is_no_number_proves_nothing():
+    assert _bracket(lambda e: math.nan if e < 0.5 else 1e-9, 0.0, 1.0, 1e-6)[1] >= 0.5
 
 
 @pytest.mark.parametrize(("epsilon0", "num_people"), [(1.0, 12), (3.0, 12)])

@@ -203,9 +203,13 @@ def with_promise(
     """Return a schema with the promise that options give, and the ε and δ that are left to give."""
     from privot.schema.promise import Promise
 
-    if declared.promise is not None and where is not None:
-        raise PrivotError(f"the schema promises {declared.promise}: leave --where out")
-    if epsilon is None or (where, people, floor) == (None, None, None):
+    if (where, people, floor) == (None, None, None):
+        return declared, epsilon, delta
+    if declared.promise is not None:
+        raise PrivotError(
+            f"the schema promises {declared.promise}: leave out --where, --people and --floor"
+        )
+    if epsilon is None:
         return declared, epsilon, delta
     promise = Promise(epsilon, where or "local", delta, people, floor)
     return declared.model_copy(update={"promise": promise}), None, 0.0

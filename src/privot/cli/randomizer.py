@@ -158,6 +158,10 @@ def calibrate(
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _shares(share or [])
     declared = Schema.load(schema)
+    if noise is not None and (declared.promise is not None or where or people or floor):
+        raise PrivotError(
+            "--noise promises what it gives: leave out [promise], --where, --people and --floor"
+        )
     if declared.promise is None and (epsilon is None) == (noise is None):
         raise PrivotError("give --epsilon, or --noise instead of it, or declare [promise]")
     declared, epsilon, delta = with_promise(declared, epsilon, delta, where, people, floor)

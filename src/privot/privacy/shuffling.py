@@ -57,6 +57,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -249,7 +250,8 @@ def composed_shuffled_epsilon(
     odds = np.exp(losses)
     # A slope is the second law's probability, negative, of all losses above it.
     slopes = np.append(np.diff(deltas) / np.diff(odds), 0.0)
-    above = np.maximum(np.diff(np.maximum.accumulate(np.minimum(slopes, 0.0))), 0.0) * odds[1:]
+    slopes = np.minimum.accumulate(slopes[::-1])[::-1]  # where rounding bends them, δ is larger
+    above = np.diff(slopes) * odds[1:]
     below = (above / odds[1:])[::-1]
     at_zero = max(1 - deltas[-1] - math.fsum(above) - math.fsum(below), 0.0)
     loss = LossDistribution(
@@ -401,17 +403,25 @@ def _cost_nodes(
         if probability > 0:
             success = min(probability, 1.0)
             spread = cost * math.sqrt(draws.max() * success * (1 - success)) / typical
-            scores = next(scores for most, scores in _NODES if spread <= most)
+            number = next(i for i, (most, _) in enumerate(_NODES) if spread <= most)
+            of_cost = _binomial_nodes(int(draws[0]), len(draws), success, number)
             nodes = [
                 (share * part, total + cost * count)
                 for share, total in nodes
-                for part, count in _binomial_nodes(draws, success, scores)
+                for part, count in of_cost
             ]
     return nodes
 
 
-def _binomial_nodes(draws: Array, success: float, scores: Array) -> list[tuple[Array, Array]]:
-    """Return nodes' probabilities and places: E f(Bin(draws, p)) ≤ Σ probability·f(place), f convex."""
+@lru_cache(maxsize=4)  # the same for every ε
+def _binomial_nodes(
+    most: int, count: int, success: float, number: int
+) -> list[tuple[Array, Array]]:
+    """Return nodes' probabilities and places: E f(Bin(m, p)) ≤ Σ probability·f(place), f convex.
+
+    m is `most`, and one less in each of `count` rows.
+    """
+    draws, scores = most - np.arange(count, dtype=np.float64), _NODES[number][1]
     if success == 1.0:
         return [(np.ones_like(draws), draws)]
     center, deviation = draws * success, np.sqrt(draws * success * (1 - success))
@@ -435,9 +445,11 @@ def _binomial_nodes(draws: Array, success: float, scores: Array) -> list[tuple[A
     return list(zip(shares, places, strict=True))
 
 
-def _binomial_cdf(successes: Array, draws: Array, probability: float) -> Array:
-    some = np.maximum(draws, 1).astype(np.int64)
-    inside = scipy.special.bdtr(np.maximum(successes, 0), some, probability)
+def _binomial_cdf(successes: Array, draws: Array | int, probability: float) -> Array:
+    # scipy's `bdtr` errs by a seventh at 10⁸ draws, and is NaN beyond 2³¹.
+    inside = scipy.special.betaincc(
+        np.maximum(successes, 0) + 1, np.maximum(draws - successes, 1), probability
+    )
     return np.where(successes < 0, 0.0, np.where(successes >= draws, 1.0, inside))
 
 
@@ -454,8 +466,9 @@ def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
         return one * math.exp(epsilon) * math.expm1(law.epsilon0 - epsilon)
     ones = _central_window(others, one, 60.0)
     at = _binomial_pmf(ones, others, one)
-    tail = scipy.special.bdtrc(ones, others, one)
-    head = scipy.special.bdtr(ones, others, one)
+    head = _binomial_cdf(ones, others, one)
+    tail = scipy.special.betainc(ones + 1, np.maximum(others - ones, 1), one)
+    tail = np.where(ones < others, tail, 0.0)
     more = at * one * math.exp(epsilon) * math.expm1(law.epsilon0 - epsilon)
     fewer = at * one * math.expm1(epsilon + law.epsilon0)
     change = math.expm1(epsilon)
@@ -512,6 +525,8 @@ def _bracket(
 
     def excess(at: float) -> float:
         found = delta_at(at)
+        if math.isnan(found):  # which proves nothing
+            found = 1.0
         return math.log(found) - target if found > 0 else -math.inf
 
     return bracket(excess, broken, proven, _TOLERANCE) if excess(broken) > 0 else (broken, broken)

@@ -310,6 +310,10 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     tilt, highest = math.exp(best.x), float(best.fun)
     if highest <= 0:
         return 0.0
+    # Where the largest losses alone spend δ, the best tilt is infinite, and lower sums lose all digits.
+    if best.x > 12:
+        tilt = 30 / highest
+        highest = chernoff(math.log(tilt))
     cumulant_at = cumulant(tilt)
     tilted = np.exp(log_masses + tilt * losses - cumulant_at)
     mean = float(tilted @ losses)
