@@ -62,6 +62,11 @@ class ReportedColumn(NamedTuple):
             return self.column.encode_codings(name, table)
         return self.column.encode_codes(name, table)[None]
 
+    @property
+    def atoms(self) -> Codes:
+        """Codes (alphabets, a) of the atoms of these alphabets alone."""
+        return self.column.atoms[1] if self.jointly else np.arange(self.column.alphabet.size)[None]
+
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
@@ -83,8 +88,9 @@ class Atoms:
         reported = [each for each in by_release if each is not None]
         newest = reported[-1].column
         alphabets = [alphabet for each in reported for alphabet in each.alphabets]
-        if len(alphabets) == 1:
-            codes = np.arange(newest.alphabet.size)[None]
+        if len(reported) == 1:
+            codes = reported[0].atoms
+            codes = np.concatenate([codes, codes[:1]])  # its own alphabet is the first
         else:
             values = newest.common_values(name, [each.column for each in reported[:-1]])
             parts = [each.encode(name, pa.table(values)) for each in reported[::-1]]
