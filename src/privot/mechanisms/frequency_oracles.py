@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.mechanisms.forms import SupportForm
 from privot.mechanisms.mechanism import Mechanism
-from privot.mechanisms.samplers.entropy import (
+from privot.mechanisms.samplers import (
     EXACT,
     WORDS,
     random_word,
