@@ -79,7 +79,7 @@ def test_a_file_system_without_locks_is_refused(monkeypatch, tmp_path):
     def no_locks(handle, what):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("privot.core.state.fcntl.flock", no_locks)
+    monkeypatch.setattr("privot.core.files.fcntl.flock", no_locks)
     with pytest.raises(PrivotError, match=r"cannot be locked \(No locks available\)"):
         Ledger(DrawPlan("a", 3, 1.0, 0.0, "person"), tmp_path / "ledger").spend()
     assert not (tmp_path / "ledger").exists()

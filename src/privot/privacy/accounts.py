@@ -56,7 +56,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.core.state import holding_state, secret_key, write_down
+from privot.core.files import holding_state, secret_key, write_down
 from privot.privacy import Guarantee, compose, guarantee_from_dict
 from privot.privacy.ledger import Ledger
 

@@ -49,8 +49,8 @@ from pathlib import Path
 from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 from privot.core.errors import MOST_ROWS, PrivotError, require_count
+from privot.core.files import holding_state, write_down, writing_down
 from privot.core.processes import OwnProcess
-from privot.core.state import holding_state, write_down, writing_down
 from privot.privacy import Guarantee
 
 
