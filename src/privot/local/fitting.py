@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import pyarrow as pa
 
 from privot.core.errors import PrivotError, load_object
+from privot.core.processes import started_by_torchrun
 from privot.core.summary import Summarized
 from privot.local.classes.class_fit import fit_classes
 from privot.local.grid.grid_fit import fit_density
@@ -37,7 +38,6 @@ from privot.randomizer import Release
 from privot.randomizer.plan import min_informative_reports
 from privot.schema import Schema
 from privot.training import FitMonitor, Progress
-from privot.training.stopping import started_by_torchrun
 
 if TYPE_CHECKING:
     from privot.local.networks.steps import Loss

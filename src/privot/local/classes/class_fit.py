@@ -62,6 +62,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from privot.core.errors import PrivotError
+from privot.core.processes import num_threads
 from privot.local.classes.counts import Array, CountTables, count_releases, count_tables
 from privot.local.classes.curves import pieces_of_columns, place_mass_points
 from privot.local.classes.expectation import ascend, expectation, random_start
@@ -71,7 +72,6 @@ from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.local.settings import FitSettings
 from privot.training import FitMonitor
-from privot.training.stopping import num_threads
 
 _RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60
 _RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10
