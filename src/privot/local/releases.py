@@ -32,6 +32,7 @@ from privot.core.errors import PrivotError
 from privot.local.grid.channels import serves_grid
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import shared_ids
+from privot.schema import Schema
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.vector import LineCells
@@ -156,25 +157,8 @@ class Releases:
     parts: tuple[Release, ...]
 
     def __post_init__(self) -> None:
-        newest = self.newest.schema
         for number, part in enumerate(self.parts[:-1], start=1):
-            if part.schema.unit != newest.unit:
-                raise PrivotError(
-                    f"release {number} has one record per {part.schema.unit}, the last one per "
-                    f"{newest.unit}: fit them apart"
-                )
-            for name, column in part.schema.columns.items():
-                now = newest.columns.get(name)
-                if now is None:
-                    raise PrivotError(
-                        f"column {name!r} of release {number} is not in the last one: give the newest "
-                        "release last, or fit them apart"
-                    )
-                if (column.kind, column.nullable) != (now.kind, now.nullable):
-                    raise PrivotError(
-                        f"column {name!r} is another kind in release {number}, or may be missing in one "
-                        "of them only: fit them apart"
-                    )
+            _require_comparable(number, part.schema, self.newest.schema)
 
     @classmethod
     def of(cls, given: Release | Sequence[Release]) -> Self:
@@ -237,6 +221,27 @@ class Releases:
             name: Atoms.of(name, [reported_column(part, name) for part in self.parts])
             for name in self.newest.schema.coded
         }
+
+
+def _require_comparable(number: int, schema: Schema, newest: Schema) -> None:
+    """Refuse an earlier release with other records, or columns, than the newest one's."""
+    if schema.unit != newest.unit:
+        raise PrivotError(
+            f"release {number} has one record per {schema.unit}, the last one per "
+            f"{newest.unit}: fit them apart"
+        )
+    for name, column in schema.columns.items():
+        now = newest.columns.get(name)
+        if now is None:
+            raise PrivotError(
+                f"column {name!r} of release {number} is not in the last one: give the newest "
+                "release last, or fit them apart"
+            )
+        if (column.kind, column.nullable) != (now.kind, now.nullable):
+            raise PrivotError(
+                f"column {name!r} is another kind in release {number}, or may be missing in one "
+                "of them only: fit them apart"
+            )
 
 
 def _require_distinct(parts: Sequence[Release]) -> None:

@@ -70,7 +70,6 @@ from privot.local.classes.marginals import rake, shrink_marginals, stacked_margi
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.local.settings import FitSettings
 from privot.training import FitMonitor
 
 _RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60
@@ -404,16 +403,13 @@ def fit_ensemble(
 
 
 def fit_classes(
-    releases: Releases,
-    settings: FitSettings,
-    monitor: FitMonitor,
-    trials: Sequence[Trial] | None = None,
+    releases: Releases, seed: int, monitor: FitMonitor, trials: Sequence[Trial] | None = None
 ) -> LocalModel:
     """Fit a model whose sampler is a mixture of product distributions.
 
     Arguments:
         releases: The reports.
-        settings: Their seed is used.
+        seed: Seed of the starts and of what is held out.
         monitor: Informed of every setting and every fit; checked between passes.
         trials: Settings to average; chosen by held-out reports by default.
 
@@ -434,7 +430,6 @@ def fit_classes(
     split = all(randomizer.joint is None for randomizer in releases.randomizers)
     known = np.concatenate([each.shares for each in pieces])[:, None]
     marginals = stacked_marginals(tables, start=known, tolerance=1e-5 if curved else 1e-7)
-    seed = settings.seed
     factors = relevance(tables, marginals, seed)
     if curved:
         priors = [Prior(factors, CURVE_SETTINGS)]
@@ -460,7 +455,6 @@ def fit_classes(
         "dependence": dependence,
         "averaged": [asdict(trial) for trial in trials],
         "num_reports": len(releases),
-        **monitor.facts(),
     }
     return LocalModel.of(releases, sampler, made_with)
 
@@ -468,7 +462,7 @@ def fit_classes(
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
     """Fit other reports by the settings that were chosen for `model`, of latent classes."""
     trials = [Trial(**each) for each in model.made_with["averaged"]]
-    return fit_classes(releases, FitSettings(seed=seed), FitMonitor(), trials)
+    return fit_classes(releases, seed, FitMonitor(), trials)
 
 
 def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:

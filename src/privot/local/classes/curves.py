@@ -197,7 +197,7 @@ def curves_of_numbers(
         for column, numbers in by_column.items()
         if (cells := atoms[column].cells) is not None
         and len(numbers) > 1
-        and len(cells.in_order) > max(3, *(len(queries[number].law) for number in numbers))
+        and max(3, *(len(queries[number].law) for number in numbers)) < len(cells.in_order)
     }
     if not lines:
         return {}

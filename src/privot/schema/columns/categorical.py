@@ -172,7 +172,7 @@ class BooleanColumn(_ListedColumn):
 
     in_rules = "truth"
 
-    @property
+    @cached_property
     def alphabet(self) -> Categories:
         """False, true, and the missing value."""
         return Categories(("false", "true"), None, self.nullable)
