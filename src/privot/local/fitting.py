@@ -131,11 +131,7 @@ def fit(
     estimator: str = settings.estimator
     if estimator == "auto":
         estimator = "generator" if loss is not None else releases.best_estimator
-    size, count = settings.batch_size, len(releases)
-    if size is not None and size > count:
-        raise PrivotError(
-            f"batch_size {size:,} is more than the release's {count:,} reports: give fewer"
-        )
+    count = len(releases)
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
     _ = weakest(*(part.guarantee for part in releases.parts))  # refuses batches that are too small
@@ -146,6 +142,11 @@ def fit(
 
 def _fitted(releases: Releases, estimator: str, settings: FitSettings, run: Run) -> LocalModel:
     """Fit by one estimator, if it knows the releases and the settings."""
+    size, count = settings.batch_size, len(releases)
+    if size is not None and size > count:
+        raise PrivotError(
+            f"batch_size {size:,} is more than the release's {count:,} reports: give fewer"
+        )
     if estimator == "generator" and releases.newest.randomizer.candidates:
         raise PrivotError(
             "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
