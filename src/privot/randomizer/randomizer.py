@@ -134,7 +134,7 @@ class Randomizer(Summarized):
             return cast(Self, local(promise.epsilon, promise.delta))
         return cast(Self, most_accurate_shuffled(promise, local))
 
-    @property
+    @cached_property
     def guarantee(self) -> PureDP | ApproximateDP:
         """Guarantee of one report, all parts together, computed from the noise, never merely stored."""
         if not 0 <= self.delta < 1:
@@ -231,7 +231,7 @@ class Randomizer(Summarized):
         """SHA-256 of the canonical JSON, 64 digits, by which reports on the wire name it."""
         return str(json.loads(self._text)["fingerprint"])
 
-    @property
+    @cached_property
     def types(self) -> dict[str, pa.DataType]:
         """Names and types of the columns of a release."""
         parts = {name: kind for part in self.parts for name, kind in part.types.items()}
@@ -277,7 +277,8 @@ class Randomizer(Summarized):
         codes = self.schema.encode_codings(joint.design.columns if joint else (), table)
         columns = joint.privatize(codes).to_table() if joint else {}
         columns |= seeded.privatize(records) if seeded and records else {}
-        columns |= privatize_columns(self.splits, self.num_reported, encoded)
+        if encoded:
+            columns |= privatize_columns(self.splits, self.num_reported, encoded)
         reports = pa.table(columns | {REPORT_ID: draw_ids(table.num_rows)})
         return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
 

@@ -120,7 +120,7 @@ def completed(
                 0, num_rows - accepted
             )
             accepted += table.num_rows
-            for name, column in schema.columns.items():
+            for name, column in schema.images.items():
                 table = column.augmented(name, table, rng)
             for name, make_up in identifiers.items():
                 table = table.append_column(name, make_up(table.num_rows))
