@@ -34,7 +34,6 @@ from privot.evaluation import verdicts
 from privot.evaluation.distances import independent, total_variation
 from privot.evaluation.estimates import (
     CodeReports,
-    Interval,
     NumberCheck,
     NumberSample,
     ValueCheck,

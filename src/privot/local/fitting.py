@@ -158,6 +158,11 @@ def _fitted(releases: Releases, estimator: str, settings: FitSettings, run: Run)
     monitor = FitMonitor(settings.minutes, run.progress)
     if estimator == "grid":
         model = fit_density(releases, settings.steps, monitor)
+    elif not releases.all_coded:
+        raise PrivotError(
+            "estimator 'latent_classes' needs every column reported as a code, some have noise "
+            "added: use estimator 'generator'"
+        )
     else:
         model = fit_classes(releases, settings.seed, monitor)
     return monitor.finish(replace(model, made_with=model.made_with | monitor.facts()))

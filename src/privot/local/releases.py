@@ -99,6 +99,10 @@ class Atoms:
             codes = np.unique(np.concatenate([own, *parts]), axis=1)
             ends = np.cumsum([1, *map(len, parts)])
             codes = np.concatenate([*np.split(codes, ends[:-1])[:0:-1], codes[:1]])
+        cells = None
+        if newest.is_number:
+            alphabets += [newest.alphabet] * (len(codes) - len(alphabets))
+            cells = _cells(cast("list[Bins]", alphabets), codes)
         found = iter(codes)
         codings = tuple(
             ()
@@ -106,10 +110,6 @@ class Atoms:
             else tuple(Coding(next(found), alphabet.size) for alphabet in each.alphabets)
             for each in by_release
         )
-        cells = None
-        if newest.is_number:
-            alphabets += [newest.alphabet] * (len(codes) - len(alphabets))
-            cells = _cells(cast("list[Bins]", alphabets), codes)
         return cls(codings, codes[-1], cells)
 
     @property
@@ -180,12 +180,17 @@ class Releases:
         return self.parts[-1]
 
     @property
+    def schema(self) -> Schema:
+        """Schema of the newest release."""
+        return self.parts[-1].randomizer.schema
+
+    @property
     def randomizers(self) -> tuple[Randomizer, ...]:
         """Randomizers of the releases, the newest last."""
         return tuple(part.randomizer for part in self.parts)
 
     def __len__(self) -> int:
-        return sum(map(len, self.parts))
+        return sum(len(part.rows) for part in self.parts)
 
     @property
     def all_coded(self) -> bool:
@@ -218,8 +223,8 @@ class Releases:
     def atoms(self) -> dict[str, Atoms]:
         """Atoms of each coded column of the newest release."""
         return {
-            name: Atoms.of(name, [reported_column(part, name) for part in self.parts])
-            for name in self.newest.schema.coded
+            name: Atoms.of(name, [reported_column(each, name) for each in self.randomizers])
+            for name in self.schema.coded
         }
 
 
@@ -260,7 +265,7 @@ def _require_distinct(parts: Sequence[Release]) -> None:
             )
 
 
-def reported_column(part: Release, name: str) -> ReportedColumn | None:
-    """Return a column as a release reports it; None if it does not."""
-    column = part.schema.coded.get(name)
-    return None if column is None else ReportedColumn(column, part.randomizer.joint is not None)
+def reported_column(randomizer: Randomizer, name: str) -> ReportedColumn | None:
+    """Return a column as a randomizer reports it; None if it does not."""
+    column = randomizer.schema.coded.get(name)
+    return None if column is None else ReportedColumn(column, randomizer.joint is not None)

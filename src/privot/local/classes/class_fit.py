@@ -54,15 +54,13 @@ References:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
 
 import numpy as np
 
 from privot.core.errors import PrivotError
-from privot.core.processes import num_threads
+from privot.core.processes import map_threads
 from privot.local.classes.counts import Array, CountTables, count_releases, count_tables
 from privot.local.classes.curves import pieces_of_columns, place_mass_points
 from privot.local.classes.expectation import ascend, expectation, random_start
@@ -84,9 +82,6 @@ _MIN_NATS = 2.0  # of all held-out reports: independence itself is known no bett
 _MIN_HELD_OUT = 20_000  # held-out people at which one fold decides as well as five
 _FIRST_START = 100  # final fits start elsewhere than the folds
 _HEAVY = 0.6  # share of the people in one interval, from which on the fit warns
-
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -131,19 +126,6 @@ CURVE_SETTINGS = LatentClassSettings(
 )
 # With a strength for each column.
 RELEVANCE_SETTINGS = LatentClassSettings(class_counts=(4, 8, 16, 24, 32), strengths=(0.1, 0.3, 1.0))
-
-
-def map_threads(
-    function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]]
-) -> Iterator[Result]:
-    """Map a function in order, in threads of this process: compiled loops release Python's lock."""
-    calls = list(arguments)
-    workers = min(num_threads(), len(calls))
-    if workers < 2:
-        yield from (function(*each) for each in calls)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(lambda each: function(*each), calls)
 
 
 def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
@@ -412,16 +394,8 @@ def fit_classes(
         seed: Seed of the starts and of what is held out.
         monitor: Informed of every setting and every fit; checked between passes.
         trials: Settings to average; chosen by held-out reports by default.
-
-    Raises:
-        PrivotError: if a column has noise added.
     """
-    if not releases.all_coded:
-        raise PrivotError(
-            "estimator 'latent_classes' needs every column reported as a code, some have noise "
-            "added: use estimator 'generator'"
-        )
-    atoms, columns = releases.atoms.values(), releases.newest.schema.coded.values()
+    atoms, columns = releases.atoms.values(), releases.schema.coded.values()
     queries, groups = count_releases(releases)
     pieces, queries = pieces_of_columns([*atoms], queries, groups)
     places, laws = zip(*map(place_mass_points, columns, atoms, pieces), strict=True)
@@ -445,7 +419,7 @@ def fit_classes(
     elif not curved:
         orders = [np.zeros(0, int) if each.cells is None else each.cells.in_order for each in atoms]
         mixture = shrink_marginals(mixture, tables, queries, orders)
-    sampler = LatentClassSampler(mixture.refined(laws), places, releases.newest.schema)
+    sampler = LatentClassSampler(mixture.refined(laws), places, releases.schema)
     _warn_of_heavy_atoms(sampler)
     made_with = {
         "estimator": "latent_classes",

@@ -241,7 +241,7 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
     queries, groups = list[Query](), list[ReportGroup]()
     for number, release in enumerate(releases.parts):
         first = len(queries)
-        for name in release.schema.coded:
+        for name in release.randomizer.schema.coded:
             for codes, size in releases.atoms[name].codings[number]:
                 queries.append(Query.of_codes(names.index(name), codes, size))
         groups += report_groups(release, first)
