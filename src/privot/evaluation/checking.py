@@ -280,7 +280,7 @@ def _check(
     progress: Callable[[int, int], None],
 ) -> Check:
     """Gather what the reports and the model say, rehearse, and compare column by column."""
-    number = len(model.schema.coded)
+    number = len(model.randomizer.schema.coded)
     every: list[Columns] = [(i,) for i in range(number)] + [*combinations(range(number), 2)]
     # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
     steps = (2 if target is None else 4) * len(every)
@@ -343,6 +343,7 @@ class _Compared:
 
     def pair(self, columns: Columns, fit: Fit) -> PairCheck:
         """Check two columns by their dependence, and numbers by their correlation."""
+        first, second = (list(self.model.schema.coded)[i] for i in columns)
         about, correlation = self.reports.about(*columns), None
         if about and {q for each in about for q in each} <= set(self.samples):
             # Columns may have changed places between releases.
@@ -350,7 +351,6 @@ class _Compared:
             correlation = check_correlation(self.reports, ordered, self.samples)
         joint = sampler_of(self.model).classes.marginal(columns)
         dependence = total_variation(joint, independent(joint))
-        first, second = (list(self.model.schema.coded)[i] for i in columns)
         return PairCheck(
             first, second, self.reports.people(*columns), fit.error, dependence, fit.p_value,
             fit.contradicted, correlation,

@@ -188,8 +188,9 @@ def rehearse(
     share = min(1.0, MAX_REHEARSED / len(releases))
     parts = []
     for number, part in enumerate(releases.parts):
-        people = model.sample(max(round(share * len(part)), 1), seed=seed + number)
-        parts.append(part.randomizer.privatize(people.select(list(part.schema.table_columns))))
+        people = model.sample(max(round(share * len(part.rows)), 1), seed=seed + number)
+        read = part.randomizer.schema.table_columns
+        parts.append(part.randomizer.privatize(people.select(list(read))))
     again = Releases(tuple(parts))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nothing to warn of: the people are simulated

@@ -35,7 +35,7 @@ from privot.local.settings import FitSettings, Run, settings_with
 from privot.privacy import weakest
 from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.randomizer import Release
-from privot.randomizer.plan import min_informative_reports
+from privot.randomizer.information import min_informative_reports
 from privot.schema import Schema
 from privot.training import FitMonitor, Progress
 
@@ -125,8 +125,8 @@ def fit(
     if times is not None:
         if resume or checkpoint is not None or loss is not None:
             raise PrivotError("waves are fitted at once: leave out checkpoint, resume and loss")
-        model: WaveModel = load_object(_WAVES, "times")(release, times, settings, progress=progress)
-        return model
+        waves: WaveModel = load_object(_WAVES, "times")(release, times, settings, progress=progress)
+        return waves
     releases = Releases.of(release)
     estimator: str = settings.estimator
     if estimator == "auto":
@@ -156,15 +156,16 @@ def _fitted(releases: Releases, estimator: str, settings: FitSettings, run: Run)
         return load_object(place, f"estimator {estimator!r}")(release, settings, run)
     _refuse_ignored(estimator, settings, run)
     monitor = FitMonitor(settings.minutes, run.progress)
-    if estimator == "grid":
-        model = fit_density(releases, settings.steps, monitor)
-    elif not releases.all_coded:
+    if estimator == "latent_classes" and not releases.all_coded:
         raise PrivotError(
             "estimator 'latent_classes' needs every column reported as a code, some have noise "
             "added: use estimator 'generator'"
         )
-    else:
-        model = fit_classes(releases, settings.seed, monitor)
+    with monitor.deferring():
+        if estimator == "grid":
+            model = fit_density(releases, settings.steps, monitor)
+        else:
+            model = fit_classes(releases, settings.seed, monitor)
     return monitor.finish(replace(model, made_with=model.made_with | monitor.facts()))
 
 

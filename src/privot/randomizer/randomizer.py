@@ -271,10 +271,10 @@ class Randomizer(Summarized):
                 "keep_order is True, and the schema promises shuffled reports: leave it out, or promise "
                 "local privacy"
             )
-        encoded = {name: split.encode(table) for name, split in self.splits.items()}
         joint, seeded = self.joint, self.candidates
-        records = seeded.encode(table) if seeded else None
         codes = self.schema.encode_codings(joint.design.columns if joint else (), table)
+        records = seeded.encode(table) if seeded else None
+        encoded = {name: split.encode(table) for name, split in self.splits.items()}
         columns = joint.privatize(codes).to_table() if joint else {}
         columns |= seeded.privatize(records) if seeded and records else {}
         if encoded:
@@ -422,7 +422,7 @@ class Release(Summarized):
 
     def __post_init__(self) -> None:
         names = list(self.randomizer.types)
-        if sorted(self.rows.column_names) != sorted(names) or len(self) == 0:
+        if sorted(self.rows.column_names) != sorted(names) or len(self.rows) == 0:
             raise PrivotError(
                 f"the reports have columns {self.rows.column_names} and {len(self)} rows, "
                 f"the randomizer makes {names}: use the file that `privot privatize` wrote"

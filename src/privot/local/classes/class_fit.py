@@ -363,12 +363,11 @@ def fit_ensemble(
 ) -> LatentClasses:
     """Fit every trial's setting to all reports from several starts, and average."""
 
-    def fitted(trial: Trial, start: int) -> LatentClasses:
+    def fitted(trial: Trial, start: int) -> tuple[Array, Array]:
         number = _FIRST_START + start
         p, weights = random_start(marginals, tables, trial.num_classes, seed, number)
         prior = marginals * priors[trial.prior].factors
-        p, weights = ascend(tables, prior, p, weights, trial.strength, trial.passes)
-        return LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1])))
+        return ascend(tables, prior, p, weights, trial.strength, trial.passes)
 
     starts = [
         (trial, start)
@@ -377,24 +376,28 @@ def fit_ensemble(
     ]
     if monitor.over():
         starts = starts[:1]
-    models = []
-    for model in map_threads(fitted, starts):
-        models.append(model)
-        monitor.step(len(starts) - len(models))
+    models: list[LatentClasses] = []
+    for p, weights in map_threads(fitted, starts):
+        monitor.step(len(starts) - len(models) - 1)
+        models.append(LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1]))))
     return LatentClasses.average(models)
 
 
 def fit_classes(
-    releases: Releases, seed: int, monitor: FitMonitor, trials: Sequence[Trial] | None = None
+    releases: Releases,
+    seed: int,
+    monitor: FitMonitor | None = None,
+    trials: Sequence[Trial] | None = None,
 ) -> LocalModel:
     """Fit a model whose sampler is a mixture of product distributions.
 
     Arguments:
         releases: The reports.
         seed: Seed of the starts and of what is held out.
-        monitor: Informed of every setting and every fit; checked between passes.
+        monitor: Informed of every setting and every fit, if given; checked between passes.
         trials: Settings to average; chosen by held-out reports by default.
     """
+    monitor = monitor or FitMonitor()
     atoms, columns = releases.atoms.values(), releases.schema.coded.values()
     queries, groups = count_releases(releases)
     pieces, queries = pieces_of_columns([*atoms], queries, groups)
@@ -409,11 +412,10 @@ def fit_classes(
         priors = [Prior(factors, CURVE_SETTINGS)]
     else:
         priors = [Prior(np.ones_like(marginals), SETTINGS), Prior(factors, RELEVANCE_SETTINGS)]
-    with monitor.deferring():
-        if trials is None:
-            trials = choose_trials(tables, marginals, priors, seed, monitor)
-        dependence = describe_dependence(trials)
-        mixture = fit_ensemble(tables, marginals, priors, trials, seed, monitor)
+    if trials is None:
+        trials = choose_trials(tables, marginals, priors, seed, monitor)
+    dependence = describe_dependence(trials)
+    mixture = fit_ensemble(tables, marginals, priors, trials, seed, monitor)
     if split:
         mixture = rake(mixture, np.split(marginals[:, 0], tables.offsets[1:-1]))
     elif not curved:
@@ -436,7 +438,7 @@ def fit_classes(
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
     """Fit other reports by the settings that were chosen for `model`, of latent classes."""
     trials = [Trial(**each) for each in model.made_with["averaged"]]
-    return fit_classes(releases, seed, FitMonitor(), trials)
+    return fit_classes(releases, seed, trials=trials)
 
 
 def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:

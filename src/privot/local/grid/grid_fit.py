@@ -48,7 +48,7 @@ def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) 
     roughness: float | str
     how: dict[str, Any] = {"max_steps": max_steps, "monitor": monitor}
     # Threads of BLAS synchronize at every small product: one is up to four times as fast.
-    with monitor.deferring(), threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(1, user_api="blas"):
         if domain.dimension == 1:
             found, roughness = average_by_evidence(channel, **how), "averaged by evidence"
         else:

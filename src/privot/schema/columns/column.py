@@ -137,7 +137,8 @@ class Column(BaseModel):
             RecordError: for a missing value that the schema does not allow, or a value of another kind.
         """
         values, problems = self.read(name, table)
-        refuse(problems)
+        if problems:
+            refuse(problems)
         return values
 
 
