@@ -13,8 +13,7 @@ from privot.core.errors import PrivotError
 from privot.integral import PointSpace
 from privot.integral.model import DrawPlan
 from privot.integral.references import UniformBox
-from privot.privacy.accounts import charge, fingerprint
-from privot.privacy.ledger import Ledger
+from privot.privacy.ledger import Ledger, charge, fingerprint
 
 ROWS = np.random.default_rng(0).random((60, 1))
 

@@ -16,7 +16,7 @@ computed from releases is post-processing.
 - **Noise** is a Gaussian rounded to a power-of-two grid exactly, added in integers to projections
   that were rounded to the same grid; coins of noise and of batches are the operating system's.
 - **Count first**: the plan's whole guarantee is entered in the account of these records before the first
-  release (`privot.privacy.accounts`), and the ledger is charged before a batch is drawn; without budget
+  release (`privot.privacy.ledger`), and the ledger is charged before a batch is drawn; without budget
   nothing happens. Threads may share a mechanism: the ledger makes their releases distinct.
 
 **Grid.** Projections are rounded to a power of two g, far below the noise; the accountant is given (2
@@ -88,8 +88,7 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.mechanisms.samplers import random_words, uniforms_below
 from privot.privacy import ApproximateDP
-from privot.privacy.accounts import charge, fingerprint
-from privot.privacy.ledger import Ledger
+from privot.privacy.ledger import Ledger, charge, fingerprint
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 
 Indices = NDArray[np.int64]
