@@ -36,8 +36,7 @@ from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
 from privot.core.errors import PrivotError
 from privot.integral import PointSpace
 from privot.integral.references import UniformBox
-from privot.privacy.accounts import accounts
-from privot.privacy.ledger import Ledger
+from privot.privacy.ledger import Ledger, accounts
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
 from privot.training import Interrupted

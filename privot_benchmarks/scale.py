@@ -125,7 +125,7 @@ import torch
 torch.set_num_threads(1)
 from privot import FitSettings, Release, fit
 from privot.local.networks import steps
-from privot.training.stopping import is_first
+from privot.core.processes import is_first
 path, steps, size, loss, hidden = sys.argv[1:6]
 start = time.perf_counter()
 release = Release.load(path)

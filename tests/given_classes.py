@@ -18,7 +18,6 @@ from privot.local.classes.class_fit import (
 from privot.local.classes.counts import count_tables
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.releases import Releases
-from privot.local.settings import FitSettings
 from privot.training import FitMonitor
 
 FOUR = Trial(num_classes=4, strength=1.0, passes=60, gain=1.0, standard_error=0.1)
@@ -26,7 +25,7 @@ FOUR = Trial(num_classes=4, strength=1.0, passes=60, gain=1.0, standard_error=0.
 
 def fit_four(*releases, seed=0):
     """What `privot.fit` learns of releases, had their held-out reports chosen four classes."""
-    return fit_classes(Releases(releases), FitSettings(seed=seed), FitMonitor(), [FOUR])
+    return fit_classes(Releases(releases), seed, FitMonitor(), [FOUR])
 
 
 def fit_groups(groups, sizes, *, settings=None, seed):

@@ -10,7 +10,7 @@ import privot
 from privot.mechanisms import Mechanism
 from privot.mechanisms.forms import TableForm
 from privot.mechanisms.frequency_oracles import require_codes
-from privot.mechanisms.samplers.entropy import uniforms_below
+from privot.mechanisms.samplers import uniforms_below
 from privot.privacy import PureDP
 from privot.privacy.rounding import require_epsilon
 

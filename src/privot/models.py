@@ -24,6 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -432,9 +433,8 @@ class Model(Learned):
         entropy = np.random.SeedSequence(None if seed is None else require_seed(seed))
         rng, of_identifiers = map(np.random.default_rng, entropy.spawn(2))
         drawn, looked = looked_at(self.schema, where or {})
-        return completed(
-            self.schema, lambda n: self.draw(n, rng, drawn), num_rows, of_identifiers, looked
-        )
+        draw = partial(self.draw, rng=rng, where=drawn)
+        return completed(self.schema, draw, num_rows, of_identifiers, looked)
 
 
 KINDS: dict[str, type[Any]] = {}  # of `Learned`, by the name of their kind

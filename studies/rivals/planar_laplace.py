@@ -84,13 +84,15 @@ from privot.mechanisms.laplace import (
     sample_discrete_laplace,
 )
 from privot.mechanisms.mechanism import NEGLIGIBLE, Mechanism
-from privot.mechanisms.samplers.entropy import random_bits, random_word, random_words
-from privot.mechanisms.samplers.rounding import (
+from privot.mechanisms.samplers import (
     LOG_ERROR_OK,
     Integers,
     check_ratio,
     directed_contexts,
     negative_log,
+    random_bits,
+    random_word,
+    random_words,
 )
 from privot.privacy.curves import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees import GeoIndistinguishability, PureDP

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.mechanisms.forms import codes_of_bits
 from privot.mechanisms.frequency_oracles import FrequencyOracle, require_codes
-from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outside
+from privot.mechanisms.samplers import WORDS, random_words, words_outside
 from privot.privacy.rounding import require_epsilon
 from privot.schema import Column
 from privot.schema.domains import Array

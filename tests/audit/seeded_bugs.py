@@ -21,7 +21,7 @@ from privot.mechanisms.additive_noise import AdditiveNoise, NullableNoise
 from privot.mechanisms.candidates import codebook
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.mechanisms.laplace import sample_discrete_laplace
-from privot.mechanisms.samplers.entropy import random_words, uniforms_below, words_outside
+from privot.mechanisms.samplers import random_words, uniforms_below, words_outside
 from privot.mechanisms.window_cells import WindowMixture
 from privot.randomizer import Randomizer
 from privot.randomizer import randomizer as randomizer_module

@@ -11,7 +11,7 @@ from privot import integral
 from privot.central import SliceSettings, SumSettings, fit, table_fit
 from privot.core.errors import PrivotError
 from privot.integral.learners import NetworkSettings
-from privot.privacy.accounts import RepeatedRecords, accounts
+from privot.privacy.ledger import RepeatedRecords, accounts
 from privot.schema import Schema
 
 pytestmark = pytest.mark.usefixtures("little_noise")

@@ -20,9 +20,8 @@ import torch
 
 from privot.central.slices import draw_directions
 from privot.core import processes
-from privot.mechanisms import Laplace
-from privot.mechanisms.samplers import entropy
-from privot.mechanisms.samplers.entropy import random_bits, random_word, random_words
+from privot.mechanisms import Laplace, samplers
+from privot.mechanisms.samplers import random_bits, random_word, random_words
 from privot.randomizer import Randomizer
 from privot.schema import Box, Schema
 
@@ -95,7 +94,7 @@ def draw_in_children():
     cleared = processes._cleared_in_children
     for page, (fork, draw) in itertools.product(PAGES, itertools.product(FORKS, DRAWS)):
         processes._cleared_in_children = cleared if page == "by the page" else lambda: None
-        entropy._own = entropy._Own()
+        samplers._own = samplers._Own()
         DRAWS[draw]()  # a key, and stocks of single numbers, are there before the fork
         found[f"{page}, {fork}, {draw}"] = in_a_child(FORKS[fork], DRAWS[draw])
     processes._cleared_in_children, os.getpid = cleared, lambda: 1
@@ -149,7 +148,7 @@ def test_noise_in_a_box_is_still_that_of_the_mechanism():
     mechanism = Laplace.calibrate(Box((0.0,), (1.0,)), 1.0)
     parts = []
     for _ in range(200):
-        entropy._stream().rekey()
+        samplers._stream().rekey()
         parts.append(mechanism.privatize(np.zeros((100, 1))))
     noise = np.abs(np.concatenate(parts)) / mechanism.scale
     assert abs(noise.mean() - 1) < 6 / np.sqrt(noise.size)

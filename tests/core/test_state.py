@@ -13,8 +13,7 @@ from privot.core.errors import PrivotError
 from privot.integral import PointSpace
 from privot.integral.model import DrawPlan
 from privot.integral.references import UniformBox
-from privot.privacy.accounts import charge, fingerprint
-from privot.privacy.ledger import Ledger
+from privot.privacy.ledger import Ledger, charge, fingerprint
 
 ROWS = np.random.default_rng(0).random((60, 1))
 
@@ -79,7 +78,7 @@ def test_a_file_system_without_locks_is_refused(monkeypatch, tmp_path):
     def no_locks(handle, what):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("privot.core.state.fcntl.flock", no_locks)
+    monkeypatch.setattr("privot.core.files.fcntl.flock", no_locks)
     with pytest.raises(PrivotError, match=r"cannot be locked \(No locks available\)"):
         Ledger(DrawPlan("a", 3, 1.0, 0.0, "person"), tmp_path / "ledger").spend()
     assert not (tmp_path / "ledger").exists()

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import privot
-from privot.evaluation.estimates import CodeReports, Question
+from privot.evaluation.estimates import CodeReports, Question, cell_shares
 from privot.evaluation.rehearsal import (
     Rehearsed,
     Residual,
-    cell_shares,
     rehearse,
     residuals,
     sampler_of,

@@ -110,7 +110,7 @@ def test_both_releases_teach_more_than_either():
     """
     releases = moved(4000, (6.0, 3.0))
     settings = Trial(num_classes=4, strength=1.0, passes=60, gain=1.0, standard_error=0.1)
-    model = fit_classes(releases, FitSettings(seed=0), FitMonitor(), [settings])
+    model = fit_classes(releases, 0, FitMonitor(), [settings])
     order = list(model.schema.coded)
     atoms = model.sampler.atoms.marginal([order.index("age"), order.index("work")])
     for number, (schema, most) in enumerate(((OLD, 0.05), (NEW, 0.38))):

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
 from privot.core.errors import PrivotError
-from privot.mechanisms import laplace
+from privot.mechanisms import laplace, samplers
 from privot.mechanisms.laplace import (
     draw_discrete_laplace,
     enclose,
     sample_discrete_laplace,
 )
-from privot.mechanisms.samplers import rounding
-from privot.mechanisms.samplers.rounding import decide, directed_contexts
+from privot.mechanisms.samplers import decide, directed_contexts
 
 FINE = 2.0**19.5
 
@@ -51,7 +50,7 @@ def test_law_with_power_at_one_percent(ratio):
 @pytest.mark.parametrize("ratio", [0.4, 3.3, FINE])
 def test_exact_path_has_the_same_law(ratio, monkeypatch):
     """Noise that is 25 % off is missed once in a billion runs; five statistics at 1e-7 each."""
-    monkeypatch.setattr(rounding, "LOG_ERROR_OK", False)
+    monkeypatch.setattr(samplers, "LOG_ERROR_OK", False)
     assert has_the_law(lambda n: sample_discrete_laplace(n, ratio), ratio, 0.25)
 
 
@@ -102,7 +101,7 @@ def asked_by(words, ratio, monkeypatch):
         asked.extend(prefixes)
         return [1.0]
 
-    monkeypatch.setattr(rounding, "decide", spy)
+    monkeypatch.setattr(samplers, "decide", spy)
     monkeypatch.setattr(laplace, "random_words", lambda n: words[:n])
     return sample_discrete_laplace(len(words), ratio), asked
 

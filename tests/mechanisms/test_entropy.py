@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
+from privot.mechanisms import samplers
 from privot.mechanisms.laplace import (
     draw_discrete_laplace,
     sample_discrete_laplace,
 )
-from privot.mechanisms.samplers import entropy
-from privot.mechanisms.samplers.entropy import (
+from privot.mechanisms.samplers import (
     WORDS,
     random_bits,
     random_word,
@@ -65,12 +65,12 @@ def test_output_buffer_is_filled_to_the_end():
 
 
 def test_a_new_key_is_taken_when_the_old_one_is_used_up(monkeypatch):
-    monkeypatch.setattr(entropy, "_REKEY_BYTES", 2**17)
-    entropy._stream().rekey()
+    monkeypatch.setattr(samplers, "_REKEY_BYTES", 2**17)
+    samplers._stream().rekey()
     random_words(2**14)
-    first = entropy._stream()._encryptor
+    first = samplers._stream()._encryptor
     random_words(1)
-    assert entropy._stream()._encryptor is not first
+    assert samplers._stream()._encryptor is not first
 
 
 WIDE = 2.0**38  # noise that does not repeat by chance
@@ -96,7 +96,7 @@ def test_no_noise_repeats_across_threads_or_calls():
 def test_a_child_forgets_words_and_noise_drawn_ahead():
     random_word()
     draw_discrete_laplace(1, WIDE)
-    stocks = entropy._stream().stocks
+    stocks = samplers._stream().stocks
     ahead = stocks[random_words, ()] + stocks[sample_discrete_laplace, (WIDE,)]
     reader, writer = os.pipe()
     child = os.fork()
@@ -134,15 +134,15 @@ def test_a_stock_is_used_up_before_it_is_refilled():
 
 
 def test_stocks_do_not_grow_without_bound():
-    for ratio in range(1, 3 * entropy._MAX_STOCKS):
+    for ratio in range(1, 3 * samplers._MAX_STOCKS):
         upcoming(1, lambda count, _: np.zeros(count, np.int64), ratio)
-        assert len(entropy._stream().stocks) <= entropy._MAX_STOCKS + 1
+        assert len(samplers._stream().stocks) <= samplers._MAX_STOCKS + 1
 
 
 def test_a_refused_draw_leaves_no_stock():
     with pytest.raises(PrivotError):
         draw_discrete_laplace(1, -3.0)
-    assert not entropy._stream().stocks[sample_discrete_laplace, (-3.0,)]
+    assert not samplers._stream().stocks[sample_discrete_laplace, (-3.0,)]
 
 
 def test_random_bits_have_their_length():
@@ -156,8 +156,8 @@ def test_words_beyond_the_last_full_multiple_are_drawn_again(bound, monkeypatch)
     limit = WORDS - WORDS % bound
     drawn = [[limit, 4, WORDS - 1], [limit - 1, limit], [5]]
     words, one_by_one = iter(drawn), iter([WORDS - 1, limit, limit - 1])
-    monkeypatch.setattr(entropy, "random_words", lambda count: np.array(next(words), np.uint64))
-    monkeypatch.setattr(entropy, "random_word", lambda: next(one_by_one))
+    monkeypatch.setattr(samplers, "random_words", lambda count: np.array(next(words), np.uint64))
+    monkeypatch.setattr(samplers, "random_word", lambda: next(one_by_one))
     expected = [(limit - 1) % bound, 4 % bound, 5 % bound]
     assert uniforms_below(bound, 3).tolist() == expected
     assert uniform_below(bound) == (limit - 1) % bound

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.mechanisms.samplers import rounding
-from privot.mechanisms.samplers.rounding import (
+from privot.mechanisms import samplers
+from privot.mechanisms.samplers import (
     decide,
     directed_contexts,
     dyadic,
@@ -53,7 +53,7 @@ def test_bits_are_drawn_until_bounds_agree(last, nearest, monkeypatch):
         drawn.append(count)
         return 2**count // 3 if len(drawn) < 3 else last
 
-    monkeypatch.setattr(rounding, "random_bits", bits)
+    monkeypatch.setattr(samplers, "random_bits", bits)
     assert decide([2**63 // 6], 3.0, enclose_uniform) == [nearest]
     assert drawn == [64] * 3
 
@@ -61,7 +61,7 @@ def test_bits_are_drawn_until_bounds_agree(last, nearest, monkeypatch):
 def test_settle_takes_the_sign_of_the_word_and_asks_where_floats_know_nothing(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        rounding, "decide", lambda prefixes, *_: asked.append(prefixes) or [7.0, np.inf]
+        samplers, "decide", lambda prefixes, *_: asked.append(prefixes) or [7.0, np.inf]
     )
     words = np.array([[5, -6, 5, -1], [1, 2, -3, 4]])
     values = np.array([[1.2, 2.9, np.nan, 0.1], [0.1, 3.5, 1.0, 5.0]])
@@ -73,7 +73,7 @@ def test_settle_takes_the_sign_of_the_word_and_asks_where_floats_know_nothing(mo
 
 def test_ties_within_the_error_are_left_to_the_exact_path(monkeypatch):
     asked = []
-    monkeypatch.setattr(rounding, "decide", lambda p, *_: asked.append(p[0]) or [9.0])
+    monkeypatch.setattr(samplers, "decide", lambda p, *_: asked.append(p[0]) or [9.0])
     ratio, error = 2.0**20, 2.0**-19
     values = np.array(
         [[0.5 - 1.01 * error, 0.5 - 0.99 * error, 0.5 + 0.99 * error, 0.5 + 2 * error]]
@@ -123,14 +123,14 @@ def test_bounds_at_the_ends():
 
 
 def test_this_machine_is_accurate_enough():
-    assert rounding.LOG_ERROR_OK
+    assert samplers.LOG_ERROR_OK
 
 
 @pytest.mark.parametrize("error", [1 + 2.0**-48, 1 - 2.0**-48])
 def test_inaccurate_libraries_are_noticed(error, monkeypatch):
     exact_array, exact_scalar = np.log, math.log
     monkeypatch.setattr(np, "log", lambda x: exact_array(x) * error)
-    assert not rounding._log_error_ok()
+    assert not samplers._log_error_ok()
     monkeypatch.setattr(np, "log", exact_array)
     monkeypatch.setattr(math, "log", lambda x: exact_scalar(x) * error)
-    assert not rounding._log_error_ok()
+    assert not samplers._log_error_ok()

@@ -11,10 +11,9 @@ from scipy.special import ndtr
 
 from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
 from privot.core.errors import PrivotError
-from privot.mechanisms import gaussian
+from privot.mechanisms import gaussian, samplers
 from privot.mechanisms.gaussian import draw_rounded_gaussian, enclose, sample_rounded_gaussian
-from privot.mechanisms.samplers import rounding
-from privot.mechanisms.samplers.rounding import decide, directed_contexts
+from privot.mechanisms.samplers import decide, directed_contexts
 
 FINE = 2.0**19.5
 
@@ -42,7 +41,7 @@ def test_law_with_power_at_one_percent(ratio):
 @pytest.mark.parametrize("ratio", [0.4, 3.3, FINE])
 def test_exact_path_has_the_same_law(ratio, monkeypatch):
     """Noise that is 20 % off is missed once in a billion runs; five statistics at 1e-7 each."""
-    monkeypatch.setattr(rounding, "LOG_ERROR_OK", False)
+    monkeypatch.setattr(samplers, "LOG_ERROR_OK", False)
     assert has_the_law(lambda n: sample_rounded_gaussian(n, ratio), ratio, 0.2)
 
 
@@ -135,7 +134,7 @@ def test_undecidable_words_always_take_the_exact_path(ratio, signs, monkeypatch)
         asked.append(tuple(prefixes))
         return [1.0, 2.0]
 
-    monkeypatch.setattr(rounding, "decide", spy)
+    monkeypatch.setattr(samplers, "decide", spy)
     for second in rng.integers(0, 2**62, 12).tolist():
         low, high = 2**60, 2**62  # ratio·Z increases with U here or decreases: bisection follows
         with mpmath.workdps(50):
@@ -164,7 +163,7 @@ def test_undecidable_words_always_take_the_exact_path(ratio, signs, monkeypatch)
 def test_words_at_the_edges_take_the_exact_path(words, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        rounding, "decide", lambda prefixes, *_: asked.append(prefixes) or [1.0, 1.0]
+        samplers, "decide", lambda prefixes, *_: asked.append(prefixes) or [1.0, 1.0]
     )
     monkeypatch.setattr(gaussian, "random_words", given_words(*words))
     sample_rounded_gaussian(20, 100.0)

@@ -8,8 +8,7 @@ import pytest
 from privacy.conftest import Uses
 from privot.core.errors import PrivotError
 from privot.privacy import ApproximateDP, IntegralPrivacy, compose
-from privot.privacy.accounts import RepeatedRecords, accounts, charge, fingerprint
-from privot.privacy.ledger import Ledger
+from privot.privacy.ledger import Ledger, RepeatedRecords, accounts, charge, fingerprint
 
 ROWS = np.random.default_rng(0).random((50, 3))
 

@@ -14,7 +14,7 @@ import pytest
 import privot.core.files
 from privacy.conftest import Uses, spend_all
 from privot.core.errors import PrivotError
-from privot.core.state import flush_folder
+from privot.core.files import flush_folder
 from privot.privacy.ledger import BudgetExhausted, Ledger
 
 
@@ -140,9 +140,8 @@ def test_what_cannot_be_witnessed_is_not_counted(tmp_path, monkeypatch, begun, s
         ledger.spend(3)
     before = path.read_bytes() if begun else None
     with monkeypatch.context() as patch:
-        for module in ("core.files", "core.state") if step == "flush" else ("core.files",):
-            function = getattr(privot.core.files, step)
-            patch.setattr(f"privot.{module}.{step}", of_witnesses_fails(function))
+        function = getattr(privot.core.files, step)
+        patch.setattr(f"privot.core.files.{step}", of_witnesses_fails(function))
         for _ in range(4):
             with pytest.raises(PrivotError, match="No space left on device"):
                 ledger.spend(3)
@@ -154,7 +153,7 @@ def test_a_folder_that_cannot_be_flushed_is_one_line(tmp_path, monkeypatch):
     def unable(handle):
         raise OSError(errno.EINVAL, "Invalid argument")
 
-    monkeypatch.setattr("privot.core.state.os.fsync", unable)
+    monkeypatch.setattr("privot.core.files.os.fsync", unable)
     with pytest.raises(PrivotError, match=r"cannot be flushed .*\(Invalid argument\).* local disk"):
         flush_folder(tmp_path)
     with pytest.raises(PrivotError, match=r"cannot be flushed .*\(No such file"):
@@ -201,7 +200,7 @@ def test_a_state_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch)
 
 
 def test_a_system_without_locks_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("privot.core.state.fcntl", None)
+    monkeypatch.setattr("privot.core.files.fcntl", None)
     with pytest.raises(PrivotError, match="no file locks"):
         Ledger(Uses(10), tmp_path / "run.ledger").spend()
 

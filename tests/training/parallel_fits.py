@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from privot import FitSettings, Randomizer, Release, Schema, fit
-from privot.training.stopping import is_first
+from privot.core.processes import is_first
 
 MIXED = Schema.from_toml("""
 [columns.height]

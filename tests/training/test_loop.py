@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from privot.core.errors import PrivotError
+from privot.core.processes import deferred_interruption
 from privot.models import Checkpoint
-from privot.training import Interrupted, deferred_interruption
+from privot.training import Interrupted
 from privot.training.loop import TrainingSettings, TrainingState, train
 
 SETTINGS = TrainingSettings(steps=40, learning_rate=0.1, averaging=0.9)

@@ -16,7 +16,7 @@ computed from releases is post-processing.
 - **Noise** is a Gaussian rounded to a power-of-two grid exactly, added in integers to projections
   that were rounded to the same grid; coins of noise and of batches are the operating system's.
 - **Count first**: the plan's whole guarantee is entered in the account of these records before the first
-  release (`privot.privacy.accounts`), and the ledger is charged before a batch is drawn; without budget
+  release (`privot.privacy.ledger`), and the ledger is charged before a batch is drawn; without budget
   nothing happens. Threads may share a mechanism: the ledger makes their releases distinct.
 
 **Grid.** Projections are rounded to a power of two g, far below the noise; the accountant is given (2
@@ -40,7 +40,7 @@ seeded, logged nor stored.
 
 **Directions** are drawn afresh, uniform on the sphere and never longer than 1: the accounting
 averages over U with independent uniform unit columns (or a uniform frame). Columns are normalized
-Gaussian vectors of the words that noise is made of (`privot.mechanisms.samplers.entropy`), so that no
+Gaussian vectors of the words that noise is made of (`privot.mechanisms.samplers`), so that no
 two runs, resumed ones included, no threads and no forked processes share directions: two releases
 along the same ones would not be what the accounting composes. They do not depend on the data. Box and
 Muller's pairs
@@ -86,10 +86,9 @@ from privot.central.records import FeatureMap
 from privot.central.sums import whole_records
 from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian
-from privot.mechanisms.samplers.entropy import random_words, uniforms_below
+from privot.mechanisms.samplers import random_words, uniforms_below
 from privot.privacy import ApproximateDP
-from privot.privacy.accounts import charge, fingerprint
-from privot.privacy.ledger import Ledger
+from privot.privacy.ledger import Ledger, charge, fingerprint
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 
 Indices = NDArray[np.int64]

@@ -56,7 +56,7 @@ from it, at no cost. The ledger counts a round before it is made: one that was c
 answer was lost is spent, and with it the plan, since later rounds would have to do without it. A run
 is resumed with the records it began with, labels included, or not at all: sums of two sets of records
 would pass for those of one. Which set that was is known from its account alone
-(`privot.privacy.accounts`: a keyed digest, entered before the first round, in the curator's state
+(`privot.privacy.ledger`: a keyed digest, entered before the first round, in the curator's state
 folder). The checkpoint holds released sums and public settings, and nothing else of the records. A
 refusal reveals that a set is another one to the curator alone, before anything is spent.
 
@@ -80,13 +80,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from privot.core.errors import PrivotError
+from privot.core.processes import deferred_interruption
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP, calibrate_gaussian, gaussian_epsilon
-from privot.privacy.accounts import charge, fingerprint
-from privot.privacy.ledger import Countable, Ledger
+from privot.privacy.ledger import Countable, Ledger, charge, fingerprint
 from privot.privacy.rounding import at_most, require_finite
-from privot.training import Interrupted, Progress, deferred_interruption
+from privot.training import Interrupted, Progress
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -120,7 +120,7 @@ def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
 
 
 def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
-    """Yield records as accounts compare them (`privot.privacy.accounts`): all parts side by side.
+    """Yield records as accounts compare them (`privot.privacy.ledger`): all parts side by side.
 
     Arguments:
         parts: Arrays (n, …) of the same n records: values, then labels. Values without a label have

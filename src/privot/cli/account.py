@@ -264,7 +264,7 @@ def spent(
 
     After a ledger was moved here: privot account spent --adopt secret/
     """
-    from privot.privacy.accounts import accounts
+    from privot.privacy.ledger import accounts
     from privot.privacy.ledger import adopt as adopt_ledger
 
     if adopt is not None:

@@ -89,11 +89,11 @@ def fit(
     """
     from privot.cli.waves import WaveTimes, learn_waves
     from privot.collector.collecting import checked, quarantine_of
+    from privot.core.processes import is_first
     from privot.local import FitSettings
     from privot.local import fit as fit_model
     from privot.models import FILES
     from privot.training import Interrupted
-    from privot.training.stopping import is_first
 
     settings, when = FitSettings(**context.obj), WaveTimes(times, start, every, onto)
     if [path.suffix for path in release] == [".json", ".json"]:

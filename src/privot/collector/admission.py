@@ -47,8 +47,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from privot.core.errors import PrivotError
-from privot.core.files import replacing_file
-from privot.core.state import flush_folder, holding_state, write_down
+from privot.core.files import flush_folder, holding_state, replacing_file, write_down
 from privot.waves import Panel
 
 try:

@@ -51,8 +51,7 @@ from privot.collector.store import (
     shards_missing,
 )
 from privot.core.errors import PrivotError
-from privot.core.files import cannot_write, create
-from privot.core.state import flush_folder
+from privot.core.files import cannot_write, create, flush_folder
 from privot.wire.report import ID_BYTES
 
 _FORMAT = 1

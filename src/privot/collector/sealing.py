@@ -47,8 +47,7 @@ from privot.collector.payloads import wave_metadata
 from privot.collector.postgres import PostgresStore
 from privot.collector.store import CRC_BYTES, ID_AT, PAYLOAD_AT, Records, Store
 from privot.core.errors import PrivotError
-from privot.core.files import replacing_file
-from privot.core.state import flush_folder
+from privot.core.files import flush_folder, replacing_file
 from privot.randomizer.publishing import reordered, write_scattered
 from privot.randomizer.reports.rows import (
     ID_TYPE,

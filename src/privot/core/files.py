@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and the rule for every output of every command.
+"""Files that are whole or not there, the rule for every output of every command, and the state folder.
 
 A full disk, or a kill in the middle, never costs what was there before: new content is written beside
 its destination, flushed to the disk, and renamed over it; the rename is atomic, so a reader sees the old
@@ -17,10 +17,26 @@ new files, whatever wrote the draft.
 3. A folder is replaced only if it holds nothing else than such outputs do: whoever names their home
    keeps it. Neither takes a file the place of a folder, nor a folder that of a file.
 4. The folder that it is to lie in is there, and may be written to; the suffix tells what is written.
+
+**The state folder** is what a user account stores beside its ledgers, checkpoints and models, in
+`$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else `~/.local/state/privot`, readable by its
+owner alone:
+
+    lock             held by one thread of one process at a time
+    key              32 random bytes, made once
+    ledgers/         a witness of every ledger: how much is spent, and the head of its chain
+    accounts/        the runs on each set of records
+    pipes/           reports that may not have gone through a pipe (`privot.randomizer.privatize`)
+
+Nothing in it may leave: with the key, somebody could test whether a set of records is the one that was
+used. A key that is gone is not made anew while it is needed: every run would pass for the first. A key
+that others may read, or a folder that they may write to, is refused: rights are made so here, and
+changed elsewhere. The lock is only as good as the file system: keep the state folder on a local disk.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -28,8 +44,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from privot.core.errors import PrivotError
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # stands for "no such module"
 
 
 @contextmanager
@@ -198,3 +220,117 @@ def _overlap(path: Path, given: Path) -> bool:
 
 def _exists(path: Path) -> PrivotError:
     return PrivotError(f"{path} exists: give another -o, or --force to replace it")
+
+
+@contextmanager
+def holding_state() -> Iterator[Path]:
+    """Yield the state folder, locked against other threads and processes."""
+    folder = state_folder()
+    try:
+        for part in (folder, folder / "ledgers", folder / "accounts"):
+            part.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _require_private(part, 0o022, "written to", 700)
+        # A handle of its own each time: such locks keep threads apart as they do processes.
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise PrivotError(
+            f"{folder} cannot be written ({error.strerror}): set PRIVOT_STATE_DIR to a folder that "
+            "stays and that this account may write to"
+        ) from None
+    try:
+        _lock(handle, folder)
+        try:
+            yield folder
+        finally:
+            # A process forked meanwhile has the handle as well: closing would not let go of it.
+            fcntl.flock(handle, fcntl.LOCK_UN)
+    finally:
+        os.close(handle)
+
+
+def secret_key() -> bytes:
+    """Return the key of this account's digests, made on first use."""
+    with holding_state() as folder:
+        path = folder / "key"
+        if not path.exists():
+            if any((folder / "accounts").iterdir()) or any((folder / "pipes").glob("*")):
+                raise PrivotError(
+                    f"{path} is gone, and with another nothing is found again: restore it, or move "
+                    f"{folder} away, and with it all that is known of earlier runs"
+                )
+            with replacing_file(path, secret=True) as draft:
+                draft.write_bytes(secrets.token_bytes(32))
+            flush_folder(folder)
+        _require_private(path, 0o077, "read or written", 600)
+        key = path.read_bytes()
+    if len(key) != 32:
+        raise PrivotError(f"{path} is damaged: restore it; without it, no account is found again")
+    return key
+
+
+def write_down(path: Path, fields: Any) -> None:
+    """Write JSON to a file that its owner alone can read and that survives a loss of power."""
+    with replacing_file(path, secret=True) as draft:
+        _fill(draft, fields)
+    flush_folder(path.parent)
+
+
+@contextmanager
+def writing_down(path: Path, fields: Any) -> Iterator[None]:
+    """Write it before the block and rename it after: the block runs only if writing is possible."""
+    with replacing_file(path, secret=True) as draft:
+        _fill(draft, fields)
+        flush(draft)
+        yield
+    flush_folder(path.parent)
+
+
+def _fill(draft: Path, fields: Any) -> None:
+    draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+
+
+def flush_folder(folder: Path) -> None:
+    """Make renames in a folder survive a loss of power, or refuse a file system that cannot."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise PrivotError(
+            f"{folder} cannot be flushed to its disk ({error.strerror or error}), and what was just "
+            "written there may be lost with the power: use a folder on a local disk"
+        ) from None
+
+
+def _require_private(path: Path, rights: int, what: str, mode: int) -> None:
+    if path.stat().st_mode & rights:
+        raise PrivotError(
+            f"{path} may be {what} by others: if none of them has done so, `chmod {mode} {path}`"
+        )
+
+
+def _lock(handle: int, folder: Path) -> None:
+    if fcntl is None:
+        raise PrivotError("this system has no file locks that ledgers know: use POSIX")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError as error:
+        raise PrivotError(
+            f"{folder} cannot be locked ({error.strerror}): set PRIVOT_STATE_DIR to a folder on a "
+            "local disk"
+        ) from None
+
+
+def state_folder() -> Path:
+    """Return the path of the state folder, without making it."""
+    if given := os.environ.get("PRIVOT_STATE_DIR"):
+        return Path(given).absolute()
+    try:
+        home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise PrivotError(
+            "this account has no home folder: set PRIVOT_STATE_DIR to a folder that stays"
+        ) from None
+    return Path(home) / "privot"

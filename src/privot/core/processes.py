@@ -1,11 +1,14 @@
-"""Objects that belong to the process that made them: noise drawn ahead, a budget in hand.
+"""This process: what belongs to it alone, its rank and threads, and signals that stop it.
 
-A child's copy of either would be used twice. Python's hooks run after `os.fork` only, not where a server
+**Objects that belong to the process that made them** are noise drawn ahead, or a budget in hand: a
+child's copy of either would be used twice. Python's hooks run after `os.fork` only, not where a server
 or a library forks in C. So the owner checks before each use that it runs in the process that
 made the object: by a page of memory that the kernel clears in every child (Linux 4.14), elsewhere
 by the process's number, which is not as good (each in a namespace of its own, two processes may have one
 number) and slower. What no process can see is a copy of its whole machine: a virtual machine must not
 be resumed from one snapshot twice.
+
+**Signals** that would stop a step halfway are held back to its end (`deferred_interruption`).
 
 References:
     BoringSSL, `fork_detect.c`, for the page and the test for an emulator.
@@ -15,6 +18,15 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 _MADV_WIPEONFORK, _NO_ADVICE = 18, -1  # Python has no name for the first
 
@@ -51,3 +63,73 @@ def _cleared_in_children() -> mmap.mmap | None:
     except OSError:
         return page
     return None  # an emulator that says yes to everything
+
+
+def started_by_torchrun() -> bool:
+    """Return True in one of several processes that torchrun started."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def is_first() -> bool:
+    """Return True in the process that writes, rank 0."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def num_threads() -> int:
+    """Return the threads for compiled loops: `OMP_NUM_THREADS` if set, or the processor's cores.
+
+    torchrun sets it to 1.
+    """
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdigit() and int(given):
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def map_threads(
+    function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]]
+) -> Iterator[Result]:
+    """Map a function in order, in threads of this process: compiled loops release Python's lock."""
+    calls = list(arguments)
+    workers = min(num_threads(), len(calls))
+    if workers < 2:
+        yield from (function(*each) for each in calls)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(lambda each: function(*each), calls)
+
+
+class Interruption:
+    """State of a deferred interruption: `requested` once a signal came."""
+
+    requested = False
+
+
+@contextmanager
+def deferred_interruption() -> Iterator[Interruption]:
+    """Note SIGINT and SIGTERM instead of raising; a second one is not held back.
+
+    A half-made step could not be resumed.
+
+    Examples:
+        >>> with deferred_interruption() as interruption:
+        ...     interruption.requested
+        False
+    """
+    interruption = Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        yield interruption  # signals only ever reach the main thread
+        return
+    previous = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        interruption.requested = True
+        signal.signal(number, previous[signal.Signals(number)])
+
+    for number in previous:
+        signal.signal(number, note)
+    try:
+        yield interruption
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from privot.core.errors import PrivotError
+from privot.core.processes import num_threads
 from privot.demo.datasets import BOX, SCHEMA_TOML, draw_people
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, LocalModel, fit
@@ -33,7 +34,6 @@ from privot.report.panels import KILOMETERS, Map, draw_maps
 from privot.schema import Schema
 from privot.schema.domains import to_unit
 from privot.training import Progress
-from privot.training.stopping import num_threads
 
 COMMANDS = """\
 privot schema check schema.toml

@@ -34,10 +34,10 @@ from privot.evaluation import verdicts
 from privot.evaluation.distances import independent, total_variation
 from privot.evaluation.estimates import (
     CodeReports,
-    Interval,
     NumberCheck,
     NumberSample,
     ValueCheck,
+    cell_shares,
     check_correlation,
     check_number,
     estimate,
@@ -45,7 +45,6 @@ from privot.evaluation.estimates import (
 from privot.evaluation.rehearsal import (
     Columns,
     Fit,
-    cell_shares,
     rehearse,
     residuals,
     sampler_of,
@@ -258,14 +257,14 @@ def check(
             f"the model is by estimator {model.made_with['estimator']!r}, and a check is of tables "
             "whose columns are all reported as codes: compare it with real records by `evaluate`"
         )
-    if len(releases) < MIN_REPORTS:
-        raise PrivotError(
-            f"{len(releases)} reports are too few to check a model by: give at least {MIN_REPORTS}"
-        )
     if releases.randomizers != (*model.earlier, model.randomizer):
         raise PrivotError(
             "the release is of another randomizer than the model's: give the one that it learned from, "
             "or reports of the same campaign; of several, all of them"
+        )
+    if len(releases) < MIN_REPORTS:
+        raise PrivotError(
+            f"{len(releases)} reports are too few to check a model by: give at least {MIN_REPORTS}"
         )
     if target is not None:
         require_target(model.schema, target)
@@ -281,7 +280,7 @@ def _check(
     progress: Callable[[int, int], None],
 ) -> Check:
     """Gather what the reports and the model say, rehearse, and compare column by column."""
-    number = len(model.schema.coded)
+    number = len(model.randomizer.schema.coded)
     every: list[Columns] = [(i,) for i in range(number)] + [*combinations(range(number), 2)]
     # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
     steps = (2 if target is None else 4) * len(every)
@@ -318,43 +317,40 @@ class _Compared:
         """Order the reports, and draw numbers from the model."""
         reports, names = CodeReports.of(releases), list(model.schema.coded)
         table, rng = model.sample(_NUM_DRAWN, seed=seed), np.random.default_rng(seed)
-        samples = {
-            number: NumberSample.of(question, names[question.column], table, rng)
-            for number, question in enumerate(reports.questions)
-            if question.declared.is_number
-        }
+        samples = {}
+        for number, question in enumerate(reports.questions):
+            if question.declared.is_number:
+                name = names[question.column]
+                samples[number] = NumberSample.of(question, name, table, rng)
         return cls(model, reports, samples)
 
     def column(self, column: int, fit: Fit) -> ColumnCheck:
         """Check a column by its shares in the schema's alphabet, and by its numbers."""
         name, declared = list(self.model.schema.coded.items())[column]
-        about = [question for (question,) in self.reports.about(column)]
+        about = [question for (question,) in self.reports.by_columns[column,]]
+        samples, number = {q: self.samples[q] for q in about if q in self.samples}, None
         # The schema's own alphabet, if the newest release reports the column in it.
         questions = self.reports.questions
         newest = [q for q in about if questions[q].part == questions[about[-1]].part]
         shown = next((q for q in newest if questions[q].alphabet == declared.alphabet), newest[0])
-        found = estimate(self.reports, (shown,))
         model = cell_shares(sampler_of(self.model).atoms, questions[shown])
-        shares = tuple(
-            ValueCheck(float(m), Interval.of(p, v, 0.0, 1.0))
-            for m, p, v in zip(model, found.mean, found.variance, strict=True)
-        )
-        labels = declared.labels_in(questions[shown].alphabet)
-        samples, number = {q: self.samples[q] for q in about if q in self.samples}, None
+        shares = estimate(self.reports, (shown,)).beside(model)
         if samples and not np.isnan(samples[about[0]].values).all():
             number = check_number(self.reports, samples)
-        return ColumnCheck(name, self.reports.people(column), labels, shares, *fit, number)
+        people = self.reports.people(column)
+        labels = declared.labels_in(questions[shown].alphabet)
+        return ColumnCheck(name, people, labels, shares, *fit, number)
 
     def pair(self, columns: Columns, fit: Fit) -> PairCheck:
         """Check two columns by their dependence, and numbers by their correlation."""
-        joint = sampler_of(self.model).classes.marginal(columns)
-        dependence, about = total_variation(joint, independent(joint)), self.reports.about(*columns)
-        correlation = None
+        first, second = (list(self.model.schema.coded)[i] for i in columns)
+        about, correlation = self.reports.about(*columns), None
         if about and {q for each in about for q in each} <= set(self.samples):
             # Columns may have changed places between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in about]
             correlation = check_correlation(self.reports, ordered, self.samples)
-        first, second = (list(self.model.schema.coded)[i] for i in columns)
+        joint = sampler_of(self.model).classes.marginal(columns)
+        dependence = total_variation(joint, independent(joint))
         return PairCheck(
             first, second, self.reports.people(*columns), fit.error, dependence, fit.p_value,
             fit.contradicted, correlation,

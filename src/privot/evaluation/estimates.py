@@ -58,6 +58,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.local.classes.counts import ReportGroup, distinct_rows, report_groups
+from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
 from privot.mechanisms.forms import CodeForm
 from privot.randomizer import Release
@@ -170,13 +171,11 @@ class CodeReports:
         sources: list[Source] = []
         for number, part in enumerate(releases.parts):
             first, joint = len(questions), part.randomizer.joint
-            for name, declared in part.schema.coded.items():
+            for name, declared in part.randomizer.schema.coded.items():
                 alphabets = (declared.alphabet,) if joint is None else declared.codings
                 codings = zip(releases.atoms[name].codings[number], alphabets, strict=True)
-                questions += [
-                    Question(names.index(name), number, coding.codes, alphabet, declared)
-                    for coding, alphabet in codings
-                ]
+                for (codes, _), alphabet in codings:
+                    questions.append(Question(names.index(name), number, codes, alphabet, declared))
             if joint is None:
                 sources += _split_sources(part, first)
             else:
@@ -285,6 +284,11 @@ class Estimate:
         """Variances (G,) of the means."""
         return self.spread if self.spread.ndim == 1 else np.diag(self.spread)
 
+    def beside(self, model: Array) -> tuple[ValueCheck, ...]:
+        """Return a model's shares beside these, with their intervals."""
+        shares = zip(model.tolist(), self.mean, self.variance, strict=True)
+        return tuple(ValueCheck(m, Interval.of(p, v, 0.0, 1.0)) for m, p, v in shares)
+
     @classmethod
     def weighted(cls, weights: Sequence[float], parts: Sequence[Estimate]) -> Self:
         """Return the weighted mean of independent estimates of the same means."""
@@ -318,6 +322,15 @@ def pooled(found: Sequence[Estimate]) -> Estimate:
     """Pool estimates of the same means from questions in several alphabets, by their precision."""
     weights = [1 / max(float(each.variance.mean()), 1e-30) for each in found]
     return Estimate.weighted(weights, found)
+
+
+def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
+    """Return a model's probabilities of the cells of one or two questions (cells,)."""
+    table = atoms.marginal([each.column for each in questions])
+    for axis, each in enumerate(questions):
+        of_code = np.arange(each.size)[:, None] == each.codes
+        table = np.moveaxis(np.tensordot(of_code * 1.0, table, (1, axis)), 0, axis)
+    return table.ravel()
 
 
 def precision(source: Source, size: float) -> float:
@@ -372,7 +385,7 @@ class NumberSample:
     ) -> NumberSample:
         """Encode records for a question about a column of numbers."""
         column, bins = cast(NumberColumn, question.declared), cast(Bins, question.alphabet)
-        numbers = column.accept(name, table)
+        numbers = column.read(name, table)[0]
         codes = bins.encode(numbers)
         even = bins.decode(codes, rng)
         return cls(

@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from privot.evaluation.estimates import CodeReports, Estimate, Question, estimate
+from privot.evaluation.estimates import CodeReports, Estimate, cell_shares, estimate
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler
@@ -104,22 +104,13 @@ class Residual:
         return cls(square, noise, fourth / len(some), sixth / len(some) ** 2)
 
 
-def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
-    """Return probabilities of the cells of one or two questions (cells,)."""
-    table = atoms.marginal([each.column for each in questions])
-    for axis, each in enumerate(questions):
-        of_code = np.arange(each.size)[:, None] == each.codes
-        table = np.moveaxis(np.tensordot(of_code * 1.0, table, (1, axis)), 0, axis)
-    return table.ravel()
-
-
 def residuals(reports: CodeReports, atoms: LatentClasses) -> dict[Columns, Residual]:
     """Return residuals of every column, and of every two that some report covers."""
     found = {}
     for columns, about in reports.by_columns.items():
         each = []
         for questions in about:
-            shares = cell_shares(atoms, *(reports.questions[q] for q in questions))
+            shares = cell_shares(atoms, *map(reports.questions.__getitem__, questions))
             # Shares add up to 1: of few cells their covariances count, of many hardly.
             full = shares.size <= _MAX_COVARIANCES
             each.append(Residual.of(estimate(reports, questions, full=full), shares))
@@ -197,8 +188,9 @@ def rehearse(
     share = min(1.0, MAX_REHEARSED / len(releases))
     parts = []
     for number, part in enumerate(releases.parts):
-        people = model.sample(max(round(share * len(part)), 1), seed=seed + number)
-        parts.append(part.randomizer.privatize(people.select(list(part.schema.table_columns))))
+        people = model.sample(max(round(share * len(part.rows)), 1), seed=seed + number)
+        read = part.randomizer.schema.table_columns
+        parts.append(part.randomizer.privatize(people.select(list(read))))
     again = Releases(tuple(parts))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nothing to warn of: the people are simulated

@@ -82,7 +82,7 @@ from privot.integral.references import (
     SecureGenerator,
     require_points,
 )
-from privot.mechanisms.samplers.entropy import random_words
+from privot.mechanisms.samplers import random_words
 from privot.privacy.rounding import at_most, round_up
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -6,7 +6,7 @@ leave are the records that `sample` returns, at a declared price each.
 
 **Nothing is drawn before the model is saved**: its folder counts. Copies of an unsaved model share one
 ledger, which begins one folder and no second; it is neither pickled nor used in a forked process. Saving
-enters the whole budget in the account of the records (`privot.privacy.accounts`): a second model of the
+enters the whole budget in the account of the records (`privot.privacy.ledger`): a second model of the
 same data is a second budget, and the curator is warned.
 
 **The budget.** The promise is about **all `draws` together**: each costs ε/draws (or the price of
@@ -53,8 +53,7 @@ from privot.integral.references import Reference
 from privot.integral.tilts import Arrays, Edges, pack, total_gain, unpack
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP, IntegralPrivacy
-from privot.privacy.accounts import charge, fingerprint
-from privot.privacy.ledger import Ledger
+from privot.privacy.ledger import Ledger, charge, fingerprint
 from privot.privacy.rounding import at_most, multiply_up, percent_at_most, require_finite
 from privot.schema import Schema
 

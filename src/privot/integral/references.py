@@ -21,7 +21,7 @@ reference's sampler takes "a generator" of uniforms, normals and integers, as of
 `numpy.random.Generator`. While a model is fitted that may well be NumPy's own, seeded: what is fitted
 stays with the curator, and the guarantee holds whatever was fitted. For a draw that is published it
 is `SecureGenerator`, whose numbers come from
-[`random_words`][privot.mechanisms.samplers.entropy.random_words]: with a seed, a draw would be a
+[`random_words`][privot.mechanisms.samplers.random_words]: with a seed, a draw would be a
 function of the data.
 
 Uniforms are $(m + ½) 2^{−53}$, $m$ an integer of 53 bits, hence never 0 or 1. A normal is $Φ^{−1}$
@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers.entropy import random_words
+from privot.mechanisms.samplers import random_words
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import pyarrow as pa
 
 from privot.core.errors import PrivotError, load_object
+from privot.core.processes import started_by_torchrun
 from privot.core.summary import Summarized
 from privot.local.classes.class_fit import fit_classes
 from privot.local.grid.grid_fit import fit_density
@@ -34,10 +35,9 @@ from privot.local.settings import FitSettings, Run, settings_with
 from privot.privacy import weakest
 from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.randomizer import Release
-from privot.randomizer.plan import min_informative_reports
+from privot.randomizer.information import min_informative_reports
 from privot.schema import Schema
 from privot.training import FitMonitor, Progress
-from privot.training.stopping import started_by_torchrun
 
 if TYPE_CHECKING:
     from privot.local.networks.steps import Loss
@@ -52,7 +52,6 @@ _IGNORED = {
     "latent_classes": ("steps", "batch_size", "learning_rate"),
     "grid": ("batch_size", "learning_rate"),
 }
-_MULTI_RELEASE_ESTIMATORS = {"latent_classes": fit_classes, "grid": fit_density}
 # Imported on use: only these need PyTorch.
 _SINGLE_RELEASE_ESTIMATORS = {
     "gaussian_classes": "privot.local.networks.gaussian_fit:fit_gaussians",
@@ -126,25 +125,28 @@ def fit(
     if times is not None:
         if resume or checkpoint is not None or loss is not None:
             raise PrivotError("waves are fitted at once: leave out checkpoint, resume and loss")
-        model: WaveModel = load_object(_WAVES, "times")(release, times, settings, progress=progress)
-        return model
+        waves: WaveModel = load_object(_WAVES, "times")(release, times, settings, progress=progress)
+        return waves
     releases = Releases.of(release)
+    estimator: str = settings.estimator
+    if estimator == "auto":
+        estimator = "generator" if loss is not None else releases.best_estimator
+    count = len(releases)
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
     _ = weakest(*(part.guarantee for part in releases.parts))  # refuses batches that are too small
+    needed = min_informative_reports(releases.newest.randomizer)
+    model = _fitted(releases, estimator, settings, run)
+    return model if needed is None or count >= needed else _marked_as_few(model, count, needed)
+
+
+def _fitted(releases: Releases, estimator: str, settings: FitSettings, run: Run) -> LocalModel:
+    """Fit by one estimator, if it knows the releases and the settings."""
     size, count = settings.batch_size, len(releases)
     if size is not None and size > count:
         raise PrivotError(
             f"batch_size {size:,} is more than the release's {count:,} reports: give fewer"
         )
-    return _marked_if_few(_fitted(releases, settings, run), releases)
-
-
-def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
-    """Fit by the estimator of the settings, or the one for the release."""
-    estimator: str = settings.estimator
-    if estimator == "auto":
-        estimator = "generator" if run.loss is not None else releases.best_estimator
     if estimator == "generator" and releases.newest.randomizer.candidates:
         raise PrivotError(
             "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
@@ -154,7 +156,17 @@ def _fitted(releases: Releases, settings: FitSettings, run: Run) -> LocalModel:
         return load_object(place, f"estimator {estimator!r}")(release, settings, run)
     _refuse_ignored(estimator, settings, run)
     monitor = FitMonitor(settings.minutes, run.progress)
-    return monitor.finish(_MULTI_RELEASE_ESTIMATORS[estimator](releases, settings, monitor))
+    if estimator == "latent_classes" and not releases.all_coded:
+        raise PrivotError(
+            "estimator 'latent_classes' needs every column reported as a code, some have noise "
+            "added: use estimator 'generator'"
+        )
+    with monitor.deferring():
+        if estimator == "grid":
+            model = fit_density(releases, settings.steps, monitor)
+        else:
+            model = fit_classes(releases, settings.seed, monitor)
+    return monitor.finish(replace(model, made_with=model.made_with | monitor.facts()))
 
 
 def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
@@ -181,12 +193,9 @@ def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
         )
 
 
-def _marked_if_few(model: LocalModel, releases: Releases) -> LocalModel:
-    """Warn, and record in the model, if there are too few reports to learn anything."""
-    needed = min_informative_reports(releases.newest.randomizer)
-    if needed is None or len(releases) >= needed:
-        return model
-    few = "1 report is" if len(releases) == 1 else f"{len(releases):,} reports are"
+def _marked_as_few(model: LocalModel, count: int, needed: int) -> LocalModel:
+    """Warn, and record in the model, that there are too few reports to learn anything."""
+    few = "1 report is" if count == 1 else f"{count:,} reports are"
     text = (
         f"{few} no more informative than none, so the model is what the estimator assumes: collect "
         f"more; from about {needed:,} reports on they are informative, `privot plan` says how much"

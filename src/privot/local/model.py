@@ -155,12 +155,11 @@ class LocalModel(Model):
     ) -> Iterator[pa.Table]:
         """See `Model`."""
         condition = read_condition(self.schema, where)
-        names = list(self.schema.table_columns)
         pixels = sum(column.domain.num_pixels for column in self.schema.images.values())
         most = max(64, _SAMPLE_NUMBERS // pixels) if pixels else _SAMPLE_ROWS
         for start in range(0, max(num_rows, 1), most):
             rows = min(most, num_rows - start)
-            yield self.sampler.records(rows, rng, condition).select(names)
+            yield self.sampler.records(rows, rng, condition)
 
     def fields(self) -> dict[str, Any]:
         """See `Learned`."""

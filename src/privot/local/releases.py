@@ -32,6 +32,7 @@ from privot.core.errors import PrivotError
 from privot.local.grid.channels import serves_grid
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import shared_ids
+from privot.schema import Schema
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.vector import LineCells
@@ -62,6 +63,11 @@ class ReportedColumn(NamedTuple):
             return self.column.encode_codings(name, table)
         return self.column.encode_codes(name, table)[None]
 
+    @property
+    def atoms(self) -> Codes:
+        """Codes (alphabets, a) of the atoms of these alphabets alone."""
+        return self.column.atoms[1] if self.jointly else np.arange(self.column.alphabet.size)[None]
+
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
@@ -83,8 +89,9 @@ class Atoms:
         reported = [each for each in by_release if each is not None]
         newest = reported[-1].column
         alphabets = [alphabet for each in reported for alphabet in each.alphabets]
-        if len(alphabets) == 1:
-            codes = np.arange(newest.alphabet.size)[None]
+        if len(reported) == 1:
+            codes = reported[0].atoms
+            codes = np.concatenate([codes, codes[:1]])  # its own alphabet is the first
         else:
             values = newest.common_values(name, [each.column for each in reported[:-1]])
             parts = [each.encode(name, pa.table(values)) for each in reported[::-1]]
@@ -92,6 +99,10 @@ class Atoms:
             codes = np.unique(np.concatenate([own, *parts]), axis=1)
             ends = np.cumsum([1, *map(len, parts)])
             codes = np.concatenate([*np.split(codes, ends[:-1])[:0:-1], codes[:1]])
+        cells = None
+        if newest.is_number:
+            alphabets += [newest.alphabet] * (len(codes) - len(alphabets))
+            cells = _cells(cast("list[Bins]", alphabets), codes)
         found = iter(codes)
         codings = tuple(
             ()
@@ -99,10 +110,6 @@ class Atoms:
             else tuple(Coding(next(found), alphabet.size) for alphabet in each.alphabets)
             for each in by_release
         )
-        cells = None
-        if newest.is_number:
-            alphabets += [newest.alphabet] * (len(codes) - len(alphabets))
-            cells = _cells(cast("list[Bins]", alphabets), codes)
         return cls(codings, codes[-1], cells)
 
     @property
@@ -150,25 +157,8 @@ class Releases:
     parts: tuple[Release, ...]
 
     def __post_init__(self) -> None:
-        newest = self.newest.schema
         for number, part in enumerate(self.parts[:-1], start=1):
-            if part.schema.unit != newest.unit:
-                raise PrivotError(
-                    f"release {number} has one record per {part.schema.unit}, the last one per "
-                    f"{newest.unit}: fit them apart"
-                )
-            for name, column in part.schema.columns.items():
-                now = newest.columns.get(name)
-                if now is None:
-                    raise PrivotError(
-                        f"column {name!r} of release {number} is not in the last one: give the newest "
-                        "release last, or fit them apart"
-                    )
-                if (column.kind, column.nullable) != (now.kind, now.nullable):
-                    raise PrivotError(
-                        f"column {name!r} is another kind in release {number}, or may be missing in one "
-                        "of them only: fit them apart"
-                    )
+            _require_comparable(number, part.schema, self.newest.schema)
 
     @classmethod
     def of(cls, given: Release | Sequence[Release]) -> Self:
@@ -190,12 +180,17 @@ class Releases:
         return self.parts[-1]
 
     @property
+    def schema(self) -> Schema:
+        """Schema of the newest release."""
+        return self.parts[-1].randomizer.schema
+
+    @property
     def randomizers(self) -> tuple[Randomizer, ...]:
         """Randomizers of the releases, the newest last."""
         return tuple(part.randomizer for part in self.parts)
 
     def __len__(self) -> int:
-        return sum(map(len, self.parts))
+        return sum(len(part.rows) for part in self.parts)
 
     @property
     def all_coded(self) -> bool:
@@ -228,9 +223,30 @@ class Releases:
     def atoms(self) -> dict[str, Atoms]:
         """Atoms of each coded column of the newest release."""
         return {
-            name: Atoms.of(name, [reported_column(part, name) for part in self.parts])
-            for name in self.newest.schema.coded
+            name: Atoms.of(name, [reported_column(each, name) for each in self.randomizers])
+            for name in self.schema.coded
         }
+
+
+def _require_comparable(number: int, schema: Schema, newest: Schema) -> None:
+    """Refuse an earlier release with other records, or columns, than the newest one's."""
+    if schema.unit != newest.unit:
+        raise PrivotError(
+            f"release {number} has one record per {schema.unit}, the last one per "
+            f"{newest.unit}: fit them apart"
+        )
+    for name, column in schema.columns.items():
+        now = newest.columns.get(name)
+        if now is None:
+            raise PrivotError(
+                f"column {name!r} of release {number} is not in the last one: give the newest "
+                "release last, or fit them apart"
+            )
+        if (column.kind, column.nullable) != (now.kind, now.nullable):
+            raise PrivotError(
+                f"column {name!r} is another kind in release {number}, or may be missing in one "
+                "of them only: fit them apart"
+            )
 
 
 def _require_distinct(parts: Sequence[Release]) -> None:
@@ -249,7 +265,7 @@ def _require_distinct(parts: Sequence[Release]) -> None:
             )
 
 
-def reported_column(part: Release, name: str) -> ReportedColumn | None:
-    """Return a column as a release reports it; None if it does not."""
-    column = part.schema.coded.get(name)
-    return None if column is None else ReportedColumn(column, part.randomizer.joint is not None)
+def reported_column(randomizer: Randomizer, name: str) -> ReportedColumn | None:
+    """Return a column as a randomizer reports it; None if it does not."""
+    column = randomizer.schema.coded.get(name)
+    return None if column is None else ReportedColumn(column, randomizer.joint is not None)

@@ -40,7 +40,7 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.forms import FlaggedForm, NoiseForm
 from privot.mechanisms.frequency_oracles import RandomizedResponse
 from privot.mechanisms.mechanism import Mechanism, mechanism_kind
-from privot.mechanisms.samplers.rounding import check_ratio
+from privot.mechanisms.samplers import check_ratio
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import percent_at_most, require_finite, round_up, sum_up
 from privot.schema import Column, Domain

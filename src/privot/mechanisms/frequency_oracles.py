@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.mechanisms.forms import SupportForm
 from privot.mechanisms.mechanism import Mechanism
-from privot.mechanisms.samplers.entropy import (
+from privot.mechanisms.samplers import (
     EXACT,
     WORDS,
     random_word,
@@ -456,10 +456,13 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         """Draw one report; the elements' order in `drawn` is not uniform, but the set is."""
         others, size = self.num_cells - 1, self.subset_size
         chosen: set[int] = set()
+        drawn = []
         for last in range(others - size, others):
             candidate = uniform_below(last + 1)
-            chosen.add(last if candidate in chosen else candidate)
-        drawn = sorted(other + (other >= cell) for other in chosen)
+            other = last if candidate in chosen else candidate
+            chosen.add(other)
+            drawn.append(other + (other >= cell))
+        drawn.sort()
         place, word = uniform_below(size), random_word()
         drawn[place] = cell if word >= self._words_out else drawn[place]
         return sorted(drawn)

@@ -12,7 +12,7 @@ of Φ at half-integers over $t$.
 **The sampler** is Marsaglia's polar method: for real $U, V$ uniform on $(−1, 1)$, given that $S =
 U^2 + V^2 < 1$, the two numbers $U f, V f$ with $f = \sqrt{−2 \ln S / S}$ are independent standard
 Gaussians. The magnitudes $t |U| f, t |V| f$, and ∞ where $S ≥ 1$, are rounded exactly by
-`privot.mechanisms.samplers.rounding`, **the pair at once**: acceptance and both roundings come from the
+`privot.mechanisms.samplers`, **the pair at once**: acceptance and both roundings come from the
 same real $U$ and $V$, so they stay independent. (The discrete Gaussian would need bounds of its own.)
 
 **Why floats do no harm.** Let $η = 2^{−53}$. For $S ≥ 2^{−20}$, float64 gives $S$ to the relative
@@ -44,8 +44,7 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.additive_noise import AdditiveNoise, choose_grid, rounded_sensitivity
 from privot.mechanisms.forms import NoiseForm
 from privot.mechanisms.mechanism import NEGLIGIBLE, Mechanism
-from privot.mechanisms.samplers.entropy import random_words, upcoming
-from privot.mechanisms.samplers.rounding import (
+from privot.mechanisms.samplers import (
     Floats,
     Integers,
     Size,
@@ -53,8 +52,10 @@ from privot.mechanisms.samplers.rounding import (
     middles,
     negative_log,
     outward,
+    random_words,
     sample,
     settle,
+    upcoming,
 )
 from privot.privacy.curves import calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantees import ApproximateDP

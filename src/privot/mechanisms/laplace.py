@@ -11,7 +11,7 @@ rounding.
 **The sampler** draws $P(k) ∝ e^{−|k|/t}$, $t = b/g$. For a real uniform $|U|$, $G = ⌊−t \ln |U|⌋$ has
 $P(G ≥ k) = P(|U| ≤ e^{−k/t}) = e^{−k/t}$: geometric. The sign of $U$, with −0 drawn again, gives
 $P(±k) ∝ ½ (1 − e^{−1/t}) e^{−k/t}$ and, at 0, the same formula. $G$ is the integer nearest to
-$h = −t \ln |U| − ½$, which `privot.mechanisms.samplers.rounding` decides for full real $U$: pure ε
+$h = −t \ln |U| − ½$, which `privot.mechanisms.samplers` decides for full real $U$: pure ε
 survives.
 
 **Why floats do no harm.** For $|U| ≥ 2^{−19}$, $t \ln |U|$ in float64 at the cell's middle differs
@@ -47,15 +47,16 @@ from privot.mechanisms.additive_noise import (
 )
 from privot.mechanisms.forms import NoiseForm
 from privot.mechanisms.mechanism import NEGLIGIBLE, Mechanism
-from privot.mechanisms.samplers.entropy import random_words, upcoming
-from privot.mechanisms.samplers.rounding import (
+from privot.mechanisms.samplers import (
     Floats,
     Integers,
     Size,
     middles,
     negative_log,
+    random_words,
     sample,
     settle,
+    upcoming,
 )
 from privot.privacy.curves import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees import PureDP

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.mechanisms.forms import Form, WindowForm
 from privot.mechanisms.mechanism import Mechanism
-from privot.mechanisms.samplers.rounding import Integers
+from privot.mechanisms.samplers import Integers
 from privot.mechanisms.window_cells import Area, WindowCells, WindowMixture, window_plan
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import require_finite

@@ -26,8 +26,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers.entropy import WORDS, random_words, words_outside
-from privot.mechanisms.samplers.rounding import Integers
+from privot.mechanisms.samplers import WORDS, Integers, random_words, words_outside
 from privot.schema.domains import Array
 
 Mask = NDArray[np.bool_]

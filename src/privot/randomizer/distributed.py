@@ -14,7 +14,7 @@ is then noised twice, and the guarantee of one report holds only if nobody sees 
   possible, use `privatize_files`.
 
 **Independent noise.** Each worker is a process of its own, and every thread in it keys its own stream
-from the operating system (`privot.mechanisms.samplers.entropy`), also after a fork. No generator's
+from the operating system (`privot.mechanisms.samplers`), also after a fork. No generator's
 state, and no seed, is sent with a task: the randomizer that is sent is public.
 
 **When it pays.** To start Ray takes some ten seconds, and one process has threads on all cores: on one

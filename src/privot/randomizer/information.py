@@ -63,16 +63,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError
-from privot.mechanisms import RandomizedResponse, SubsetSelection
+from privot.core.errors import MOST_PEOPLE, PrivotError
+from privot.mechanisms import Mechanism, RandomizedResponse, SubsetSelection
+from privot.mechanisms.choice import planned_error
 from privot.randomizer.reports.joint import MOST_CELLS, MOST_FORMS, FormDesign
-from privot.schema.domains import Array
+from privot.schema.domains import Array, Domain
+
+if TYPE_CHECKING:
+    from privot.randomizer.randomizer import Randomizer
 
 # Expected total variation of a sum of Gaussian errors over cells, per sum of their deviations.
 _PER_DEVIATION = math.sqrt(2 / math.pi) / 2
@@ -265,3 +269,51 @@ def _design(
         shares = shares * np.sqrt(gradient)
         shares = shares / shares.sum()
     return shares
+
+
+def guess_error(cells: Sequence[int]) -> float:
+    """Return the mean total variation of the uniform guess on tables of so many cells."""
+    return float(np.mean([(1 - 1 / size) ** size for size in cells]))
+
+
+def min_informative_reports(randomizer: Randomizer) -> int | None:
+    """Return the least number of reports that improve on a guess.
+
+    None for long vectors, images and candidates, which have no such plan, and where no number would.
+
+    Examples:
+        >>> from privot.randomizer import Randomizer
+        >>> from privot.schema import Schema
+        >>> schema = Schema.from_dict({"columns": {"sick": {"kind": "boolean"}}})
+        >>> [min_informative_reports(Randomizer.calibrate(schema, epsilon)) for epsilon in (0.1, 1.0)]
+        [1021, 12]
+    """
+    joint, splits = randomizer.joint, randomizer.splits
+    if joint is not None:
+        guess = guess_error(joint.design.sizes)
+        errors, _ = joint_errors(joint.design, joint.epsilon, 1)
+    elif splits and all(split.mechanism.takes_codes for split in splits.values()):
+        sizes = [randomizer.schema.coded[name].alphabet.size for name in splits]
+        guess, epsilon = guess_error(sizes), randomizer.guarantee.epsilon
+        errors, _ = split_errors(sizes, randomizer.num_reported, epsilon, 1)
+    elif len(splits) == 1:
+        ((name, split),) = splits.items()
+        return _beyond_the_known(split.mechanism, randomizer.schema.point_column(name).domain)
+    else:
+        return None
+    needed = float(np.mean(errors) / guess) ** 2
+    return math.ceil(needed) if needed <= MOST_PEOPLE else None
+
+
+def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
+    """Bisect for the least number of reports: the planned error is constant until a wave improves."""
+    nothing = planned_error(mechanism, domain, 1) if domain.dimension <= 3 else math.nan
+    most = next((2**k for k in range(40) if planned_error(mechanism, domain, 2**k) < nothing), None)
+    if most is None:
+        return None
+    least = most // 2
+    while most - least > max(1, most // 100):
+        middle = (least + most) // 2
+        improved = planned_error(mechanism, domain, middle) < nothing
+        least, most = (least, middle) if improved else (middle, most)
+    return most

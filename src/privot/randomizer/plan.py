@@ -47,7 +47,6 @@ from itertools import combinations
 import numpy as np
 
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
-from privot.mechanisms import Mechanism
 from privot.mechanisms.choice import planned_error
 from privot.privacy.rounding import LARGEST_EPSILON
 from privot.randomizer.column_plans import (
@@ -57,11 +56,17 @@ from privot.randomizer.column_plans import (
     ways_of_means,
     ways_of_places,
 )
-from privot.randomizer.information import choose_forms, joint_errors, pair_share, split_errors
+from privot.randomizer.information import (
+    choose_forms,
+    guess_error,
+    joint_errors,
+    pair_share,
+    split_errors,
+)
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CANDIDATES
 from privot.randomizer.reports.joint import FormDesign, largest_fitting
-from privot.schema import Domain, Schema
+from privot.schema import Schema
 from privot.schema.domains import Array
 
 _MAX_PLANNED = 4  # columns of a report
@@ -158,7 +163,7 @@ def plan_table(
         epsilon=epsilon,
         sizes=dict(sizes),
         target_error=target_error,
-        guess=_guess([a * b for a, b in combinations(sizes.values(), 2)] or [*sizes.values()]),
+        guess=guess_error([a * b for a, b in combinations(sizes.values(), 2)] or [*sizes.values()]),
         options=tuple(options),
         recommended=recommended,
         reason=_reason(options, recommended, len(sizes)),
@@ -218,11 +223,6 @@ def _expected(
 def _least(options: Sequence[ExpectedError]) -> ExpectedError:
     """Return the option of least two-way error; where none holds pairs, of least one-way error."""
     return min(options, key=lambda o: (o.two_way is None, o.two_way or 0.0, o.one_way))
-
-
-def _guess(cells: Sequence[int]) -> float:
-    """Return the mean total variation of the uniform guess on tables of so many cells."""
-    return float(np.mean([(1 - 1 / size) ** size for size in cells]))
 
 
 def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -> str:
@@ -347,45 +347,3 @@ def _columns(randomizer: Randomizer, people: int) -> list[ColumnPlan]:
         found = compare_ways(ways, made.requested_kind, spent, people)
         plans.append(ColumnPlan((name,), measure, spent, delta, *found))
     return plans
-
-
-def min_informative_reports(randomizer: Randomizer) -> int | None:
-    """Return the least number of reports that improve on a guess.
-
-    None for long vectors, images and candidates, which have no such plan, and where no number would.
-
-    Examples:
-        >>> from privot.schema import Schema
-        >>> schema = Schema.from_dict({"columns": {"sick": {"kind": "boolean"}}})
-        >>> [min_informative_reports(Randomizer.calibrate(schema, epsilon)) for epsilon in (0.1, 1.0)]
-        [1021, 12]
-    """
-    joint, splits = randomizer.joint, randomizer.splits
-    if joint is not None:
-        guess = _guess(joint.design.sizes)
-        errors, _ = joint_errors(joint.design, joint.epsilon, 1)
-    elif splits and all(split.mechanism.takes_codes for split in splits.values()):
-        sizes = [randomizer.schema.coded[name].alphabet.size for name in splits]
-        guess, epsilon = _guess(sizes), randomizer.guarantee.epsilon
-        errors, _ = split_errors(sizes, randomizer.num_reported, epsilon, 1)
-    elif len(splits) == 1:
-        ((name, split),) = splits.items()
-        return _beyond_the_known(split.mechanism, randomizer.schema.point_column(name).domain)
-    else:
-        return None
-    needed = float(np.mean(errors) / guess) ** 2
-    return math.ceil(needed) if needed <= MOST_PEOPLE else None
-
-
-def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
-    """Bisect for the least number of reports: the planned error is constant until a wave improves."""
-    nothing = planned_error(mechanism, domain, 1) if domain.dimension <= 3 else math.nan
-    most = next((2**k for k in range(40) if planned_error(mechanism, domain, 2**k) < nothing), None)
-    if most is None:
-        return None
-    least = most // 2
-    while most - least > max(1, most // 100):
-        middle = (least + most) // 2
-        improved = planned_error(mechanism, domain, middle) < nothing
-        least, most = (least, middle) if improved else (middle, most)
-    return most

@@ -7,7 +7,7 @@ guarantee does not depend on how the records were cut.
 **Pipes.** A pipe that breaks is sent the same reports again, never new ones: its reader has what came
 through before, and to noise the same records afresh would give some people a second report, and spend
 their budget twice. So the parts of a pipe's reports are stored in the **state folder** of the account
-that holds the raw records (`privot.core.state`) until all of them are through: written, and, as far as
+that holds the raw records (`privot.core.files`) until all of them are through: written, and, as far as
 the system reports, read. They are found again by a keyed hash of the records' bytes and of the
 randomizer, whatever the file is called or whether it comes on a pipe. While they are there, a fresh
 run is refused, to a pipe or to a file, and `--resume` sends the same reports, in the same order.
@@ -51,8 +51,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
-from privot.core.files import cannot_write
-from privot.core.state import flush_folder, secret_key, state_folder
+from privot.core.files import cannot_write, flush_folder, secret_key, state_folder
 from privot.randomizer.publishing import (
     CORES,
     Left,

@@ -144,7 +144,7 @@ class Randomizer(Summarized):
             return cast(Self, local(promise.epsilon, promise.delta))
         return cast(Self, most_accurate_shuffled(promise, local))
 
-    @property
+    @cached_property
     def guarantee(self) -> PureDP | ApproximateDP:
         """Guarantee of one report, all parts together, computed from the noise, never merely stored."""
         if not 0 <= self.delta < 1:
@@ -241,7 +241,7 @@ class Randomizer(Summarized):
         """SHA-256 of the canonical JSON, 64 digits, by which reports on the wire name it."""
         return str(json.loads(self._text)["fingerprint"])
 
-    @property
+    @cached_property
     def types(self) -> dict[str, pa.DataType]:
         """Names and types of the columns of a release."""
         parts = {name: kind for part in self.parts for name, kind in part.types.items()}
@@ -291,13 +291,14 @@ class Randomizer(Summarized):
     def reports_in_order(self, data: Any) -> pa.Table:
         """Return fresh reports in the order of their records, for whoever puts them in random order."""
         self.schema.check_table(table := as_table(data))  # all that is refused is before any draw
-        encoded = {name: split.encode(table) for name, split in self.splits.items()}
         joint, seeded = self.joint, self.candidates
-        records = seeded.encode(table) if seeded else None
         codes = self.schema.encode_codings(joint.design.columns if joint else (), table)
+        records = seeded.encode(table) if seeded else None
+        encoded = {name: split.encode(table) for name, split in self.splits.items()}
         columns = joint.privatize(codes).to_table() if joint else {}
         columns |= seeded.privatize(records) if seeded and records else {}
-        columns |= privatize_columns(self.splits, self.num_reported, encoded)
+        if encoded:
+            columns |= privatize_columns(self.splits, self.num_reported, encoded)
         return pa.table(columns | {REPORT_ID: draw_ids(table.num_rows)})
 
     def count_outside(self, data: Any) -> dict[str, int]:
@@ -440,7 +441,7 @@ class Release(Summarized):
 
     def __post_init__(self) -> None:
         names = list(self.randomizer.types)
-        if sorted(self.rows.column_names) != sorted(names) or len(self) == 0:
+        if sorted(self.rows.column_names) != sorted(names) or len(self.rows) == 0:
             raise PrivotError(
                 f"the reports have columns {self.rows.column_names} and {len(self)} rows, "
                 f"the randomizer makes {names}: use the file that `privot privatize` wrote"

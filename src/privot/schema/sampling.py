@@ -102,7 +102,6 @@ def completed(
         PrivotError: if hardly any record keeps the rules, or a pattern has too few identifiers.
     """
     identifiers = {name: c.made_up(num_rows, rng) for name, c in schema.identifiers.items()}
-    names = list(schema.sampled_columns)
     read = schema.read_rules
     read = replace(read, conditions={**read.conditions, **(conditions or {})})
     accepted = tried = requested = 0
@@ -120,11 +119,11 @@ def completed(
                 0, num_rows - accepted
             )
             accepted += table.num_rows
-            for name, column in schema.columns.items():
+            for name, column in schema.images.items():
                 table = column.augmented(name, table, rng)
             for name, make_up in identifiers.items():
                 table = table.append_column(name, make_up(table.num_rows))
-            yield table.select(names)
+            yield table.select(list(schema.sampled_columns))
         _require_some(broken, accepted, tried, num_rows)
         requested = max(requested, 1)
 

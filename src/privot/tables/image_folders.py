@@ -29,7 +29,7 @@ import pyarrow.csv as csv
 
 from privot.core.errors import PrivotError
 from privot.core.files import claim_folder, replacing_folder
-from privot.mechanisms.samplers.entropy import random_words
+from privot.mechanisms.samplers import random_words
 from privot.schema import ArrayColumn, Schema
 from privot.schema.columns.array import tensor_array, tensor_values
 from privot.tables.csv_records import COMMA_SEPARATED, read_csv

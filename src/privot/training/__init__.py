@@ -3,6 +3,6 @@
 The names here need no PyTorch; `privot.training.loop` and `privot.training.parallel` do.
 """
 
-from privot.training.stopping import FitMonitor, Interrupted, Progress, deferred_interruption
+from privot.training.stopping import FitMonitor, Interrupted, Progress
 
-__all__ = ["FitMonitor", "Interrupted", "Progress", "deferred_interruption"]
+__all__ = ["FitMonitor", "Interrupted", "Progress"]

@@ -27,9 +27,10 @@ from privot.core.errors import (
     require_learning_rate,
     require_seed,
 )
+from privot.core.processes import deferred_interruption
 from privot.models import COLUMNS, NOWHERE, Checkpoint, History
 from privot.training.parallel import ALONE, Group
-from privot.training.stopping import Interrupted, Progress, StepLimit, deferred_interruption
+from privot.training.stopping import Interrupted, Progress, StepLimit
 
 # Loss and marginal error of one step, given the run's random generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]

@@ -34,7 +34,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
-from privot.training.stopping import started_by_torchrun
+from privot.core.processes import started_by_torchrun
 
 _TIMEOUT = timedelta(minutes=10)
 

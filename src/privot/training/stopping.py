@@ -1,49 +1,25 @@
-"""Progress callbacks, interruptions and time limits of fits; processes that torchrun started.
+"""Progress callbacks, interruptions and time limits of fits.
 
-Interruptions are deferred to the end of a step (`deferred_interruption`), a run of steps is cut to a
+Interruptions are deferred to the end of a step (`privot.core.processes`), a run of steps is cut to a
 time limit (`StepLimit`), and a fit that improves step by step stops at one (`FitMonitor`). Nothing here
 needs PyTorch.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from privot.core.errors import load_object
+from privot.core.processes import Interruption, deferred_interruption
 
 if TYPE_CHECKING:
     from privot.models import History
 
 # Networks that generators can be.
 Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]
-
-
-def started_by_torchrun() -> bool:
-    """Return True in one of several processes that torchrun started."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
-
-
-def is_first() -> bool:
-    """Return True in the process that writes, rank 0."""
-    return int(os.environ.get("RANK", "0")) == 0
-
-
-def num_threads() -> int:
-    """Return the threads for compiled loops: `OMP_NUM_THREADS` if set, or the processor's cores.
-
-    torchrun sets it to 1.
-    """
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    if given.isdigit() and int(given):
-        return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 Kind = TypeVar("Kind")
@@ -86,42 +62,6 @@ def learning(model: Callable[[History], Any]) -> Iterator[None]:
     except Interrupted as interruption:
         interruption.model = model(interruption.history)
         raise
-
-
-class Interruption:
-    """State of a deferred interruption: `requested` once a signal came."""
-
-    requested = False
-
-
-@contextmanager
-def deferred_interruption() -> Iterator[Interruption]:
-    """Note SIGINT and SIGTERM instead of raising; a second one is not held back.
-
-    A half-made step could not be resumed.
-
-    Examples:
-        >>> with deferred_interruption() as interruption:
-        ...     interruption.requested
-        False
-    """
-    interruption = Interruption()
-    if threading.current_thread() is not threading.main_thread():
-        yield interruption  # signals only ever reach the main thread
-        return
-    previous = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
-
-    def note(number: int, frame: FrameType | None) -> None:
-        interruption.requested = True
-        signal.signal(number, previous[signal.Signals(number)])
-
-    for number in previous:
-        signal.signal(number, note)
-    try:
-        yield interruption
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 class StepLimit:

@@ -5,7 +5,7 @@ import pytest
 
 from privot.mechanisms.choice import planned_error
 from privot.randomizer import Randomizer
-from privot.randomizer.plan import min_informative_reports
+from privot.randomizer.information import min_informative_reports
 from privot.schema import Schema
 
 SICK = Schema.from_dict({"columns": {"sick": {"kind": "boolean"}}})

@@ -54,14 +54,13 @@ References:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
 
 import numpy as np
 
 from privot.core.errors import PrivotError
+from privot.core.processes import map_threads
 from privot.local.classes.counts import Array, CountTables, count_releases, count_tables
 from privot.local.classes.curves import pieces_of_columns, place_mass_points
 from privot.local.classes.expectation import ascend, expectation, random_start
@@ -69,9 +68,7 @@ from privot.local.classes.marginals import rake, shrink_marginals, stacked_margi
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.local.settings import FitSettings
 from privot.training import FitMonitor
-from privot.training.stopping import num_threads
 
 _RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60
 _RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10
@@ -85,9 +82,6 @@ _MIN_NATS = 2.0  # of all held-out reports: independence itself is known no bett
 _MIN_HELD_OUT = 20_000  # held-out people at which one fold decides as well as five
 _FIRST_START = 100  # final fits start elsewhere than the folds
 _HEAVY = 0.6  # share of the people in one interval, from which on the fit warns
-
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -132,19 +126,6 @@ CURVE_SETTINGS = LatentClassSettings(
 )
 # With a strength for each column.
 RELEVANCE_SETTINGS = LatentClassSettings(class_counts=(4, 8, 16, 24, 32), strengths=(0.1, 0.3, 1.0))
-
-
-def map_threads(
-    function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]]
-) -> Iterator[Result]:
-    """Map a function in order, in threads of this process: compiled loops release Python's lock."""
-    calls = list(arguments)
-    workers = min(num_threads(), len(calls))
-    if workers < 2:
-        yield from (function(*each) for each in calls)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(lambda each: function(*each), calls)
 
 
 def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
@@ -382,12 +363,11 @@ def fit_ensemble(
 ) -> LatentClasses:
     """Fit every trial's setting to all reports from several starts, and average."""
 
-    def fitted(trial: Trial, start: int) -> LatentClasses:
+    def fitted(trial: Trial, start: int) -> tuple[Array, Array]:
         number = _FIRST_START + start
         p, weights = random_start(marginals, tables, trial.num_classes, seed, number)
         prior = marginals * priors[trial.prior].factors
-        p, weights = ascend(tables, prior, p, weights, trial.strength, trial.passes)
-        return LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1])))
+        return ascend(tables, prior, p, weights, trial.strength, trial.passes)
 
     starts = [
         (trial, start)
@@ -396,36 +376,29 @@ def fit_ensemble(
     ]
     if monitor.over():
         starts = starts[:1]
-    models = []
-    for model in map_threads(fitted, starts):
-        models.append(model)
-        monitor.step(len(starts) - len(models))
+    models: list[LatentClasses] = []
+    for p, weights in map_threads(fitted, starts):
+        monitor.step(len(starts) - len(models) - 1)
+        models.append(LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1]))))
     return LatentClasses.average(models)
 
 
 def fit_classes(
     releases: Releases,
-    settings: FitSettings,
-    monitor: FitMonitor,
+    seed: int,
+    monitor: FitMonitor | None = None,
     trials: Sequence[Trial] | None = None,
 ) -> LocalModel:
     """Fit a model whose sampler is a mixture of product distributions.
 
     Arguments:
         releases: The reports.
-        settings: Their seed is used.
-        monitor: Informed of every setting and every fit; checked between passes.
+        seed: Seed of the starts and of what is held out.
+        monitor: Informed of every setting and every fit, if given; checked between passes.
         trials: Settings to average; chosen by held-out reports by default.
-
-    Raises:
-        PrivotError: if a column has noise added.
     """
-    if not releases.all_coded:
-        raise PrivotError(
-            "estimator 'latent_classes' needs every column reported as a code, some have noise "
-            "added: use estimator 'generator'"
-        )
-    atoms, columns = releases.atoms.values(), releases.newest.schema.coded.values()
+    monitor = monitor or FitMonitor()
+    atoms, columns = releases.atoms.values(), releases.schema.coded.values()
     queries, groups = count_releases(releases)
     pieces, queries = pieces_of_columns([*atoms], queries, groups)
     places, laws = zip(*map(place_mass_points, columns, atoms, pieces), strict=True)
@@ -434,23 +407,21 @@ def fit_classes(
     split = all(randomizer.joint is None for randomizer in releases.randomizers)
     known = np.concatenate([each.shares for each in pieces])[:, None]
     marginals = stacked_marginals(tables, start=known, tolerance=1e-5 if curved else 1e-7)
-    seed = settings.seed
     factors = relevance(tables, marginals, seed)
     if curved:
         priors = [Prior(factors, CURVE_SETTINGS)]
     else:
         priors = [Prior(np.ones_like(marginals), SETTINGS), Prior(factors, RELEVANCE_SETTINGS)]
-    with monitor.deferring():
-        if trials is None:
-            trials = choose_trials(tables, marginals, priors, seed, monitor)
-        dependence = describe_dependence(trials)
-        mixture = fit_ensemble(tables, marginals, priors, trials, seed, monitor)
+    if trials is None:
+        trials = choose_trials(tables, marginals, priors, seed, monitor)
+    dependence = describe_dependence(trials)
+    mixture = fit_ensemble(tables, marginals, priors, trials, seed, monitor)
     if split:
         mixture = rake(mixture, np.split(marginals[:, 0], tables.offsets[1:-1]))
     elif not curved:
         orders = [np.zeros(0, int) if each.cells is None else each.cells.in_order for each in atoms]
         mixture = shrink_marginals(mixture, tables, queries, orders)
-    sampler = LatentClassSampler(mixture.refined(laws), places, releases.newest.schema)
+    sampler = LatentClassSampler(mixture.refined(laws), places, releases.schema)
     _warn_of_heavy_atoms(sampler)
     made_with = {
         "estimator": "latent_classes",
@@ -460,7 +431,6 @@ def fit_classes(
         "dependence": dependence,
         "averaged": [asdict(trial) for trial in trials],
         "num_reports": len(releases),
-        **monitor.facts(),
     }
     return LocalModel.of(releases, sampler, made_with)
 
@@ -468,7 +438,7 @@ def fit_classes(
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
     """Fit other reports by the settings that were chosen for `model`, of latent classes."""
     trials = [Trial(**each) for each in model.made_with["averaged"]]
-    return fit_classes(releases, FitSettings(seed=seed), FitMonitor(), trials)
+    return fit_classes(releases, seed, trials=trials)
 
 
 def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:

@@ -39,7 +39,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -242,7 +241,7 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
     queries, groups = list[Query](), list[ReportGroup]()
     for number, release in enumerate(releases.parts):
         first = len(queries)
-        for name in release.schema.coded:
+        for name in release.randomizer.schema.coded:
             for codes, size in releases.atoms[name].codings[number]:
                 queries.append(Query.of_codes(names.index(name), codes, size))
         groups += report_groups(release, first)
@@ -260,14 +259,13 @@ def report_groups(release: Release, first: int = 0) -> list[ReportGroup]:
 
 def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
     design, tallies = joint.design, dict[int, Tally]()
-    sheet_type = np.min_scalar_type(design.num_sheets)  # up to 16 bits are sorted by radix
     for table in release.rows.pieces():
         answers = joint.read(table)
-        order = np.argsort(answers.sheets.astype(sheet_type), kind="stable")
-        ends = np.searchsorted(answers.sheets[order], np.arange(design.num_sheets + 1))
-        for number, (start, stop) in enumerate(pairwise(ends)):
-            if start < stop:
-                rows = order[start:stop]
+        sent = np.bincount(answers.sheets)
+        sheets = answers.sheets.astype(np.min_scalar_type(len(sent)))  # 16 bits: sorted by radix
+        order = np.argsort(sheets, kind="stable")
+        for number, rows in enumerate(np.split(order, np.cumsum(sent)[:-1])):
+            if len(rows):
                 places = answers.offsets[rows][:, None] + np.arange(joint.widths[number])
                 tallies.setdefault(number, Tally()).add(answers.cells[places])
     groups = []

@@ -190,6 +190,7 @@ def curves_of_numbers(
 ) -> dict[int, Curve]:
     """Fit the curve of every column of numbers reported in several alphabets, by its number."""
     by_column: dict[int, list[int]] = {}
+    sizes = [len(query.law) for query in queries]
     for number, query in enumerate(queries):
         by_column.setdefault(query.column, []).append(number)
     lines = {
@@ -197,11 +198,11 @@ def curves_of_numbers(
         for column, numbers in by_column.items()
         if (cells := atoms[column].cells) is not None
         and len(numbers) > 1
-        and len(cells.in_order) > max(3, *(len(queries[number].law) for number in numbers))
+        and max(3, *(sizes[number] for number in numbers)) < len(cells.widths)
     }
     if not lines:
         return {}
-    tables = count_tables(groups, [len(query.law) for query in queries])
+    tables = count_tables(groups, sizes)
     q = stacked_marginals(tables, tolerance=1e-4)[:, 0]
     curves: dict[int, Curve] = {}
     for _ in range(_ROUNDS):

@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from privot.local.classes.expectation import expectation
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Codes
+from privot.schema.columns.numeric import NumberColumn
 from privot.schema.columns.vector import LineCells
 
 Condition = Mapping[int, int | Sequence[int]]
@@ -108,7 +109,7 @@ class LatentClasses:
         table = self.weights[None]
         for column in columns[:-1]:
             part = table[:, None] * self.probabilities[column][None]
-            table = part.reshape(-1, self.num_classes)
+            table = part.reshape(-1, self.weights.size)
         return (table @ self.probabilities[columns[-1]].T).reshape(shape)
 
     def sample(
@@ -236,7 +237,7 @@ class LatentClassSampler:
             else:
                 masses = self.atoms.probabilities[index]
                 numbers = place.cells.draw(drawn, classes, masses, rng)
-                columns |= self.schema.point_column(name).decode_points(name, numbers[:, None])
+                columns |= cast("NumberColumn", column).decode_numbers(name, numbers)
         return pa.table(columns)
 
     def shape(self) -> dict[str, Any]:

@@ -24,13 +24,12 @@ from privot.local.grid.channels import (
 from privot.local.grid.deconvolution import STRENGTH, average_by_evidence, deconvolve
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.local.settings import FitSettings
 from privot.schema import Domain
 from privot.training import FitMonitor
 
 
-def fit_density(releases: Releases, settings: FitSettings, monitor: FitMonitor) -> LocalModel:
-    """Fit a model whose sampler is a density on a grid; `settings.steps` bounds those of an ascent.
+def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) -> LocalModel:
+    """Fit a model whose sampler is a density on a grid, by an ascent of at most `max_steps`.
 
     Raises:
         PrivotError: if a release is not one that a grid serves, or their domains differ.
@@ -47,9 +46,9 @@ def fit_density(releases: Releases, settings: FitSettings, monitor: FitMonitor) 
     channel = grid_channel(releases.parts, name, MAX_SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
     roughness: float | str
-    how: dict[str, Any] = {"max_steps": settings.steps, "monitor": monitor}
+    how: dict[str, Any] = {"max_steps": max_steps, "monitor": monitor}
     # Threads of BLAS synchronize at every small product: one is up to four times as fast.
-    with monitor.deferring(), threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(1, user_api="blas"):
         if domain.dimension == 1:
             found, roughness = average_by_evidence(channel, **how), "averaged by evidence"
         else:
@@ -62,7 +61,6 @@ def fit_density(releases: Releases, settings: FitSettings, monitor: FitMonitor) 
         "nodes": list(nodes.shape),
         "roughness": roughness,
         "num_reports": len(releases),
-        **monitor.facts(),
     }
     sampler = GridSampler(GridDensity.of(found.weights, nodes.shape), name, randomizer)
     return LocalModel.of(releases, sampler, made_with)

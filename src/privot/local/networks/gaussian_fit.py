@@ -48,6 +48,7 @@ import torch
 from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
+from privot.core.processes import started_by_torchrun
 from privot.local.gaussians import GaussianClasses, GaussianSampler, Pictures, SmoothChannel
 from privot.local.model import LocalModel
 from privot.local.settings import FitSettings, Run
@@ -58,7 +59,7 @@ from privot.randomizer import Release
 from privot.randomizer.reports.candidates import CandidateAnswers, CandidatesReport
 from privot.schema.domains import Array
 from privot.training.loop import TrainingSettings, train
-from privot.training.stopping import learning, started_by_torchrun
+from privot.training.stopping import learning
 
 _NODES, _SHORTEST = 9, 1e-6  # of the quadrature; of a mean's length
 # Standard deviations of the logarithms of shares, and of the variances' level.

@@ -60,7 +60,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers.entropy import WORDS, random_words, uniforms_below, words_outside
+from privot.mechanisms.samplers import WORDS, random_words, uniforms_below, words_outside
 from privot.privacy.rounding import require_epsilon
 from privot.privacy.shuffling import ReportLaw
 from privot.schema.domains import Array

@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
-from privot.mechanisms.samplers.entropy import random_words
+from privot.mechanisms.samplers import random_words
 from privot.tables.files import damage_of
 
 # A release's column, which no column of a schema may be called.

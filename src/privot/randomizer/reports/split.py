@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.mechanisms import Mechanism
-from privot.mechanisms.samplers.entropy import random_words
+from privot.mechanisms.samplers import random_words
 from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.reports.rows import one_array

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ _UNLISTED = "\uffff unlisted"
 class _ListedColumn(CodedColumn):
     """A column whose values stand in a public list."""
 
+    ignores_case: ClassVar[bool] = False
+
     @property
     @abstractmethod
     def alphabet(self) -> Categories:
@@ -53,12 +55,11 @@ class _ListedColumn(CodedColumn):
     def _codes(self) -> Mapping[str, int]:
         """The code of every listed text."""
 
-    def _texts(self, name: str, table: pa.Table) -> tuple[pa.ChunkedArray, list[Problem]]:
-        return read_texts(table.column(name), name)
-
     def read(self, name: str, table: pa.Table) -> tuple[Codes, list[Problem]]:
         """Codes (n,)."""
-        texts, problems = self._texts(name, table)
+        texts, problems = read_texts(table.column(name), name)
+        if self.ignores_case:
+            texts = pc.utf8_lower(texts)
         names, other = self.alphabet.names, self.alphabet.other
         places = find_texts(texts, self._codes)
         absent = places >= len(self._codes)  # an empty field, and a null; −1 is a text not listed
@@ -171,8 +172,9 @@ class BooleanColumn(_ListedColumn):
     kind: Literal["boolean"]
 
     in_rules = "truth"
+    ignores_case: ClassVar[bool] = True
 
-    @property
+    @cached_property
     def alphabet(self) -> Categories:
         """False, true, and the missing value."""
         return Categories(("false", "true"), None, self.nullable)
@@ -190,10 +192,6 @@ class BooleanColumn(_ListedColumn):
     def _values(self) -> pa.Array:
         return pa.array([False, True, None])
 
-    @property
+    @cached_property
     def _codes(self) -> Mapping[str, int]:
         return dict.fromkeys(_FALSE, 0) | dict.fromkeys(_TRUE, 1)
-
-    def _texts(self, name: str, table: pa.Table) -> tuple[pa.ChunkedArray, list[Problem]]:
-        texts, problems = super()._texts(name, table)
-        return pc.utf8_lower(texts), problems

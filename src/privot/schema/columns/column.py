@@ -126,10 +126,6 @@ class Column(BaseModel):
         """Names of the table columns that hold its values, where the schema calls it `name`."""
         return (name,)
 
-    def augmented(self, name: str, table: pa.Table, rng: np.random.Generator) -> pa.Table:
-        """Return a table of sampled records with the random changes that the schema declares."""
-        return table
-
     @abstractmethod
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
         """Return raw values in the kind's representation, and all problems found in them."""
@@ -141,7 +137,8 @@ class Column(BaseModel):
             RecordError: for a missing value that the schema does not allow, or a value of another kind.
         """
         values, problems = self.read(name, table)
-        refuse(problems)
+        if problems:
+            refuse(problems)
         return values
 
 

@@ -180,7 +180,10 @@ class NumberColumn(PointColumn, CodedColumn):
         return self.accept(name, table)[:, None]
 
     def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
-        numbers = points[:, 0]
+        return self.decode_numbers(name, points[:, 0])
+
+    def decode_numbers(self, name: str, numbers: Array) -> dict[str, pa.Array]:
+        """Table column of numbers (n,) within the bounds; NaN is missing."""
         return {name: self._write(np.rint(numbers) if self.alphabet.integer else numbers)}
 
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
