@@ -54,6 +54,7 @@ def test_a_batch_is_fitted_and_a_smaller_one_is_not(run):
         ("--epsilon 1 --people 1000", "people is 1000, which 'local' has no use for"),
         (OPTIONS.replace("shuffled", "central"), "use privot.central"),
         ("", "give --epsilon, or --noise instead of it, or declare"),
+        ("--noise 1 --delta 1e-6 --where shuffled --people 1000", "leave out [promise], --where"),
     ],
 )
 def test_refusals(run, tmp_path, options, message):
@@ -61,3 +62,17 @@ def test_refusals(run, tmp_path, options, message):
     assert code == 2
     assert message in err
     assert not (tmp_path / "r.json").exists()
+
+
+def test_options_beside_a_promise_are_not_ignored(run, tmp_path):
+    promise = '[promise]\nepsilon = 1\nwhere = "shuffled"\ndelta = 1e-6\npeople = 1000\n'
+    schema = (tmp_path / "schema.toml").read_text()
+    (tmp_path / "schema.toml").write_text(schema + promise)
+    for options, message in {
+        "--people 2000": "leave out --where, --people and --floor",
+        "--floor 3": "leave out --where, --people and --floor",
+        "--delta 1e-9": "delta is 1e-09, and the schema promises",
+        "--noise 1": "--noise promises what it gives",
+    }.items():
+        code, _, err = run(f"calibrate schema.toml {options} -o r.json")
+        assert (code, message in err) == (2, True)

@@ -5,6 +5,7 @@ import pytest
 
 import privot
 from privot import PrivotError, Randomizer, Schema
+from privot.audit.audit import audit_randomizer
 from privot.privacy import DistributedDP, PureDP
 from privot.privacy.shuffling import (
     ReportLaw,
@@ -12,6 +13,8 @@ from privot.privacy.shuffling import (
     shuffled_delta,
     shuffled_epsilon,
 )
+from privot.randomizer import weight_pairs
+from privot.schema.promise import Promise
 
 PLACE = '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nbounds = [[0, 1], [0, 1]]\n'
 TABLE = (
@@ -137,3 +140,40 @@ def test_small_batches_are_not_fitted_nor_waves():
         privot.fit(few)
     with pytest.raises(PrivotError, match="a guarantee of several batches of the same people"):
         privot.fit([first, second], times=[1, 2])
+
+
+def test_pairs_that_are_weighed_keep_the_promise():
+    """Forms of more cells have reports that shuffling hides less: ε₀ is found for those forms."""
+    bins = "".join(
+        f'[columns.{name}]\nkind = "numeric"\nbounds = [0, 1]\nbins = {count}\n'
+        for name, count in {"a": 3, "b": 4, "c": 20, "d": 30}.items()
+    )
+    randomizer = calibrated(bins, 0.5, 20_000)
+    for pair in (("a", "b"), ("c", "d")):
+        weighed = weight_pairs(randomizer, {pair: 1000.0})
+        assert weighed.batch_guarantee(20_000).epsilon <= 0.5
+        assert shuffled_delta(weighed.report_law, 20_000, 0.49, 1e-6) > 1e-6
+
+
+def test_a_randomizer_of_more_than_the_promise_is_refused():
+    schema = Schema.from_toml(PLACE)
+    made = Randomizer.calibrate(schema, 3.0)
+    promises = {
+        "shuffled": Promise(0.5, "shuffled", 1e-6, 1000, floor=2.0),
+        "local": Promise(2.0),
+        "central": Promise(0.5, "central", 1e-6, 1000),
+    }
+    for where, promise in promises.items():
+        declared = schema.model_copy(update={"promise": promise})
+        message = "no record is randomized" if where == "central" else "and the schema promises"
+        with pytest.raises(PrivotError, match=message):
+            Randomizer(declared, made.mechanisms)
+    declared = schema.model_copy(update={"promise": Promise(3.0)})
+    assert Randomizer(declared, made.mechanisms).guarantee.epsilon <= 3.0
+    with pytest.raises(PrivotError, match="delta is 0.001, and the schema promises"):
+        Randomizer.calibrate(declared, delta=1e-3)
+
+
+def test_a_randomizer_of_shuffled_reports_is_audited():
+    found = audit_randomizer(calibrated(TABLE, 2.0, 1000), num_draws=20_000)
+    assert not found.refuted

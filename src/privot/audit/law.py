@@ -41,8 +41,8 @@ from privot.audit.statistics import (
     repeats,
 )
 from privot.audit.trials import Indices, Mask, Read, Trial
-from privot.randomizer.randomizer import Randomizer
-from privot.randomizer.reports.rows import REPORT_ID
+from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.reports.rows import REPORT_ID, ReportTable
 
 Draw = Callable[[], pa.Table]
 
@@ -193,7 +193,7 @@ def _people(
 
 def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
     """Return reports as devices send them; refused if one is impossible."""
-    release = randomizer.privatize(people, keep_order=True)
+    release = Release(ReportTable.of(randomizer.reports_in_order(people)), randomizer)
     release.require_possible()
     return release.table
 

@@ -154,11 +154,18 @@ def calibrate(
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _shares(share or [])
     declared = Schema.load(schema)
-    if declared.promise is not None and where is not None:
-        raise PrivotError(f"the schema promises {declared.promise}: leave --where out")
+    places = (where, people, floor) != (None, None, None)
+    if declared.promise is not None and places:
+        raise PrivotError(
+            f"the schema promises {declared.promise}: leave out --where, --people and --floor"
+        )
+    if noise is not None and (declared.promise is not None or places):
+        raise PrivotError(
+            "--noise promises what it gives: leave out [promise], --where, --people and --floor"
+        )
     if declared.promise is None and (epsilon is None) == (noise is None):
         raise PrivotError("give --epsilon, or --noise instead of it, or declare [promise]")
-    if epsilon is not None and (where, people, floor) != (None, None, None):
+    if epsilon is not None and places:
         promise = Promise(epsilon, where or "local", delta, people, floor)
         declared = declared.model_copy(update={"promise": promise})
         epsilon, delta = None, 0.0

@@ -61,8 +61,11 @@ def privatize(
     with the result, and execute it once.
 
     Raises:
-        PrivotError: in a worker, wrapped by Ray, for records that the schema does not allow.
+        PrivotError: if order is to be kept, and the schema promises shuffled reports; in a worker,
+            wrapped by Ray, for records that the schema does not allow.
     """
+    if keep_order:
+        randomizer.require_order()
     reports = dataset.map_batches(
         partial(_noise_batch, text=randomizer.to_json()),
         batch_format="pyarrow",
@@ -182,4 +185,4 @@ def _make_part(
 
 
 def _noise_batch(batch: pa.Table, text: str) -> pa.Table:
-    return Randomizer.from_json(text).privatize(batch, keep_order=True).table
+    return Randomizer.from_json(text).reports_in_order(batch)

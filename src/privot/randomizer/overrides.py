@@ -25,6 +25,7 @@ from privot.privacy.rounding import check_delta
 from privot.randomizer.information import choose_forms
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.joint import FormDesign, JointReport
+from privot.randomizer.reports.shuffled import most_accurate_shuffled
 from privot.schema import Schema
 
 
@@ -85,7 +86,8 @@ def randomizer_from_noise(
 def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float]) -> Randomizer:
     """Return the randomizer with forms that favor pairs of larger weight; its guarantee is the same.
 
-    Forms are chosen anew, of any length, whatever those of the randomizer were.
+    Forms are chosen anew, of any length, whatever those of the randomizer were. Where the schema
+    promises shuffled reports, ε₀ is found anew, since the guarantee of a batch depends on the forms.
 
     Arguments:
         randomizer: Randomizer of a table whose columns are reported jointly.
@@ -120,6 +122,14 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
             raise PrivotError(f"the weight of {pair!r} is {weight!r}: give a number above 0")
         first, second = map(columns.index, pair)
         of_pairs[first, second] = of_pairs[second, first] = weight
-    forms = choose_forms(joint.design.sizes, joint.epsilon, of_pairs)
-    design = FormDesign(joint.design.codings, *forms)
-    return replace(randomizer, joint=JointReport(design, joint.epsilon))
+
+    def weighted(epsilon: float) -> Randomizer:
+        forms = choose_forms(joint.design.sizes, epsilon, of_pairs)
+        design = FormDesign(joint.design.codings, *forms)
+        return replace(randomizer, joint=JointReport(design, epsilon))
+
+    promise = randomizer.schema.promise
+    if promise is not None and promise.where == "shuffled" and not randomizer.mechanisms:
+        found: Randomizer = most_accurate_shuffled(promise, weighted)
+        return found
+    return weighted(joint.epsilon)

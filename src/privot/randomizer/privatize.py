@@ -322,7 +322,7 @@ def make_parts(
     def noise(batch: tuple[int, pa.Table]) -> tuple[int, pa.Table, dict[str, int]]:
         number, rows = batch
         try:
-            reports = randomizer.privatize(rows, keep_order=True).table  # parts are put in order
+            reports = randomizer.reports_in_order(rows)  # parts are put in random order
         except RecordError as error:
             raise error.after(number * size) from None
         return number, reports, randomizer.count_outside(rows)

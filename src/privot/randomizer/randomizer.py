@@ -47,7 +47,12 @@ from privot.randomizer.budget import calibrate_reports, require_count, split_gua
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, in_order
-from privot.randomizer.reports.shuffled import most_accurate_shuffled, promised, shuffled_guarantee
+from privot.randomizer.reports.shuffled import (
+    most_accurate_shuffled,
+    promised,
+    require_promised,
+    shuffled_guarantee,
+)
 from privot.randomizer.reports.split import SplitReport, privatize_columns
 from privot.randomizer.reports.validation import first_fault, first_reasons, read_text, seal, unseal
 from privot.schema import Schema
@@ -80,7 +85,8 @@ class Randomizer(Summarized):
     def __post_init__(self) -> None:
         self._require_each_column_once()
         self._require_names_unreserved()
-        _ = self.guarantee  # refuses mechanisms that do not fit, or have no guarantee
+        # The guarantee refuses mechanisms that do not fit, or have none.
+        require_promised(self.schema.promise, self.guarantee)
 
     @classmethod
     def calibrate(
@@ -113,6 +119,10 @@ class Randomizer(Summarized):
             shares: The ε of some split columns; the others share the rest of `epsilon`.
         """
         promise = promised(schema, epsilon)
+        if promise is not None and delta:
+            raise PrivotError(
+                f"delta is {delta!r}, and the schema promises {promise}: leave one of them out"
+            )
 
         def local(epsilon: float, delta: float = 0.0) -> Any:
             mechanisms, joint, candidates = calibrate_reports(
@@ -265,12 +275,22 @@ class Randomizer(Summarized):
             data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
             keep_order: Rows come in random order; True keeps the records', which is **not private**.
         """
-        self.schema.check_table(table := as_table(data))  # all that is refused is before any draw
-        if keep_order and self.schema.promise and self.schema.promise.where == "shuffled":
+        if keep_order:
+            self.require_order()
+        reports = self.reports_in_order(data)
+        return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
+
+    def require_order(self) -> None:
+        """Refuse the order of records where the schema promises shuffled reports."""
+        if self.schema.promise and self.schema.promise.where == "shuffled":
             raise PrivotError(
                 "keep_order is True, and the schema promises shuffled reports: leave it out, or promise "
                 "local privacy"
             )
+
+    def reports_in_order(self, data: Any) -> pa.Table:
+        """Return fresh reports in the order of their records, for whoever puts them in random order."""
+        self.schema.check_table(table := as_table(data))  # all that is refused is before any draw
         encoded = {name: split.encode(table) for name, split in self.splits.items()}
         joint, seeded = self.joint, self.candidates
         records = seeded.encode(table) if seeded else None
@@ -278,8 +298,7 @@ class Randomizer(Summarized):
         columns = joint.privatize(codes).to_table() if joint else {}
         columns |= seeded.privatize(records) if seeded and records else {}
         columns |= privatize_columns(self.splits, self.num_reported, encoded)
-        reports = pa.table(columns | {REPORT_ID: draw_ids(table.num_rows)})
-        return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
+        return pa.table(columns | {REPORT_ID: draw_ids(table.num_rows)})
 
     def count_outside(self, data: Any) -> dict[str, int]:
         """Count the raw values of each column outside its domain: **not private**."""

@@ -9,12 +9,13 @@ number of people is one of honest ones. Everything here is a function of public 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from privot.core.errors import PrivotError
-from privot.privacy import DistributedDP
+from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.shuffling import (
     EPSILON0_MAX,
     ReportLaw,
@@ -46,12 +47,37 @@ def promised(schema: Schema, epsilon: float | None) -> Promise | None:
         raise PrivotError(
             f"epsilon is {epsilon!r}, and the schema promises {promise}: leave one of them out"
         )
+    _require_randomized(promise)
+    return promise
+
+
+def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> None:
+    """Refuse reports of this guarantee where the schema promises less ε or δ, or another place of trust.
+
+    Of shuffled reports this is the floor: ε of a batch is stated by how many are accepted.
+
+    Raises:
+        PrivotError: naming both.
+    """
+    if promise is None:
+        return
+    _require_randomized(promise)
+    most = promise.epsilon if promise.where == "local" else promise.floor or math.inf
+    delta = promise.delta if promise.where == "local" else 0.0
+    # Another machine may round a logarithm otherwise.
+    if local.epsilon > most * (1 + 1e-9) or getattr(local, "delta", 0.0) > delta:
+        raise PrivotError(
+            f"one report has {local}, and the schema promises {promise}: calibrate by the schema, or "
+            "leave [promise] out"
+        )
+
+
+def _require_randomized(promise: Promise) -> None:
     if promise.where not in ("local", "shuffled"):
         raise PrivotError(
             f"where is {promise.where!r}, where no record is randomized by itself: use "
             f"privot.{promise.where}, or promise 'local' or 'shuffled'"
         )
-    return promise
 
 
 def most_accurate_shuffled(promise: Promise, local: Callable[[float], Any]) -> Any:
@@ -63,11 +89,14 @@ def most_accurate_shuffled(promise: Promise, local: Callable[[float], Any]) -> A
     """
     people, most = promise.people or 1, min(promise.floor or EPSILON0_MAX, EPSILON0_MAX)
 
+    # A little less, so that the ε of the batch, which is rounded up, is not above the promise's.
+    epsilon = promise.epsilon * (1 - 1e-6)
+
     def keeps(randomizer: Any) -> bool:
         law = randomizer.report_law
-        return shuffled_delta(law, people, promise.epsilon, promise.delta) <= promise.delta
+        return shuffled_delta(law, people, epsilon, promise.delta) <= promise.delta
 
-    low = min(calibrate_shuffling(promise.epsilon, people, promise.delta), most)
+    low = min(calibrate_shuffling(epsilon, people, promise.delta), most)
     found = local(low)  # of any mechanism: no law of its own is needed
     if low == most:
         return found
