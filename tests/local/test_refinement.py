@@ -1,5 +1,7 @@
 """A pilot's model says where bins should be; all reports are learned from together."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,6 +14,7 @@ from privot.core.errors import PrivotError
 from privot.evaluation.forecast import with_dependence
 from privot.local import pair_weights, refine
 from privot.randomizer import weight_pairs
+from privot.schema.promise import Promise
 
 SCHEMA = privot.Schema.from_toml("""
     [columns.paid]
@@ -124,6 +127,14 @@ def test_the_command_writes_the_same_schema(pilot, tmp_path):
     assert "paid: one of 8: [0, " in done.stdout
     assert privot.Schema.load(tmp_path / "refined.json") == refine(model, num_codes=8)
     assert run(tmp_path, "calibrate", "refined.json", "--epsilon", "4").returncode == 0
+
+
+def test_a_refined_schema_keeps_the_promise(pilot):
+    promise = Promise(0.5, "shuffled", 1e-6, 1000)
+    declared = SCHEMA.model_copy(update={"promise": promise})
+    model = pilot[1]
+    model = replace(model, randomizer=replace(model.randomizer, schema=declared))
+    assert refine(model).promise == promise
 
 
 def test_what_is_no_model_of_a_release_is_refused():

@@ -393,6 +393,13 @@ def test_chords_of_large_counts_have_the_weights_of_a_normal_law(num_people):
     assert np.allclose(np.transpose(shares), expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("delta", [1e-12, 1e-20])
+def test_a_law_never_needs_more_than_that_of_any_mechanism_however_small_delta_is(delta):
+    law = ReportLaw.of_sets(8.0, 3, 100)
+    own, worst = (shuffled_epsilon(each, 200_000, delta).epsilon for each in (law, 8.0))
+    assert own <= worst * (1 + 1e-6)
+
+
 def test_what_is_no_number_proves_nothing():
     assert _bracket(lambda e: math.nan if e < 0.5 else 1e-9, 0.0, 1.0, 1e-6)[1] >= 0.5
 

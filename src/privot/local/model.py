@@ -211,7 +211,7 @@ def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed:
     coded = model.schema.coded
     refined = {n: column.refined(n, drawn, num_codes, rarest) for n, column in coded.items()}
     schema = model.schema
-    fields = {"unit": schema.unit, "rules": schema.rules}
+    fields = {"unit": schema.unit, "rules": schema.rules, "promise": schema.promise}
     return Schema.from_dict(fields | {"columns": {**schema.declared, **refined}})
 
 
