@@ -11,10 +11,17 @@ from studies.common.rows import gather, read_rows
 from studies.entropic import page as entropic
 from studies.images import page as images
 from studies.integral import page as integral
+from studies.promise import page as promise
 from studies.sliced import page as sliced
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-PAGES = {"entropic": entropic, "images": images, "integral": integral, "central": sliced}
+PAGES = {
+    "entropic": entropic,
+    "images": images,
+    "integral": integral,
+    "central": sliced,
+    "promise": promise,
+}
 
 
 @pytest.mark.parametrize("name", PAGES)

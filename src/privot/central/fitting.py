@@ -54,6 +54,7 @@ from privot.privacy import ApproximateDP
 from privot.privacy.ledger import Ledger
 from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Box, Schema
+from privot.schema.columns.column import PointColumn
 from privot.tables.files import as_table, read_table
 from privot.training import Progress
 
@@ -398,11 +399,10 @@ def fit(
         schema: Schema of a table's columns, or of images and their label.
         epsilon: ε of the whole run; left out if the schema promises one, with `where = "central"`.
         delta: δ of the whole run, 1e-5 by default; left out likewise.
-        method: `"sums"`, a mixture or a map by a few noisy sums of all records, or `"slices"`, a network trained
-            on noisy slices of batches; `SumSettings` or `SliceSettings` in place of the name change its
-            settings. By default sums where the schema allows them: one of images, of vectors in boxes
-            with at most one column of codes beside them, of one place, or of columns with codes or
-            numbers alone.
+        method: `"sums"`, a mixture or a map by a few noisy sums of all records, or `"slices"`, a
+            network trained on noisy slices of batches; `SumSettings` or `SliceSettings` in place of the
+            name change its settings. By default sums where the schema allows them: of images, a place,
+            vectors in boxes with at most one column of codes, or columns with codes or numbers alone.
         checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
             Without it, the run counts in memory only and cannot be resumed. Either way it is entered
             in the account of its records, and the curator is warned if it is not the first.
@@ -420,8 +420,6 @@ def fit(
         >>> model = fit(people, schema, epsilon=1.0, method=SumSettings(classes=2))
         >>> print(model.guarantee)
         ε = 1, δ = 1e-05, replace_one, per person
-        >>> model.sample(3, seed=0).num_rows
-        3
     """
     settings = settings_of(method, schema)
     records = raw_table(table, schema)
@@ -534,10 +532,16 @@ def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables", "p
         return "images"
     points = [column for name, column in schema.columns.items() if name not in schema.coded]
     boxes = [c for c in points if isinstance(c.domain, Box) and not (c.is_number or c.nullable)]
-    alone = [*schema.vectors.values()]
-    if len(schema.columns) == 1 == len(alone) and isinstance(alone[0].domain, Box):
-        if alone[0].domain.dimension in PLACE_DEPTHS and not alone[0].declares_codes:
-            return "places"
+    if len(schema.columns) == 1 and any(map(_is_place, schema.vectors.values())):
+        return "places"
     if set(schema.columns) == set(schema.coded):
         return "tables"
     return "vectors" if len(schema.coded) <= 1 and boxes == points else None
+
+
+def _is_place(column: PointColumn) -> bool:
+    """Say whether a column is a vector of few coordinates in a box, without bins of its own."""
+    domain = column.domain
+    return (
+        isinstance(domain, Box) and domain.dimension in PLACE_DEPTHS and not column.declares_codes
+    )

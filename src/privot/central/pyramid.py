@@ -2,8 +2,8 @@ r"""Places by one round of noisy counts: a pyramid of cells, and the masses near
 
 **Counts.** A record is one place in a box of d coordinates, d ≤ 3. Halving every axis l times makes
 $2^{dl}$ cells. One round counts the records of each cell at several levels at once: a record is one
-indicator a level (`privot.central.sums.Indicators`), so that with L levels and unit weights $Δ = \sqrt{2L}$
-and every count has the same noise σ. Levels follow each other by a factor f = 4 or 8 in cells (halving
+indicator a level (`privot.central.sums.Indicators`), so that with L levels $Δ = \sqrt{2L}$, and every
+count has the same noise σ. Levels follow each other by a factor f = 4 or 8 in cells (halving
 twice on a line). A missing place is a cell of its own, in each level's block.
 
 In distances between distributions, a mass that is wrong by m at level l is moved by $∝ 2^{−l}$, and at
@@ -99,7 +99,7 @@ class PlaceRecords(RecordMap):
     def encode(self, table: pa.Table) -> tuple[Floats, Integers]:
         """See `RecordMap`: points (n, d), and 1 where they are missing (n,)."""
         points = self.column.encode_units(self.name, table)
-        absent = np.isnan(points).any(axis=1)
+        absent = np.asarray(np.isnan(points).any(axis=1))
         return np.where(absent[:, None], 0.0, points), absent.astype(np.int64)
 
     def decode(self, points: Floats) -> pa.Table:

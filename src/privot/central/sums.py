@@ -386,7 +386,7 @@ def _places(query: Indicators, records: Records) -> tuple[Integers, NDArray[np.b
     Others count as zeros; their coordinates are the first of each block.
     """
     positions, sizes = query.positions(records), np.array(query.sizes)
-    inside = ((positions >= 0) & (positions < sizes)).all(axis=1)
+    inside = np.asarray(((positions >= 0) & (positions < sizes)).all(axis=1))
     return np.where(inside[:, None], positions, 0) + np.cumsum(sizes) - sizes, inside
 
 

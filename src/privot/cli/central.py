@@ -130,8 +130,6 @@ Records = Annotated[
 Declared = Annotated[
     Path, Option("--schema", help="Schema of the records: columns, or images and their label.")
 ]
-Epsilon = Annotated[float, Option(help="ε of the whole run.")]
-Delta = Annotated[float, Option(help="δ of the whole run.")]
 Folder = Annotated[Path, Option("-o", "--output", help="Folder of the model.")]
 Seed = Annotated[int, Option(help="Seed of public draws, never of noise.")]
 Resume = Annotated[bool, Option("--resume", help="Continue an interrupted fit.")]
@@ -145,12 +143,16 @@ def fit(
     context: typer.Context,
     data: Records,
     schema: Declared,
-    epsilon: Epsilon,
+    epsilon: float | None = Option(
+        None, help="ε of the whole run; left out if the schema promises one."
+    ),
     output: Folder = Path("model"),
-    delta: Delta = 1e-5,
+    delta: float | None = Option(
+        None, help="δ of the whole run, default 1e-5; left out if the schema promises one."
+    ),
     method: str | None = Option(
         None,
-        help="sums (a mixture by a few noisy sums, seconds) or slices (a network by noisy "
+        help="sums (a mixture or a map by a few noisy sums, seconds) or slices (a network by noisy "
         "slices, minutes); default: sums where the schema allows them.",
     ),
     low_pass: int | None = Option(

@@ -152,9 +152,9 @@ def test_depth_follows_public_numbers():
         for epsilon in (0.01, 0.1, 1)
     ]
     assert [each.query.depth for each in fits] == [5, 6, 7]
-    assert [PlaceFit(schema(d), SumSettings(), Budget(1.0, 1e-6, 200_000)).query.levels for d in (1, 3)] == [
-        range(2, 11, 2), range(1, 6),
-    ]  # fmt: skip
+    budget = Budget(1.0, 1e-6, 200_000)
+    line, space = (PlaceFit(schema(d), SumSettings(), budget).query for d in (1, 3))
+    assert (line.levels, space.levels) == (range(2, 11, 2), range(1, 6))
 
 
 def test_what_noise_would_drown_is_refused_and_costs_nothing():
