@@ -2,6 +2,7 @@
 
     python privot_benchmarks/aggregated.py cost -o docs/results/promise/shares.json
     python privot_benchmarks/aggregated.py tables --data FOLDER -o docs/results/promise/aggregated.json
+    python privot_benchmarks/aggregated.py tables --protocol --people 45000 --deltas 1e-6 --data FOLDER
 
 `cost`: milliseconds and bytes of one client's shares, and of each server a share, for maps of cells and
 for Adult's ten columns; best of several repeats, one thread. `tables`: total variation of people's
@@ -13,7 +14,6 @@ folders, else the sums get the noise of both.
 import argparse
 import json
 import os
-import platform
 import tempfile
 import time
 from pathlib import Path
@@ -137,7 +137,6 @@ def table_rows(data, deltas, counts, seeds, protocol):
             "two_way": round(two, 4),
             "two_way_exact": round(exact[1], 4),
             "seconds": round(time.perf_counter() - began, 1),
-            "machine": platform.machine(),
         }
 
 

@@ -324,8 +324,8 @@ def shuffled_delta(
     total = _expected_excess(law.epsilon0, epsilon, num_people, law.one, costs, log_left_out)
     if resolution < 1e3 * _ROUNDING:  # which hides a smaller δ: that of any mechanism may be less
         worst = ReportLaw.worst(law.epsilon0).one
-        args: Any = law.epsilon0, epsilon, num_people, worst, [], log_left_out
-        total = min(total, _expected_excess(*args))
+        of_any = _expected_excess(law.epsilon0, epsilon, num_people, worst, [], log_left_out)
+        total = min(total, of_any)
     return total * (1 + _NUMERICAL_ERROR) + 4 * math.exp(-log_left_out)
 
 
