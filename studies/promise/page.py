@@ -28,7 +28,7 @@ from privot.report.panels import (
 from studies.common.pages import Tables, folder_of, page_options, rewrite, spread, table
 from studies.common.rows import Rows, read_rows, select
 
-TITLES = {"towns": "Towns, 200 000 people", "accidents": "Accidents, 140 029"}
+TITLES = {"towns": "Towns, 200 000 people", "accidents": "Accidents, 140 029 places"}
 LINES = {
     "local": ("nobody (local)", RECEIVED, "-"),
     "shuffled": ("a shuffler", PRIVATE, "-"),
@@ -38,14 +38,19 @@ LINES = {
 
 
 def errors_table(rows: Rows, work: str) -> str:
-    """W₂ by place of trust and ε."""
+    """W₂ by place of trust and ε, blank where none was measured."""
     rows = select(rows, work=work)
     epsilons = sorted({row["epsilon"] for row in rows if "epsilon" in row})
     body = []
     for where, (name, _, _) in LINES.items():
         found = [select(rows, where=where, epsilon=epsilon) for epsilon in epsilons]
-        body.append([name, *(spread([row["w2"] for row in each], 3) for each in found)])
+        body.append([name, *(_cell([row["w2"] for row in each]) for each in found)])
     return table(["who is trusted", *(f"ε = {e:g}" for e in epsilons)], body)
+
+
+def _cell(values: list[float]) -> str:
+    """A mean and its deviation; of fewer than three seeds, with their number."""
+    return spread(values, 3) + (f" ({len(values)})" if 0 < len(values) < 3 else "")
 
 
 def floors_table(rows: Rows) -> str:

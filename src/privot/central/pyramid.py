@@ -6,9 +6,9 @@ indicator a level (`privot.central.sums.Indicators`), so that with L levels $Δ 
 count has the same noise σ. Levels follow each other by a factor f = 4 or 8 in cells (halving
 twice on a line). A missing place is a cell of its own, in each level's block.
 
-In distances between distributions, a mass that is wrong by m at level l is moved by $∝ 2^{−l}$, and at
-level l there are $2^{dl}$ counts: for places in the plane all levels cost as much, which is why weights
-are equal. The finest level has about $s = n μ$ cells, μ = Δ/σ of the run: there the mean count is
+In squares of transport distances, a mass m that is in a wrong cell of level l costs $∝ m 4^{−l}$, and
+there are $2^{dl}$ such cells: for places in the plane all levels cost as much, and weights are equal
+(others were tried, and gained nothing). The finest level has about $s = n μ$ cells, μ = Δ/σ of the run: there the mean count is
 about the noise, and finer cells would show it alone. Public numbers alone enter.
 
 **Masses** (Hay, Rastogi, Miklau, Suciu 2010). Counts of one cell are estimated by itself and by the sum
@@ -24,9 +24,9 @@ to n. Where noise drowns them, a parent's mass goes to few of its children, and 
 (`privot.schema.columns.vector`).
 
 **Privacy review.** Adjacency `replace_one`; Δ is that of L indicators; the round is a Gaussian mechanism
-(`privot.central.sums`). Estimates are functions of the release, of the standard deviation that it states
-and of the public number of records. A place is moved into the box and rounded to its cell record by
-record.
+(`privot.central.sums`). Estimates are functions of the release and of the public number of records; they
+assume no more than that all counts have the same noise, so that sums with more of it, as of two servers,
+are read by the same estimator. A place is moved into the box and rounded to its cell record by record.
 
 References:
     Hay, Rastogi, Miklau, Suciu, *Boosting the accuracy of differentially private histograms through
@@ -173,7 +173,7 @@ class Pyramid(Indicators):
         """Return masses of the finest cells by number, and of missing places; they sum to `records`.
 
         Arguments:
-            released: Answer to this query, with the standard deviation of its noise.
+            released: Answer to this query, the same noise on every count.
             records: How many records were summed.
 
         Examples:
