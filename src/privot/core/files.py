@@ -1,22 +1,22 @@
-"""Files that are whole or not there, and the rule for every output of every command.
+"""Atomic writes of files and folders, and the rules for the outputs of all commands.
 
-A full disk, or a kill in the middle, never costs what was there before: new content is written beside
-its destination, flushed to the disk, and renamed over it; the rename is atomic, so a reader sees the old
-file or the new one, never half of either. Where the destination is a link, what it leads to is replaced.
+A full disk or a killed process never destroys an existing file: new content is written to a draft in
+the destination's folder, flushed to the disk, and renamed over the destination. The rename is atomic, so
+a reader sees the old file or the new one. If the destination is a link, its target is replaced.
 
-**Who may read it** is decided by whoever writes: what belongs to the holder of raw records is `secret`,
-readable by its owner only from its first byte on; anything else gets the rights that the system gives
-new files, whatever wrote the draft.
+**Permissions.** A `secret` file, which only the holder of raw records may read, is readable by its owner
+alone from its first byte on. Any other file gets the system's default permissions for new files,
+whatever permissions the draft has.
 
-**What may be written** is decided before anything is computed (`claim_file`, `claim_folder`):
+**Outputs are checked before anything is computed** (`claim_file`, `claim_folder`):
 
-1. *Existing files stay*: an output that exists is refused, or with `force` replaced once the new one is
-   whole. An empty folder is as good as none.
-2. *An input is never an output*, even with `force`: not through links, not inside of a folder that is
-   read, nor as a folder around what is read.
-3. A folder is replaced only if it holds nothing else than such outputs do: whoever names their home
-   keeps it. Neither takes a file the place of a folder, nor a folder that of a file.
-4. The folder that it is to lie in is there, and may be written to; the suffix tells what is written.
+1. An output that exists is refused; with `force` it is replaced once the new one is complete. An empty
+   folder counts as absent.
+2. An output must not be an input, even with `force`: not through links, not inside of a folder that is
+   read, nor as a folder that contains an input.
+3. A folder is replaced only if all its files match the names of such an output, so that no home folder
+   is deleted by mistake. A file does not replace a folder, nor a folder a file.
+4. The parent folder exists and is writable; the suffix determines the format.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path
 
 
 def recover_folder(path: Path) -> None:
-    """Finish what a kill between the two renames of `replacing_folder` left undone."""
+    """Restore the old folder if `replacing_folder` was killed between its two renames."""
     path = Path(os.path.realpath(path))
     previous = _previous(path)
     if previous.exists() and not path.exists():
@@ -90,12 +90,12 @@ def recover_folder(path: Path) -> None:
 
 
 def _previous(path: Path) -> Path:
-    """Return the hidden name under which an old folder waits to be removed."""
+    """Return the hidden path to which `replacing_folder` moves the old folder."""
     return path.with_name(f".{path.name}.previous")
 
 
 def create(draft: Path, *, secret: bool) -> int:
-    """Create an empty file and return its rights: its owner's alone, or those of any new file."""
+    """Create an empty file, for its owner alone if `secret`, and return its permission bits."""
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
     try:
         return os.fstat(handle).st_mode & 0o777
@@ -104,8 +104,8 @@ def create(draft: Path, *, secret: bool) -> int:
 
 
 def beside(path: Path) -> Path:
-    """Return a new name for a draft of `path`, in the same folder."""
-    # Same folder, hence same file system: a rename across file systems is not atomic.
+    """Return a random path for a draft of `path`, in the same folder."""
+    # The same folder is on the same file system: a rename across file systems is not atomic.
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
 
 
@@ -116,20 +116,20 @@ def flush(file: Path) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> PrivotError:
-    """Return the error to raise when the disk is full, or a folder may not be written to."""
+    """Return the error for a full disk, or a folder without permission to write."""
     return PrivotError(f"{path} cannot be written ({error.strerror or error}); nothing was changed")
 
 
 def claim_file(
     path: Path, *, inputs: Iterable[Path] = (), suffixes: tuple[str, ...] = (), force: bool = False
 ) -> None:
-    """Refuse, by the rule of the module, a file that may not, or could not, be written.
+    """Raise PrivotError unless a file may and can be written, by the rules of this module.
 
     Arguments:
         path: The output.
-        inputs: What the command reads.
-        suffixes: Suffixes that its name can have; any by default.
-        force: Whether one that exists is to be replaced.
+        inputs: Files and folders that the command reads.
+        suffixes: Allowed suffixes of the name; any by default.
+        force: Whether to replace an existing file.
     """
     if suffixes and not path.name.endswith(suffixes):
         raise PrivotError(f"{path} has an unknown format: use one of {', '.join(suffixes)}")
@@ -143,45 +143,45 @@ def claim_file(
 
 
 def claim_folder(
-    path: Path, holds: Iterable[str], *, inputs: Iterable[Path] = (), force: bool = False
+    path: Path, patterns: Iterable[str], *, inputs: Iterable[Path] = (), force: bool = False
 ) -> None:
-    """Refuse, by the rule of the module, a folder that may not, or could not, be written.
+    """Raise PrivotError unless a folder may and can be written, by the rules of this module.
 
     Arguments:
         path: The output.
-        holds: Patterns of the names of all files that such a folder may hold.
-        inputs: What the command reads.
-        force: Whether one that exists is to be replaced.
+        patterns: Patterns that match the names of all files of such a folder.
+        inputs: Files and folders that the command reads.
+        force: Whether to replace an existing folder.
     """
     require_place(path, inputs)
     recover_folder(path)
     if os.path.exists(path) and not os.path.isdir(path):
         raise PrivotError(f"{path} is a file: give -o the name of a folder")
-    held = [file.relative_to(path) for file in path.rglob("*") if not file.is_dir()]
-    if held and not force:
+    existing = [file.relative_to(path) for file in path.rglob("*") if not file.is_dir()]
+    if existing and not force:
         raise _exists(path)
-    for file in held:
-        if not any(fnmatch(file.as_posix(), pattern) for pattern in holds):
+    for file in existing:
+        if not any(fnmatch(file.as_posix(), pattern) for pattern in patterns):
             raise PrivotError(
                 f"{path} holds {file}, which is not replaced: name another, or remove it yourself"
             )
 
 
 def require_place(path: Path, inputs: Iterable[Path] = ()) -> None:
-    """Refuse an output that is an input too, or whose folder cannot be written to."""
+    """Raise PrivotError if an output overlaps an input, or its folder is not writable."""
     if path.name in ("", ".."):
         raise PrivotError(f"-o {path} names nothing of its own: give a file or folder to write")
-    for given in inputs:
-        if _overlap(path, given):
+    for source in inputs:
+        if _overlap(path, source):
             raise PrivotError(
-                f"{path} is, holds, or lies in what is read, {given}: give -o another place"
+                f"{path} is, holds, or lies in what is read, {source}: give -o another place"
             )
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise PrivotError(f"{path} cannot be written: {real.parent} is no folder; make it first")
     draft = beside(real)
     try:
-        create(draft, secret=True)  # rights, quotas, read-only disks, long names: only trying tells
+        create(draft, secret=True)  # no query covers permissions, quotas, disks and long names
     except OSError as error:
         raise cannot_write(path, error) from None
     finally:
@@ -189,11 +189,12 @@ def require_place(path: Path, inputs: Iterable[Path] = ()) -> None:
             draft.unlink()
 
 
-def _overlap(path: Path, given: Path) -> bool:
-    if os.path.exists(path) and os.path.exists(given) and os.path.samefile(path, given):
+def _overlap(output: Path, source: Path) -> bool:
+    """Return whether two paths are one file, or one contains the other."""
+    if os.path.exists(output) and os.path.exists(source) and os.path.samefile(output, source):
         return True
-    output, read = Path(os.path.realpath(path)), Path(os.path.realpath(given))
-    return output == read or read in output.parents or output in read.parents
+    output, source = Path(os.path.realpath(output)), Path(os.path.realpath(source))
+    return output == source or source in output.parents or output in source.parents
 
 
 def _exists(path: Path) -> PrivotError:

@@ -1,18 +1,18 @@
-"""The state folder: what a user account stores beside its ledgers, checkpoints and models.
+"""The state folder of a user account: a secret key, witnesses of ledgers, and accounts of records.
 
-`$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else `~/.local/state/privot`, readable by its
-owner alone:
+It is `$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else `~/.local/state/privot`, readable by its
+owner alone, and contains
 
-    lock             held by one thread of one process at a time
+    lock             file lock, held by one thread of one process at a time
     key              32 random bytes, made once
     ledgers/         a witness of every ledger: how much is spent, and the head of its chain
     accounts/        the runs on each set of records
     pipes/           reports that may not have gone through a pipe (`privot.randomizer.privatize`)
 
-Nothing in it may leave: with the key, somebody could test whether a set of records is the one that was
-used. A key that is gone is not made anew while it is needed: every run would pass for the first. A key
-that others may read, or a folder that they may write to, is refused: rights are made so here, and
-changed elsewhere. The lock is only as good as the file system: keep the state folder on a local disk.
+The folder must stay secret: with the key, anybody can test whether a guessed set of records was used.
+A lost key is not replaced while accounts exist, because every run would then count as the first on its
+records. A key that others may read, or a folder that they may write to, is refused. File locks are
+reliable on local disks only: keep the state folder on one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def holding_state() -> Iterator[Path]:
         for part in (folder, folder / "ledgers", folder / "accounts"):
             part.mkdir(parents=True, exist_ok=True, mode=0o700)
             _require_private(part, 0o022, "written to", 700)
-        # A handle of its own each time: such locks keep threads apart as they do processes.
+        # `flock` excludes threads, too, if each opens the file itself.
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise PrivotError(
@@ -54,14 +54,14 @@ def holding_state() -> Iterator[Path]:
         try:
             yield folder
         finally:
-            # A process forked meanwhile has the handle as well: closing would not let go of it.
+            # A child forked meanwhile shares the handle: closing it here would not release the lock.
             fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
         os.close(handle)
 
 
 def secret_key() -> bytes:
-    """Return the key of this account's digests, made on first use."""
+    """Return the 32-byte key of this account's digests; make it on first use."""
     with holding_state() as folder:
         path = folder / "key"
         if not path.exists():
@@ -81,14 +81,14 @@ def secret_key() -> bytes:
 
 
 def write_down(path: Path, fields: Any) -> None:
-    """Write JSON to a file that its owner alone can read and that survives a loss of power."""
+    """Write JSON to a file, readable by its owner alone, and flush it to the disk."""
     with writing_down(path, fields):
         pass
 
 
 @contextmanager
 def writing_down(path: Path, fields: Any) -> Iterator[None]:
-    """Write it before the block and rename it after: the block runs only if writing is possible."""
+    """Write a draft of the file, run the block, then rename: without room, the block does not run."""
     with replacing_file(path, secret=True) as draft:
         draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
         flush(draft)
@@ -97,7 +97,7 @@ def writing_down(path: Path, fields: Any) -> Iterator[None]:
 
 
 def flush_folder(folder: Path) -> None:
-    """Make renames in a folder survive a loss of power, or refuse a file system that cannot."""
+    """Flush a folder's renames to the disk; raise PrivotError where the file system cannot."""
     try:
         handle = os.open(folder, os.O_RDONLY)
         try:
