@@ -1,26 +1,26 @@
 r"""Accounts: all runs on the same records, and the composition of their guarantees.
 
-A plan's guarantee covers one run. A second run on the same records, with the first one's ledger deleted,
-in another folder, by another method, is a second budget, and the guarantee of both is their sum. So each
-run, before anything of it is released, is entered in the account of its records with its plan's
-**whole** guarantee; a resumed run has one entry, that of its ledger. Entries are never removed.
+A plan's guarantee covers one run. A second run on the same records spends a second budget, also if the
+first run's ledger was deleted or the second uses another folder or method: the guarantees add up. So
+each run is entered in the account of its records, with its plan's **whole** guarantee, before anything
+is released. A resumed run has one entry, that of its ledger. Entries are never removed.
 
-**Composition** is `privot.privacy.compose`: epsilons add, and deltas, for runs whose later settings may
-depend on earlier releases. Where no rule composes runs (different units, `zero_out` beside
-`replace_one`) there is **no guarantee of all of them**, and each part has its own sum.
+**Composition** is `privot.privacy.compose`: epsilons and deltas add up, also for runs whose settings
+depend on earlier releases. Where no rule composes runs (different units, `zero_out` and `replace_one`)
+there is **no guarantee of all of them**, and the account states one sum for each composable group.
 
 **The number of runs** must not depend on their releases, if δ > 0: the sum of the runs that *were* made
-is no privacy odometer (`privot.privacy.ledger`). Whoever continues until a release shows something
-spends the δ of every run that might have followed, too.
+is no privacy odometer (`privot.privacy.ledger`). A curator who repeats runs until a release shows
+something also spends the δ of every run that might have followed.
 
-**A resumed run** uses the records that it began with: a ledger that was spent from and is entered in
-another account is refused.
+**A resumed run** must use the records that it began with: another account refuses a ledger with spent
+uses.
 
 **Who sees what.** Which runs share an account is a function of raw data: it reveals whether two sets of
 records are equal. Only the curator sees it: by a warning on standard error when a run is entered
 (`RepeatedRecords`), a refusal to resume with other records, and `accounts`. It is never written to
 a model, a history or a report. Accounts cover runs that share a state folder, on records that are equal
-row for row; runs elsewhere, or on records that overlap, the curator must add.
+row for row; the curator must add the guarantees of runs elsewhere or on overlapping records.
 
 **The fingerprint** that names an account is equal for equal records in any order, and secret: a keyed
 hash of a multiset (Clarke et al. 2003, *MSet-Add-Hash*). With a pseudorandom function $F_k$ of one row,
@@ -33,8 +33,8 @@ neither records nor, from one user account to another, whether two sets are equa
 test whether a guessed set is the one that was used**: the digest is a function of raw data and stays in
 the state folder, with the curator. A row is the whole record, its label included. Rows are compared in
 single precision, flattened, so that it does not matter whether pixels were divided by 255 in single
-or in double precision. One record more or fewer, another label, scale or encoding (of the same table as
-coordinates of slices and as codes of sums) is another set.
+or in double precision. One more or fewer record, another label, scale or encoding makes another set; for
+example, one table encoded as coordinates for slices and as codes for sums gives two digests.
 
 References:
     Clarke, Devadas, van Dijk, Gassend, Suh, *Incremental multiset hash functions and their application
@@ -62,7 +62,7 @@ from privot.privacy.ledger import Ledger
 
 
 class RepeatedRecords(UserWarning):
-    """The records of this run were used before; for the curator alone."""
+    """Warning, for the curator alone, that the records of this run were used before."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class Run:
     """One run on an account's records.
 
     Arguments:
-        ledger: Identity of its ledger.
-        uses: Declared uses of its plan, in words.
-        begun: Day of its entry.
-        guarantee: Guarantee of its whole plan.
+        ledger: Identity of the run's ledger.
+        uses: Declared uses of the plan, in words.
+        begun: Day of the entry, ISO 8601.
+        guarantee: Guarantee of the whole plan.
 
     Examples:
         >>> from privot.privacy import ApproximateDP
@@ -97,7 +97,7 @@ class Account:
 
     Arguments:
         digest: Keyed fingerprint of the records.
-        runs: Oldest first.
+        runs: Runs, oldest first.
 
     Examples:
         >>> from privot.privacy import ApproximateDP
@@ -111,7 +111,7 @@ class Account:
 
     @property
     def sums(self) -> tuple[tuple[Guarantee, int], ...]:
-        """Return composed guarantees and numbers of runs: one sum of all runs, or several of parts."""
+        """Return (guarantee, number of runs) of each group of runs that compose; usually one group."""
         sums: list[tuple[Guarantee, int]] = []
         for run in self.runs:
             for index, (total, count) in enumerate(sums):
@@ -133,12 +133,13 @@ class Account:
         return f"{runs}, and no promise covers what all of them released: {parts}"
 
 
-def fingerprint(parts: Iterable[NDArray[Any]]) -> str:
-    """Return the digest of whole records (n, …) that come in parts: 64 hexadecimal digits, secret."""
+def fingerprint(batches: Iterable[NDArray[Any]]) -> str:
+    """Return the secret digest, 64 hexadecimal digits, of records in batches (n, …)."""
     key, total, count = secret_key(), 0, 0
-    for part in parts:
+    for batch in batches:
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = np.ascontiguousarray(part, np.float32).reshape(len(part), -1) + np.float32(0.0)
+            rows = np.ascontiguousarray(batch, np.float32).reshape(len(batch), -1)
+            rows = rows + np.float32(0.0)  # −0 becomes 0
         data, width = rows.tobytes(), 4 * rows.shape[1]
         for start in range(0, len(data), width):
             row = blake2b(data[start : start + width], key=key, digest_size=32)
@@ -148,16 +149,16 @@ def fingerprint(parts: Iterable[NDArray[Any]]) -> str:
 
 
 def charge(digest: str, ledger: Ledger[Any]) -> Account:
-    """Enter the run of a ledger in the account of its records; warn if it is not the first.
+    """Enter a ledger's run in the account of its records; warn if it is not the first run.
 
     Arguments:
         digest: Fingerprint of the records.
         ledger: Ledger of the run, before anything of it is released.
 
     Raises:
-        PrivotError: if the run has spent already, on other records.
+        PrivotError: if the run has already spent uses on other records.
     """
-    plan, goes_on = ledger.plan, ledger.spent > 0
+    plan, resumed = ledger.plan, ledger.spent > 0
     today = dt.datetime.now(dt.UTC).date().isoformat()
     run = Run(ledger.id, f"{plan.uses:,} {plan.noun}", today, plan.guarantee)
     with holding_state() as state:
@@ -166,7 +167,7 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
         if any(known.ledger == run.ledger for known in account.runs):
             return account
         others = map(_read, (state / "accounts").glob("*.json"))
-        if goes_on and any(r.ledger == run.ledger for other in others for r in other.runs):
+        if resumed and any(r.ledger == run.ledger for other in others for r in other.runs):
             raise PrivotError(
                 f"ledger {ledger.path} counts a run on other records than these: resume it with those, "
                 "or give these a run of their own"
@@ -184,16 +185,16 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
 
 
 def accounts() -> list[Account]:
-    """Return every account of this user, by the day of its first run; for the curator alone."""
+    """Return all accounts of this user, sorted by the day of their first run; for the curator alone."""
     with holding_state() as state:
-        known = [_read(path) for path in sorted((state / "accounts").glob("*.json"))]
-    return sorted(known, key=lambda account: account.runs[0].begun)
+        found = [_read(path) for path in sorted((state / "accounts").glob("*.json"))]
+    return sorted(found, key=lambda account: account.runs[0].begun)
 
 
 def _read(path: Path) -> Account:
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))["runs"]
-        runs = [Run(**r | {"guarantee": guarantee_from_dict(r["guarantee"])}) for r in known]
+        entries = json.loads(path.read_text(encoding="utf-8"))["runs"]
+        runs = [Run(**r | {"guarantee": guarantee_from_dict(r["guarantee"])}) for r in entries]
         return Account(path.stem, tuple(runs))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PrivotError(
