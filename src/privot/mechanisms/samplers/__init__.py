@@ -1,1 +1,1 @@
-"""Exact integer noise from words that nobody can predict."""
+"""Exact samplers of integer noise, and the cryptographic random words that they use."""

@@ -1,20 +1,20 @@
 r"""Cryptographic random words of 64 bits, fast enough for billions of records.
 
-Words come from AES-256 in counter mode, keyed by the operating system's generator. To distinguish these
-words from uniform ones is to break AES; that computational assumption is the only one between the
-samplers of this package and their information-theoretic guarantees.
+Words come from AES-256 in counter mode, keyed by the operating system's generator. The guarantees of
+this package's samplers rest on one computational assumption: that these words cannot be distinguished
+from uniform ones, which would break AES.
 
-There is no seed: nothing here can be repeated, stored or logged. Each thread owns one stream, so
+There is no seed: no draw can be repeated, stored or logged. Each thread owns one stream, so
 that no word is used twice. A stream takes a new key every $2^{32}$ bytes, far below the
 $2^{68}$ bytes at which counter mode departs from random by the birthday bound.
 
 **Forks.** A child's copy of its parent's stream would repeat the parent's noise, and the difference of
-two people's reports would then be that of their records. So before each use a stream compares its
-process with the one that it was keyed in (`privot.core.processes`).
+two people's reports would then be that of their records. So before each use a stream checks that it is
+in the process in which it was keyed (`privot.core.processes`).
 
-**Stocks.** Single records take words and noise from stocks that the array code has drawn ahead: one law,
-one proof, and no array for one number. A stock belongs to its thread, yields each number once, depends
-on no record, and is discarded with the key.
+**Buffers.** Single records take words and noise from buffers that the array code fills: both have the
+same law by the same proof, and no array is made for one number. A buffer belongs to its thread, yields
+each number once, does not depend on any record, and is discarded with the key.
 
 References:
     NIST SP 800-38A (counter mode); Garfinkel, Leclerc, *Randomness concerns when deploying
@@ -39,28 +39,28 @@ from privot.core.processes import OwnProcess
 Words = NDArray[np.uint64]
 
 WORDS = 2**64
-EXACT = Context(prec=80)  # operators of Decimal would round by the caller's own context
+EXACT = Context(prec=80)  # used explicitly: Decimal's operators round by the caller's context
 
 _REKEY_BYTES = 2**32
 _CHUNK_BYTES = 2**17
 _ZEROS = memoryview(bytes(_CHUNK_BYTES))
-_AHEAD = 128  # numbers a stock draws at once
-_MAX_STOCKS = 1024  # a few MB; beyond, all are forgotten
+_BUFFER_SIZE = 128  # numbers drawn at once
+_MAX_BUFFERS = 1024  # a few MB; if there are more, all are discarded
 
 
 class _Stream(OwnProcess):
-    """The key stream of one thread, and the stocks drawn ahead from it."""
+    """Key stream of one thread, and the buffers filled from it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rekey()
 
     def rekey(self) -> None:
-        """Discard the key and all stocks; take a fresh key."""
+        """Discard the key and all buffers; take a fresh key."""
         key, counter = os.urandom(32), os.urandom(16)
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
         self._bytes_left = _REKEY_BYTES
-        self.stocks: defaultdict[Hashable, list[int]] = defaultdict(list)
+        self.buffers: defaultdict[Hashable, list[int]] = defaultdict(list)
         self.belong_here()
 
     def fill(self, target: memoryview) -> None:
@@ -73,19 +73,19 @@ class _Stream(OwnProcess):
             self._bytes_left -= len(part)
 
 
-class _Own(threading.local):
-    """One stream a thread: `threading.local` runs `__init__` once in every thread."""
+class _ThreadLocal(threading.local):
+    """Holder of one stream for each thread: `__init__` runs once in every thread."""
 
     def __init__(self) -> None:
         self.stream = _Stream()
 
 
-_own = _Own()
+_thread_local = _ThreadLocal()
 
 
 def _stream() -> _Stream:
     """Return the stream of this thread in this process."""
-    stream = _own.stream
+    stream = _thread_local.stream
     if stream.is_copy:
         stream.rekey()
     return stream
@@ -107,23 +107,23 @@ def random_words(count: int, out: Words | None = None) -> Words:
 
 
 def upcoming(count: int, draw: Callable[..., NDArray[Any]], *arguments: float) -> list[int]:
-    """Take `count` numbers of the stock that draw(number, *arguments) refills: 0.3 µs each."""
-    stocks = _stream().stocks
-    stock = stocks[draw, arguments]
-    while len(stock) < count:
-        if len(stocks) > _MAX_STOCKS:
-            stocks.clear()
-        stock.extend(draw(_AHEAD, *arguments).tolist())
-    return [stock.pop() for _ in range(count)]
+    """Take `count` numbers from the buffer that draw(number, *arguments) fills: 0.3 µs each."""
+    buffers = _stream().buffers
+    buffer = buffers[draw, arguments]
+    while len(buffer) < count:
+        if len(buffers) > _MAX_BUFFERS:
+            buffers.clear()
+        buffer.extend(draw(_BUFFER_SIZE, *arguments).tolist())
+    return [buffer.pop() for _ in range(count)]
 
 
 def random_word() -> int:
-    """Take one uniform 64-bit word from a stock, for single records."""
+    """Take one uniform 64-bit word from a buffer, for single records."""
     return upcoming(1, random_words)[0]
 
 
 def random_bits(count: int) -> int:
-    """Draw a uniform integer of `count` bits, straight from the operating system.
+    """Draw a uniform integer of `count` bits from the operating system.
 
     Examples:
         >>> 0 <= random_bits(10) < 1024
@@ -133,10 +133,11 @@ def random_bits(count: int) -> int:
 
 
 def uniform_below(bound: int) -> int:
-    """Draw a uniform integer 0 … bound−1; words beyond the last full multiple are drawn again."""
+    """Draw a uniform integer 0 … bound−1, by rejection of words from the largest multiple of it on."""
     limit = WORDS - WORDS % bound
-    while (word := random_word()) >= limit:
-        pass
+    word = random_word()
+    while word >= limit:
+        word = random_word()
     return word % bound
 
 
@@ -151,16 +152,16 @@ def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
 
 
 def words_outside(epsilon: float, inside: int, outside: int, share: int) -> int:
-    r"""Return $L = ⌊2^{64} s / (e^ε i + o)⌋ + 1$, the number of 64-bit words for `share` of the outside.
+    r"""Return the number $L = ⌊2^{64} s / (e^ε i + o)⌋ + 1$ of words for s of the unlikely outcomes.
 
-    $L ≥ 2^{64} s / (e^ε i + o)$, so where the outside takes o/s times L words, at most $e^ε i L / s$
-    remain for the inside: the likelihood ratio is at most $e^ε$, with rounding against ε.
+    $L ≥ 2^{64} s / (e^ε i + o)$. All o unlikely outcomes take o/s times L words, so at most
+    $e^ε i L / s$ words remain for the i likely ones: the likelihood ratio is at most $e^ε$.
 
     Arguments:
         epsilon: ε.
         inside: Number i of outcomes whose likelihood is e^ε times as large.
         outside: Number o of all other outcomes.
-        share: Number s of outside outcomes that share L words.
+        share: Number s of the other outcomes that share L words.
     """
     power = EXACT.next_minus(EXACT.exp(Decimal(epsilon)))
     total = EXACT.next_minus(EXACT.add(EXACT.multiply(power, inside), outside))

@@ -1,30 +1,30 @@
-"""Rounding a random real exactly: floats decide where their error cannot matter, else more bits do.
+"""Exact rounding of a random real number: by floats if their error is small enough, else by more bits.
 
 The samplers of `laplace` and `gaussian` return a sign and the integer nearest to a real magnitude
 $h(|U_1|, …) ≥ −½$ of real uniforms on $(−1, 1)$, $h$ proportional to a public ratio $t$.
 
 **Words.** A 64-bit word read as a signed integer $a$ gives the sign of $U ∈ [a, a+1) 2^{−63}$ and
-the first 63 bits of $|U| ∈ [m, m+1) 2^{−63}$: $m = a$, or $−a−1$ (`~a`) where $a$ is negative.
+the first 63 bits of $|U| ∈ [m, m+1) 2^{−63}$: $m = a$, or $−a−1$ (`~a`) if $a$ is negative.
 
-**Why floats do no harm.** A sampler computes $h$ in float64 at the middle of the cell and proves
-that this is within $t · 2^{−39}$ of $h$ everywhere in the cell; where it has no proof it returns NaN.
-The nearest integer is accepted only if a half-integer is farther away than that: then every continuation
-of the bits has this nearest integer. ($h$ minus its nearest integer is exact in floats. The limit
-½ − $t · 2^{−39}$ is itself rounded, which matters only for $t < 2^{−15}$, where every $h$ with a
-proof rounds to 0.) Otherwise more bits are drawn, and bounds of $h$ by directed and correctly
-rounded arithmetic decide once they have the same nearest integer: with probability 1 after finitely
-many bits. Bits drawn are never changed, so the result is the one for full real $U$, tails included.
+**Floating-point error.** A sampler computes $h$ in float64 at the middle of the cell of the first 63
+bits and proves that this is within $t · 2^{−39}$ of $h$ everywhere in the cell; without a proof it
+returns NaN. The nearest integer is accepted only if all half-integers are farther away than that: then
+every continuation of the bits has this nearest integer. ($h$ minus its nearest integer is exact in
+floats. The limit ½ − $t · 2^{−39}$ is itself rounded, which matters only for $t < 2^{−15}$, where every
+$h$ with a proof rounds to 0.) Otherwise more bits are drawn until a lower and an upper bound of $h$,
+computed by directed and correctly rounded arithmetic, have the same nearest integer: with probability 1
+after finitely many bits. Drawn bits are never changed, so the result is exact for a real $U$.
 
-**Rejection.** A rejected draw has $h = ∞$ and is dropped; the others keep their order, so that stopping
-after a count of values is independent of the values.
+**Rejection.** A rejected draw has $h = ∞$ and is dropped. The others keep their order, so the first n
+accepted values are independent of how many draws were made.
 
-**Timing.** The time of a draw depends on the noise (rejections, and about one draw in $10^5$
-that takes the exact path, a hundred microseconds) and on the public ratio, never on a record.
+**Timing.** The time of a draw depends on the noise (on rejections, and on the exact path, which about
+one draw in $10^5$ takes, for a hundred microseconds) and on the public ratio, never on a record.
 
 **Logarithms.** The proven bounds assume that float64 logarithms are within 4 units in the last place,
 array and scalar code alike (NumPy's vector code and the C libraries in use claim 4 or better).
-`LOG_ERROR_OK` is the result of checking this against `decimal`, whose `ln` and `sqrt` are correctly
-rounded, at import; where it fails, every draw takes the exact path: slow, but right.
+`LOG_ERROR_OK` is the result of a test at import against `decimal`, whose `ln` and `sqrt` are correctly
+rounded; if the test fails, every draw takes the slower exact path.
 
 References:
     Mironov, *On significance of the least significant bits for differential privacy* (2012);
@@ -69,16 +69,16 @@ def dyadic(numerator: int, bits: int) -> Decimal:
 
 
 def outward(nearest: Decimal, context: Context) -> Decimal:
-    """Return a bound, on the side to which `context` rounds, of a number rounded to nearest."""
+    """Return a bound, lower or upper as `context` rounds, of a number rounded to `nearest`."""
     if context.rounding == ROUND_FLOOR:
         return context.next_minus(nearest)
     return context.next_plus(nearest)
 
 
 def negative_log(numerator: int, bits: int, context: Context) -> Decimal:
-    r"""$−\ln(\text{numerator}/2^{\text{bits}})$, at least 0, rounded outward as `context` rounds.
+    r"""Bound $−\ln(\text{numerator}/2^{\text{bits}}) ≥ 0$ from below or above, as `context` rounds.
 
-    From above, a numerator of 0 gives infinity.
+    A numerator of 0 gives infinity.
     """
     # `ln` rounds to nearest in every context, and the change of sign is exact.
     return max(Decimal(0), outward(context.minus(context.ln(dyadic(numerator, bits))), context))
@@ -88,7 +88,7 @@ def _log_error_ok() -> bool:
     """Test that float64 logarithms on [2^−24, 1) are within 4 ulp, array and scalar code alike."""
     steps = np.arange(_CHECK_POINTS)
     small = np.exp2(-24.0 * (steps + 0.37) / _CHECK_POINTS)
-    # Near 1 the logarithm is small itself, and its relative error is what counts.
+    # Near 1 the logarithm is small, and its relative error matters.
     near_one = 1.0 - small[: _CHECK_POINTS // 4] * 2.0 ** -(steps[: _CHECK_POINTS // 4] % 20)
     points = np.concatenate([small, near_one[near_one < 1.0]])
     for point, array_log in zip(points.tolist(), np.log(points).tolist(), strict=True):
@@ -103,7 +103,7 @@ LOG_ERROR_OK = _log_error_ok()
 
 
 def check_ratio(ratio: float) -> float:
-    """Return the ratio of noise to grid as a float, or refuse it outside (0, 2^40]."""
+    """Return the ratio of noise to grid as a float; raise PrivotError unless it is in (0, 2^40]."""
     if not 0 < ratio <= MAX_RATIO:
         raise PrivotError(
             f"ratio of noise scale to grid is {ratio}: it must lie in (0, 2^40]; choose a coarser grid"
@@ -112,31 +112,35 @@ def check_ratio(ratio: float) -> float:
 
 
 def middles(words: Integers) -> Floats:
-    """Return the middle of every word's cell: in (−1, 1), never 0, off by two roundings."""
+    """Return the middle of every word's cell: in (−1, 1), never 0, with two rounding errors."""
     return np.multiply(words + 0.5, _UNIT, dtype=np.float64)
 
 
 def decide(prefixes: list[int], ratio: float, enclose: Enclose) -> list[float]:
-    """Draw more bits of uniforms, of which the first 63 are given, until they fix the nearest integers.
+    """Return the integers nearest to the magnitudes of uniforms whose first 63 bits are `prefixes`.
 
-    `enclose(prefixes, bits, ratio, context)` bounds the magnitudes for every uniform in the cells
-    [prefix, prefix + 1)/2^bits, from below or above as `context` rounds.
+    More bits are drawn until they determine the integers. `enclose(prefixes, bits, ratio, context)`
+    bounds the magnitudes over the cells [prefix, prefix + 1)/2^bits, from below or above as `context`
+    rounds.
     """
     scale, bits = Decimal(ratio), _PREFIX_BITS
+
+    def nearest(context: Context) -> list[float]:
+        bounds = enclose(prefixes, bits, scale, context)
+        return [float(bound.to_integral_value(ROUND_HALF_EVEN)) for bound in bounds]
+
     while True:
         prefixes, bits = [prefix << 64 | random_bits(64) for prefix in prefixes], bits + 64
-        low, high = (
-            [float(b.to_integral_value(ROUND_HALF_EVEN)) for b in enclose(prefixes, bits, scale, c)]
-            for c in directed_contexts(2 * bits)
-        )
-        if low == high:
+        down, up = directed_contexts(2 * bits)
+        low = nearest(down)
+        if low == nearest(up):
             return low
 
 
 def settle(words: Integers, value: Floats, ratio: float, enclose: Enclose) -> Floats:
-    """Return signed integers (as floats) of the magnitudes `value`, which are overwritten.
+    """Round the magnitudes `value` exactly; return signed integers as floats. `value` is overwritten.
 
-    Column i of `value` (any number of rows) depends on the words of column i of `words`.
+    Column i of `value` (any number of rows) is computed from the words of column i of `words`.
     """
     margin = 0.5 - ratio * _FLOAT_ERROR if LOG_ERROR_OK else -1.0
     magnitude = np.rint(value)
@@ -145,11 +149,11 @@ def settle(words: Integers, value: Floats, ratio: float, enclose: Enclose) -> Fl
     for i in np.flatnonzero(~(value < margin).all(axis=0)):
         prefixes = [word if word >= 0 else ~word for word in words[:, i].tolist()]
         magnitude[:, i] = decide(prefixes, ratio, enclose)
-    return np.copysign(magnitude, words.view(np.float64), out=magnitude)  # the word's top bit
+    return np.copysign(magnitude, words.view(np.float64), out=magnitude)  # by the word's top bit
 
 
 def sample(size: Size, ratio: float, draw: Callable[[int, float], Floats]) -> Integers:
-    """Fill an array of shape `size` by blocks of draw(count, ratio), which may be longer or shorter."""
+    """Fill an array of shape `size` by draw(count, ratio), which may return another number of values."""
     ratio, out = check_ratio(ratio), np.empty(size, np.int64)
     flat, filled = out.reshape(-1), 0
     while filled < flat.size:
