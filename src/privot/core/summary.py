@@ -28,7 +28,6 @@ class Summarized:
 
 
 def _in_short(fact: object) -> str:
-    """Return a fact as text; a mapping by its first keys."""
     if not isinstance(fact, Mapping):
         return str(fact)
     names = [str(name) for name in fact]
