@@ -422,9 +422,9 @@ def _cost_nodes(
 def _binomial_nodes(
     most: int, count: int, success: float, number: int
 ) -> list[tuple[Array, Array]]:
-    """Return nodes' probabilities and places: E f(Bin(m, p)) ≤ Σ probability·f(place), f convex.
+    """Return (probability, place) of nodes: E f(Bin(m, p)) ≤ Σ probability·f(place), f convex.
 
-    m is `most`, and one less in each of `count` rows.
+    In the `count` rows, m is `most`, `most` − 1, and so on.
     """
     draws, scores = most - np.arange(count, dtype=np.float64), _NODES[number][1]
     if success == 1.0:

@@ -239,7 +239,7 @@ class ArrayColumn(PointColumn):
         return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
 
     def augmented(self, name: str, table: pa.Table, rng: np.random.Generator) -> pa.Table:
-        """Return a table of sampled records with the random changes that the schema declares."""
+        """Return a table of sampled records after the random movements that the schema declares."""
         if self.augment is None:
             return table
         images = tensor_values(table.column(name)).astype(np.float32)

@@ -183,7 +183,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return self.decode_numbers(name, points[:, 0])
 
     def decode_numbers(self, name: str, numbers: Array) -> dict[str, pa.Array]:
-        """Table column of numbers (n,) within the bounds; NaN is missing."""
+        """Return the table column of numbers (n,) within the bounds; NaN is missing."""
         return {name: self._write(np.rint(numbers) if self.alphabet.integer else numbers)}
 
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
