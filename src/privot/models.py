@@ -42,7 +42,7 @@ from privot.core.files import recover_folder, replacing_file, replacing_folder
 from privot.core.summary import Summarized
 from privot.privacy import ApproximateDP, DistributedDP, IntegralPrivacy, PureDP
 from privot.schema import Schema
-from privot.schema.sampling import completed, looked_at
+from privot.schema.sampling import completed, split_where
 
 __all__ = [
     "NOWHERE",
@@ -432,7 +432,7 @@ class Model(Learned):
         num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)
         entropy = np.random.SeedSequence(None if seed is None else require_seed(seed))
         rng, of_identifiers = map(np.random.default_rng, entropy.spawn(2))
-        drawn, looked = looked_at(self.schema, where or {})
+        drawn, looked = split_where(self.schema, where or {})
         draw = partial(self.draw, rng=rng, where=drawn)
         return completed(self.schema, draw, num_rows, of_identifiers, looked)
 

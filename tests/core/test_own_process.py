@@ -94,8 +94,8 @@ def draw_in_children():
     cleared = processes._cleared_in_children
     for page, (fork, draw) in itertools.product(PAGES, itertools.product(FORKS, DRAWS)):
         processes._cleared_in_children = cleared if page == "by the page" else lambda: None
-        samplers._own = samplers._Own()
-        DRAWS[draw]()  # a key, and stocks of single numbers, are there before the fork
+        samplers._thread_local = samplers._ThreadLocal()
+        DRAWS[draw]()  # a key, and buffers of single numbers, are there before the fork
         found[f"{page}, {fork}, {draw}"] = in_a_child(FORKS[fork], DRAWS[draw])
     processes._cleared_in_children, os.getpid = cleared, lambda: 1
     if cleared() is not None:

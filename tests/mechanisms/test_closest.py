@@ -87,7 +87,7 @@ def test_seeds_and_odds_do_not_depend_on_the_record():
     mechanism, num_people = ClosestCandidates.for_dimension(60, 1.0), 3_000
     for x in (np.zeros(60), np.full(60, 1e9), np.eye(60)[0], -unit(60)):
         seeds, indices = mechanism.privatize(np.broadcast_to(x, (num_people, 60)))
-        chosen = mechanism.chosen(seeds, np.broadcast_to(x, (num_people, 60)))
+        chosen = mechanism.closest_indices(seeds, np.broadcast_to(x, (num_people, 60)))
         near = int((chosen == indices[:, None]).any(axis=1).sum())
         share = mechanism.words[0] / 2**64
         assert stats.binomtest(near, num_people, share).pvalue > FALSE_ALARM / 10
@@ -103,7 +103,7 @@ def test_a_seed_tells_nothing_of_the_coins_beside_it():
     mechanism, x = replace(ClosestCandidates.for_dimension(60, 2.0), closest=16), unit(60)
     records = np.broadcast_to(x, (6_000, 60))
     seeds, indices = mechanism.privatize(records)
-    named = mechanism.chosen(seeds, records) == indices[:, None]
+    named = mechanism.closest_indices(seeds, records) == indices[:, None]
     near, place = named.any(axis=1), named.argmax(axis=1)
     first, last = (seeds >> np.uint64(61)).astype(int), (seeds % np.uint64(8)).astype(int)
     for rows, columns in ((first, near.astype(int)), (last[near], place[near])):

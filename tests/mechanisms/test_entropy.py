@@ -96,8 +96,8 @@ def test_no_noise_repeats_across_threads_or_calls():
 def test_a_child_forgets_words_and_noise_drawn_ahead():
     random_word()
     draw_discrete_laplace(1, WIDE)
-    stocks = samplers._stream().stocks
-    ahead = stocks[random_words, ()] + stocks[sample_discrete_laplace, (WIDE,)]
+    buffers = samplers._stream().buffers
+    ahead = buffers[random_words, ()] + buffers[sample_discrete_laplace, (WIDE,)]
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -119,7 +119,7 @@ def test_a_child_forgets_words_and_noise_drawn_ahead():
     assert not theirs & set(ahead)
 
 
-def test_a_stock_is_used_up_before_it_is_refilled():
+def test_a_buffer_is_used_up_before_it_is_refilled():
     drawn = []
 
     def draw(count, step):
@@ -133,16 +133,16 @@ def test_a_stock_is_used_up_before_it_is_refilled():
     assert set(taken) < set(drawn)
 
 
-def test_stocks_do_not_grow_without_bound():
-    for ratio in range(1, 3 * samplers._MAX_STOCKS):
+def test_buffers_do_not_grow_without_bound():
+    for ratio in range(1, 3 * samplers._MAX_BUFFERS):
         upcoming(1, lambda count, _: np.zeros(count, np.int64), ratio)
-        assert len(samplers._stream().stocks) <= samplers._MAX_STOCKS + 1
+        assert len(samplers._stream().buffers) <= samplers._MAX_BUFFERS + 1
 
 
-def test_a_refused_draw_leaves_no_stock():
+def test_a_refused_draw_leaves_no_buffer():
     with pytest.raises(PrivotError):
         draw_discrete_laplace(1, -3.0)
-    assert not samplers._stream().stocks[sample_discrete_laplace, (-3.0,)]
+    assert not samplers._stream().buffers[sample_discrete_laplace, (-3.0,)]
 
 
 def test_random_bits_have_their_length():

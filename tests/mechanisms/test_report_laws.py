@@ -43,8 +43,8 @@ def test_masses_are_those_of_all_reports(make, epsilon):
     found = []
     for first, second in itertools.combinations(raised, 2):
         one, both = base[first & ~second].sum(), base[first & second].sum()
-        found.append(ReportLaw(law.epsilon0, one, both)._folded)
-    assert max(found) == pytest.approx(law._folded, rel=1e-6)
+        found.append(ReportLaw(law.epsilon0, one, both)._one_without_both)
+    assert max(found) == pytest.approx(law._one_without_both, rel=1e-6)
     assert base.sum() == pytest.approx(2 * law.one + law.both + law.neither, rel=1e-6)
 
 

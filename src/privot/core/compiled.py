@@ -23,10 +23,10 @@ _lock = RLock()
 
 
 class Loop:
-    """Function that Numba compiles at its first call, for the types that it is given.
+    """Function that Numba compiles at its first call, for the types of that call's arguments.
 
     Arguments:
-        function: In the part of Python that Numba knows; it may call other loops of any module by name.
+        function: Written in Numba's subset of Python; it may call loops of any module by name.
         options: Options of `numba.njit`.
     """
 
@@ -40,7 +40,7 @@ class Loop:
         return (self._dispatcher or self.dispatcher())(*args)
 
     def dispatcher(self) -> Any:
-        """Return Numba's function, and put it in the place of this one in its module.
+        """Return the compiled function, and bind it to this loop's name in its module.
 
         Raises:
             PrivotError: where Numba is not installed.
@@ -54,34 +54,34 @@ class Loop:
                         f"{self.function.__name__} needs numba, which is not installed: "
                         "pip install 'privot[learn]'"
                     ) from None
-                names = self.function.__globals__
-                for name in _names(self.function.__code__):
-                    if isinstance(names.get(name), Loop):
-                        names[name] = names[name].dispatcher()
+                module = self.function.__globals__
+                for name in _global_names(self.function.__code__):
+                    if isinstance(module.get(name), Loop):
+                        module[name] = module[name].dispatcher()
                 self._dispatcher = numba.njit(**self.options)(self.function)
-                if names.get(self.function.__name__) is self:
-                    names[self.function.__name__] = self._dispatcher
+                if module.get(self.function.__name__) is self:
+                    module[self.function.__name__] = self._dispatcher
             return self._dispatcher
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """Return global names in a function and in what is defined within."""
+def _global_names(code: CodeType) -> Iterator[str]:
+    """Yield the global names that a function and its inner functions use."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from _global_names(constant)
 
 
 def compiled(
-    function: Callable[..., Any], *, reordering: bool = False, entered: bool = True
+    function: Callable[..., Any], *, reordering: bool = False, python_entry: bool = True
 ) -> Callable[..., Any]:
     """Return `function` as a loop that is compiled at its first call.
 
     Arguments:
-        function: What to compile.
+        function: Function in Numba's subset of Python.
         reordering: Whether sums may be added up in any order, which is several times faster; the order
             is the same in every run on a machine.
-        entered: Whether Python calls it, and not only other loops.
+        python_entry: Whether Python code calls the loop; False if only other loops do.
 
     Examples:
         >>> @compiled
@@ -93,19 +93,19 @@ def compiled(
         >>> total.options["nogil"]
         True
     """
-    # Division by zero gives infinity, as in NumPy: to raise would keep loops from vector registers,
-    # and take as long to compile as the loop. So would entries that nobody calls.
+    # Division by zero gives infinity, as in NumPy: a loop that could raise would not be vectorized.
+    # Such checks, and wrappers for callers that do not exist, also double the time of compilation.
     options = {
         "cache": True,
         "nogil": True,
         "fastmath": _REORDERING if reordering else False,
         "error_model": "numpy",
         "no_cfunc_wrapper": True,
-        "no_cpython_wrapper": not entered,
+        "no_cpython_wrapper": not python_entry,
     }
     return Loop(function, options)
 
 
-compiled_part = partial(compiled, entered=False)
+compiled_part = partial(compiled, python_entry=False)
 compiled_reordering = partial(compiled, reordering=True)
-compiled_reordering_part = partial(compiled, reordering=True, entered=False)
+compiled_reordering_part = partial(compiled, reordering=True, python_entry=False)

@@ -1,11 +1,11 @@
-"""The error that users meet, and limits of arguments.
+"""The library's exception, limits of arguments, and the checks that raise it.
 
-Every refusal names the argument (or column), the value, and the remedy, in one line.
-The command line prints it on standard error and exits with code 2; nothing half-written stays.
+Every message names the argument (or column), the value, and the remedy, in one line.
+The command line prints it on standard error and exits with code 2; no partial output remains.
 
-Values beyond the limits are refused before memory or hours are spent on them. The limits are far beyond
-what anybody has needed, and far below what ends in a killed process, so that a typo of three zeros ends
-in one line. An argument has the same limit wherever it is taken.
+Values above the limits are refused before memory or hours are spent on them. The limits are far above
+practical values and far below those that exhaust a machine, so that a typo of three extra zeros gives
+one line of error. An argument has the same limit in every function and command.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, SupportsIndex
 
-# Codes of one column (bins, spikes, categories): a joint report's cells are as many at least.
+# Codes (bins, spikes, categories) of one column; a joint report has at least as many cells.
 MOST_CODES = 2**16
-# Numbers in one image; the noise alone takes dozens of bytes for each.
+# Numbers in one image; the noise alone takes dozens of bytes for each number.
 MOST_PIXELS = 2**24
 MOST_COORDINATES = 2**16
 MOST_PEOPLE = 2 * 10**11
 MOST_ROWS = 10**10
-# Of slices: beyond these nothing was checked.
+# Limits of the accounting of slices, which was tested up to these values.
 MOST_DIMENSIONS = 10**7
 MOST_PROJECTIONS = 10**6
 MOST_STEPS = 10**9
 MOST_BATCH = 10**7
 MOST_LEARNING_RATE = 1.0
-# Smaller δ are no smaller promise, and floats lose their digits.
+# A smaller δ adds no protection, and floats lose digits near 1e-308.
 SMALLEST_DELTA = 1e-300
-# What all generators of random numbers take, with room for seeds derived from it.
+# All random number generators accept this seed and the seeds derived from it.
 MOST_SEED = 2**63 - 1
 
 _RELEASE = ("numpy", "scipy", "pyarrow", "pydantic", "cryptography", "narwhals", "typer", "rich")
@@ -48,7 +48,7 @@ _EXTRAS = {
 
 
 class PrivotError(ValueError):
-    """Input that cannot be used, or a promise that cannot be made.
+    """An unusable input, or a privacy guarantee that cannot be given.
 
     Examples:
         >>> issubclass(PrivotError, ValueError)
@@ -68,11 +68,11 @@ def extra_of(error: ModuleNotFoundError) -> tuple[str, str] | None:
 
 @contextmanager
 def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
-    """Raise, around imports, one line that names a missing package and the extra that installs it.
+    """Name, when an import in the block fails, the missing package and the extra that installs it.
 
     Arguments:
         purpose: Use of the imports: a package of the library, or a kind of model.
-        extra: What to install; by default the smallest extra with the missing package.
+        extra: Extra to recommend; by default the smallest one with the missing package.
 
     Raises:
         ModuleNotFoundError: naming purpose, missing package and extra.
@@ -80,9 +80,10 @@ def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (found := extra_of(error)) is None:
+        package_and_extra = extra_of(error)
+        if package_and_extra is None:
             raise
-        missing, smallest = found
+        missing, smallest = package_and_extra
         raise ModuleNotFoundError(
             f"{purpose} needs {missing}: pip install 'privot[{extra or smallest}]'", name=missing
         ) from None
@@ -91,7 +92,7 @@ def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
 def load_object(place: str, purpose: str) -> Any:
     """Import and return the object at "package.module:name".
 
-    For parts that need a package which most of an install does without.
+    Use it for code that needs a package of an optional extra.
 
     Raises:
         ModuleNotFoundError: naming the purpose, the missing package and the extra that brings it.
@@ -106,11 +107,11 @@ def load_object(place: str, purpose: str) -> Any:
 
 
 def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's `__getattr__` that imports the module of a name on first use.
+    """Return a package's `__getattr__`, which imports the module of a name on first use.
 
     Arguments:
         package: Name of the package.
-        places: The module of each name.
+        places: The module of each public name.
 
     Raises:
         AttributeError: (the function) for a name that the package does not have.
@@ -135,13 +136,13 @@ def printable(text: str) -> str:
 
 
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is none of the choices."""
+    """Raise PrivotError unless the value is one of the choices."""
     if value not in choices:
         raise PrivotError(f"{name} is {value!r}: choose one of {', '.join(choices)}")
 
 
 def require_count(name: str, value: SupportsIndex, most: int, why: str = "", least: int = 1) -> int:
-    """Return a whole number between `least` and `most`, of any library; refuse 2.0 and `True`.
+    """Return an integer (of Python or NumPy) between `least` and `most`; refuse 2.0 and `True`.
 
     >>> import numpy as np
     >>> require_count("draws", np.int64(3), 10)
@@ -165,7 +166,7 @@ def require_seed(seed: SupportsIndex) -> int:
 
 
 def require_learning_rate(rate: float) -> None:
-    """Refuse a learning rate that is no number above 0, or above the limit."""
+    """Raise PrivotError unless 0 < rate ≤ MOST_LEARNING_RATE."""
     if not (math.isfinite(rate) and 0 < rate <= MOST_LEARNING_RATE):
         raise PrivotError(
             f"learning_rate {rate!r} learns nothing: give a number above 0, at most "
@@ -174,6 +175,6 @@ def require_learning_rate(rate: float) -> None:
 
 
 def require_minutes(minutes: float | None) -> None:
-    """Refuse a time limit that is not above 0."""
+    """Raise PrivotError if a time limit is given and is not finite and positive."""
     if minutes is not None and not 0 < minutes < math.inf:
         raise PrivotError(f"minutes {minutes} is no time to take: give a number above 0")

@@ -1,37 +1,36 @@
-"""Files that are whole or not there, the rule for every output of every command, and the state folder.
+"""Atomic writes of files and folders, the rules for the outputs of all commands, and the state folder.
 
-A full disk, or a kill in the middle, never costs what was there before: new content is written beside
-its destination, flushed to the disk, and renamed over it; the rename is atomic, so a reader sees the old
-file or the new one, never half of either. Where the destination is a link, what it leads to is replaced.
+A full disk or a killed process never destroys an existing file: new content is written to a draft in
+the destination's folder, flushed to the disk, and renamed over the destination. The rename is atomic, so
+a reader sees the old file or the new one. If the destination is a link, its target is replaced.
 
-**Who may read it** is decided by whoever writes: what belongs to the holder of raw records is `secret`,
-readable by its owner only from its first byte on; anything else gets the rights that the system gives
-new files, whatever wrote the draft.
+**Permissions.** A `secret` file, which only the holder of raw records may read, is readable by its owner
+alone from its first byte on. Any other file gets the system's default permissions for new files,
+whatever permissions the draft has.
 
-**What may be written** is decided before anything is computed (`claim_file`, `claim_folder`):
+**Outputs are checked before anything is computed** (`claim_file`, `claim_folder`):
 
-1. *Existing files stay*: an output that exists is refused, or with `force` replaced once the new one is
-   whole. An empty folder is as good as none.
-2. *An input is never an output*, even with `force`: not through links, not inside of a folder that is
-   read, nor as a folder around what is read.
-3. A folder is replaced only if it holds nothing else than such outputs do: whoever names their home
-   keeps it. Neither takes a file the place of a folder, nor a folder that of a file.
-4. The folder that it is to lie in is there, and may be written to; the suffix tells what is written.
+1. An output that exists is refused; with `force` it is replaced once the new one is complete. An empty
+   folder counts as absent.
+2. An output must not be an input, even with `force`: not through links, not inside of a folder that is
+   read, nor as a folder that contains an input.
+3. A folder is replaced only if all its files match the names of such an output, so that no home folder
+   is deleted by mistake. A file does not replace a folder, nor a folder a file.
+4. The parent folder exists and is writable; the suffix determines the format.
 
-**The state folder** is what a user account stores beside its ledgers, checkpoints and models, in
-`$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else `~/.local/state/privot`, readable by its
-owner alone:
+**The state folder** of a user account is `$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else
+`~/.local/state/privot`, readable by its owner alone, and contains
 
-    lock             held by one thread of one process at a time
+    lock             file lock, held by one thread of one process at a time
     key              32 random bytes, made once
     ledgers/         a witness of every ledger: how much is spent, and the head of its chain
     accounts/        the runs on each set of records
     pipes/           reports that may not have gone through a pipe (`privot.randomizer.privatize`)
 
-Nothing in it may leave: with the key, somebody could test whether a set of records is the one that was
-used. A key that is gone is not made anew while it is needed: every run would pass for the first. A key
-that others may read, or a folder that they may write to, is refused: rights are made so here, and
-changed elsewhere. The lock is only as good as the file system: keep the state folder on a local disk.
+The folder must stay secret: with the key, anybody can test whether a guessed set of records was used.
+A lost key is not replaced while accounts exist, because every run would then count as the first on its
+records. A key that others may read, or a folder that they may write to, is refused. File locks are
+reliable on local disks only: keep the state folder on one.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path
 
 
 def recover_folder(path: Path) -> None:
-    """Finish what a kill between the two renames of `replacing_folder` left undone."""
+    """Restore the old folder if `replacing_folder` was killed between its two renames."""
     path = Path(os.path.realpath(path))
     previous = _previous(path)
     if previous.exists() and not path.exists():
@@ -112,12 +111,12 @@ def recover_folder(path: Path) -> None:
 
 
 def _previous(path: Path) -> Path:
-    """Return the hidden name under which an old folder waits to be removed."""
+    """Return the hidden path to which `replacing_folder` moves the old folder."""
     return path.with_name(f".{path.name}.previous")
 
 
 def create(draft: Path, *, secret: bool) -> int:
-    """Create an empty file and return its rights: its owner's alone, or those of any new file."""
+    """Create an empty file, for its owner alone if `secret`, and return its permission bits."""
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
     try:
         return os.fstat(handle).st_mode & 0o777
@@ -126,8 +125,8 @@ def create(draft: Path, *, secret: bool) -> int:
 
 
 def beside(path: Path) -> Path:
-    """Return a new name for a draft of `path`, in the same folder."""
-    # Same folder, hence same file system: a rename across file systems is not atomic.
+    """Return a random path for a draft of `path`, in the same folder."""
+    # The same folder is on the same file system: a rename across file systems is not atomic.
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
 
 
@@ -138,20 +137,20 @@ def flush(file: Path) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> PrivotError:
-    """Return the error to raise when the disk is full, or a folder may not be written to."""
+    """Return the error for a full disk, or a folder without permission to write."""
     return PrivotError(f"{path} cannot be written ({error.strerror or error}); nothing was changed")
 
 
 def claim_file(
     path: Path, *, inputs: Iterable[Path] = (), suffixes: tuple[str, ...] = (), force: bool = False
 ) -> None:
-    """Refuse, by the rule of the module, a file that may not, or could not, be written.
+    """Raise PrivotError unless a file may and can be written, by the rules of this module.
 
     Arguments:
         path: The output.
-        inputs: What the command reads.
-        suffixes: Suffixes that its name can have; any by default.
-        force: Whether one that exists is to be replaced.
+        inputs: Files and folders that the command reads.
+        suffixes: Allowed suffixes of the name; any by default.
+        force: Whether to replace an existing file.
     """
     if suffixes and not path.name.endswith(suffixes):
         raise PrivotError(f"{path} has an unknown format: use one of {', '.join(suffixes)}")
@@ -165,45 +164,45 @@ def claim_file(
 
 
 def claim_folder(
-    path: Path, holds: Iterable[str], *, inputs: Iterable[Path] = (), force: bool = False
+    path: Path, patterns: Iterable[str], *, inputs: Iterable[Path] = (), force: bool = False
 ) -> None:
-    """Refuse, by the rule of the module, a folder that may not, or could not, be written.
+    """Raise PrivotError unless a folder may and can be written, by the rules of this module.
 
     Arguments:
         path: The output.
-        holds: Patterns of the names of all files that such a folder may hold.
-        inputs: What the command reads.
-        force: Whether one that exists is to be replaced.
+        patterns: Patterns that match the names of all files of such a folder.
+        inputs: Files and folders that the command reads.
+        force: Whether to replace an existing folder.
     """
     require_place(path, inputs)
     recover_folder(path)
     if os.path.exists(path) and not os.path.isdir(path):
         raise PrivotError(f"{path} is a file: give -o the name of a folder")
-    held = [file.relative_to(path) for file in path.rglob("*") if not file.is_dir()]
-    if held and not force:
+    existing = [file.relative_to(path) for file in path.rglob("*") if not file.is_dir()]
+    if existing and not force:
         raise _exists(path)
-    for file in held:
-        if not any(fnmatch(file.as_posix(), pattern) for pattern in holds):
+    for file in existing:
+        if not any(fnmatch(file.as_posix(), pattern) for pattern in patterns):
             raise PrivotError(
                 f"{path} holds {file}, which is not replaced: name another, or remove it yourself"
             )
 
 
 def require_place(path: Path, inputs: Iterable[Path] = ()) -> None:
-    """Refuse an output that is an input too, or whose folder cannot be written to."""
+    """Raise PrivotError if an output overlaps an input, or its folder is not writable."""
     if path.name in ("", ".."):
         raise PrivotError(f"-o {path} names nothing of its own: give a file or folder to write")
-    for given in inputs:
-        if _overlap(path, given):
+    for source in inputs:
+        if _overlap(path, source):
             raise PrivotError(
-                f"{path} is, holds, or lies in what is read, {given}: give -o another place"
+                f"{path} is, holds, or lies in what is read, {source}: give -o another place"
             )
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise PrivotError(f"{path} cannot be written: {real.parent} is no folder; make it first")
     draft = beside(real)
     try:
-        create(draft, secret=True)  # rights, quotas, read-only disks, long names: only trying tells
+        create(draft, secret=True)  # no query covers permissions, quotas, disks and long names
     except OSError as error:
         raise cannot_write(path, error) from None
     finally:
@@ -211,11 +210,12 @@ def require_place(path: Path, inputs: Iterable[Path] = ()) -> None:
             draft.unlink()
 
 
-def _overlap(path: Path, given: Path) -> bool:
-    if os.path.exists(path) and os.path.exists(given) and os.path.samefile(path, given):
+def _overlap(output: Path, source: Path) -> bool:
+    """Return whether two paths are one file, or one contains the other."""
+    if os.path.exists(output) and os.path.exists(source) and os.path.samefile(output, source):
         return True
-    output, read = Path(os.path.realpath(path)), Path(os.path.realpath(given))
-    return output == read or read in output.parents or output in read.parents
+    output, source = Path(os.path.realpath(output)), Path(os.path.realpath(source))
+    return output == source or source in output.parents or output in source.parents
 
 
 def _exists(path: Path) -> PrivotError:
@@ -230,7 +230,7 @@ def holding_state() -> Iterator[Path]:
         for part in (folder, folder / "ledgers", folder / "accounts"):
             part.mkdir(parents=True, exist_ok=True, mode=0o700)
             _require_private(part, 0o022, "written to", 700)
-        # A handle of its own each time: such locks keep threads apart as they do processes.
+        # `flock` excludes threads, too, if each opens the file itself.
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise PrivotError(
@@ -242,14 +242,14 @@ def holding_state() -> Iterator[Path]:
         try:
             yield folder
         finally:
-            # A process forked meanwhile has the handle as well: closing would not let go of it.
+            # A child forked meanwhile shares the handle: closing it here would not release the lock.
             fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
         os.close(handle)
 
 
 def secret_key() -> bytes:
-    """Return the key of this account's digests, made on first use."""
+    """Return the 32-byte key of this account's digests; make it on first use."""
     with holding_state() as folder:
         path = folder / "key"
         if not path.exists():
@@ -269,7 +269,7 @@ def secret_key() -> bytes:
 
 
 def write_down(path: Path, fields: Any) -> None:
-    """Write JSON to a file that its owner alone can read and that survives a loss of power."""
+    """Write JSON to a file, readable by its owner alone, and flush it to the disk."""
     with replacing_file(path, secret=True) as draft:
         _fill(draft, fields)
     flush_folder(path.parent)
@@ -277,7 +277,7 @@ def write_down(path: Path, fields: Any) -> None:
 
 @contextmanager
 def writing_down(path: Path, fields: Any) -> Iterator[None]:
-    """Write it before the block and rename it after: the block runs only if writing is possible."""
+    """Write a draft of the file, run the block, then rename: without room, the block does not run."""
     with replacing_file(path, secret=True) as draft:
         _fill(draft, fields)
         flush(draft)
@@ -290,7 +290,7 @@ def _fill(draft: Path, fields: Any) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Make renames in a folder survive a loss of power, or refuse a file system that cannot."""
+    """Flush a folder's renames to the disk; raise PrivotError where the file system cannot."""
     try:
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,17 +1,16 @@
-"""This process: what belongs to it alone, its rank and threads, and signals that stop it.
+"""The current process: objects that it alone may use, its rank and threads, and deferred signals.
 
-**Objects that belong to the process that made them** are noise drawn ahead, or a budget in hand: a
-child's copy of either would be used twice. Python's hooks run after `os.fork` only, not where a server
-or a library forks in C. So the owner checks before each use that it runs in the process that
-made the object: by a page of memory that the kernel clears in every child (Linux 4.14), elsewhere
-by the process's number, which is not as good (each in a namespace of its own, two processes may have one
-number) and slower. What no process can see is a copy of its whole machine: a virtual machine must not
-be resumed from one snapshot twice.
+**Objects of one process** are a buffer of random bytes and a ledger with reserved uses: a forked copy
+would use the same bytes, or spend the same budget, again. Python's fork hooks run after `os.fork` only,
+not when a library forks in C. So an object checks before each use that it is in its own process: by
+a page of memory that the kernel clears in every child (Linux 4.14), elsewhere by the process number.
+The number is slower and less reliable: processes of different namespaces may share one. A copy of the
+whole machine is not detected: a virtual machine must not be resumed twice from one snapshot.
 
 **Signals** that would stop a step halfway are held back to its end (`deferred_interruption`).
 
 References:
-    BoringSSL, `fork_detect.c`, for the page and the test for an emulator.
+    BoringSSL, `fork_detect.c`, for the cleared page and the test for emulators that ignore the advice.
 """
 
 from __future__ import annotations
@@ -28,27 +27,27 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-_MADV_WIPEONFORK, _NO_ADVICE = 18, -1  # Python has no name for the first
+_MADV_WIPEONFORK, _INVALID_ADVICE = 18, -1  # Python has no name for the first
 
 
 class OwnProcess:
-    """Base class of objects that belong to one process."""
+    """Base class of objects that only the process that made them may use."""
 
     def __init__(self) -> None:
         page = _cleared_in_children()
         self._mark: mmap.mmap | bytearray = bytearray(1) if page is None else page
-        self._by_number = page is None
+        self._compare_numbers = page is None
         self.belong_here()
 
     def belong_here(self) -> None:
-        """Make this process the owner."""
+        """Make the current process the owner."""
         self._process = os.getpid()
         self._mark[0] = 1
 
     @property
     def is_copy(self) -> bool:
-        """True in a child's copy of another process's object."""
-        return not self._mark[0] or (self._by_number and self._process != os.getpid())
+        """Whether the current process is a forked child of the owner."""
+        return not self._mark[0] or (self._compare_numbers and self._process != os.getpid())
 
 
 def _cleared_in_children() -> mmap.mmap | None:
@@ -59,10 +58,10 @@ def _cleared_in_children() -> mmap.mmap | None:
     except (AttributeError, OSError, ValueError):
         return None
     try:
-        page.madvise(_NO_ADVICE)
+        page.madvise(_INVALID_ADVICE)
     except OSError:
         return page
-    return None  # an emulator that says yes to everything
+    return None  # an emulator that accepts any advice and ignores it
 
 
 def started_by_torchrun() -> bool:

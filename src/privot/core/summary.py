@@ -9,11 +9,11 @@ _MAX_NAMES = 6  # in one line
 
 
 class Summarized:
-    """Base class of objects shown by their `summary`; in one line, a mapping by its keys."""
+    """Base class whose `repr` and notebook table show the object's `summary`."""
 
     def summary(self) -> Mapping[str, object]:
-        """Return facts worth a line each, by name; nothing that depends on raw records."""
-        raise NotImplementedError  # every class that is shown defines its own
+        """Return named facts, each shown in one line; none may depend on raw records."""
+        raise NotImplementedError  # subclasses define it
 
     def __repr__(self) -> str:
         facts = [f"{name}: {_in_short(fact)}" for name, fact in self.summary().items()]

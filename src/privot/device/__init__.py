@@ -1,10 +1,9 @@
-"""The device: one person's record in, one report's bytes out, by the integers of a randomizer.
+"""Devices: draw the report of one record by a randomizer's program, with the standard library alone.
 
-A randomizer's JSON holds a **program**: how each value becomes an integer, and which integers decide
-what is drawn. Whoever can add, multiply, divide and compare whole numbers can run it, without a
-logarithm or an exponential: a browser, a telephone, or this package, which needs the standard library
-alone. `docs/reference/wire.md` specifies programs and bytes; the conformance suite holds every
-implementation to them, word by word.
+A randomizer's JSON contains a **program**: how each value becomes an integer, and the integers by which
+reports are drawn. It needs only integer arithmetic, no logarithms or exponentials, so that browsers,
+telephones and this package can run it. `docs/reference/wire.md` specifies programs and bytes; the
+conformance suite compares every implementation with them, word by word.
 """
 
 from privot.device.device import Device

@@ -1,9 +1,9 @@
-"""The device: one record in, one report out, by a randomizer's program and the standard library alone.
+"""The device: encodes one record and draws its report by a randomizer's program.
 
 Values become codes or unit coordinates by the same few operations on 64-bit floats, in the same
 order, in every implementation: differences, quotients, products, square roots (which IEEE 754 rounds
-correctly) and halves rounded to even. The joint report (`JointPart`) and the split reports
-(`SplitPart`) draw of these, and their bytes are the payload.
+correctly) and rounding to even. The joint report (`JointPart`) and the split reports (`SplitPart`) are
+drawn for these codes and coordinates; their bytes are the payload.
 
 **Privacy review.** Runs on the device. Refusals name a column and never a value, and happen before
 anything is drawn or sent; values outside their bounds are projected.
@@ -36,8 +36,8 @@ from privot.wire.draws import (
 from privot.wire.payload import number_bytes, pack_bits
 from privot.wire.report import ID_BYTES, Report
 
-_INSIDE = 1.0 - 2.0**-40  # share of a ball's radius that points are projected to
-_PULL = 1e-5  # toward the center, of points whose cell has no code
+_INSIDE = 1.0 - 2.0**-40  # points are projected to this share of a ball's radius
+_PULL = 1e-5  # points whose cell has no code move by this share toward the center
 _DATE_TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?", re.ASCII
 )
@@ -59,6 +59,7 @@ def units_of(take: Take, record: Record) -> list[float] | None:
 
 
 def _missing(name: str, code: int | None) -> int:
+    """Return the code of a missing value; raise PrivotError if there is none."""
     if code is None:
         raise PrivotError(f"column {name!r} has no value: give one, or a schema that allows none")
     return code
@@ -114,7 +115,7 @@ def _cell(take: Take, record: Record) -> list[int]:
     code = _flat_cell(take, units)
     if code < 0:
         code = _flat_cell(take, [u * (1 - _PULL) for u in units])
-    return [max(code, 0)]  # never below 0, whatever the program lists
+    return [max(code, 0)]  # a code even if the program lists none for the cell
 
 
 def _flat_cell(take: Take, units: list[float]) -> int:
@@ -125,7 +126,7 @@ def _flat_cell(take: Take, units: list[float]) -> int:
     return flat if codes is None else int(codes[flat])
 
 
-# By the kind of a column's `take`: its value's code in every coding, or the unit coordinates of a point.
+# Encoder of each kind of `take`: to a list of codes, one for each coding, or to unit coordinates.
 TAKES: dict[str, Callable[[Take, Record], Any]] = {
     "category": _category,
     "boolean": _boolean,
@@ -136,7 +137,7 @@ TAKES: dict[str, Callable[[Take, Record], Any]] = {
 
 
 def _number(name: str, record: Record, take: Take) -> float | None:
-    """Return a finite number, perhaps in steps, or steps since 1970; None where missing."""
+    """Return a value as a number, in the column's steps or in time steps since 1970; None if missing."""
     seconds = take.get("seconds")
     value = record.get(name)
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -157,11 +158,10 @@ def _seconds(name: str, value: object) -> int:
     match = _DATE_TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise PrivotError(f"column {name!r} holds no date: write it as 2024-05-31 or …T12:00:00")
-    year, month, day, *time = (int(part or 0) for part in match.groups())
-    hour, minute, second = time
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups())
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    most = _MONTH_LENGTHS[month - 1] + (leap and month == 2) if 1 <= month <= 12 else 0
-    if year < 1 or not 1 <= day <= most or hour > 23 or minute > 59 or second > 59:
+    last_day = _MONTH_LENGTHS[month - 1] + (leap and month == 2) if 1 <= month <= 12 else 0
+    if year < 1 or not 1 <= day <= last_day or hour > 23 or minute > 59 or second > 59:
         raise PrivotError(f"column {name!r} holds a date that no calendar has")
     before = year - 1
     days = 365 * before + before // 4 - before // 100 + before // 400 - 719_162
@@ -198,27 +198,28 @@ def _project_ball(point: list[float], radius: float, non_negative: bool) -> list
 
 
 class JointPart:
-    """The joint report of a program: a form, a view of its columns' codings, a set of cells.
+    """The joint report of a program: a random form (set of columns), a view (codings), a set of cells.
 
     Arguments:
-        program: Its `joint` may be None.
+        program: Program, whose `joint` may be None.
 
     Attributes:
-        num_bytes: Width, 0 without a joint report.
-        draws: Draw of each sheet, by the number of its cells.
-        num_sheets: Number of forms, times that of views.
+        num_bytes: Number of bytes, 0 without a joint report.
+        draws: Draws, by number of cells.
+        num_sheets: Number of forms times number of views.
     """
 
     def __init__(self, program: Program) -> None:
         self.num_bytes = 0
-        if joint := program["joint"]:
+        joint = program["joint"]
+        if joint:
             self._joint, self.draws = joint, joint_draws(program)
             self.num_sheets = len(joint["forms"]) * int(joint["views"])
             longest = max(draw.num_bytes for draw in self.draws.values())
             self.num_bytes = number_bytes(self.num_sheets) + longest
 
-    def draw(self, taken: Mapping[str, Any], word: NextWord) -> bytes:
-        """Draw a report of columns' codes and return its bytes; none without a joint report."""
+    def draw(self, encoded: Mapping[str, Any], word: NextWord) -> bytes:
+        """Draw a report of columns' codes and return its bytes; b"" without a joint report."""
         if not self.num_bytes:
             return b""
         joint, views = self._joint, self._joint["views"]
@@ -226,7 +227,7 @@ class JointPart:
         view = below(views, word) if views > 1 else 0
         cell, cells = 0, 1
         for column in joint["forms"][form]:
-            codes, sizes = taken[joint["columns"][column]], joint["sizes"][column]
+            codes, sizes = encoded[joint["columns"][column]], joint["sizes"][column]
             coding = view % len(sizes)
             cell = cell * sizes[coding] + codes[coding]
             cells *= sizes[coding]
@@ -240,31 +241,31 @@ class SplitPart:
     """The split reports of a program: which columns are reported, and a field for each column.
 
     Arguments:
-        program: Its `split` may be None.
+        program: Program, whose `split` may be None.
 
     Attributes:
         reports: Columns and draws, in order.
         choose: Number of columns in a report.
-        head_bytes: Width of the bits that say which columns these are.
-        num_bytes: Width of all.
+        head_bytes: Number of bytes that mark the reported columns, 0 if all are reported.
+        num_bytes: Number of bytes in all.
     """
 
     def __init__(self, program: Program) -> None:
         self.reports = split_draws(program)
         self.choose = program["split"]["choose"] if self.reports else 0
-        some = self.choose < len(self.reports)
-        self.head_bytes = (len(self.reports) + 7) // 8 if some else 0
+        partial = self.choose < len(self.reports)
+        self.head_bytes = (len(self.reports) + 7) // 8 if partial else 0
         self.num_bytes = self.head_bytes + sum(draw.num_bytes for _, draw in self.reports)
 
-    def draw(self, taken: Mapping[str, Any], word: NextWord) -> bytes:
-        """Draw reports of columns' codes and points and return their bytes; none without any."""
+    def draw(self, encoded: Mapping[str, Any], word: NextWord) -> bytes:
+        """Draw reports of columns' codes and points and return their bytes; b"" if there are none."""
         chosen = choose(len(self.reports), self.choose, word)
         packed = [pack_bits(chosen, len(self.reports))] if self.head_bytes else []
         for index, (name, draw) in enumerate(self.reports):
-            reported = index in chosen
-            packed.append(
-                draw.pack(draw.draw(taken[name], word)) if reported else bytes(draw.num_bytes)
-            )
+            if index in chosen:
+                packed.append(draw.pack(draw.draw(encoded[name], word)))
+            else:
+                packed.append(bytes(draw.num_bytes))
         return b"".join(packed)
 
 
@@ -295,16 +296,16 @@ class Device:
 
         Raises:
             PrivotError: if it was altered; if it has no program, or one that no proof covers; if the
-                exact law of its draws (`privot.device.exact`) exceeds the ε that it states.
+                largest likelihood ratio of its draws (`privot.device.exact`) exceeds the stated e^ε.
         """
         fingerprint, fields = read_sealed(text)
-        held = fields.get("device")
-        if not isinstance(held, dict) or held.get("version") != VERSION:
+        unchecked = fields.get("device")
+        if not isinstance(unchecked, dict) or unchecked.get("version") != VERSION:
             raise PrivotError(
                 "the randomizer has no program that this device runs: its mechanisms draw with "
                 "logarithms, or it is from a newer version"
             )
-        program, epsilon = require_program(held), stated_epsilon(fields)
+        program, epsilon = require_program(unchecked), stated_epsilon(fields)
         if not law_of(program, epsilon).holds:
             raise PrivotError(
                 f"the randomizer's program exceeds the epsilon {epsilon} that it states, so nothing is "
@@ -315,23 +316,24 @@ class Device:
     def report(
         self, record: Record, *, word: NextWord = system_word, now: float | None = None
     ) -> Report:
-        """Draw the one report of a record that leaves the device.
+        """Draw the report of a record, the only data that leaves the device.
 
-        To send it again is to send the same bytes; a second call spends the budget a second time.
+        To repeat a transmission, send the same bytes: a second call spends the budget a second time.
 
         Arguments:
             record: Values by the names of the table's columns; None where missing.
             word: Source of uniform 64-bit words.
-            now: Seconds since 1970; the clock's by default.
+            now: Time in seconds since 1970; by default, that of the clock.
 
         Raises:
-            PrivotError: naming a column, if its value cannot be used; nothing is drawn before.
+            PrivotError: naming a column with an invalid value, before anything is drawn.
         """
-        if unknown := sorted(set(record) - self._known):
+        unknown = sorted(set(record) - self._known_columns)
+        if unknown:
             raise PrivotError(f"columns {unknown} are not in the schema: leave them out")
         columns = self.program["columns"].items()
-        taken = {name: TAKES[take["take"]](take, record) for name, take in columns}
-        payload = b"".join([part.draw(taken, word) for part in self._parts])
+        encoded = {name: TAKES[take["take"]](take, record) for name, take in columns}
+        payload = b"".join([part.draw(encoded, word) for part in self._parts])
         identity = b"".join(word().to_bytes(8, "little") for _ in range(ID_BYTES // 8))
         seconds = time.time() if now is None else now
         step = max(0, int(seconds // self.program["time_step"]))
@@ -342,6 +344,6 @@ class Device:
         return JointPart(self.program), SplitPart(self.program)
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        parts = (take["columns"] for take in self.program["columns"].values())
-        return frozenset(chain(self.program.get("unread", ()), *parts))
+    def _known_columns(self) -> frozenset[str]:
+        names = (take["columns"] for take in self.program["columns"].values())
+        return frozenset(chain(self.program.get("unread", ()), *names))

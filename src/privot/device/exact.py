@@ -1,31 +1,30 @@
-r"""The exact law of a program: a device draws by one only if its promise follows from its integers.
+r"""Exact verification of a program: its integers imply a likelihood ratio of at most the stated e^ε.
 
-A fingerprint says that a text was not altered; it says nothing of what is in it. A device draws by
-comparing uniform integers with those of the program, so that every report has a probability that is
-a fraction. So before anything is drawn:
+A fingerprint proves that a text was not altered, not that its content is private. A device draws by
+comparing uniform integers with those of the program, so the probability of every report is a known
+fraction. Before anything is drawn,
 
 - `read_sealed` compares the fingerprint;
-- `require_program` refuses what no proof covers. Every code that a column takes is below the number
-  of codes that its draws are for. Windows have at most three coordinates, and N is a power of two,
-  so that N/2 is a whole number: the cell x of unit coordinates u has $‖2x − N‖_2 ≤ N ‖u‖_2 + \sqrt
-  d$ (rounding moves each coordinate by half a cell), which the report cells' $N + 2$ covers for
-  $\sqrt d < 2$ only, and floats need the rest. A missing value has a code or a symbol of its own,
-  and one payload as long as all others. Uniform integers are drawn below bounds of at most 2^64:
-  beyond, `below` would never end;
+- `require_program` refuses programs that no proof covers. Every code that a column takes is below the
+  number of codes that its draws are for. Windows have at most three coordinates, and N is a power of
+  two, so that N/2 is an integer: the cell x of unit coordinates u has $‖2x − N‖_2 ≤ N ‖u‖_2 + \sqrt
+  d$ (rounding moves each coordinate by half a cell), and $\sqrt d < 2$ leaves room for floating-point
+  errors within the report cells' $N + 2$. A missing value has its own code or symbol, and a payload of
+  the same length as all others. Bounds of uniform integers are at most 2^64: for larger ones `below`
+  would never end;
 - `law_of` multiplies the largest likelihood ratios R of the draws, which each class of
-  `privot.wire.draws` derives, and $R ≤ e^ε$ is decided by a rational number below $e^ε$.
+  `privot.wire.draws` derives, and tests $R ≤ e^ε$ by a rational lower bound of $e^ε$.
 
-**Together.** Blocks and reports of a record are drawn by words of their own, so that their ratios
-multiply; which c of the split reports are sent, and which form in which view, are coins that do not
-look at the record: the ratio is that of the worst c, and of the worst sheet. With the joint report's
-it multiplies.
+**Composition.** Blocks and reports of a record are drawn independently, so that their ratios multiply.
+Which c of the split reports are sent, and which form and view, is drawn independently of the record, so
+the ratio is that of the worst c reports and the worst sheet. It is multiplied by the joint report's.
 
 **Exponentials.** With $t = x/2^j ≤ 1$, in units of $2^{−p}$ and every step rounded down, $\sum_{i <
-n} t^i/i!$ is at most $e^t$; every step rounded up, and with twice the next term added (the rest is
-less, as each term is at most half of the one before it), it is at least $e^t$. Squared j times,
-rounded the same way, they enclose $e^x$.
+n} t^i/i!$ is at most $e^t$. With every step rounded up and twice the next term added (the remainder is
+less, as each term is at most half of the one before), it is at least $e^t$. Squared j times,
+with the same rounding, both bound $e^x$.
 
-**Privacy review.** Adjacency: any two records. Reads a randomizer, which is public, and no record.
+**Privacy review.** Adjacency: any two records. This module reads public randomizers and no record.
 """
 
 from __future__ import annotations
@@ -58,14 +57,14 @@ _MARK = ',"fingerprint":"'
 
 
 def read_sealed(text: str) -> tuple[bytes, dict[str, Any]]:
-    """Read the fingerprint, 32 bytes, and the fields of a randomizer's JSON.
+    """Return the verified fingerprint, 32 bytes, and the fields of a randomizer's JSON.
 
     Raises:
-        PrivotError: if it was altered, or is no object.
+        PrivotError: if it was altered, or is not a JSON object.
     """
     body, mark, rest = text.strip().rpartition(_MARK)
-    found = hashlib.sha256((body + "}").encode()).hexdigest()
-    if not mark or rest != found + '"}':
+    fingerprint = hashlib.sha256((body + "}").encode()).hexdigest()
+    if not mark or rest != fingerprint + '"}':
         raise PrivotError("the randomizer was altered: fetch it again from who published it")
     try:
         fields = json.loads(body + "}")
@@ -73,7 +72,7 @@ def read_sealed(text: str) -> tuple[bytes, dict[str, Any]]:
         fields = None
     if not isinstance(fields, dict):
         raise PrivotError("the randomizer is not readable: fetch it again from who published it")
-    return bytes.fromhex(found), fields
+    return bytes.fromhex(fingerprint), fields
 
 
 VERSION = 2
@@ -82,10 +81,10 @@ _SMALLEST, _LARGEST = 2.0**-500, 2.0**500
 
 
 def require_program(held: object) -> Program:
-    """Return a program whose draws have the laws that are proved of them; refuse any other.
+    """Return a program if the proofs of its draws cover it.
 
     Raises:
-        PrivotError: naming the field, its value, and what it must be.
+        PrivotError: naming a field, its value, and the requirement.
     """
     program = _fields("program", held, "columns", "joint", "split")
     need(program.get("version") == VERSION, "version", program.get("version"), str(VERSION))
@@ -124,7 +123,7 @@ def _number(where: str, value: object, least: float = -_LARGEST, most: float = _
 
 
 def _take(name: str, held: object) -> list[int]:
-    """Return the number of codes of a column in each of its codings; none of points."""
+    """Check how a column is encoded; return its number of codes in each coding, [] for points."""
     where = f"column {name!r}"
     take = _fields(where, held, "take", "columns")
     kind, parts = take["take"], items(where, take["columns"])
@@ -132,25 +131,26 @@ def _take(name: str, held: object) -> list[int]:
     if kind == "cell":
         return [_cells(where, take, len(parts))]
     if kind == "point":
-        _counted(where, take)
+        _check_number(where, take)
         _domain(where, take.get("domain"), len(parts))
         need("step" not in take or len(parts) == 1, where, take, "one number, if in steps")
         return []
     need(len(parts) == 1, where, parts, "one name")
     if kind == "boolean":
-        return [_listed(where, take, 2)]
+        return [_count_with_special(where, take, 2)]
     if kind == "category":
         values = items(where, take.get("values"))
         need(all(isinstance(value, str) for value in values), where, values, "texts")
-        return [_listed(where, take, len(values))]
+        return [_count_with_special(where, take, len(values))]
     need(kind == "bin", where, kind, "category, boolean, bin, cell or point")
     return _bins(where, take)
 
 
-def _listed(where: str, take: Mapping[str, Any], count: int) -> int:
-    for place in ("other", "missing"):
-        if take.get(place) is not None:
-            count = max(count, 1 + whole(f"{where}, {place}", take[place], 0, MAX_VALUES - 1))
+def _count_with_special(where: str, take: Mapping[str, Any], count: int) -> int:
+    """Return the number of codes, including those of unlisted and of missing values."""
+    for special in ("other", "missing"):
+        if take.get(special) is not None:
+            count = max(count, 1 + whole(f"{where}, {special}", take[special], 0, MAX_VALUES - 1))
     return count
 
 
@@ -158,7 +158,7 @@ def _bins(where: str, take: Mapping[str, Any]) -> list[int]:
     spikes = items(where, take.get("spikes"), 0)
     for spike in spikes:
         _number(f"{where}, spikes", spike)
-    _counted(where, take)
+    _check_number(where, take)
     integer, counts = take.get("integer"), []
     need(isinstance(integer, bool), f"{where}, integer", integer, "true or false")
     for each in items(where, take.get("edges")):
@@ -179,10 +179,11 @@ def _cells(where: str, take: Mapping[str, Any], dimension: int) -> int:
     if codes is not None:
         need(len(items(where, codes)) == cells, f"{where}, codes", codes, "one for each cell")
         count = max(1 + whole(f"{where}, codes", code, -1, cells - 1) for code in codes)
-    return _listed(where, {"missing": take.get("missing")}, max(count, 1))
+    return _count_with_special(where, {"missing": take.get("missing")}, max(count, 1))
 
 
-def _counted(where: str, take: Mapping[str, Any]) -> None:
+def _check_number(where: str, take: Mapping[str, Any]) -> None:
+    """Check the fields that state how values become numbers."""
     nullable = take.get("nullable")
     need(isinstance(nullable, bool), f"{where}, nullable", nullable, "true or false")
     if take.get("seconds") is not None:
@@ -238,17 +239,19 @@ def _joint(held: object, codes: Mapping[str, list[int]]) -> None:
 
 
 def _sheet_cells(sizes: list[list[int]], forms: list[list[int]], views: int) -> set[int]:
-    """Return the numbers of cells that sheets have: every form in every view."""
-    found = set()
+    """Return the numbers of cells of all sheets, which are pairs of a form and a view."""
+    counts = set()
     for form in forms:
         periods = math.lcm(*(len(sizes[column]) for column in form))
         for view in range(min(views, periods)):
-            found.add(math.prod(sizes[c][view % len(sizes[c])] for c in form))
-    return found
+            counts.add(math.prod(sizes[c][view % len(sizes[c])] for c in form))
+    return counts
 
 
 _BITS, _TERMS = 320, 64
-LARGEST = 2**16  # beyond, a lower bound is that of this number, and there is no upper one
+LARGEST = (
+    2**16
+)  # largest exponent: beyond it `exp_below` does not grow, and there is no upper bound
 
 
 def exp_below(x: Fraction) -> Fraction:
@@ -268,7 +271,7 @@ def exp_above(x: Fraction) -> Fraction:
 
 
 def _exp(x: Fraction, divide: Callable[[int, int], int], rest: int = 0) -> Fraction:
-    """Sum the series of e^x, every division rounded one way, and `rest` times the next term."""
+    """Return the sum of the series of e^x and `rest` times the next term, with divisions by `divide`."""
     halvings = 0
     while x > 1 << halvings:
         halvings += 1
@@ -294,25 +297,25 @@ class Ratio(NamedTuple):
         return Ratio(self.factor * other.factor, self.exponent + other.exponent)
 
     def is_within(self, epsilon: float) -> bool:
-        """Return whether it is proved to be at most e^ε, ε the rational number that a float is."""
+        """Return whether it is proved to be at most e^ε, for the exact value of the float ε."""
         left = Fraction(epsilon) - self.exponent
         return left >= 0 and self.factor <= exp_below(left)
 
     @property
     def above(self) -> Fraction | None:
-        """Rational upper bound: itself without exponent; None beyond e^65536."""
+        """Rational upper bound, exact if the exponent is 0; None beyond e^65536."""
         return self.factor * exp_above(self.exponent) if self.exponent <= LARGEST else None
 
 
 @dataclass(frozen=True)
 class Part:
-    """Bound of one report of a record.
+    """Bound of one part of a report: the joint report, or that of one column.
 
     Arguments:
         name: The column, or "joint report".
         draw: Kind of its draw.
-        ratio: R, of all blocks together.
-        blocks: Number of draws that it consists of.
+        ratio: Largest likelihood ratio R of all blocks together.
+        blocks: Number of independent draws.
     """
 
     name: str
@@ -323,13 +326,13 @@ class Part:
 
 @dataclass(frozen=True)
 class ExactLaw:
-    """Bounds that a randomizer's integers imply, and the ε that it states.
+    """Likelihood ratios that a randomizer's integers imply, and its stated ε.
 
     Arguments:
-        always: Parts of every report.
-        split: Parts of which each report holds some.
-        choose: Number of these that a report holds.
-        epsilon: ε that the randomizer states.
+        always: Parts that every report contains.
+        split: Parts of which each report contains `choose`.
+        choose: Number of split parts in a report.
+        epsilon: Stated ε of the randomizer.
     """
 
     always: tuple[Part, ...]
@@ -339,7 +342,7 @@ class ExactLaw:
 
     @cached_property
     def totals(self) -> list[Ratio]:
-        """Bounds of whole reports: with the j largest of Laplace noise, for every j."""
+        """Bounds of whole reports with the j largest parts of Laplace noise, for every possible j."""
         fixed = _product(part.ratio for part in self.always)
         noise = sorted((p.ratio for p in self.split if p.ratio.exponent), key=lambda r: -r.exponent)
         codes = sorted((p.ratio for p in self.split if not p.ratio.exponent), reverse=True)
@@ -356,15 +359,15 @@ class ExactLaw:
 
     @property
     def holds(self) -> bool:
-        """True if every report's likelihood ratio, of any two records, is proved to be at most e^ε."""
+        """Whether the likelihood ratios of all reports are proved to be at most e^ε."""
         return all(ratio.is_within(self.epsilon) for ratio in self.totals)
 
 
 def check_randomizer(text: str) -> ExactLaw:
-    """Return the exact law of a randomizer's JSON, beside the ε that it states.
+    """Return the likelihood ratios of a randomizer's JSON, with its stated ε.
 
     Raises:
-        PrivotError: if it was altered, if it holds no integers, or ones that no proof covers.
+        PrivotError: if it was altered, if it contains no program, or one that no proof covers.
 
     Examples:
         >>> from privot import Randomizer, Schema
@@ -397,7 +400,7 @@ def _kinds(mechanisms: object) -> str:
 
 
 def stated_epsilon(fields: Mapping[str, Any]) -> float:
-    """Return the ε that a randomizer states; refused where it states none that bounds a ratio."""
+    """Return the stated ε of a randomizer; raise PrivotError unless it is a finite number ≥ 0."""
     guarantee = fields.get("guarantee")
     epsilon = guarantee.get("epsilon") if isinstance(guarantee, Mapping) else None
     if (
@@ -412,14 +415,16 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
 
 
 def law_of(program: Program, epsilon: float) -> ExactLaw:
-    """Return the exact law of a program that `require_program` accepted."""
+    """Return the likelihood ratios of a program that `require_program` accepted."""
     always, parts = [], []
     if program["joint"]:
         ratio = max(Ratio(*draw.worst_ratio(None)) for draw in joint_draws(program).values())
         always.append(Part("joint report", Subset.kind, ratio))
     for name, draw in split_draws(program):
         ratio = Ratio(*draw.worst_ratio(program["columns"][name].get("domain")))
-        assert ratio.factor == 1 or not ratio.exponent, "`ExactLaw.totals` adds up one of them"
+        assert ratio.factor == 1 or not ratio.exponent, (
+            "`ExactLaw.totals` needs one of them trivial"
+        )
         parts.append(Part(name, draw.kind, ratio, getattr(draw, "blocks", 1)))
     choose = program["split"]["choose"] if parts else 0
     return ExactLaw(tuple(always), tuple(parts), choose, epsilon)

@@ -1,4 +1,4 @@
-"""Local randomizers: how noise is drawn, exactly, and the likelihood of what it makes of a record."""
+"""Local randomizers: exact sampling of reports, and the exact likelihood of a report."""
 
 from privot.core.errors import naming_extra
 

@@ -2,8 +2,7 @@ r"""Additive integer noise on a public grid: $y = g · (\mathrm{round}(x/g) + k)
 
 Noise added in floating point leaks its input through the low bits: not every float can be written
 as $x$ + noise (Mironov 2012). Here the record is rounded to a grid $g = 2^{−j}$ first, integer noise
-$k$ is added, and the sum is scaled back, exactly. Whatever the record, every multiple of $g$ can
-come out, and nothing else.
+$k$ is added, and the sum is scaled back, exactly. Outputs are multiples of $g$ for every record.
 
 **Sensitivity.** Rounding moves each coordinate by at most $g/2$, so two records may end up farther
 apart than the domain's diameter Δ: at most $Δ_1 + d g$ in ℓ1, $Δ_2 + \sqrt d g$ in ℓ2, and Δ itself
@@ -12,16 +11,15 @@ where rounding cannot leave the domain (`domain.on_grid`).
 **The grid is public and fine**: noise is $2^{19}$ to $2^{20}$ steps wide, so that rounding changes
 neither utility nor, visibly, the density; the likelihood is that of the integers.
 
-**Possible reports.** In the mechanism's own norm (ℓ1 for Laplace noise, else ℓ2), the noise of all
-coordinates is longer than r(d) with probability below $2^{−64}$. From the domain's point $x_0$ nearest
-to its center, no record is farther than D = Δ, or Δ/2 if the domain is symmetric; so a report farther
-than D + r(d) from $x_0$ counts as impossible. Any other changes a log-likelihood ratio by at most Δ/b
-under Laplace noise, and by at most $Δ (2D + r(d))/σ^2$ under Gaussian noise, where it is linear in the
-report.
+**Possible reports.** In the mechanism's norm (ℓ1 for Laplace noise, else ℓ2), the noise vector is longer
+than r(d) with probability below $2^{−64}$. Let $x_0$ be the domain's point nearest to its center. No
+record is farther from it than D = Δ, or D = Δ/2 if the domain is symmetric; so a report farther
+than D + r(d) from $x_0$ counts as impossible. Any other report changes a log-likelihood ratio by at most
+Δ/b under Laplace noise, and by at most $Δ (2D + r(d))/σ^2$ under Gaussian noise (linear in the report).
 
 **Records** must be projected into their domain, in unit coordinates. Nothing is clamped here; numbers
-that are not finite are refused (a refusal shows that the record was invalid: it must happen on the
-device, before anything is sent).
+that are not finite are refused. A refusal reveals that the record was invalid, so it must happen on the
+device, before anything is sent.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,12 +47,12 @@ from privot.schema.domains import Array
 _COARSEST, _FINEST = 2.0**-10, 2.0**-40
 _STEPS_LOG2 = 19
 _MAX_CELL = 2.0**52  # integers up to here, and their sums, are exact floats
-_SLACK = 1 + 2.0**-20  # images are stored in 32 bits
-_SCALAR_LIMIT = 12  # up to here, plain Python is faster than arrays
+_SLACK = 1 + 2.0**-20  # covers the rounding of images, which are stored in 32 bits
+_SCALAR_LIMIT = 12  # plain Python is faster than arrays up to this many numbers
 
 
 def choose_grid(noise: float) -> float:
-    """Return the power of two with noise/grid in [2^19, 2^20), but within 2^−40 … 2^−10.
+    """Return the grid, a power of two with noise/grid in [2^19, 2^20), clipped to 2^−40 … 2^−10.
 
     >>> choose_grid(1.0) == 2.0**-19
     True
@@ -77,20 +75,20 @@ def rounded_sensitivity(domain: Domain | None, norm: int, grid: float) -> float:
 
 
 def stand_in(domain: Domain) -> Array:
-    """Return the domain's point (d,) nearest to its center, in unit coordinates: public."""
+    """Return the public point (d,), nearest to the center, that replaces a missing record."""
     return domain.unit.project(np.zeros((1, domain.dimension)))[0]
 
 
 class AdditiveNoise(Mechanism):
-    """Integer noise on the grid `grid`, a field of its subclasses, which add the noise's law."""
+    """Base of mechanisms that add integer noise on a grid; subclasses define the noise's law."""
 
-    grid: float
+    grid: float  # step g, in unit coordinates
 
-    by_distance: ClassVar[bool] = False  # ε is the distance of two rounded records over the scale
+    by_distance: ClassVar[bool] = False  # whether ε is the distance of two records over the scale
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """Refuse categories, which have no domain, and missing numbers, which windows report."""
+        """See `Mechanism`: for points; windows report numbers that may be missing."""
         if column.domain is None:
             return "it is for points: use 'randomized_response'"
         if column.nullable and column.is_number:
@@ -98,12 +96,12 @@ class AdditiveNoise(Mechanism):
         return ""
 
     def fits(self, column: Column) -> bool:
-        """Return True if the column's values are points that are never missing."""
+        """Return whether the column's values are points that are never missing."""
         return not (self.unfit(column) or column.nullable)
 
     @abstractmethod
     def form(self, column: Column) -> NoiseForm:
-        """Return the likelihood of a report by its distance."""
+        """Return the likelihood of a report as a function of its distance from the record."""
 
     def _check(self, name: str, noise: float, grid: float) -> None:
         require_finite(name, noise, positive=True)
@@ -114,27 +112,27 @@ class AdditiveNoise(Mechanism):
 
     @abstractmethod
     def _reach(self, dimension: int) -> tuple[int, float]:
-        """Return a norm, and a length that noise and rounding exceed with probability 2^−64."""
+        """Return (norm, length that noise and rounding exceed with probability at most 2^−64)."""
 
     def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
-        """Find finite reports within the domain's radius and the noise's reach of its center."""
+        """Return a mask (n,) of reports no farther from the center than records and noise reach."""
         norm, reach = self._reach(np.shape(y)[-1])
         if domain is None:
             raise PrivotError("domain is None: how far noise carries depends on where records are")
         unit = domain.unit
         farthest = unit.diameter(norm) / (2 if domain.symmetric else 1)
-        with np.errstate(all="ignore"):  # of reports that are not finite
-            away = np.asarray(y, np.float64) - stand_in(domain)
-            far = np.abs(away).sum(axis=1) if norm == 1 else np.sqrt((away**2).sum(axis=1))
-        return np.asarray(far <= (farthest + reach) * _SLACK)
+        with np.errstate(all="ignore"):  # some reports may not be finite
+            gap = np.asarray(y, np.float64) - stand_in(domain)
+            distance = np.abs(gap).sum(axis=1) if norm == 1 else np.sqrt((gap**2).sum(axis=1))
+        return np.asarray(distance <= (farthest + reach) * _SLACK)
 
     @abstractmethod
     def _draw_list(self, count: int) -> list[int]:
-        """Draw integer noise for few values."""
+        """Draw `count` integers of noise as a list: faster for few values."""
 
     @abstractmethod
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """Draw integer noise for many values."""
+        """Draw integers of noise as an array: faster for many values."""
 
     @abstractmethod
     def _log_pmf(self, noise: Array) -> Array:
@@ -196,59 +194,51 @@ class AdditiveNoise(Mechanism):
         return PrivotError("x has a value that is not finite or far out: project it to the domain")
 
 
-class _Noise(Protocol):
-    """Noise whose loss is the distance of two rounded records over its scale."""
-
-    @classmethod
-    def calibrate(cls, domain: Domain, epsilon: float) -> AdditiveNoise:
-        """Return the least noise that is ε-private on a domain."""
-
-
-def noise_for(noise: type[_Noise], column: Column, epsilon: float) -> Mechanism:
-    """Calibrate noise for a column's points, beside a flag where they may be missing."""
+def noise_for(noise: type[Any], column: Column, epsilon: float) -> Mechanism:
+    """Calibrate a class of pure noise for a column's points; add a noisy flag if it is nullable."""
     assert column.domain is not None
     if column.nullable:
         return NullableNoise.around(noise, column.domain, epsilon)
-    return noise.calibrate(column.domain, epsilon)
+    mechanism: Mechanism = noise.calibrate(column.domain, epsilon)
+    return mechanism
 
 
 def mark_missing(points: Array, domain: Domain) -> Array:
-    """Return records (n, d+1): points, and the stand-in and a 1 in place of rows with a NaN."""
+    """Return records (n, d+1) of points (n, d) and flags; rows with a NaN become stand-in and flag 1."""
     missing = np.isnan(points).any(axis=1, keepdims=True)
     return np.hstack([np.where(missing, stand_in(domain), points), missing])
 
 
 @dataclass(frozen=True)
 class NullableNoise(Mechanism, kind="nullable"):
-    r"""A flag and a noisy point; records and reports are (n, d+1), the last number the flag.
+    r"""Noisy points that may be missing; records and reports are (n, d+1), the last number a flag.
 
-    A device that sent a point only where it has one would reveal whether it has one. So every device
-    sends both: a flag, "missing" or "present", under randomized response of $ε_f$, and a point with
-    additive noise of $ε_v$. Where the record is missing, the noise is added to a **public stand-in**
-    $x_0$, the domain's point nearest to the center of its chart; flag and noise are drawn independently.
-    With $m$ the record's missingness,
+    A device that sent a point only if its record has one would reveal whether it has one. So every
+    device sends both: a flag, "missing" or "present", under randomized response of $ε_f$, and a point
+    with additive noise of $ε_v$. If the record is missing, the noise is added to a **public stand-in**
+    $x_0$, the domain's point nearest to the center of its unit coordinates. Flag and noise are drawn
+    independently. With $m = 1$ for a missing record, else 0,
 
     $$ f(\text{flag}, y \mid m, x) = f(\text{flag} | m) \, f(y | x_0)^m f(y | x)^{1−m} . $$
 
     **How ε is split.** Any two records are one of
 
-    - both present: flags have the same law, the loss is $ε_v$, noise being scaled to the diameter Δ;
+    - both present: flags have the same law, and the loss is $ε_v$, as noise is scaled to the diameter Δ;
     - both missing: no loss;
     - one missing: $ε_f$ for the flag, and $s\,ε_v$ for the distance of the point from $x_0$, where
       $s = 1$ always holds, and $s = ½$ for domains that are symmetric about $x_0$ (boxes, balls): the
       reflection $−x$ of a record is a record, and rounding to the grid commutes with it, so
-      $‖\tilde x‖ = ½ ‖\tilde x − \widetilde{(−x)}‖$ is at most half of the largest distance of two
-      rounded records.
+      $‖\tilde x‖ = ½ ‖\tilde x − \widetilde{(−x)}‖$ is at most half of the diameter after rounding.
 
     Hence $ε = \max(ε_v,\; ε_f + s\,ε_v)$. `calibrate` takes $ε_f = ε/2$ and $ε_v = ε$ where $s = ½$, so
     a point of such a domain has no more noise for being nullable; elsewhere $ε_f = ε_v = ε/2$.
 
     **Privacy review.** Adjacency: any two records, missing or not. Who sees what: the flag and the
     point leave the device, both noised, in every report. Besides the noised values nothing depends on
-    the record: the stand-in is put in before any noise is drawn, so both cases take the same path and
-    the same samplers, whose time depends on the noise only. A vector with a missing coordinate counts
-    as missing: a refusal would be seen. A curator must weigh both cases by the likelihood, and neither
-    read the flag as the truth nor drop points whose flag says "missing".
+    the record: the stand-in replaces a missing point before any noise is drawn, so both cases run the
+    same samplers, whose time depends on the noise only. A vector with a missing coordinate counts
+    as missing: a refusal would be visible to others. A curator must weigh both cases by the likelihood:
+    the flag is not the truth, and points flagged "missing" must not be dropped.
 
     Arguments:
         value: Noise of the point.
@@ -281,15 +271,15 @@ class NullableNoise(Mechanism, kind="nullable"):
             )
 
     @classmethod
-    def around(cls, noise: type[_Noise], domain: Domain, epsilon: float) -> Self:
-        """Split ε between point and flag."""
+    def around(cls, noise: type[Any], domain: Domain, epsilon: float) -> Self:
+        """Calibrate a class of pure noise, and a flag, at a total of ε."""
         half = epsilon / 2
         value = noise.calibrate(domain, epsilon if domain.symmetric else half)
         return cls(value, RandomizedResponse(2, half))
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """Refuse: it is requested by the kind of its noise."""
+        """See `Mechanism`: users request it by the kind of its noise."""
         return "it is noise and a flag: use 'laplace'"
 
     @classmethod
@@ -303,11 +293,11 @@ class NullableNoise(Mechanism, kind="nullable"):
         return self.value.kind
 
     def records(self, points: Array, domain: Domain) -> Array:
-        """Return points and flags."""
+        """See `Mechanism`: points and flags."""
         return mark_missing(points, domain)
 
     def fits(self, column: Column) -> bool:
-        """Return True if values are points that may be missing."""
+        """Return whether the column's values are points that may be missing."""
         return not self.value.unfit(column) and column.nullable
 
     def form(self, column: Column) -> FlaggedForm:
@@ -317,21 +307,21 @@ class NullableNoise(Mechanism, kind="nullable"):
         return FlaggedForm(self.value.form(column), self.flag.probabilities, start)
 
     def attenuation(self, waves: Array) -> Array:
-        """Return the attenuation by the point's noise."""
+        """See `Mechanism`: the attenuation of the point's noise."""
         return self.value.attenuation(waves)
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """Describe the error of the point, and how often the flag is right."""
+        """Describe the error of the point, and the probability `keep` that the flag is right."""
         point, keep = super().expected(column), self.flag.probabilities[0]
         flag = f"and whether it is missing, the truth with probability {percent_at_most(keep)}"
         return point | {"keep": keep, "in_words": f"{point['in_words']}, {flag}"}
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """Return $\\max(ε_v, ε_f + s ε_v)$ between any two records, rounded up; no δ is needed."""
-        present = self.value.guarantee(domain).epsilon
-        assert domain is not None  # or the noise has refused
-        reach = present / 2 if domain.symmetric else present
-        return PureDP(max(present, sum_up([self.flag.guarantee().epsilon, reach])))
+        both_present = self.value.guarantee(domain).epsilon
+        assert domain is not None  # otherwise the line above raises
+        to_stand_in = both_present / 2 if domain.symmetric else both_present
+        return PureDP(max(both_present, sum_up([self.flag.guarantee().epsilon, to_stand_in])))
 
     def privatize(self, x: Array) -> Array:
         """Draw reports for records (n, d+1) of `mark_missing`.
@@ -351,11 +341,11 @@ class NullableNoise(Mechanism, kind="nullable"):
         """Evaluate $\\ln f(\\text{flag} | m) + \\ln f(\\text{point} | x)$; `y` and `x` broadcast."""
         y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
         points = self.value.log_likelihood(y[..., :-1], x[..., :-1])
-        flags, missing = (end[..., -1].astype(np.int64) for end in (y, x))
+        flags, missing = y[..., -1].astype(np.int64), x[..., -1].astype(np.int64)
         return points + self.flag.log_likelihood(flags, missing)
 
     def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
-        """Find reports of a flag that is 0 or 1 and a possible point."""
+        """Return a mask (n,) of reports with a flag of 0 or 1 and a possible point."""
         return np.isin(y[:, -1], (0.0, 1.0)) & self.value.possible(y[:, :-1], domain)
 
     def to_grid(self, y: Array) -> Array:
@@ -365,16 +355,15 @@ class NullableNoise(Mechanism, kind="nullable"):
     def probability_cells(
         self, reports: Array, x: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Return the cells of the point, and of the flag."""
-        points = self.value.probability_cells(reports[:, :-1], x[:, :-1], rng)
-        flags = self.flag.probability_cells(
+        """See `Mechanism`: cells of the point's coordinates, then of the flag."""
+        point_low, point_high = self.value.probability_cells(reports[:, :-1], x[:, :-1], rng)
+        flag_low, flag_high = self.flag.probability_cells(
             reports[:, -1:].astype(np.int32), x[:, -1].astype(np.int64), rng
         )
-        low, high = (np.hstack(ends) for ends in zip(points, flags, strict=True))
-        return low, high
+        return np.hstack([point_low, flag_low]), np.hstack([point_high, flag_high])
 
     def impossible(self, reports: Array) -> NDArray[np.bool_]:
-        """Find reports that are not finite, or whose flag is neither 0 nor 1."""
+        """Return a mask (n,) of reports that are not finite, or have a flag other than 0 or 1."""
         return super().impossible(reports) | ~np.isin(reports[:, -1], (0.0, 1.0))
 
     @property

@@ -1,12 +1,12 @@
-r"""Choice of a mechanism: for points by the least planned error, for codes by the most information.
+r"""Choice of a mechanism: least planned error for points, most information for codes.
 
 **Points** (places, numbers, dates): `planned_error` is the expected Wasserstein distance of a fit to
-100 000 reports. A mechanism that can be learned from only if no other column is reported (`Form.alone`)
-is not considered beside other columns.
+100 000 reports. A mechanism whose reports can be fitted only if no other column is reported
+(`Form.alone`) is considered only for a single column.
 
 **Codes**: the mutual information $I(V; Y)$ in bits of a report and a uniform value $V$
-(`Mechanism.information`). Of those within 2 % of the most informative, the shortest report wins: one
-code of $\log_2 k$ bits, $w$ such codes, or $k$ bits.
+(`Mechanism.information`). Among mechanisms within 2 % of the most informative, the one with the shortest
+report is chosen: one code of $\log_2 k$ bits, $w$ such codes, or $k$ bits.
 
 All inputs are public (ε and the column), so the choice reveals nothing.
 
@@ -29,31 +29,32 @@ from privot.schema import Column, Domain
 
 _NEARLY_BEST = 0.98
 PEOPLE = 100_000
-# s and κ of the planned error, by coordinates.
+# Prior s, factor κ and waves along each axis of the planned error, by number of coordinates.
 _PRIOR = {1: 0.3, 2: 0.3, 3: 0.15}
 _VARIANCE_FACTOR = {1: 3.0, 2: 6.0, 3: 6.0}
-_WAVES = {1: 256, 2: 48, 3: 16}  # a coordinate
+_WAVES = {1: 256, 2: 48, 3: 16}
 
 
 def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) -> float:
-    r"""Return the expected error of a fit in unit coordinates (of a curve, in halves of its length).
+    r"""Return the expected error of a fit in unit coordinates (on a curve, in halves of its length).
 
-    It is NaN for more than three coordinates. For people $x$ in $[−1, 1]^d$, noise multiplies the mean
-    of a wave $\cos ⟨ω, x⟩$ by $g(ω)$ (`Mechanism.attenuation`). So n reports estimate the wave with a
-    variance of about $κ / (2 n g(ω)^2)$, unless the prior's $s/(1 + ‖ω‖^2)$ is less, as of people who
-    live in towns: s = .3, and half of it in space. In the dual Sobolev norm, which for small differences
-    of densities is the Wasserstein distance,
+    It is NaN for more than three coordinates. For records $x$ in $[−1, 1]^d$, noise multiplies the mean
+    of a wave $\cos ⟨ω, x⟩$ by $g(ω)$ (`Mechanism.attenuation`). So n reports estimate the wave's mean
+    with a variance of about $κ / (2 n g(ω)^2)$, unless its prior variance $s/(1 + ‖ω‖^2)$ is less. The
+    prior is that of clustered places, s = .3, and half of it in space. In the dual Sobolev norm, which
+    approximates the Wasserstein distance for small differences of densities,
 
     $$ \mathrm{error}^2 = \sum_ω \min\Big( \frac{s}{1 + ‖ω‖^2}, \frac{κ}{2 n g(ω)^2} \Big)
        \frac1{‖ω‖^2} $$
 
     over the waves $ω ∈ \frac π2 ℤ_{≥0}^d$, ω ≠ 0, of the box.
 
-    **κ** is the cost of not knowing which waves are above the noise: 1 for the best linear estimate; for
-    `privot.fit` on public synthetic people (clusters and filaments, `python -m studies reports.windows`)
-    6 in the plane and in space, for W₂, and 3 on the line, for W₁. The planned error is then within 20 %
-    of a former fit's in the plane, from ε = 1 to 8 and 10⁴ to 2·10⁵ people, and within 40 % elsewhere.
-    Today's fit is as near for windows in the plane, and nearer elsewhere (docs/results/best_report.md).
+    **κ** is the cost of not knowing which waves exceed the noise: 1 for the best linear estimate. For
+    `privot.fit` on public synthetic data (clusters and filaments, `python -m studies reports.windows`)
+    it is 6 in the plane and in space, for W₂, and 3 on the line, for W₁. With this κ the planned error
+    was within 20 % of the error of an earlier fit in the plane, from ε = 1 to 8 and 10⁴ to 2·10⁵ people,
+    and within 40 % elsewhere; for the current fit it is as close or closer
+    (docs/results/best_report.md).
 
     >>> from privot.mechanisms import Laplace, Window
     >>> from privot.schema import Box
@@ -69,19 +70,20 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
     grid = np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1)
     waves = grid.reshape(-1, dimension)[1:]
     square = (waves**2).sum(axis=1)
-    if (more := mechanism.report_domain(domain).dimension - dimension) > 0:
-        # Noise is added to the points of a curve, in all their coordinates.
-        waves = np.pad(waves / (float(domain.unit.diameter(2)) / 2), ((0, 0), (0, more)))
-    share = mechanism.attenuation(waves)
-    known = _VARIANCE_FACTOR[dimension] / (2 * people * np.maximum(share**2, 1e-30))
-    return math.sqrt(float((np.minimum(_PRIOR[dimension] / (1 + square), known) / square).sum()))
+    extra = mechanism.report_domain(domain).dimension - dimension
+    if extra > 0:  # additive noise on a curve: the report has all coordinates of its points
+        waves = np.pad(waves / (float(domain.unit.diameter(2)) / 2), ((0, 0), (0, extra)))
+    gain = mechanism.attenuation(waves)
+    variance = _VARIANCE_FACTOR[dimension] / (2 * people * np.maximum(gain**2, 1e-30))
+    prior = _PRIOR[dimension] / (1 + square)
+    return math.sqrt(float((np.minimum(prior, variance) / square).sum()))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen mechanism, the reason in one sentence, and the scores compared, by kind.
+    """The chosen mechanism, the reason in one sentence, and the score of each kind.
 
-    Scores are planned errors of points, bits of information of codes.
+    Scores are planned errors for points, and bits of information for codes.
 
     Examples:
         >>> from privot.mechanisms import RandomizedResponse
@@ -95,9 +97,9 @@ class Choice:
 
 
 def takes_points(column: Column) -> bool:
-    """Return True if a column is reported as a point by default.
+    """Return whether a column is reported as a point by default.
 
-    A number that may be missing is not, if the schema declares its codes: one of them is "missing".
+    A nullable number with declared codes is reported as a code, since one of the codes is "missing".
     """
     if column.is_number and column.nullable and column.declares_codes:
         return False
@@ -113,7 +115,7 @@ def choose_mechanism(
         column: Column of the schema.
         epsilon: Privacy loss of one report; > 0.
         alone: Whether no other column is reported.
-        among: Kinds to choose from; by default all of points, if the column takes points, else of codes.
+        among: Kinds to choose from; by default all that take points if the column does, else codes.
 
     >>> from privot.schema import Schema
     >>> columns = Schema.from_toml('''
@@ -141,24 +143,24 @@ def choose_mechanism(
     candidates, refusals = dict[str, Mechanism](), list[PrivotError]()
     for kind in kinds:
         try:
-            made = fitting[kind].for_column(column, epsilon)
-        except PrivotError as refusal:  # of this ε
+            mechanism = fitting[kind].for_column(column, epsilon)
+        except PrivotError as refusal:  # ε is outside the range of this kind
             refusals.append(refusal)
             continue
-        if alone or not made.form(column).alone:
-            candidates[kind] = made
+        if alone or not mechanism.form(column).alone:
+            candidates[kind] = mechanism
     if not candidates:
         raise refusals[0]
     if codes:
         return _choose_codes(candidates, column, epsilon)
     assert column.domain is not None
-    errors = {kind: planned_error(made, column.domain) for kind, made in candidates.items()}
+    errors = {kind: planned_error(each, column.domain) for kind, each in candidates.items()}
     kind = min(errors, key=lambda k: (math.isnan(errors[k]), errors[k]))
     return Choice(candidates[kind], _reason_of_points(kind, errors, epsilon, alone), errors)
 
 
 def compare_mechanisms(column: Column, own: Mechanism, epsilon: float, *, alone: bool) -> str:
-    """Say the planned error of a mechanism of points, and of the others at ε.
+    """Return a sentence with the planned errors of a mechanism of points and its alternatives at ε.
 
     Examples:
         >>> from privot import Randomizer, Schema
@@ -186,10 +188,11 @@ def _reason_of_points(kind: str, errors: Mapping[str, float], epsilon: float, al
 
 def _choose_codes(candidates: Mapping[str, Mechanism], column: Column, epsilon: float) -> Choice:
     assert column.alphabet is not None
-    information = {kind: made.information(column) for kind, made in candidates.items()}
+    information = {kind: each.information(column) for kind, each in candidates.items()}
     most = max(information.values())
+    good = [kind for kind in candidates if information[kind] >= _NEARLY_BEST * most]
     best = min(
-        (k for k in candidates if information[k] >= _NEARLY_BEST * most or len(candidates) == 1),
+        good or candidates,  # a single candidate may have NaN bits
         key=lambda kind: (candidates[kind].report_bits(column), -information[kind]),
     )
     own = information[best]

@@ -1,14 +1,13 @@
-r"""Likelihoods of reports in a few closed forms, in numbers, from which a curator learns.
+r"""Closed forms of the likelihood of reports, by which a curator fits models to reports.
 
 A form states the likelihood $f(y | x)$ up to a factor that depends on the report alone. Under additive
-noise a point is learned, since the likelihood has a slope in x; under the others a distribution p over
-the codes v of the column's alphabet, whose negative log-likelihood is
+noise the likelihood has a gradient in x, so that points can be fitted. Under the other forms a
+distribution p over the codes v of the column's alphabet is fitted, with negative log-likelihood
 
 $$ −\ln \sum_v p(v) f(y | v) = −\ln \big( 1 + (r−1) \sum_v p(v) A_{yv} \big) − \ln c(y), \qquad
 f(y | v) = c(y) (1 + (r−1) A_{yv}), \quad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
 
-`privot.local` knows the forms, not the mechanisms: a new mechanism of one of these forms needs no change
-there.
+`privot.local` uses forms only: a new mechanism of one of these forms needs no change there.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from privot.schema import Column
 from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array
 
-_MAX_PLACES = 4096  # values that stand for a bin of more
+_MAX_PLACES = 4096  # largest number of values that a bin is averaged over
 
 
 @dataclass(frozen=True)
 class Form:
-    """Likelihood of reports, and whether it is of points or of codes."""
+    """Base of the forms of a report's likelihood."""
 
-    learns_codes: ClassVar[bool] = False  # a distribution over codes, rather than a point
-    flagged: ClassVar[bool] = False  # points that may be missing
-    alone: ClassVar[bool] = False  # can be learned from only if no other column is reported
+    learns_codes: ClassVar[bool] = False  # fits a distribution over codes, rather than points
+    flagged: ClassVar[bool] = False  # reports of points end with a flag: 1 if missing
+    alone: ClassVar[bool] = False  # can be fitted only if no other column is reported
 
 
 @dataclass(frozen=True)
@@ -51,12 +50,12 @@ class NoiseForm(Form):
 
 @dataclass(frozen=True)
 class FlaggedForm(Form):
-    """A noisy point and a flag of missingness (`privot.mechanisms.additive_noise.NullableNoise`).
+    """Noisy point and flag of missingness (`privot.mechanisms.additive_noise.NullableNoise`).
 
     Arguments:
         noise: Likelihood of the point.
-        probabilities: P(the flag is right), P(it is wrong).
-        stand_in: The point (d,) that noise is added to where the record is missing.
+        probabilities: P(the flag is right), P(the flag is wrong).
+        stand_in: The point (d,) that noise is added to if the record is missing.
     """
 
     noise: NoiseForm
@@ -67,7 +66,7 @@ class FlaggedForm(Form):
 
 
 class CodeForm(Form):
-    """Reports from which a distribution over codes is learned."""
+    """Base of forms by which a distribution over codes is fitted."""
 
     ratio: float  # r
 
@@ -75,22 +74,22 @@ class CodeForm(Form):
 
     @abstractmethod
     def shares(self, reports: NDArray[Any]) -> Array | scipy.sparse.csr_array:
-        """Return A (n, K) of reports, which may repeat."""
+        """Return A (n, K) of reports (n, …)."""
 
     @abstractmethod
     def indicators(self, reports: NDArray[Any]) -> Array:
-        """Return unbiased estimates (n, K) of the record's indicator: 1 at its code, else 0."""
+        """Return unbiased estimates (n, K) of indicators that are 1 at the record's code, else 0."""
 
 
 @dataclass(frozen=True)
 class SupportForm(CodeForm):
-    """Sets of codes: r times likelier for the codes v in the set, $A_{yv} = 1[v ∈ S]$.
+    """Reports are sets S of codes, r times likelier for the codes v in the set: $A_{yv} = 1[v ∈ S]$.
 
     Arguments:
         num_values: Size K of the alphabet.
-        ratio: r.
-        probabilities: P(the true code is in the set), P(a given other one is).
-        size: Codes in every set; None where every code is in by itself.
+        ratio: Likelihood ratio r.
+        probabilities: P(the true code is in the set), P(a given other code is in the set).
+        size: Number of codes in every set; None if each code is included independently.
     """
 
     num_values: int
@@ -123,13 +122,13 @@ def codes_of_bits(bits: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, eq=False)
 class TableForm(CodeForm):
-    """Finitely many reports, and the probability of each, whatever the code.
+    """Table of the probabilities of finitely many reports, given each code.
 
     Arguments:
         likelihood: P(report | code), all > 0, (reports, K).
-        first: The first report: a number, or a code.
-        step: Difference of consecutive reports.
-        nullable: Whether reports end with a flag, which is 1 in the last row only.
+        first: The report of the first row: a number, or a code.
+        step: Difference of the reports of consecutive rows.
+        nullable: Whether reports end with a flag, which is 1 for the last row only.
     """
 
     likelihood: Array
@@ -148,9 +147,9 @@ class TableForm(CodeForm):
         """Tabulate the likelihood of a mechanism of numbers, averaged over the values of each bin.
 
         Arguments:
-            likelihood: $f(y | x)$ of reports (n, 1) and records (m, 1) that broadcast to (n, m).
+            likelihood: $f(y | x)$ for reports (n, 1, 1) and records (m, 1), giving (n, m).
             reports: All possible reports (n,), evenly spaced, in unit coordinates.
-            grid: Spacing of the records, from −1 on; values between are rounded.
+            grid: Step of the grid, starting at −1, that the mechanism rounds records to.
             column: Column of numbers or dates, in bins.
         """
         bins, domain = column.alphabet, column.domain
@@ -169,11 +168,11 @@ class TableForm(CodeForm):
         return cls(np.stack(columns, axis=1), float(reports[0]), float(reports[1] - reports[0]))
 
     def with_missing(self, right: float, wrong: float) -> TableForm:
-        """Add a missing value: one code and one report more, the last ones.
+        """Append a code and a report for a missing value.
 
         Arguments:
-            right: P(the report is "missing" | it is missing).
-            wrong: P(the report is "missing" | it is not).
+            right: P(the report is "missing" | the value is missing).
+            wrong: P(the report is "missing" | the value is not missing).
         """
         others = (1 - right) / len(self.likelihood)
         table = np.pad(self.likelihood, ((0, 1), (0, 1)), constant_values=others)
@@ -182,7 +181,7 @@ class TableForm(CodeForm):
         return replace(self, likelihood=table, nullable=True)
 
     def rows(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Return rows (n,) of the table, of reports (n, 1), or (n, 2) with a flag."""
+        """Return the table's row (n,) of each report (n, 1), or (n, 2) with a flag."""
         rows = np.rint((reports[:, 0] - self.first) / self.step).astype(np.int64)
         if self.nullable:
             rows[reports[:, -1] == 1] = len(self.likelihood) - 1
@@ -194,7 +193,7 @@ class TableForm(CodeForm):
 
     @cached_property
     def ratio(self) -> float:  # type: ignore[override]  # computed, of a frozen form
-        """r: the largest of all likelihood ratios."""
+        """Largest likelihood ratio r of any report."""
         return float((self.likelihood / self._least).max())
 
     def shares(self, reports: NDArray[Any]) -> Array:
@@ -206,7 +205,7 @@ class TableForm(CodeForm):
         return np.clip(share, 0.0, 1.0)[rows]
 
     def indicators(self, reports: NDArray[Any]) -> Array:
-        """Apply the left inverse of the table of least variance at equally likely codes."""
+        """See `CodeForm`: by the left inverse of the table with least variance under uniform codes."""
         weights = 1 / np.sqrt(self.likelihood.mean(axis=1, keepdims=True))
         inverse: Array = np.linalg.pinv(self.likelihood * weights) * weights.T
         return inverse[:, self.rows(reports)].T
@@ -214,22 +213,22 @@ class TableForm(CodeForm):
 
 @dataclass(frozen=True)
 class WindowForm(Form):
-    """Windows on a grid (`privot.mechanisms.window`): a distribution over record cells is learned.
+    """Reports are grid cells, likelier within a window around the record (`privot.mechanisms.window`).
 
-    Record cells are j ∈ 0 … N a coordinate, at −1 + 2j/N in unit coordinates; report cells −r … N + r.
-    A report cell y has the probability `inside` if it is in the record's window, and else `outside`;
-    in a product, each coordinate has, by itself.
+    The record cells of a coordinate are j ∈ 0 … N, at −1 + 2j/N in unit coordinates; its report cells
+    are −r … N + r. A report cell y has the probability `inside` if it is in the record's window, else
+    `outside`; in a product, each coordinate has these probabilities independently.
 
     Arguments:
-        dimension: Coordinates d.
-        steps: N.
-        radius: r; the window is $‖y − x‖_2 ≤ r$, or $|y_i − x_i| ≤ r$ in a product.
+        dimension: Number d of coordinates.
+        steps: Number N of steps of the grid.
+        radius: Radius r: the window is $‖y − x‖_2 ≤ r$, or $|y_i − x_i| ≤ r$ in a product.
         shape: `"ball"` or `"product"`.
-        area: Where records lie: in the box, in a ball, or at one number along a curve.
-        inside: P(one cell of the window).
-        outside: P(one cell outside).
-        nullable: Whether reports (n, d+1) end with a flag, 1 if missing. That one symbol weighs as much
-            as a window's m cells: `inside` m if the record is missing, else `outside` m.
+        area: Set of the records: a box, a ball, or one number along a curve.
+        inside: Probability of one cell in the window.
+        outside: Probability of one cell outside.
+        nullable: Whether reports (n, d+1) end with a flag, 1 if missing. The flag has the probability of
+            a window's m cells: `inside` m if the record is missing, else `outside` m.
     """
 
     dimension: int
@@ -245,12 +244,12 @@ class WindowForm(Form):
 
     @property
     def flagged(self) -> bool:  # type: ignore[override]  # known of an instance
-        """True if points may be missing."""
+        """Whether points may be missing."""
         return self.nullable
 
     @property
     def reach(self) -> int:
-        """Number of report cells beyond the record cells, on each side of a coordinate."""
+        """Number of report cells of a coordinate beyond the record cells, on each side."""
         return self.radius
 
     @cached_property
@@ -259,11 +258,11 @@ class WindowForm(Form):
         return window_offsets(self.dimension if self.shape == "ball" else 1, self.radius)
 
     def by_bins(self, column: Column) -> TableForm:
-        """Tabulate all reports of a number by the column's bins."""
+        """Tabulate the likelihood of all reports of a number, given each bin of the column."""
         cells = np.arange(-self.radius, self.steps + self.radius + 1.0)
 
         def likelihood(y: Array, x: Array) -> Array:
-            near = np.abs(y - x) <= self.radius * (2 / self.steps)  # both on the grid
+            near = np.abs(y - x) <= self.radius * (2 / self.steps)  # exact: y and x are on the grid
             return np.where(near, self.inside, self.outside)[..., 0]
 
         form = TableForm.over_bins(likelihood, cells * (2 / self.steps) - 1, 2 / self.steps, column)
@@ -272,6 +271,6 @@ class WindowForm(Form):
         return form.with_missing(right, wrong) if self.nullable else form
 
     def cells(self, reports: Array) -> NDArray[np.int64]:
-        """Return report cells (n, d), each −r … N + r, of reports in unit coordinates, without flags."""
+        """Return the cells (n, d), each −r … N + r, of reports in unit coordinates; ignore flags."""
         points = np.asarray(reports, np.float64)[:, : self.dimension]
         return np.rint((points + 1.0) * (self.steps / 2)).astype(np.int64)

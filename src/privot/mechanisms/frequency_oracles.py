@@ -1,9 +1,9 @@
-r"""Frequency oracles: mechanisms for categories whose reports *support* some of them.
+r"""Frequency oracles: mechanisms for categories, whose reports support one or several categories.
 
 A report supports a set of categories (the one it names, those in its set, those whose bit is on). The
 true category is supported with probability p, any given other one with q < p. Then $(1[\text{report
-supports } v] − q)/(p − q)$ is an unbiased estimate of whether the record is v, and oracles
-differ only in p, q, and in what is sent. The likelihood of a report y takes two values,
+supports } v] − q)/(p − q)$ is an unbiased estimate of whether the record is v. Oracles differ only in p,
+q, and the encoding of reports. The likelihood of a report y takes two values,
 
 $$ f(y | v) = c(y) · r \text{ if y supports } v, \text{ else } c(y) , \qquad 1 < r ≤ e^ε , $$
 
@@ -45,12 +45,12 @@ from privot.schema.domains import Array
 
 _BLOCK = 2**14
 _BLOCK_CELLS = 2**21  # cells of the membership table of one block of reports
-_SCALAR_LIMIT, _SCALAR_SETS = 12, 16  # up to here, one report at a time is faster than arrays
-_AUDITED_MEMBERS = 3  # members of a set that an audit tests
+_SCALAR_LIMIT, _SCALAR_SETS = 12, 16  # up to so many reports, plain Python is faster than arrays
+_AUDITED_MEMBERS = 3  # number of members of a set that an audit tests
 
 
 def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.int64]:
-    """Return integer codes as int64, or refuse without naming the code, which is private."""
+    """Return integer codes as int64; errors do not name an invalid code, because it is private."""
     codes = np.asarray(codes)
     if codes.dtype.kind not in "iu":
         raise PrivotError(f"{name} has type {codes.dtype}: give integer codes 0 … {num_codes - 1}")
@@ -91,11 +91,11 @@ class FrequencyOracle(Mechanism):
     @property
     @abstractmethod
     def support_size(self) -> int | None:
-        """Number of codes in every support; None where each code is in it independently."""
+        """Number of codes in every support; None if each code is included independently."""
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """Return nothing for a column of finitely many codes, else a reason."""
+        """See `Mechanism`: for columns of finitely many codes."""
         return "it is for codes of an alphabet: use 'laplace'" if column.alphabet is None else ""
 
     @classmethod
@@ -105,7 +105,7 @@ class FrequencyOracle(Mechanism):
         return cls(column.alphabet.size, epsilon)  # type: ignore[call-arg]  # of all subclasses
 
     def fits(self, column: Column) -> bool:
-        """Return True if its alphabet is the column's: a smaller one would refuse some records."""
+        """Return whether it has as many codes as the column's alphabet."""
         return column.alphabet is not None and column.alphabet.size == self.num_values
 
     @property
@@ -115,11 +115,11 @@ class FrequencyOracle(Mechanism):
         return SupportForm(self.num_values, ratio, self.probabilities, size)
 
     def form(self, column: Column) -> SupportForm:
-        """Return `supports`."""
+        """See `Mechanism`: `supports`, for every column."""
         return self.supports
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """Say how often a report supports the truth, and any given other."""
+        """Describe the probabilities that a report supports the true category and a given other one."""
         own, other = self.probabilities
         truth, one, others = percent_at_most(own), percent_at_least(other), self.num_values - 1
         words = (
@@ -128,27 +128,28 @@ class FrequencyOracle(Mechanism):
         return {"keep": own, "in_words": words}
 
     def _information_of_sets(self, size: int, own: float, rest: float) -> float:
-        r"""$p \log \frac{kp}{w} + (1−p) \log \frac{k(1−p)}{k−w}$, p = P(the set of w has the code)."""
+        r"""Return $p \log_2 \frac{kp}{w} + r \log_2 \frac{kr}{k−w}$, r = 1 − p, p = P(code in set)."""
         k = self.num_values
         return own * math.log2(k * own / size) + rest * math.log2(k * rest / (k - size))
 
     def report_bits(self, column: Column) -> int:
-        """Bits of the codes in a support."""
+        """See `Mechanism`: the bits of the codes in a support."""
         return (self.support_size or 1) * math.ceil(math.log2(max(self.num_values, 2)))
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Find supports (n, w) that are not increasing codes below K, padded with −1 at the end."""
-        rising = (np.diff(reports, axis=1) > 0) | (reports[:, 1:] == -1)
-        inside = (reports >= -1) & (reports < self.num_values)
-        possible: NDArray[np.bool_] = inside.all(axis=1) & rising.all(axis=1)
+        """Return a mask (n,) of supports (n, w) other than increasing codes < K, padded with −1."""
+        increasing = (np.diff(reports, axis=1) > 0) | (reports[:, 1:] == -1)
+        in_range = (reports >= -1) & (reports < self.num_values)
+        possible: NDArray[np.bool_] = in_range.all(axis=1) & increasing.all(axis=1)
         if self.support_size is not None:
             possible &= (reports >= 0).sum(axis=1) == self.support_size
         return ~possible
 
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
-        """Return ln r if a support has `x` but not `other`, −ln r if the other way round, else 0."""
-        has = [(reports == np.asarray(code)[..., None]).any(axis=1) for code in (x, other)]
-        return math.log(self.likelihood_ratio) * (has[0].astype(float) - has[1])
+        """Return ln r if a support has `x` but not `other`, −ln r if it has only `other`, else 0."""
+        has_x = (reports == np.asarray(x)[..., None]).any(axis=1)
+        has_other = (reports == np.asarray(other)[..., None]).any(axis=1)
+        return math.log(self.likelihood_ratio) * (has_x.astype(float) - has_other)
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """Return ε between any two categories; no argument is needed."""
@@ -156,14 +157,14 @@ class FrequencyOracle(Mechanism):
 
     @property
     def variance(self) -> float:
-        """$q(1−q)/(p−q)^2$: of the unbiased indicator of a category that the record is not in."""
+        """Variance $q(1−q)/(p−q)^2$ of the unbiased indicator of a category other than the record's."""
         own, other = self.probabilities
         return other * (1 - other) / (own - other) ** 2
 
 
 @dataclass(frozen=True)
 class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
-    """Keep a category with probability about e^ε/(e^ε+k−1), else report any other.
+    """Report the true category with probability about e^ε/(e^ε+k−1), else a uniform other one.
 
     With $W$ uniform on $0 … 2^{64}−1$ and the public integer $m = ⌊2^{64}/(e^ε+k−1)⌋ + 1$: if $W <
     (k−1)m$ report the ⌊W/m⌋-th of the other categories, else the true one. Each other category has
@@ -171,8 +172,8 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     the likelihood ratio is at most $e^ε$, proven in integers, with rounding against ε (by less than
     $2^{−40}$ for any alphabet in use).
 
-    Neighbors are any two categories; the report is all that leaves the device. The time of a draw does
-    not depend on the record beyond memory access.
+    Neighbors are any two categories; only the report leaves the device. The time of a draw does not
+    depend on the record, except for memory access.
 
     References:
         Warner, *Randomized response* (1965); Kairouz, Bonawitz, Ramage, *Discrete distribution
@@ -205,12 +206,12 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     @cached_property
     def _slot(self) -> int:
-        """The integer m: words that lead to one other category."""
+        """Number m of words that lead to one given other category."""
         return words_outside(self.epsilon, 1, self.num_categories - 1, 1)
 
     @property
     def words(self) -> tuple[int, int]:
-        """Numbers of 2^64 words that lead to the true category, and to one given other."""
+        """Numbers of the 2^64 words that lead to the true category, and to one given other."""
         return WORDS - (self.num_categories - 1) * self._slot, self._slot
 
     @property
@@ -220,14 +221,14 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     @property
     def likelihood_ratio(self) -> float:
-        """P(keep) over P(one given other)."""
+        """See `FrequencyOracle`."""
         keep, other = self.words
         return keep / other
 
     def probability_cells(
         self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Return the cells: the true category comes first, then the others in order."""
+        """See `Mechanism`: the true category's cell is first, then those of the others in order."""
         keep, other = self.probabilities
         code, truth = reports[:, 0].astype(np.int64), np.asarray(x)
         low = np.where(code == truth, 0.0, keep + other * (code - (code > truth)))[:, None]
@@ -251,18 +252,18 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         for start in range(0, out.size, _BLOCK):
             part = out[start : start + _BLOCK]
             drawn = random_words(part.size, words[: part.size])
-            moved = np.flatnonzero(drawn < limit)
-            other = (drawn[moved] // slot).view(np.int64)
-            other += other >= part[moved]
-            part[moved] = other
+            changed = np.flatnonzero(drawn < limit)
+            other = (drawn[changed] // slot).view(np.int64)
+            other += other >= part[changed]
+            part[changed] = other
         return out.reshape(codes.shape)
 
     def program(self, column: Column) -> dict[str, Any]:
-        """Return k and m."""
+        """See `Mechanism`: k and m."""
         return {"draw": "response", "values": self.num_categories, "slot": f"{self._slot:x}"}
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the drawn codes."""
+        """See `Mechanism`: the drawn codes (n,)."""
         return answers[:, 0]
 
     @property
@@ -285,12 +286,12 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         return np.where(y == x, keep, other)
 
     def information(self, column: Column) -> float:
-        """Return the mutual information of sets of w = 1."""
+        """See `Mechanism`: the mutual information of sets of w = 1."""
         own, other = self.probabilities
         return self._information_of_sets(1, own, (self.num_values - 1) * other)
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """Say how often the report is the truth."""
+        """Describe the probability that the report is the true category."""
         base = super().expected(column)
         truth, others = percent_at_most(base["keep"]), self.num_values - 1
         words = f"the truth with probability {truth}, else one of the other {others} at random"
@@ -300,13 +301,13 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 def set_cells(
     ranks: NDArray[np.int64], sizes: NDArray[np.int64], total: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Return `probability_cells` (n, 3) of uniformly random sets, of three members in random order.
+    """Return `probability_cells` (n, 3) of three members, in random order, of uniformly random sets.
 
     Arguments:
-        ranks: Members 0 … total−1 of each set, (n, w), the first `sizes` of a row being valid.
-        sizes: Number of members (n,); a missing member's cell is all of (0, 1).
+        ranks: Members 0 … total−1 of each set, (n, w); the first `sizes` of a row are valid.
+        sizes: Number of members (n,); the cell of a missing third member, for example, is (0, 1).
         total: Number of elements that sets are chosen from.
-        rng: Draws the order.
+        rng: Generator that chooses the members and their order.
     """
     rows = np.arange(len(ranks))
     places = np.zeros((len(ranks), 0), np.int64)
@@ -315,17 +316,17 @@ def set_cells(
     for drawn in range(min(_AUDITED_MEMBERS, ranks.shape[1], total - 1)):
         place = _skip(rng.integers(0, np.maximum(sizes - drawn, 1)), places)
         member = ranks[rows, np.minimum(place, ranks.shape[1] - 1)]
-        left = member - (members < member[:, None]).sum(axis=1)
-        there = sizes > drawn
-        low[:, drawn] = np.where(there, left / (total - drawn), 0.0)
-        high[:, drawn] = np.where(there, (left + 1) / (total - drawn), 1.0)
+        rank_left = member - (members < member[:, None]).sum(axis=1)  # among elements not drawn yet
+        exists = sizes > drawn
+        low[:, drawn] = np.where(exists, rank_left / (total - drawn), 0.0)
+        high[:, drawn] = np.where(exists, (rank_left + 1) / (total - drawn), 1.0)
         places = np.hstack([places, place[:, None]])
         members = np.hstack([members, member[:, None]])
     return low, high
 
 
 def _skip(index: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the index-th of the integers from 0 on that are not `taken`, in each row."""
+    """Return, for each row, integer number `index` (n,) of those from 0 on that are not in `taken`."""
     for place in np.sort(taken, axis=1).T:
         index = index + (index >= place)
     return index
@@ -333,7 +334,7 @@ def _skip(index: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np.int6
 
 @dataclass(frozen=True)
 class SubsetSelection(FrequencyOracle, kind="subset_selection"):
-    r"""Report w of K cells, sorted; the true one is among them with probability about ½ or more.
+    r"""Report w of K cells, which contain the true one with probability about ½ or more.
 
     $$ f(S | v) ∝ e^ε \text{ if } v ∈ S, \text{ else } 1, \qquad
     |S| = w = \max(1, \mathrm{round}(K / (1 + e^ε))). $$
@@ -347,9 +348,9 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     $$ \frac{f(S ∋ v)}{f(S ∌ v)} = \frac{2^{64} − L}{L} · \frac{K−w}{w} ≤ e^ε . $$
 
-    The rest is uniform: a w-subset of the other cells by Floyd's algorithm, whose uniform integers come
-    from words by rejection, so exactly; if $v$ belongs in, it takes the place of one element drawn
-    uniformly. All steps are taken whether $v$ is in or not, so that the time is independent of it.
+    Then a uniform w-subset of the other cells is drawn by Floyd's algorithm, whose uniform integers come
+    from words by rejection, hence exactly. If $v$ is not left out, it replaces a uniformly drawn
+    element. All steps are taken in both cases, so that the time does not depend on $v$.
 
     References:
         Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
@@ -376,20 +377,20 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     @cached_property
     def subset_size(self) -> int:
-        """Number of cells in a report, w = max(1, round(K/(1+e^ε)))."""
+        """Number w = max(1, round(K/(1+e^ε))) of cells in a report."""
         odds = EXACT.add(EXACT.exp(Decimal(self.epsilon)), 1)
         share = EXACT.divide(Decimal(self.num_cells), odds)
         return max(1, int(share.to_integral_value(ROUND_HALF_EVEN)))
 
     @cached_property
     def _words_out(self) -> int:
-        """The integer L: words that leave the true cell out."""
+        """Number L of words that leave the true cell out."""
         size, rest = self.subset_size, self.num_cells - self.subset_size
         return words_outside(self.epsilon, size, rest, rest)
 
     @property
     def words(self) -> tuple[int, int]:
-        """Numbers of 2^64 words that put the true cell in the set, and leave it out."""
+        """Numbers of the 2^64 words that put the true cell in the set, and leave it out."""
         return WORDS - self._words_out, self._words_out
 
     @property
@@ -399,7 +400,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     @property
     def likelihood_ratio(self) -> float:
-        """(2^64 − L)/L · (K−w)/w."""
+        """Ratio (2^64 − L)/L · (K−w)/w of a report's two likelihoods."""
         inside, outside = self.words
         size = self.subset_size
         return inside * (self.num_cells - size) / (outside * size)
@@ -407,20 +408,20 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
     def probability_cells(
         self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Test the true cell's membership, and three of the others that are members, in random order."""
+        """See `Mechanism`: cells of the true cell's membership, then of three of the other members."""
         sets, truth = reports.astype(np.int64), np.asarray(x)[:, None]
         inside = (sets == truth).any(axis=1)
         own = self.words[0] / WORDS
-        # The true cell moves to the end of its row, where no other is looked for.
+        # The true cell moves to the end of its row, which `set_cells` ignores.
         others = np.sort(np.where(sets == truth, self.num_cells, sets), axis=1)
         ranks = others - (others > truth)
         low, high = set_cells(ranks, sets.shape[1] - inside, self.num_cells - 1, rng)
-        first = np.where(inside, 0.0, own), np.where(inside, own, 1.0)
-        return np.column_stack([first[0], low]), np.column_stack([first[1], high])
+        own_low, own_high = np.where(inside, 0.0, own), np.where(inside, own, 1.0)
+        return np.column_stack([own_low, low]), np.column_stack([own_high, high])
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """P(a cell is reported) for the true cell, and for any given other."""
+        """P(the true cell is reported), P(one given other is), as the integers imply."""
         inside = self.words[0] / WORDS
         return inside, (self.subset_size - inside) / (self.num_cells - 1)
 
@@ -439,12 +440,12 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return out
 
     def program(self, column: Column | None = None) -> dict[str, Any]:
-        """Return K, w and L."""
+        """See `Mechanism`: K, w and L."""
         law = {"size": self.subset_size, "out": f"{self._words_out:x}"}
         return {"draw": "subset", "cells": self.num_cells} | law
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the drawn sets."""
+        """See `Mechanism`: the drawn sets (n, w)."""
         return answers
 
     @property
@@ -453,7 +454,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return ReportLaw.of_subsets(self.epsilon, self.subset_size, self.num_cells)
 
     def _draw_one(self, cell: int) -> list[int]:
-        """Draw one report; the elements' order in `drawn` is not uniform, but the set is."""
+        """Draw the sorted set of one report."""
         others, size = self.num_cells - 1, self.subset_size
         chosen: set[int] = set()
         drawn = []
@@ -504,6 +505,6 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return self.subset_size
 
     def information(self, column: Column) -> float:
-        """Return the mutual information of sets of w."""
+        """See `Mechanism`: the mutual information of sets of w codes."""
         inside, outside = (words / WORDS for words in self.words)
         return self._information_of_sets(self.subset_size, inside, outside)

@@ -15,14 +15,14 @@ Gaussians. The magnitudes $t |U| f, t |V| f$, and ∞ where $S ≥ 1$, are round
 `privot.mechanisms.samplers`, **the pair at once**: acceptance and both roundings come from the
 same real $U$ and $V$, so they stay independent. (The discrete Gaussian would need bounds of its own.)
 
-**Why floats do no harm.** Let $η = 2^{−53}$. For $S ≥ 2^{−20}$, float64 gives $S$ to the relative
+**Floating-point error.** Let $η = 2^{−53}$. For $S ≥ 2^{−20}$, float64 gives $S$ to the relative
 error $6η + 2^{−52.5} < 2^{−50}$ ($U$ and $V$ to $2η$ each and $2^{−64}$ for bits not drawn, a
 rounding for each square and the sum). With $R = \sqrt{−2 \ln S}$, the error of $Z = U f$ is at most
 $2^{−50}/R$ (from $\ln S$) plus $14 η R$ (4 from $S$ in the quotient; 4 ulp of the logarithm,
 checked at import, halved by the root: 4; quotient, root and two products: 3.5; and $U$: 2), plus
 $2^{−64} f$. For $2^{−20} ≤ S ≤ 1 − 2^{−20}$, $2^{−9.5} ≤ R < 5.3$ and $f ≤ 2^{12.4}$, so this is
-below $2^{−40.4}$, while $2^{−39}$ is allowed. Outside these limits floats decide nothing, except
-that for $S > 1 + 2^{−40}$ they reject: there $S ≥ 1$ whatever bits follow.
+below $2^{−40.4}$, while $2^{−39}$ is allowed. Outside these limits no float is used, except that draws
+with $S > 1 + 2^{−40}$ are rejected: there $S ≥ 1$ for all following bits.
 
 References:
     Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018); Marsaglia, Bray, *A
@@ -70,12 +70,12 @@ _SQUARE_REJECT = 1.0 + 2.0**-40
 
 
 def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) -> list[Decimal]:
-    """Bound t|U|f and t|V|f in the cell, as `context` rounds; infinite where S ≥ 1."""
+    """Return bounds of t|U|f and t|V|f over the cell, lower or upper as `context` rounds; ∞ if S ≥ 1."""
     up = context.rounding == ROUND_CEILING
     edges = [prefix + up for prefix in prefixes]
     if sum(edge**2 for edge in edges) >= 4**bits:
         return [Decimal("Infinity")] * 2
-    # The factor falls with S: the largest S gives its lower bound.
+    # The factor f decreases in S: the largest S gives its lower bound.
     square = sum((prefix + 1 - up) ** 2 for prefix in prefixes)
     twice = context.multiply(Decimal(2), negative_log(square, 2 * bits, context))
     root = context.sqrt(context.divide(twice, dyadic(square, 2 * bits)))  # rounded to nearest
@@ -84,7 +84,7 @@ def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) ->
 
 
 def _draw(count: int, ratio: float) -> Floats:
-    pairs = 5 * count // 8 + 8  # 4 of 5 are accepted
+    pairs = 5 * count // 8 + 8  # 4 of 5 pairs are accepted
     words = random_words(2 * pairs).view(np.int64).reshape(2, -1)
     value = middles(words)
     square = np.square(value[0])
@@ -114,7 +114,7 @@ def sample_rounded_gaussian(size: Size, ratio: float) -> Integers:
 
 
 def draw_rounded_gaussian(count: int, ratio: float) -> list[int]:
-    """Take `count` numbers of `sample_rounded_gaussian` that were drawn ahead."""
+    """Draw `count` numbers of `sample_rounded_gaussian` from a buffer: faster for few numbers."""
     return upcoming(count, sample_rounded_gaussian, ratio)
 
 
@@ -146,7 +146,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         """Return the least σ that is (ε, δ)-private on `domain`, rounding included, rounded up."""
         stddev = calibrate_gaussian(domain.unit.diameter(2), epsilon, delta)
         grid = choose_grid(stddev)
-        # The noise is proportional to the sensitivity: rounding only scales it.
+        # The stddev is proportional to the sensitivity, which rounding to the grid enlarges.
         growth = divide_up(rounded_sensitivity(domain, 2, grid), domain.unit.diameter(2))
         mechanism = cls(multiply_up(stddev, growth), grid)
         while mechanism.guarantee(domain, delta).epsilon > epsilon:
@@ -158,36 +158,37 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         """Return noise of `multiplier` times the sensitivity, rounding to the grid included."""
         grid = choose_grid(multiplier * domain.unit.diameter(2))
         stddev = multiplier * rounded_sensitivity(domain, 2, grid)
-        # A few roundings up to here, each below 2^−52; callers that share a budget check ε again.
+        # Covers a few rounding errors, each below 2^−52; callers that share a budget check ε again.
         return cls(stddev * (1 + 2.0**-48), grid)
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """Refuse missing values too: the loss is no distance, so it cannot be split with a flag."""
-        if not (reason := super().unfit(column)) and column.nullable:
+        """See `Mechanism`: not for missing values, because `NullableNoise` needs a pure ε."""
+        reason = super().unfit(column)
+        if not reason and column.nullable:
             return "which may be missing: use 'laplace'"
         return reason
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        """Refuse: a δ is needed (`calibrate`, `of_multiplier`)."""
+        """Raise PrivotError: a δ is needed (use `calibrate` or `of_multiplier`)."""
         raise PrivotError(
             "delta 0 cannot be had with mechanism 'gaussian': give delta > 0, or use 'laplace'"
         )
 
     def form(self, column: Column) -> NoiseForm:
-        """Return −ln f = ‖x − y‖₂²/(2σ²)."""
+        """See `Mechanism`: −ln f = ‖x − y‖₂²/(2σ²)."""
         return NoiseForm("squared_euclidean", self.stddev)
 
     def attenuation(self, waves: Array) -> Array:
-        """$e^{−σ^2 ‖ω‖^2 / 2}$."""
+        """See `Mechanism`: $e^{−σ^2 ‖ω‖^2 / 2}$."""
         return np.asarray(np.exp(-((self.stddev * waves) ** 2).sum(axis=1) / 2))
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> ApproximateDP:
         """Return (ε, δ) between any two records of `domain`: the exact curve at `delta`, rounded up.
 
         Raises:
-            PrivotError: if delta is not in (0, 1): Gaussian noise promises nothing at δ = 0.
+            PrivotError: if delta is not in (0, 1): Gaussian noise has no pure ε.
         """
         if not 0 < delta < 1:
             raise PrivotError(f"delta is {delta!r}: Gaussian noise needs 0 < delta < 1")
@@ -196,7 +197,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
 
     @property
     def variance(self) -> float:
-        r"""$g^2 (t^2 + 1/12 + Σ_m (−1)^m e^{−2π^2 m^2 t^2} (4 t^2 + 1/(π m)^2))$, by Poisson's sum."""
+        r"""$g^2 (t^2 + 1/12 + Σ_m (−1)^m e^{−2π^2 m^2 t^2} (4 t^2 + 1/(π m)^2))$ with t = σ/g."""
         t = self.stddev / self.grid
         waves = sum(
             (-1) ** m * math.exp(-2 * (math.pi * m * t) ** 2) * (4 * t**2 + 1 / (math.pi * m) ** 2)
@@ -205,7 +206,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         return self.grid**2 * (t**2 + 1 / 12 + waves)
 
     def _reach(self, dimension: int) -> tuple[int, float]:
-        """‖noise‖₂ is at most σ times a χ variable of d degrees, and half a step a coordinate."""
+        """See `AdditiveNoise`: ‖noise‖₂ is at most σ times a χ variable, plus a step a coordinate."""
         half_square = float(scipy.special.gammainccinv(dimension / 2, NEGLIGIBLE))
         return 2, self.stddev * math.sqrt(2 * half_square) + math.sqrt(dimension) * self.grid
 
@@ -216,7 +217,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         return sample_rounded_gaussian(shape, self.stddev / self.grid)
 
     def gaussian_mu(self, domain: Domain) -> float:
-        """Δ/σ, rounded up."""
+        """See `Mechanism`: μ = Δ/σ, rounded up."""
         return divide_up(rounded_sensitivity(domain, 2, self.grid), self.stddev)
 
     def _cells(self, noise: Array) -> tuple[Array, Array]:
@@ -228,11 +229,12 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         step = 1 / ratio
         center = np.abs(noise) * step
         if ratio < _FINE_RATIO:
-            # The tail's own side of 0 keeps both terms far from 1.
-            near, far = (scipy.special.log_ndtr(half - center) for half in (step / 2, -step / 2))
+            # On the negative side both distribution functions are far from 1.
+            near = scipy.special.log_ndtr(step / 2 - center)
+            far = scipy.special.log_ndtr(-step / 2 - center)
             return near + np.log(-np.expm1(far - near))
-        # ∫ φ(z+s) ds over |s| ≤ h/2 = φ(z) h · sinh(zh/2)/(zh/2) · (1 − h²/24 + O(h⁴ z²)):
-        # the difference of Φ without its cancellation.
+        # The difference of Φ without cancellation, with z = center and h = step:
+        # ∫ φ(z+s) ds over |s| ≤ h/2 = φ(z) h · sinh(zh/2)/(zh/2) · (1 − h²/24 + O(h⁴ z²)).
         tilt = center * step / 2
         log_sinhc = np.where(
             tilt < 1e-2,

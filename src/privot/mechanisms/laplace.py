@@ -5,16 +5,15 @@ For any two records, with $n, n′$ their rounded integers,
 
 $$ \frac{P(y | x)}{P(y | x′)} ≤ e^{‖n − n′‖_1 g/b} ≤ e^{Δ_1/b}, $$
 
-with equality for $y$ beyond both: ε = Δ₁/b exactly, Δ₁ being the ℓ1 diameter of the domain plus
-rounding.
+with equality for $y$ beyond both: ε = Δ₁/b exactly, Δ₁ being the domain's ℓ1 diameter plus rounding.
 
-**The sampler** draws $P(k) ∝ e^{−|k|/t}$, $t = b/g$. For a real uniform $|U|$, $G = ⌊−t \ln |U|⌋$ has
-$P(G ≥ k) = P(|U| ≤ e^{−k/t}) = e^{−k/t}$: geometric. The sign of $U$, with −0 drawn again, gives
+**The sampler** draws $P(k) ∝ e^{−|k|/t}$, $t = b/g$. For a real uniform $|U|$, $G = ⌊−t \ln |U|⌋$ is
+geometric: $P(G ≥ k) = P(|U| ≤ e^{−k/t}) = e^{−k/t}$. The sign of $U$, with −0 drawn again, gives
 $P(±k) ∝ ½ (1 − e^{−1/t}) e^{−k/t}$ and, at 0, the same formula. $G$ is the integer nearest to
-$h = −t \ln |U| − ½$, which `privot.mechanisms.samplers` decides for full real $U$: pure ε
-survives.
+$h = −t \ln |U| − ½$, which `privot.mechanisms.samplers` decides for a real $U$ of infinitely many
+bits, so the guarantee stays pure.
 
-**Why floats do no harm.** For $|U| ≥ 2^{−19}$, $t \ln |U|$ in float64 at the cell's middle differs
+**Floating-point error.** For $|U| ≥ 2^{−19}$, $t \ln |U|$ in float64 at the cell's middle differs
 from the truth anywhere in the cell by at most $t$ times: $2^{−45}$ (bits not drawn), $2^{−52}$ (the
 middle's two roundings), $4 · 2^{−49}$ (4 ulp of a logarithm below 16, checked at import) and
 $2^{−49}$ (the product): below $t · 2^{−44}$, while $t · 2^{−39}$ is allowed. Subtracting ½ is exact from
@@ -68,8 +67,8 @@ _NEGATIVE_ZERO = np.iinfo(np.int64).min  # bits of the float −0.0
 
 
 def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) -> list[Decimal]:
-    """Bound h in the cell, as `context` rounds: h falls with |U|; infinite for prefix 0."""
-    edge = prefixes[0] + (context.rounding == ROUND_FLOOR)
+    """Return a bound of h over the cell, lower or upper as `context` rounds; ∞ for prefix 0."""
+    edge = prefixes[0] + (context.rounding == ROUND_FLOOR)  # h decreases in |U|
     value = context.multiply(ratio, negative_log(edge, bits, context))
     return [context.subtract(value, Decimal("0.5"))]
 
@@ -102,7 +101,7 @@ def sample_discrete_laplace(size: Size, ratio: float) -> Integers:
 
 
 def draw_discrete_laplace(count: int, ratio: float) -> list[int]:
-    """Take `count` numbers of `sample_discrete_laplace` that were drawn ahead."""
+    """Draw `count` numbers of `sample_discrete_laplace` from a buffer: faster for few numbers."""
     return upcoming(count, sample_discrete_laplace, ratio)
 
 
@@ -152,12 +151,12 @@ class Laplace(AdditiveNoise, kind="laplace"):
 
     @property
     def variance(self) -> float:
-        r"""$g^2 · 2q/(1−q)^2 = g^2 / (2 \sinh^2(g/2b))$ with $q = e^{−g/b}$."""
+        r"""Variance $g^2 · 2q/(1−q)^2 = g^2 / (2 \sinh^2(g/2b))$ with $q = e^{−g/b}$."""
         half = self.grid / (2 * self.scale)
         return self.grid**2 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0
 
     def program(self, column: Column) -> dict[str, Any] | None:
-        """Return the ratio of scale and grid, as a ratio of integers, and the grid."""
+        """See `Mechanism`: scale/grid as a ratio of integers, and the grid; for boxes and ℓ2 balls."""
         if column.domain is None or column.domain.program is None or self.unfit(column):
             return None
         ratio = [f"{part:x}" for part in (self.scale / self.grid).as_integer_ratio()]
@@ -165,11 +164,11 @@ class Laplace(AdditiveNoise, kind="laplace"):
         return how | {"grid_bits": -round(math.log2(self.grid))}
 
     def of_device(self, answers: NDArray[np.int64]) -> Array:
-        """Return grid points of integers (n, d)."""
+        """See `Mechanism`: the grid points of integers (n, d)."""
         return np.asarray(answers * self.grid, np.float64)
 
     def _reach(self, dimension: int) -> tuple[int, float]:
-        """‖noise‖₁ is at most a Gamma(d, b) variable, and a grid step a coordinate."""
+        """See `AdditiveNoise`: ‖noise‖₁ is at most a Gamma(d, b) variable plus a step a coordinate."""
         quantile = float(scipy.special.gammainccinv(dimension, NEGLIGIBLE))
         return 1, self.scale * quantile + 2 * dimension * self.grid
 
@@ -180,10 +179,10 @@ class Laplace(AdditiveNoise, kind="laplace"):
         return sample_discrete_laplace(shape, self.scale / self.grid)
 
     def _cells(self, noise: Array) -> tuple[Array, Array]:
-        return self._below(noise), self._below(noise + 1)
+        return self._probability_below(noise), self._probability_below(noise + 1)
 
-    def _below(self, noise: Array) -> Array:
-        """$P(K < k)$, elementwise: $q^{1−k}/(1+q)$ up to 0, $1 − q^k/(1+q)$ from 1 on."""
+    def _probability_below(self, noise: Array) -> Array:
+        """Return $P(K < k)$, elementwise: $q^{1−k}/(1+q)$ for k ≤ 0, $1 − q^k/(1+q)$ for k ≥ 1."""
         step = self.grid / self.scale
         tail = np.exp(-step * np.where(noise > 0, noise, 1 - noise)) / (1 + math.exp(-step))
         return np.where(noise > 0, 1 - tail, tail)

@@ -2,18 +2,18 @@ r"""Mechanisms: local randomizers with a known likelihood.
 
 A mechanism is a channel $f(y | x)$ that a person's device applies to one column: `privatize` draws
 $y ∼ f(· | x)$ exactly, and `log_likelihood` evaluates $\ln f(y | x)$ exactly, so that a curator can
-learn the law of $x$ from reports $y$. Its `guarantee` bounds $f(y | x) / f(y | x′)$ over **every** pair
-of records (local privacy: neighbors are any two values that one person may hold).
+estimate the distribution of $x$ from reports $y$. Its `guarantee` bounds $f(y | x) / f(y | x′)$ over
+**every** pair of records (local privacy: neighbors are any two values that one person may hold).
 
-A mechanism also states for which columns it is (`unfit`, `fits`) and how it is made for one
-(`for_column`), how informative its reports are (`information` of codes, `attenuation` of points), the
-likelihood in closed form (`form`), the expected error in words (`expected`), and what an **audit** of
-its draws tests: which reports are `impossible`, and how reports of one record become independent uniform
-numbers (`probability_cells`, for `privot.audit.statistics`).
+A mechanism also defines the columns that it can report (`unfit`, `fits`), its calibration for a column
+(`for_column`), the information in its reports (`information` of codes, `attenuation` of points), the
+likelihood in closed form (`form`), the expected error in words (`expected`), and the tests of an
+**audit** of its draws: which reports are `impossible`, and how reports of one record become independent
+uniform numbers (`probability_cells`, for `privot.audit.statistics`).
 
 Records are *unit coordinates* of the column's domain (float64, shape (n, d)), or integer codes of
-categories (shape (n,)). A report depends on a record through the noised value alone, except for its
-time, which depends on the noise only (see the samplers).
+categories (shape (n,)). A report reveals nothing of a record beyond the noised value: the time of a draw
+depends on the noise only (see the samplers).
 
 Mechanisms are frozen dataclasses of plain numbers, which `to_dict` writes and `mechanism_from_dict`
 reads. A subclass with a `kind` is registered under that name.
@@ -38,7 +38,7 @@ from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
-# Reports that are less likely than this, whatever the record, count as impossible.
+# Reports with a smaller probability under every record count as impossible.
 NEGLIGIBLE = 2.0**-64
 
 _KINDS: dict[str, type[Mechanism]] = {}
@@ -52,16 +52,16 @@ class Mechanism(ABC):
     pure: ClassVar[bool] = True  # no δ is needed
     takes_codes: ClassVar[bool] = False  # records are codes of an alphabet, not points of a domain
     names_code: ClassVar[bool] = False  # a report is one code, as a record is
-    by_kind: ClassVar[bool] = True  # may be requested by its kind
-    shares_delta: ClassVar[bool] = False  # several mechanisms share one δ, as Gaussians do
-    among_auto: ClassVar[bool] = True  # may be chosen by default
-    noise_word: ClassVar[str] = "noise"
-    bias: ClassVar[float] = 0.0  # of the debiased report
+    by_kind: ClassVar[bool] = True  # users may request it by its kind
+    shares_delta: ClassVar[bool] = False  # several of this kind share one δ (Gaussian noise)
+    among_auto: ClassVar[bool] = True  # `choose_mechanism` may choose it
+    noise_word: ClassVar[str] = "noise"  # its error in `expected`
+    bias: ClassVar[float] = 0.0  # bias of the debiased report
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
             known = _KINDS.setdefault(kind, cls)
-            # A module that is loaded again defines its class again.
+            # Reloading a module defines its class again, under the same name.
             if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
                 raise PrivotError(
                     f"mechanism kind {kind!r} is {known.__module__}.{known.__qualname__}: give yours a "
@@ -72,7 +72,7 @@ class Mechanism(ABC):
     @classmethod
     @abstractmethod
     def unfit(cls, column: Column) -> str:
-        """Return why this kind is not for a column, and which kind is; empty if it is."""
+        """Return why this kind cannot report a column, and which kind can; "" if this one can."""
 
     @classmethod
     @abstractmethod
@@ -81,12 +81,12 @@ class Mechanism(ABC):
 
     @property
     def requested_kind(self) -> str:
-        """Kind that a user requests it by."""
+        """Kind by which users request this mechanism."""
         return self.kind
 
     @property
     def flagged(self) -> bool:
-        """True if records and reports end with a flag: 1 where missing."""
+        """Whether records and reports end with a flag, 1 if missing."""
         return False
 
     def records(self, points: Array, domain: Domain) -> Array:
@@ -94,42 +94,42 @@ class Mechanism(ABC):
         return points
 
     def report_domain(self, domain: Domain) -> Domain:
-        """Return the domain whose unit coordinates reports have: by default, the points' own."""
+        """Return the domain whose unit coordinates reports are in; by default, the points' domain."""
         return domain
 
     def fits(self, column: Column) -> bool:
-        """Return True if it can report every value of the column."""
+        """Return whether it can report every value of the column."""
         return not self.unfit(column)
 
     @abstractmethod
     def form(self, column: Column) -> Form:
-        """Return the likelihood that the column is learned by, of points or of bins."""
+        """Return the likelihood, of points or of bins, by which the column is fitted."""
 
     def point_form(self, column: Column) -> Form:
         """Return the likelihood of points, for a column that is reported alone."""
         return self.form(column)
 
     def places(self, records: Array, domain: Domain) -> Array:
-        """Return points (n, d) in unit coordinates of records (n, c) of `report_domain`."""
+        """Return points (n, d), in unit coordinates, of records (n, c) of `report_domain`."""
         return records
 
     def information(self, column: Column) -> float:
-        """Mutual information in bits of a report and a uniform code; NaN for mechanisms of points."""
+        """Return the mutual information, in bits, of a report and a uniform code; NaN for points."""
         return math.nan
 
     def attenuation(self, waves: Array) -> Array:
-        """Factor (k,) of means of waves $e^{i⟨ω, x⟩}$ (k, d) in reports; NaN for mechanisms of codes."""
+        """Return factors (k,) of the means of $e^{i⟨ω, x⟩}$ in reports, ω (k, d); NaN for codes."""
         return np.full(len(waves), math.nan)
 
     def report_bits(self, column: Column) -> int:
-        """Size of a report in bits: 64 for each coordinate, by default."""
+        """Return the size of a report in bits; by default 64 for each coordinate."""
         return 64 if column.domain is None else 64 * column.domain.dimension
 
     def expected(self, column: Column) -> dict[str, Any]:
         """Describe the error of a report, in numbers and `in_words`.
 
-        By default the noise of a point: `stddev` of each coordinate, in the column's units, and
-        `relative` to the coordinate's range; of an image one number, for pixels in [−1, 1].
+        By default this is the noise of a point: `stddev` of each coordinate in the column's units, and
+        `relative` to the coordinate's range. For an image, it is one number for pixels in [−1, 1].
         """
         domain, deviation = column.domain, float(np.sqrt(self.variance))
         assert domain is not None
@@ -151,26 +151,26 @@ class Mechanism(ABC):
         """Draw one report for every record in `x`, with fresh noise from the operating system."""
 
     def program(self, column: Column) -> dict[str, Any] | None:
-        """Return the integers of a device's draw (`privot.wire.draws`); None if it needs logarithms."""
+        """Return the program by which a device draws (`privot.wire.draws`); None if it has none."""
         return None
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[Any]:
-        """Return reports, as `privatize` does, from integers (n, m) that devices drew by `program`.
+        """Return reports, as `privatize` does, from the integers (n, m) that devices drew by `program`.
 
         Raises:
-            PrivotError: if it has no program.
+            PrivotError: if there is no program.
         """
         raise PrivotError(f"mechanism {self.kind!r} has no program for devices: use another")
 
     @abstractmethod
     def log_likelihood(self, y: NDArray[Any], x: NDArray[Any]) -> Array:
-        """Evaluate $\\ln f(y | x)$, a sum over the coordinates of a report; `y`, `x` broadcast."""
+        """Evaluate $\\ln f(y | x)$, summed over the coordinates of a report; `y` and `x` broadcast."""
 
     @abstractmethod
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP | ApproximateDP:
-        """Bound the privacy loss between any two records of `domain`; `delta` where δ is spent.
+        """Bound the privacy loss between any two records of `domain`, at `delta` if it is not pure.
 
-        Additive noise needs the domain; mechanisms that carry their own alphabet ignore it.
+        Additive noise needs the domain; mechanisms with their own alphabet ignore it.
         """
 
     @abstractmethod
@@ -181,25 +181,25 @@ class Mechanism(ABC):
 
         A coordinate's cell is $[F(y−), F(y))$ of its conditional law, given the record and the
         coordinates before it. A uniform point of each cell is then uniform on (0, 1), independently of
-        all the others, if and only if the reports have the claimed law. Of many coordinates, a random
-        choice is tested. Ends beyond 1 count modulo 1.
+        all the others, if and only if the reports have the claimed law. If a report has many
+        coordinates, random ones are tested. Ends beyond 1 count modulo 1.
 
         Arguments:
             reports: Unit coordinates (n, d), or supported codes (n, w).
             x: Their records (n, …).
-            rng: Chooses the coordinates.
+            rng: Generator that chooses the tested coordinates.
         """
 
     def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
-        """Return the codes (n, w) that each report supports, padded with −1, where records are codes."""
+        """Return the codes (n, w) that each report supports, padded with −1, if records are codes."""
         return np.asarray(reports, np.int32).reshape(len(reports), -1)
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Find the reports (n, …) that no record can have."""
+        """Return a mask (n,) of the reports (n, …) that no record can have."""
         return ~np.isfinite(reports).all(axis=1)
 
     def to_grid(self, y: Array) -> Array:
-        """Return the possible reports nearest to `y`, to undo roundings of units and of files."""
+        """Return the possible reports nearest to `y`, to undo rounding by units and files."""
         return y
 
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
@@ -208,22 +208,22 @@ class Mechanism(ABC):
 
     @property
     def report_law(self) -> ReportLaw | None:
-        """Overlap of reports' laws, by which shuffled ones are accounted; None where none is known."""
+        """Overlap of the laws of reports, for the accounting of shuffled reports; None if unknown."""
         return None
 
     def gaussian_mu(self, domain: Domain) -> float | None:
         """Return μ of Gaussian differential privacy (Dong, Roth, Su 2022); None if ε is pure.
 
-        An audit compares μ where δ is so small that it cannot count the events that ε bounds.
+        An audit tests μ if δ is so small that the events that ε bounds are too rare to count.
         """
         return None
 
     def possible(self, y: NDArray[Any], domain: Domain | None = None) -> NDArray[np.bool_]:
-        """Find the reports (n, d), or supports (n, w) of codes, that a device can have sent, shape (n,).
+        """Return a mask (n,) of the reports (n, d), or supports (n, w), that a device can have sent.
 
         Reports of probability below $2^{−64}$ for every record of `domain` are excluded. This bounds
-        the influence of one report, whoever made it: under pure ε its likelihoods of two records differ
-        by a factor of at most $e^ε$.
+        the influence of one report, also of a forged one: under pure ε its likelihoods of two records
+        differ by a factor of at most $e^ε$.
         """
         return ~self.impossible(y)
 
@@ -233,14 +233,14 @@ class Mechanism(ABC):
         """Variance of the debiased report (of a coordinate, or of a rare category's indicator)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values: `kind` and the dataclass fields; parts that are mechanisms likewise."""
+        """Return plain values: `kind` and the dataclass fields; nested mechanisms are converted, too."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        parts = {n: v.to_dict() if isinstance(v, Mechanism) else v for n, v in values.items()}
-        return {"kind": self.kind} | parts
+        plain = {n: v.to_dict() if isinstance(v, Mechanism) else v for n, v in values.items()}
+        return {"kind": self.kind} | plain
 
 
 def mechanism_kind(kind: object) -> type[Mechanism]:
-    """Return the class of a kind.
+    """Return the mechanism class of a kind.
 
     Examples:
         >>> from privot.mechanisms import Laplace
@@ -253,7 +253,7 @@ def mechanism_kind(kind: object) -> type[Mechanism]:
 
 
 def mechanism_kinds(column: Column | None = None) -> dict[str, type[Mechanism]]:
-    """Return all registered kinds, or those for a column, by name.
+    """Return the mechanism classes of all kinds, or of those that can report a column, by kind.
 
     Examples:
         >>> from privot.schema import BooleanColumn
@@ -278,5 +278,7 @@ def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
         raise PrivotError(
             f"mechanism {cls.kind!r} has fields {sorted(values)}: give exactly {sorted(expected)}"
         )
-    parts = {n: mechanism_from_dict(v) if isinstance(v, Mapping) else v for n, v in values.items()}
-    return cls(**parts)
+    fields_of = {
+        n: mechanism_from_dict(v) if isinstance(v, Mapping) else v for n, v in values.items()
+    }
+    return cls(**fields_of)

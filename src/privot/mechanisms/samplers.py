@@ -1,47 +1,47 @@
-r"""Exact integer noise from words that nobody can predict.
+r"""Exact samplers of integer noise, and the cryptographic random words that they use.
 
-**Entropy.** Words of 64 bits come from AES-256 in counter mode, keyed by the operating system's
-generator, fast enough for billions of records. To distinguish these words from uniform ones is to break
-AES; that computational assumption is the only one between the samplers of `privot.mechanisms` and their
-information-theoretic guarantees.
+**Words** of 64 bits come from AES-256 in counter mode, keyed by the operating system's generator, fast
+enough for billions of records. The guarantees of the samplers of `privot.mechanisms` rest on one
+computational assumption: that these words cannot be distinguished from uniform ones, which would break
+AES.
 
-There is no seed: nothing here can be repeated, stored or logged. Each thread owns one stream, so
+There is no seed: no draw can be repeated, stored or logged. Each thread owns one stream, so
 that no word is used twice. A stream takes a new key every $2^{32}$ bytes, far below the
 $2^{68}$ bytes at which counter mode departs from random by the birthday bound.
 
 **Forks.** A child's copy of its parent's stream would repeat the parent's noise, and the difference of
-two people's reports would then be that of their records. So before each use a stream compares its
-process with the one that it was keyed in (`privot.core.processes`).
+two people's reports would then be that of their records. So before each use a stream checks that it is
+in the process in which it was keyed (`privot.core.processes`).
 
-**Stocks.** Single records take words and noise from stocks that the array code has drawn ahead: one law,
-one proof, and no array for one number. A stock belongs to its thread, yields each number once, depends
-on no record, and is discarded with the key.
+**Buffers.** Single records take words and noise from buffers that the array code fills: both have the
+same law by the same proof, and no array is made for one number. A buffer belongs to its thread, yields
+each number once, does not depend on any record, and is discarded with the key.
 
-**Rounding a random real exactly.** Floats decide where their error cannot matter, else more bits do. The
-samplers of `laplace` and `gaussian` return a sign and the integer nearest to a real magnitude
+**Exact rounding** of a random real number is by floats if their error is small enough, else by more
+bits. The samplers of `laplace` and `gaussian` return a sign and the integer nearest to a real magnitude
 $h(|U_1|, …) ≥ −½$ of real uniforms on $(−1, 1)$, $h$ proportional to a public ratio $t$. A 64-bit word
 read as a signed integer $a$ gives the sign of $U ∈ [a, a+1) 2^{−63}$ and the first 63 bits of
-$|U| ∈ [m, m+1) 2^{−63}$: $m = a$, or $−a−1$ (`~a`) where $a$ is negative.
+$|U| ∈ [m, m+1) 2^{−63}$: $m = a$, or $−a−1$ (`~a`) if $a$ is negative.
 
-**Why floats do no harm.** A sampler computes $h$ in float64 at the middle of the cell and proves
-that this is within $t · 2^{−39}$ of $h$ everywhere in the cell; where it has no proof it returns NaN.
-The nearest integer is accepted only if a half-integer is farther away than that: then every continuation
-of the bits has this nearest integer. ($h$ minus its nearest integer is exact in floats. The limit
-½ − $t · 2^{−39}$ is itself rounded, which matters only for $t < 2^{−15}$, where every $h$ with a
-proof rounds to 0.) Otherwise more bits are drawn, and bounds of $h$ by directed and correctly
-rounded arithmetic decide once they have the same nearest integer: with probability 1 after finitely
-many bits. Bits drawn are never changed, so the result is the one for full real $U$, tails included.
+**Floating-point error.** A sampler computes $h$ in float64 at the middle of the cell of the first 63
+bits and proves that this is within $t · 2^{−39}$ of $h$ everywhere in the cell; without a proof it
+returns NaN. The nearest integer is accepted only if all half-integers are farther away than that: then
+every continuation of the bits has this nearest integer. ($h$ minus its nearest integer is exact in
+floats. The limit ½ − $t · 2^{−39}$ is itself rounded, which matters only for $t < 2^{−15}$, where every
+$h$ with a proof rounds to 0.) Otherwise more bits are drawn until a lower and an upper bound of $h$,
+computed by directed and correctly rounded arithmetic, have the same nearest integer: with probability 1
+after finitely many bits. Drawn bits are never changed, so the result is exact for a real $U$.
 
-**Rejection.** A rejected draw has $h = ∞$ and is dropped; the others keep their order, so that stopping
-after a count of values is independent of the values.
+**Rejection.** A rejected draw has $h = ∞$ and is dropped. The others keep their order, so the first n
+accepted values are independent of how many draws were made.
 
-**Timing.** The time of a draw depends on the noise (rejections, and about one draw in $10^5$
-that takes the exact path, a hundred microseconds) and on the public ratio, never on a record.
+**Timing.** The time of a draw depends on the noise (on rejections, and on the exact path, which about
+one draw in $10^5$ takes, for a hundred microseconds) and on the public ratio, never on a record.
 
 **Logarithms.** The proven bounds assume that float64 logarithms are within 4 units in the last place,
 array and scalar code alike (NumPy's vector code and the C libraries in use claim 4 or better).
-`LOG_ERROR_OK` is the result of checking this against `decimal`, whose `ln` and `sqrt` are correctly
-rounded, at import; where it fails, every draw takes the exact path: slow, but right.
+`LOG_ERROR_OK` is the result of a test at import against `decimal`, whose `ln` and `sqrt` are correctly
+rounded; if the test fails, every draw takes the slower exact path.
 
 References:
     NIST SP 800-38A (counter mode); Garfinkel, Leclerc, *Randomness concerns when deploying
@@ -75,13 +75,13 @@ Enclose = Callable[[list[int], int, Decimal, Context], list[Decimal]]
 
 WORDS = 2**64
 MAX_RATIO = 2.0**40
-EXACT = Context(prec=80)  # operators of Decimal would round by the caller's own context
+EXACT = Context(prec=80)  # used explicitly: Decimal's operators round by the caller's context
 
 _REKEY_BYTES = 2**32
 _CHUNK_BYTES = 2**17
 _ZEROS = memoryview(bytes(_CHUNK_BYTES))
-_AHEAD = 128  # numbers a stock draws at once
-_MAX_STOCKS = 1024  # a few MB; beyond, all are forgotten
+_BUFFER_SIZE = 128  # numbers drawn at once
+_MAX_BUFFERS = 1024  # a few MB; if there are more, all are discarded
 _BLOCK = 2**15
 _PREFIX_BITS = 63
 _UNIT = 2.0**-_PREFIX_BITS
@@ -91,18 +91,18 @@ _CHECK_CONTEXT = Context(prec=24)
 
 
 class _Stream(OwnProcess):
-    """The key stream of one thread, and the stocks drawn ahead from it."""
+    """Key stream of one thread, and the buffers filled from it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rekey()
 
     def rekey(self) -> None:
-        """Discard the key and all stocks; take a fresh key."""
+        """Discard the key and all buffers; take a fresh key."""
         key, counter = os.urandom(32), os.urandom(16)
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
         self._bytes_left = _REKEY_BYTES
-        self.stocks: defaultdict[Hashable, list[int]] = defaultdict(list)
+        self.buffers: defaultdict[Hashable, list[int]] = defaultdict(list)
         self.belong_here()
 
     def fill(self, target: memoryview) -> None:
@@ -115,19 +115,19 @@ class _Stream(OwnProcess):
             self._bytes_left -= len(part)
 
 
-class _Own(threading.local):
-    """One stream a thread: `threading.local` runs `__init__` once in every thread."""
+class _ThreadLocal(threading.local):
+    """Holder of one stream for each thread: `__init__` runs once in every thread."""
 
     def __init__(self) -> None:
         self.stream = _Stream()
 
 
-_own = _Own()
+_thread_local = _ThreadLocal()
 
 
 def _stream() -> _Stream:
     """Return the stream of this thread in this process."""
-    stream = _own.stream
+    stream = _thread_local.stream
     if stream.is_copy:
         stream.rekey()
     return stream
@@ -149,23 +149,23 @@ def random_words(count: int, out: Words | None = None) -> Words:
 
 
 def upcoming(count: int, draw: Callable[..., NDArray[Any]], *arguments: float) -> list[int]:
-    """Take `count` numbers of the stock that draw(number, *arguments) refills: 0.3 µs each."""
-    stocks = _stream().stocks
-    stock = stocks[draw, arguments]
-    while len(stock) < count:
-        if len(stocks) > _MAX_STOCKS:
-            stocks.clear()
-        stock.extend(draw(_AHEAD, *arguments).tolist())
-    return [stock.pop() for _ in range(count)]
+    """Take `count` numbers from the buffer that draw(number, *arguments) fills: 0.3 µs each."""
+    buffers = _stream().buffers
+    buffer = buffers[draw, arguments]
+    while len(buffer) < count:
+        if len(buffers) > _MAX_BUFFERS:
+            buffers.clear()
+        buffer.extend(draw(_BUFFER_SIZE, *arguments).tolist())
+    return [buffer.pop() for _ in range(count)]
 
 
 def random_word() -> int:
-    """Take one uniform 64-bit word from a stock, for single records."""
+    """Take one uniform 64-bit word from a buffer, for single records."""
     return upcoming(1, random_words)[0]
 
 
 def random_bits(count: int) -> int:
-    """Draw a uniform integer of `count` bits, straight from the operating system.
+    """Draw a uniform integer of `count` bits from the operating system.
 
     Examples:
         >>> 0 <= random_bits(10) < 1024
@@ -175,10 +175,11 @@ def random_bits(count: int) -> int:
 
 
 def uniform_below(bound: int) -> int:
-    """Draw a uniform integer 0 … bound−1; words beyond the last full multiple are drawn again."""
+    """Draw a uniform integer 0 … bound−1, by rejection of words from the largest multiple of it on."""
     limit = WORDS - WORDS % bound
-    while (word := random_word()) >= limit:
-        pass
+    word = random_word()
+    while word >= limit:
+        word = random_word()
     return word % bound
 
 
@@ -193,16 +194,16 @@ def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
 
 
 def words_outside(epsilon: float, inside: int, outside: int, share: int) -> int:
-    r"""Return $L = ⌊2^{64} s / (e^ε i + o)⌋ + 1$, the number of 64-bit words for `share` of the outside.
+    r"""Return the number $L = ⌊2^{64} s / (e^ε i + o)⌋ + 1$ of words for s of the unlikely outcomes.
 
-    $L ≥ 2^{64} s / (e^ε i + o)$, so where the outside takes o/s times L words, at most $e^ε i L / s$
-    remain for the inside: the likelihood ratio is at most $e^ε$, with rounding against ε.
+    $L ≥ 2^{64} s / (e^ε i + o)$. All o unlikely outcomes take o/s times L words, so at most
+    $e^ε i L / s$ words remain for the i likely ones: the likelihood ratio is at most $e^ε$.
 
     Arguments:
         epsilon: ε.
         inside: Number i of outcomes whose likelihood is e^ε times as large.
         outside: Number o of all other outcomes.
-        share: Number s of outside outcomes that share L words.
+        share: Number s of the other outcomes that share L words.
     """
     power = EXACT.next_minus(EXACT.exp(Decimal(epsilon)))
     total = EXACT.next_minus(EXACT.add(EXACT.multiply(power, inside), outside))
@@ -222,16 +223,16 @@ def dyadic(numerator: int, bits: int) -> Decimal:
 
 
 def outward(nearest: Decimal, context: Context) -> Decimal:
-    """Return a bound, on the side to which `context` rounds, of a number rounded to nearest."""
+    """Return a bound, lower or upper as `context` rounds, of a number rounded to `nearest`."""
     if context.rounding == ROUND_FLOOR:
         return context.next_minus(nearest)
     return context.next_plus(nearest)
 
 
 def negative_log(numerator: int, bits: int, context: Context) -> Decimal:
-    r"""$−\ln(\text{numerator}/2^{\text{bits}})$, at least 0, rounded outward as `context` rounds.
+    r"""Bound $−\ln(\text{numerator}/2^{\text{bits}}) ≥ 0$ from below or above, as `context` rounds.
 
-    From above, a numerator of 0 gives infinity.
+    A numerator of 0 gives infinity.
     """
     # `ln` rounds to nearest in every context, and the change of sign is exact.
     return max(Decimal(0), outward(context.minus(context.ln(dyadic(numerator, bits))), context))
@@ -241,7 +242,7 @@ def _log_error_ok() -> bool:
     """Test that float64 logarithms on [2^−24, 1) are within 4 ulp, array and scalar code alike."""
     steps = np.arange(_CHECK_POINTS)
     small = np.exp2(-24.0 * (steps + 0.37) / _CHECK_POINTS)
-    # Near 1 the logarithm is small itself, and its relative error is what counts.
+    # Near 1 the logarithm is small, and its relative error matters.
     near_one = 1.0 - small[: _CHECK_POINTS // 4] * 2.0 ** -(steps[: _CHECK_POINTS // 4] % 20)
     points = np.concatenate([small, near_one[near_one < 1.0]])
     for point, array_log in zip(points.tolist(), np.log(points).tolist(), strict=True):
@@ -256,7 +257,7 @@ LOG_ERROR_OK = _log_error_ok()
 
 
 def check_ratio(ratio: float) -> float:
-    """Return the ratio of noise to grid as a float, or refuse it outside (0, 2^40]."""
+    """Return the ratio of noise to grid as a float; raise PrivotError unless it is in (0, 2^40]."""
     if not 0 < ratio <= MAX_RATIO:
         raise PrivotError(
             f"ratio of noise scale to grid is {ratio}: it must lie in (0, 2^40]; choose a coarser grid"
@@ -265,31 +266,35 @@ def check_ratio(ratio: float) -> float:
 
 
 def middles(words: Integers) -> Floats:
-    """Return the middle of every word's cell: in (−1, 1), never 0, off by two roundings."""
+    """Return the middle of every word's cell: in (−1, 1), never 0, with two rounding errors."""
     return np.multiply(words + 0.5, _UNIT, dtype=np.float64)
 
 
 def decide(prefixes: list[int], ratio: float, enclose: Enclose) -> list[float]:
-    """Draw more bits of uniforms, of which the first 63 are given, until they fix the nearest integers.
+    """Return the integers nearest to the magnitudes of uniforms whose first 63 bits are `prefixes`.
 
-    `enclose(prefixes, bits, ratio, context)` bounds the magnitudes for every uniform in the cells
-    [prefix, prefix + 1)/2^bits, from below or above as `context` rounds.
+    More bits are drawn until they determine the integers. `enclose(prefixes, bits, ratio, context)`
+    bounds the magnitudes over the cells [prefix, prefix + 1)/2^bits, from below or above as `context`
+    rounds.
     """
     scale, bits = Decimal(ratio), _PREFIX_BITS
+
+    def nearest(context: Context) -> list[float]:
+        bounds = enclose(prefixes, bits, scale, context)
+        return [float(bound.to_integral_value(ROUND_HALF_EVEN)) for bound in bounds]
+
     while True:
         prefixes, bits = [prefix << 64 | random_bits(64) for prefix in prefixes], bits + 64
-        low, high = (
-            [float(b.to_integral_value(ROUND_HALF_EVEN)) for b in enclose(prefixes, bits, scale, c)]
-            for c in directed_contexts(2 * bits)
-        )
-        if low == high:
+        down, up = directed_contexts(2 * bits)
+        low = nearest(down)
+        if low == nearest(up):
             return low
 
 
 def settle(words: Integers, value: Floats, ratio: float, enclose: Enclose) -> Floats:
-    """Return signed integers (as floats) of the magnitudes `value`, which are overwritten.
+    """Round the magnitudes `value` exactly; return signed integers as floats. `value` is overwritten.
 
-    Column i of `value` (any number of rows) depends on the words of column i of `words`.
+    Column i of `value` (any number of rows) is computed from the words of column i of `words`.
     """
     margin = 0.5 - ratio * _FLOAT_ERROR if LOG_ERROR_OK else -1.0
     magnitude = np.rint(value)
@@ -298,11 +303,11 @@ def settle(words: Integers, value: Floats, ratio: float, enclose: Enclose) -> Fl
     for i in np.flatnonzero(~(value < margin).all(axis=0)):
         prefixes = [word if word >= 0 else ~word for word in words[:, i].tolist()]
         magnitude[:, i] = decide(prefixes, ratio, enclose)
-    return np.copysign(magnitude, words.view(np.float64), out=magnitude)  # the word's top bit
+    return np.copysign(magnitude, words.view(np.float64), out=magnitude)  # by the word's top bit
 
 
 def sample(size: Size, ratio: float, draw: Callable[[int, float], Floats]) -> Integers:
-    """Fill an array of shape `size` by blocks of draw(count, ratio), which may be longer or shorter."""
+    """Fill an array of shape `size` by draw(count, ratio), which may return another number of values."""
     ratio, out = check_ratio(ratio), np.empty(size, np.int64)
     flat, filled = out.reshape(-1), 0
     while filled < flat.size:

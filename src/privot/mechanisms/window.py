@@ -1,26 +1,26 @@
-r"""The window mechanism (square wave, disk): reports near the record are e^ε times likelier than others.
+r"""The window mechanism (square wave, disk): reports near the record are e^ε times as likely as others.
 
 In unit coordinates, on a grid of N steps: a record of d coordinates is rounded to its cell x, and its
 **window** $W(x) = \{y : ‖y − x‖_2 ≤ r\}$, r in cells, has the same number m of cells for all records,
-inside the K report cells (`privot.mechanisms.window_cells`, which draws P in integers, with rounding
-against ε). Then
+inside the K report cells. `privot.mechanisms.window_cells` draws with integers, whose rounding never
+increases ε. Then
 
 $$ P(y | x) = a \text{ if } y ∈ W(x), \text{ else } b, \qquad a m + b (K − m) = 1, \quad a ≤ e^ε b, $$
 
 so the likelihood ratio of any two records is at most $e^ε$. In one dimension this is the square wave,
-in two the disk; as a `product`, each coordinate has a window of its own, and ε/d.
+in two the disk. In a `product`, each coordinate has its own window, at ε/d.
 
-**Missing values** are one record more, whose window is one symbol of weight m, as if m more cells were
-all written as the same symbol. Any two records still have windows of m among K + m cells.
+**Missing values** are one additional record, whose window consists of m additional cells that are all
+written as one symbol. So any two records have windows of m among K + m cells.
 
-**Curves.** A place on a known curve is its length along the curve, with a window of lengths.
+**Curves.** A point of a known curve is represented by its arc length, with a window of arc lengths.
 
 **Privacy review.** Adjacency: any two records, missing or not. All random numbers are drawn for every
-record, before the record is read; the record enters by one addition. The sampler sees a cell and nothing
-else, so the guarantee is that of any two raw values. A value outside the domain is refused: columns
-project.
+record, before the record is read; the record enters by one addition. The sampler receives only the
+record's cell, so the guarantee holds for any two raw values. A value outside the domain is refused:
+columns must project it.
 
-The likelihood is constant in x inside the window, so it gives a point no gradient: a fit learns a
+The likelihood is constant in x inside the window, so it has no gradient in a point: a fit estimates a
 distribution over cells or bins.
 
 References:
@@ -58,15 +58,15 @@ _CHUNK = 2**15
 
 @dataclass(frozen=True)
 class Window(Mechanism, kind="window"):
-    """Bounded reports of points of one to three unit coordinates, in a box or a ball.
+    """Window mechanism for points of one to three unit coordinates, in a box or a ball.
 
     Arguments:
         epsilon: Privacy loss of the whole report.
-        dimension: Coordinates of a record.
-        steps: N, a power of two.
-        radius: r, in cells.
-        shape: `"ball"`: one window; `"product"`: one for each coordinate.
-        area: Where records lie; on a curve they are one number from −1 to 1.
+        dimension: Number d of coordinates of a record.
+        steps: Number N of steps of the grid, a power of two.
+        radius: Radius r of the window, in cells.
+        shape: `"ball"` for one window, `"product"` for one window for each coordinate.
+        area: Set of the records; on a curve they are one number from −1 to 1.
         non_negative: Whether records have no negative coordinate.
         nullable: Whether records may be missing; records and reports are then (n, d+1).
 
@@ -98,11 +98,11 @@ class Window(Mechanism, kind="window"):
             raise PrivotError("shape is 'product': give a 'box' as area, and not nullable")
         if self.dimension not in (1, 2, 3):
             raise PrivotError(f"dimension is {self.dimension!r}: give 1, 2 or 3")
-        _ = self._block  # checks the rest
+        _ = self._block  # building it checks the other fields
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """Refuse many coordinates, and numbers with spikes: many records of one value."""
+        """See `Mechanism`: not for more than 3 coordinates, nor numbers with spikes."""
         domain, bins = column.domain, column.alphabet
         if domain is None or (isinstance(bins, Bins) and bins.spikes):
             return "it is for places and numbers without spikes: use 'laplace'"
@@ -118,21 +118,22 @@ class Window(Mechanism, kind="window"):
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, *, nullable: bool = False) -> Self:
-        """Return the window of `window_plan`, for an ε of at most 40."""
+        """Return the window of `window_plan`, at ε or 40 if that is less."""
         d, area, non_negative = _geometry(domain)
         assert area
-        steps, radius = window_plan(d, epsilon := min(epsilon, _MAX_EPSILON))
+        epsilon = min(epsilon, _MAX_EPSILON)
+        steps, radius = window_plan(d, epsilon)
         return cls(epsilon, d, steps, radius, "ball", area, non_negative, nullable)
 
     def records(self, points: Array, domain: Domain) -> Array:
-        """Return points, or places on a curve, and flags if they may be missing."""
+        """See `Mechanism`: points, or arc lengths on a curve, and flags if they may be missing."""
         unit, missing = domain.unit, np.isnan(points).any(axis=1, keepdims=True)
         if isinstance(unit, Polyline):
             points = to_unit(unit.line, unit.along(np.where(missing, 0.0, points))).clip(-1.0, 1.0)
         return np.hstack([np.where(missing, 0.0, points), missing]) if self.nullable else points
 
     def report_domain(self, domain: Domain) -> Domain:
-        """Return the domain itself, or the line of a curve's lengths."""
+        """See `Mechanism`: the domain itself, or the interval of a curve's arc lengths."""
         return domain.line if isinstance(domain, Polyline) else domain
 
     def places(self, records: Array, domain: Domain) -> Array:
@@ -141,20 +142,20 @@ class Window(Mechanism, kind="window"):
         return unit.at(from_unit(unit.line, records)) if isinstance(unit, Polyline) else records
 
     def fits(self, column: Column) -> bool:
-        """Return True if it is for the column's domain, and for its missing values if it has them."""
-        if (domain := column.domain) is None or self.unfit(column):
+        """Return whether domain and missing values of the column are those of this window."""
+        if column.domain is None or self.unfit(column):
             return False
-        same = _geometry(domain) == (self.dimension, self.area, self.non_negative)
-        return same and self.nullable == column.nullable
+        same_domain = _geometry(column.domain) == (self.dimension, self.area, self.non_negative)
+        return same_domain and self.nullable == column.nullable
 
     @property
     def flagged(self) -> bool:
-        """True if a value may be missing."""
+        """Whether a value may be missing."""
         return self.nullable
 
     @cached_property
     def _block(self) -> WindowCells:
-        """Cells of the coordinates that share a window: all, or one."""
+        """Cells of the coordinates that share a window: all of a ball, one of a product."""
         dimension = 1 if self.shape == "product" else self.dimension
         return WindowCells(dimension, self.steps, self.radius, self.area, self.non_negative)
 
@@ -166,21 +167,21 @@ class Window(Mechanism, kind="window"):
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """P(report) of one cell inside the window, and of one outside."""
+        """Probabilities of one cell inside the window, and of one outside."""
         return self._mixture.probabilities
 
     def form(self, column: Column) -> Form:
-        """Return the likelihood by bins for a column of numbers, else `point_form`."""
+        """See `Mechanism`: the likelihood given a bin for numbers, else that given a cell."""
         form = self.point_form(column)
         return form.by_bins(column) if column.is_number else form
 
     def point_form(self, column: Column) -> WindowForm:
-        """Return the likelihood by cells."""
+        """Return the likelihood given a record's cell."""
         size = self.dimension, self.steps, self.radius, self.shape, self.area
         return WindowForm(*size, *self.probabilities, self.nullable)
 
     def attenuation(self, waves: Array) -> Array:
-        """Return a window's attenuation; a product's is the product over the coordinates of the wave."""
+        """See `Mechanism`; of a product, the product over the coordinates of the wave."""
         blocks = waves.reshape(-1, self._block.dimension)
         share = np.where((blocks == 0).all(axis=1), 1.0, self._mixture.attenuation(blocks))
         return share.reshape(len(waves), -1).prod(axis=1)
@@ -212,45 +213,44 @@ class Window(Mechanism, kind="window"):
         return self._points(self._mixture.report(cells.number(own), missing))
 
     def program(self, column: Column) -> dict[str, Any] | None:
-        """Return the mixture's integers, for boxes and ℓ2 balls; else None."""
+        """See `Mechanism`: for boxes and ℓ2 balls only."""
         blocks = {"blocks": self.dimension // self._block.dimension}
         return self._mixture.program | blocks if self.area in ("box", "l2_ball") else None
 
     def of_device(self, answers: NDArray[np.int64]) -> Array:
-        """Return the points of cell numbers; numbers of no cell become impossible reports."""
+        """See `Mechanism`: points of cell numbers; invalid numbers become impossible reports."""
         return self._points(np.where(answers > self._mixture.symbol, -1, answers).ravel())
 
     def _points(self, numbers: Integers) -> Array:
         return self._mixture.points(numbers).reshape(-1, self.dimension + self.nullable)
 
     def _cells(self, x: Array) -> Integers:
-        """Return cells (…, windows, coordinates of each) of points in unit coordinates."""
+        """Return cells (…, windows, coordinates of a window) of points (…, d) in unit coordinates."""
         cells, each = self._block.of_units(x[..., : self.dimension]), self._block.dimension
         return cells.reshape(*cells.shape[:-1], self.dimension // each, each)
 
     def log_likelihood(self, y: Array, x: Array) -> Array:
-        """Evaluate $\\ln P(y | x)$ of possible reports; of a missing one, of all its m cells."""
+        """Evaluate $\\ln P(y | x)$ of possible reports; a flagged one has the m cells of its symbol."""
         y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
         gap = self._cells(y) - self._cells(x)
-        inside, outside = np.log(self.probabilities)
+        log_inside, log_outside = np.log(self.probabilities)
         near = np.asarray((gap**2).sum(axis=-1) <= self.radius**2)
         if not self.nullable:
-            return np.asarray(np.where(near, inside, outside).sum(axis=-1))
+            return np.asarray(np.where(near, log_inside, log_outside).sum(axis=-1))
         flagged, missing = y[..., -1] == 1, x[..., -1] == 1
-        same = np.where(flagged | missing, flagged & missing, near[..., 0])
-        weight = np.where(flagged, math.log(len(self._block.window)), 0.0)
-        return np.asarray(np.where(same, inside, outside) + weight)
+        in_window = np.where(flagged | missing, flagged & missing, near[..., 0])
+        log_cells = np.where(flagged, math.log(len(self._block.window)), 0.0)
+        return np.asarray(np.where(in_window, log_inside, log_outside) + log_cells)
 
     def probability_cells(
         self, reports: Array, x: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Return the cells of the flag, if there is one, and of each coordinate, given those before."""
+        """See `Mechanism`: cells of the flag, if there is one, then of each coordinate."""
         present = np.ones(len(x), bool) if not self.nullable else x[:, -1] == 0
-        places, records = (self._cells(points) for points in (reports, x))
-        low, high = (
-            ends.reshape(len(x), self.dimension)
-            for ends in self._mixture.probability_cells(places, records, present[:, None])
+        low, high = self._mixture.probability_cells(
+            self._cells(reports), self._cells(x), present[:, None]
         )
+        low, high = low.reshape(len(x), self.dimension), high.reshape(len(x), self.dimension)
         if not self.nullable:
             return low, high
         flagged, (inside, outside) = reports[:, -1:] == 1, self.probabilities
@@ -259,17 +259,17 @@ class Window(Mechanism, kind="window"):
         return low, np.hstack([np.where(flagged, 1.0, high), np.where(flagged, flag, 1.0)])
 
     def impossible(self, reports: Array) -> NDArray[np.bool_]:
-        """Find reports that are in no window, or whose flag is neither 0 nor 1."""
-        finite = np.asarray((np.abs(reports) <= 2.0**32).all(axis=1))  # and no NaN
-        reports = np.where(finite[:, None], reports, 0.0)
-        reached = self._block.may_report(self._cells(reports)).all(axis=1)
+        """Return a mask (n,) of reports that are no report cell, or have a flag other than 0 or 1."""
+        bounded = np.asarray((np.abs(reports) <= 2.0**32).all(axis=1))  # False for NaN
+        reports = np.where(bounded[:, None], reports, 0.0)
+        possible = self._block.may_report(self._cells(reports)).all(axis=1)
         if self.nullable:
             points, flag = reports[:, : self.dimension], reports[:, -1]
-            reached &= (flag == 0) | ((flag == 1) & (points == 0).all(axis=1))
-        return ~(finite & reached)
+            possible &= (flag == 0) | ((flag == 1) & (points == 0).all(axis=1))
+        return ~(bounded & possible)
 
     def to_grid(self, y: Array) -> Array:
-        """Return the cells nearest to `y`."""
+        """See `Mechanism`: the points of the cells nearest to `y`."""
         y = np.asarray(y, np.float64)
         points = self._block.units(self._block.of_units(y[:, : self.dimension]))
         return np.hstack([points, y[:, self.dimension :]])
@@ -280,19 +280,19 @@ class Window(Mechanism, kind="window"):
 
     @property
     def report_law(self) -> ReportLaw | None:
-        """See `Mechanism`: each cell supports the reports of its window; none is known of a product."""
+        """See `Mechanism`: a record supports the cells of its window; unknown for a product."""
         if self.shape == "product":
             return None
         return ReportLaw.of_sets(self.epsilon, len(self._block.window), self._mixture.total)
 
     @property
     def variance(self) -> float:
-        """Largest variance, over all records, of a coordinate's affine unbiased estimate."""
+        """Largest variance, over all records, of the affine unbiased estimate of a coordinate."""
         return self._mixture.variance()
 
 
 def _geometry(domain: Domain) -> tuple[int, Area | None, bool]:
-    """Return the number of coordinates, where they lie, and whether none is negative."""
+    """Return (number of coordinates, area, whether none is negative) of a domain's records."""
     if domain.area == "curve":
         return 1, "curve", False
     return domain.dimension, domain.area, not domain.symmetric

@@ -1,17 +1,18 @@
-r"""A window mechanism on a grid of integer cells: its cells, its width, its draws and its law.
+r"""Cells of the window mechanism on an integer grid: geometry, width, draws and likelihood.
 
-Coordinates are counted in cells of a public grid: a record's are $j ∈ 0 … N$, at −1 + 2j/N in unit
-coordinates. The **window** of a record holds the cells within r cells of it, in ℓ2. **Report cells** are
-a finite set that contains every window:
+The coordinates of a record are cells $j ∈ 0 … N$ of a public grid, at −1 + 2j/N in unit coordinates. The
+**window** of a record is the set of cells within ℓ2 distance r of it, in cells. **Report cells** are a
+finite set that contains every window:
 
 - box: $−r ≤ y_i ≤ N + r$;
 - ℓ2 ball: also $‖2y − N‖_2 ≤ N + 2 + 2r$: rounding moves a point by $\sqrt d / 2 < 1$ cell;
 - ℓ1 ball: also $‖2y − N‖_1 ≤ N + d + ⌈2r\sqrt d⌉$;
 - the non-negative part of a ball: also $y_i ≥ N/2 − r$.
 
-Record cells satisfy the same with r = 0, so the triangle inequality puts every window inside, exactly.
-A cell has one number: its coordinates, first one first, are digits of a base that no window leaves, so
-that the number of record + offset is the sum of theirs, and numbers are in the order of coordinates.
+Record cells satisfy the same conditions with r = 0, so by the triangle inequality every window consists
+of report cells. Each cell has a **number**, whose digits are its coordinates plus r, the first one being
+the highest, in a base that no window exceeds. So the number of record + offset is the sum of both
+numbers, and numbers are in lexicographic order of the coordinates.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ Mask = NDArray[np.bool_]
 Area = Literal["box", "l1_ball", "l2_ball", "curve"]
 
 _MAX_CELLS = 2**26
-_MIN_RADIUS_CELLS = 8  # where the finest grid allows it
+_MIN_RADIUS_CELLS = 8  # if the finest grid allows it
 # Coarsest and finest number of steps of the grid, by dimension.
 _STEPS = {1: (2**10, 2**14), 2: (2**8, 2**9), 3: (2**6, 2**7)}
 _MAX_RADIUS = 2.0
-_MAX_RULE_EPSILON = 5.0  # ε, of one coordinate
+_MAX_RULE_EPSILON = 5.0  # the window of one coordinate does not shrink beyond this ε
 _RADIUS_TIMES_EPSILON = {2: 0.9, 3: 1.6}
 
 
@@ -49,22 +50,22 @@ class WindowPlan(NamedTuple):
 
 
 def window_plan(dimension: int, epsilon: float) -> WindowPlan:
-    r"""Choose grid and window for reports of ε.
+    r"""Choose grid and window for reports at ε.
 
-    **One coordinate.** For a uniform record, and edges aside, a window that is a share τ of all report
-    cells has the mutual information
+    **One coordinate.** For a uniform record, and neglecting edges, a window that is a share τ of all
+    report cells has the mutual information
 
     $$ I(τ) = \frac{ε τ e^ε}{1 + τ(e^ε − 1)} − \ln(1 + τ(e^ε − 1)), \qquad
     τ^* = \frac{ε e^ε − e^ε + 1}{(e^ε − 1)^2} \text{ being the best,} $$
 
-    which is the square wave's width. Beyond ε = 5 the width is that of ε = 5: there the number of
-    reports, not the width, limits what is learned.
+    which is the square wave's width. For ε > 5 the width is that of ε = 5, since then the number of
+    reports limits the accuracy, not the width.
 
-    **A disk, a ball.** W₂ weighs a frequency k by $|k|^{−2}$, which information does not. On public
+    **Disks and balls.** W₂ weighs a frequency k by $|k|^{−2}$; mutual information does not. On public
     synthetic clusters and filaments (`python -m studies reports.windows`), the radius of least W₂, in
     unit coordinates, is about $0.9 / ε$ in the plane and $1.6 / ε$ in space, for ε from 1 to 8 and 10⁴
-    to 2·10⁶ reports; a third less or more costs up to 12 %. One window for each coordinate, at ε/d, has
-    1.3 to 1.6 times the error, at any width, and a mixture of radii is no better than one.
+    to 2·10⁶ reports; a radius a third smaller or larger costs up to 12 %. A product of windows, at ε/d
+    each, has 1.3 to 1.6 times the error, at any width, and a mixture of radii is no better than one.
 
     References:
         Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li, *Estimating numerical distributions under local
@@ -82,7 +83,7 @@ def window_plan(dimension: int, epsilon: float) -> WindowPlan:
 
 
 def on_grid(dimension: int, radius: float) -> WindowPlan:
-    """Return the coarsest grid that is fine enough for a radius in unit coordinates."""
+    """Return the plan with the coarsest grid that suits a window's radius in unit coordinates."""
     steps, finest = _STEPS[dimension]
     while steps < finest and radius * steps < 2 * _MIN_RADIUS_CELLS:
         steps *= 2
@@ -90,19 +91,19 @@ def on_grid(dimension: int, radius: float) -> WindowPlan:
 
 
 def best_share(epsilon: float) -> float:
-    """Return τ*, the share of greatest information: ½ − ε/6 + … for small ε.
+    """Return τ*, the share with the most mutual information: ½ − ε/6 + … for small ε.
 
     >>> round(best_share(1.0), 3)
     0.339
     """
-    if epsilon < 2.0**-12:  # where digits cancel
+    if epsilon < 2.0**-12:  # the formula would cancel
         return 0.5 - epsilon / 6
     power = math.expm1(epsilon)
     return ((epsilon - 1) * (power + 1) + 1) / power**2
 
 
 def window_offsets(dimension: int, radius: int) -> Integers:
-    """All integer points (m, d) with ‖k‖₂ ≤ r, in the order of their coordinates."""
+    """Return all integer points (m, d) with ‖k‖₂ ≤ r, in lexicographic order."""
     axis = np.arange(-radius, radius + 1)
     grid = np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1)
     points = grid.reshape(-1, dimension)
@@ -111,13 +112,13 @@ def window_offsets(dimension: int, radius: int) -> Integers:
 
 @dataclass(frozen=True)
 class WindowCells:
-    """The cells of records, windows and reports.
+    """Cells of records, windows and reports, and their numbers.
 
     Arguments:
         dimension: Number d of coordinates.
-        steps: N.
-        radius: r.
-        area: Where records lie; numbers −1 … 1 stand for places on a curve.
+        steps: Number N of steps of the grid.
+        radius: Radius r of windows, in cells.
+        area: Set of the records; on a curve they are one number from −1 to 1.
         non_negative: Whether records have no negative coordinate.
     """
 
@@ -144,12 +145,12 @@ class WindowCells:
 
     @property
     def base(self) -> int:
-        """Cells of one coordinate, −r … N + r."""
+        """Number of cells of one coordinate, −r … N + r."""
         return self.steps + 2 * self.radius + 1
 
     @property
     def numbers(self) -> int:
-        """Number of cell numbers, 0 … base^d − 1."""
+        """Number base^d of different cell numbers."""
         return self.base**self.dimension
 
     def units(self, cells: Integers) -> Array:
@@ -161,14 +162,14 @@ class WindowCells:
         return np.rint((x + 1.0) * (self.steps / 2)).astype(np.int64)
 
     def number(self, cells: Integers) -> Integers:
-        """Return numbers (…) of cells (…, d)."""
+        """Return the numbers (…) of cells (…, d)."""
         number = cells[..., 0] + self.radius
         for i in range(1, self.dimension):
             number = number * self.base + (cells[..., i] + self.radius)
         return np.asarray(number)
 
     def cells(self, numbers: Integers) -> Integers:
-        """Return cells (…, d) of numbers (…)."""
+        """Return the cells (…, d) of numbers (…)."""
         digits = np.empty((*np.shape(numbers), self.dimension), np.int64)
         rest = numbers
         for i in range(self.dimension - 1, 0, -1):
@@ -181,17 +182,17 @@ class WindowCells:
 
     @cached_property
     def window(self) -> Integers:
-        """Window offsets (m,) of a record's number, in increasing order."""
+        """Differences (m,) of the numbers of a window's cells from the record's, in increasing order."""
         return self.number(self.offsets) - self.number(np.zeros(self.dimension, np.int64))
 
     @cached_property
     def offsets(self) -> Integers:
-        """Window (m, d) of cell 0, in the order of coordinates."""
+        """Window (m, d) of cell 0, in lexicographic order."""
         return window_offsets(self.dimension, self.radius)
 
     @cached_property
     def reached(self) -> Integers | None:
-        """Numbers of the report cells, in increasing order; None if every number is one."""
+        """Numbers of the report cells, in increasing order; None if all cells are report cells."""
         if self.area in ("box", "curve"):
             return None
         numbers = np.arange(self.numbers)
@@ -203,23 +204,23 @@ class WindowCells:
         return self.numbers if self.reached is None else len(self.reached)
 
     def rank(self, numbers: Integers) -> Integers:
-        """Count the report cells of smaller number."""
+        """Return how many report cells have a smaller number, for each of `numbers`."""
         if self.reached is None:
             return np.clip(numbers, 0, self.numbers)
         return np.searchsorted(self.reached, numbers)
 
     def may_record(self, cells: Integers) -> Mask:
-        """Find the record cells among cells (…, d)."""
+        """Return a mask (…) of the cells (…, d) that are record cells."""
         return self._within(cells, 0)
 
     def may_report(self, cells: Integers) -> Mask:
-        """Find the report cells among cells (…, d)."""
+        """Return a mask (…) of the cells (…, d) that are report cells."""
         return self._within(cells, self.radius)
 
     def _within(self, cells: Integers, radius: int) -> Mask:
         low = (self.steps // 2 if self.non_negative else 0) - radius
         within, length = np.ones(cells.shape[:-1], bool), np.zeros(cells.shape[:-1], np.int64)
-        for i in range(self.dimension):  # the last axis is too short to be summed over
+        for i in range(self.dimension):  # faster than sums over the short last axis
             cell = cells[..., i]
             within &= (cell >= low) & (cell <= self.steps + radius)
             doubled = 2 * cell - self.steps
@@ -234,7 +235,7 @@ class WindowCells:
 
 @dataclass(frozen=True)
 class WindowMixture:
-    r"""The mechanism: a mixture of a uniform cell of the window and a uniform cell of all.
+    r"""The window mechanism as a mixture: a uniform cell of the window, or a uniform report cell.
 
     With m of K report cells in a window, and $L = ⌊2^{64} K / (e^ε m + K − m)⌋ + 1$, a 64-bit word
     below L gives a uniform cell of all K, any other a uniform cell of the window. So a cell has the
@@ -246,10 +247,10 @@ class WindowMixture:
     The mean report of a record x, $a \sum_{W(x)} y + b \sum_{y ∉ W(x)} y = b \sum y + (a − b) m x$, is
     affine in x.
 
-    **Missing values** have a window of m cells of their own, so that K includes them; all of them are
+    **Missing values** have a window of m additional cells, which K includes; all of these cells are
     written as one symbol, the cell number `symbol`.
 
-    **Privacy review.** A cell of all, a window offset and the word are drawn for every record, before
+    **Privacy review.** A report cell, a window offset and the word are drawn for every record, before
     the record is read: draws, rejections and their time do not depend on it.
 
     Arguments:
@@ -264,31 +265,31 @@ class WindowMixture:
 
     @property
     def symbol(self) -> int:
-        """The cell number of a missing value."""
+        """Cell number of a missing value."""
         return self.cells.numbers
 
     @cached_property
     def total(self) -> int:
-        """K: all report cells, those of a missing value included."""
+        """Number K of report cells, including those of a missing value."""
         return self.cells.count + self.nullable * len(self.cells.window)
 
     @cached_property
     def words(self) -> tuple[int, int]:
-        """Numbers of 64-bit words that give a cell of the window, and a cell of all."""
+        """Numbers of 64-bit words that lead to a cell of the window, and to any report cell."""
         near = len(self.cells.window)
         anywhere = words_outside(self.epsilon, near, self.total - near, self.total)
         return WORDS - anywhere, anywhere
 
     @cached_property
     def probabilities(self) -> tuple[float, float]:
-        """P(report) of one cell inside the window, and of one outside."""
+        """Probabilities of one cell inside the window, and of one outside."""
         near, anywhere = self.words
         outside = anywhere / WORDS / self.total
         return outside + near / WORDS / len(self.cells.window), outside
 
     @property
     def program(self) -> dict[str, Any]:
-        """The integers of the draw, for devices."""
+        """Program of the draw, for devices."""
         law = {"nullable": self.nullable, "anywhere": f"{self.words[1]:x}"}
         return {"draw": "window"} | asdict(self.cells) | law
 
@@ -311,10 +312,10 @@ class WindowMixture:
         return np.hstack([points, missing[:, None]])
 
     def draw(self, count: int) -> tuple[Integers, Integers]:
-        """Draw a uniform window offset (n,), and the number (n,) of a uniform cell of all.
+        """Draw uniform window offsets (n,), and numbers (n,) of uniform report cells.
 
-        They share a word, since no report is made of both. Words beyond the last full multiple of m K
-        are drawn again.
+        Both come from the same word, since a report uses only one of them. Words from the largest
+        multiple of m K on are drawn again.
         """
         near, total = len(self.cells.window), self.total
         words = random_words(count)
@@ -322,62 +323,58 @@ class WindowMixture:
         if limit < WORDS:
             while (again := np.flatnonzero(words >= np.uint64(limit))).size:
                 words[again] = random_words(again.size)
-        near_index, far = (
-            (words - words // np.uint64(bound) * np.uint64(bound)).view(np.int64)
-            for bound in (near, total)
-        )
-        # The cells of a missing value, all of one number, are the last.
-        if self._listed is not None:
-            far = self._listed.take(far, mode="clip")
+        near_index = (words % np.uint64(near)).view(np.int64)
+        far = (words % np.uint64(total)).view(np.int64)
+        # The last indices are the cells of a missing value, which all have the number `symbol`.
+        if self._report_numbers is not None:
+            far = self._report_numbers.take(far, mode="clip")
         elif self.nullable:
             far = np.minimum(far, self.symbol)
         return self.cells.window.take(near_index), far
 
     @cached_property
-    def _listed(self) -> Integers | None:
+    def _report_numbers(self) -> Integers | None:
         reached = self.cells.reached
         return None if reached is None else np.append(reached, self.symbol)
 
     def attenuation(self, waves: Array) -> Array:
-        r"""$(a − b) \sum_{k ∈ W(0)} e^{i⟨ω, k⟩}$ of waves (k, d), by the integral over the ball.
+        r"""Return $(a − b) \sum_{k ∈ W(0)} e^{i⟨ω, k⟩}$ of waves (k, d), by the integral over a ball.
 
-        It is $(a − b) m$ times $Γ(\tfrac d2 + 1) (2/z)^{d/2} J_{d/2}(z)$, z = ‖ω‖ r.
+        It is $(a − b) m$ times $Γ(\tfrac d2 + 1) (2/z)^{d/2} J_{d/2}(z)$, z = ‖ω‖ r, for a ball of
+        volume m.
         """
         half, window = self.cells.dimension / 2, len(self.cells.window)
         inside, outside = self.probabilities
-        radius = (window * math.gamma(half + 1)) ** (0.5 / half) / math.sqrt(
-            math.pi
-        )  # of equal volume
+        radius = (window * math.gamma(half + 1)) ** (0.5 / half) / math.sqrt(math.pi)
         z = np.maximum(np.sqrt((waves**2).sum(axis=1)) * (radius * 2 / self.cells.steps), 1e-6)
         ball = math.gamma(half + 1) * (2 / z) ** half * scipy.special.jv(half, z)
         return np.asarray((inside - outside) * window * ball)
 
     def variance(self) -> float:
-        """Return the largest variance over records of a coordinate's affine unbiased estimate."""
+        """Return the largest variance, over all records, of a coordinate's affine unbiased estimate."""
         cells, (inside, outside) = self.cells, self.probabilities
         excess = inside - outside
         gain = excess * len(cells.window)  # the slope of the mean
         numbers = np.arange(cells.numbers) if cells.reached is None else cells.reached
         first = numbers // cells.base ** (cells.dimension - 1) - cells.radius - cells.steps / 2
-        # It is convex in the record, so largest at an end.
+        # The variance is convex in the record, so it is largest at an end.
         record = np.array([0.0 if cells.non_negative else -1.0, 1.0]) * cells.steps / 2
         mean = outside * first.sum() + gain * record
-        second = outside * (first**2).sum() + gain * record**2
-        second += excess * (cells.offsets[:, 0] ** 2).sum()
-        return float(((second - mean**2) / gain**2).max()) * (2 / cells.steps) ** 2
+        mean_square = outside * (first**2).sum() + gain * record**2
+        mean_square += excess * (cells.offsets[:, 0] ** 2).sum()
+        return float(((mean_square - mean**2) / gain**2).max()) * (2 / cells.steps) ** 2
 
     def probability_cells(
         self, reports: Integers, records: Integers, present: Mask
     ) -> tuple[Array, Array]:
-        """Return ends (…, d) of the part of (0, 1) of each coordinate, given those before it.
+        """Return the ends (…, d) of each coordinate's cell of (0, 1), given the coordinates before it.
 
-        Cell numbers are in the order of coordinates, so cells that begin alike have consecutive
-        numbers, and two searches count those of a window.
+        Cells with equal first coordinates have consecutive numbers: two searches count a window's cells.
 
         Arguments:
-            reports: Cells (…, d).
-            records: Cells (…, d).
-            present: Whether the record (…) has a window: it is not missing.
+            reports: Cells (…, d) of reports.
+            records: Cells (…, d) of records.
+            present: Whether each record (…) is not missing.
         """
         cells, (inside, outside) = self.cells, self.probabilities
         report, record = cells.number(reports), cells.number(records)

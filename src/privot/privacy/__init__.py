@@ -1,7 +1,7 @@
-"""Privacy guarantees, and the noise that they need.
+"""Privacy guarantees, and calibration of the noise that they need.
 
-Modules that load SciPy are imported by themselves: amplification by shuffling
-(`privot.privacy.shuffling`) and the accounting of slices (`privot.privacy.slice_accounting`).
+Two modules that load SciPy are imported separately: `privot.privacy.shuffling` (amplification by
+shuffling) and `privot.privacy.slice_accounting` (accounting of slices).
 """
 
 from privot.core.errors import naming_extra

@@ -1,4 +1,4 @@
-"""Calibration: noise for ε and δ, and ε and δ of noise: Gaussian, Laplace, randomized response.
+"""Noise scale from (ε, δ), and (ε, δ) from noise scale: Gaussian, Laplace, randomized response.
 
 **Gaussian.** y = x + N(0, σ²I). Between two inputs at ℓ2 distance Δ the privacy loss is Gaussian, and
 the smallest δ for a given ε is (Balle, Wang 2018, Theorem 8), with Φ the normal distribution function,
@@ -13,8 +13,8 @@ included. Rounding the noised value to a public grid is post-processing and chan
 
     δ = φ(u) (R(u) − R(u+m)) = φ(u) ∫_u^{u+m} (1 − x R(x)) dx,   R(x) = Φ(−x)/φ(x) (Mills' ratio),
 
-so e^ε and tiny δ appear as logarithms only. The difference is used where it does not cancel, the
-integral (Gauss–Legendre, m < ½) where it would. A bound on the relative rounding error of about 1e-13 is
+so e^ε and tiny δ appear as logarithms only. The difference is used unless it would cancel; then the
+integral is (Gauss–Legendre, m < ½). A bound on the relative rounding error of about 1e-13 is
 added, so that every result errs on the safe side: δ up, ε up, σ up.
 
 **Laplace.** y = x + s with s_j independent, density ∝ e^(−|s|/b). For two inputs x, x′ the
@@ -39,8 +39,8 @@ from fractions import Fraction
 from privot.core.errors import PrivotError, require_count
 from privot.privacy.rounding import bracket, divide_up, require_delta, require_finite, round_up
 
-_LARGEST_EPSILON, _LARGEST_RATIO = 1e6, 1e100  # no useful guarantee is beyond
-_DIGITS = 50  # of logarithms in decimals
+_LARGEST_EPSILON, _LARGEST_RATIO = 1e6, 1e100  # far above any useful guarantee
+_DIGITS = 50  # decimal digits of logarithms
 _UNIT = 2.0**-52
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 # Ten-point Gauss–Legendre rule on [−1, 1]: exact to 1e-20 for the integrand over m < ½.
@@ -60,7 +60,7 @@ def _require_epsilon(epsilon: float) -> None:
 
 
 def _ratio(sensitivity: float, stddev: float, epsilon: float = 0.0) -> float:
-    """Return Δ/σ, rounded up, and at least ε/10⁵: δ grows with it, and is below e^(−10⁹) there."""
+    """Return Δ/σ, rounded up, or ε/10⁵ if that is larger: δ grows with it, and is still < e^(−10⁹)."""
     m = divide_up(sensitivity, stddev)
     if m > _LARGEST_RATIO:
         raise PrivotError(
@@ -115,7 +115,7 @@ def gaussian_epsilon(stddev: float, sensitivity: float, delta: float) -> float:
 
 
 def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> float:
-    """Return a σ, at most 1e-10 (relative) above the smallest, that is (ε, δ)-DP; exact.
+    """Return a σ that is (ε, δ)-DP by the exact curve, at most 1e-10 (relative) above the smallest.
 
     >>> round(calibrate_gaussian(sensitivity=1.0, epsilon=1.0, delta=1e-6), 5)
     4.22468
@@ -249,7 +249,7 @@ def calibrate_randomized_response(num_categories: int, epsilon: float) -> float:
         context.prec = _DIGITS
         others = Decimal(num_categories - 1) * (-Decimal(epsilon)).exp()
         keep = min(float(1 / (1 + others)), math.nextafter(1.0, 0.0))
-    # To nearest, the float may be one step too large: step down until it provably is not.
+    # Rounded to nearest, the float may be one step too large: step down until it provably is not.
     while keep * num_categories > 1 and randomized_response_epsilon(keep, num_categories) > epsilon:
         keep = math.nextafter(keep, 0.0)
     return keep

@@ -1,4 +1,4 @@
-"""The guarantee of a batch where no curator holds records: by a shuffler, or by two servers."""
+"""The guarantee of a batch of reports in the shuffle model, or summed by two servers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from privot.core.errors import PrivotError
-from privot.privacy.guarantees import ApproximateDP, Guarantee, Neighboring, PureDP, require_same
+from privot.privacy.guarantees import ApproximateDP, Guarantee, Neighboring, require_same
 from privot.privacy.rounding import at_most, odds_factor, require_delta, require_finite, sum_up
 
-_TRUSTED = {
+_TRUST_ASSUMPTION = {
     "shuffled": "the shuffler is honest",
     "aggregated": "one of the two servers is honest",
 }
-_HONEST = {
+_TRUST_SENTENCE = {
     "shuffled": (
         "If the shuffler is honest (it drops who sent what, opens no fewer reports, shows them to "
         "nobody before, and then in random order), "
@@ -27,21 +27,20 @@ _HONEST = {
 
 @dataclass(frozen=True)
 class DistributedDP(Guarantee):
-    r"""(ε, δ) of a whole batch if a named party is honest, and what is left if it is not.
+    r"""(ε, δ)-privacy of a batch if a named party is honest, and the weaker guarantee if it is not.
 
     Adjacency `replace_one`: batches of equal size that differ in one unit's record. No curator holds
     records. `"shuffled"`: each report is ε₀-locally private by itself, and a shuffler, which cannot read
-    reports, mixes them (`privot.privacy.shuffling`); if it and the analyst work together, ε₀ is left.
-    `"aggregated"`: each of two servers gets a share of every record's counts, uniform by itself, and
-    adds noise that is enough alone; if both work together, nothing is left.
+    reports, permutes them (`privot.privacy.shuffling`); if it colludes with the analyst, ε₀ remains.
+    `"aggregated"`: each of two servers receives a secret share of every record's counts, uniform by
+    itself, and adds noise that suffices alone; if both collude, no guarantee remains.
 
     Arguments:
         epsilon: ε of the batch.
         delta: δ of the batch.
         where: `"shuffled"` or `"aggregated"`.
-        people: How many reports the batch has, of honest people: whoever works with the analyst does
-            not count.
-        floor: ε₀ that holds against everybody together; None if nothing does.
+        people: Number of reports in the batch, without those who collude with the analyst.
+        floor: ε₀ that holds even if all other parties collude; None if nothing does.
         unit: Whom one record belongs to.
 
     Examples:
@@ -60,8 +59,10 @@ class DistributedDP(Guarantee):
 
     def __post_init__(self) -> None:
         require_delta(self.delta)
-        if self.where not in _TRUSTED:
-            raise PrivotError(f"where is {self.where!r}: choose one of {', '.join(_TRUSTED)}")
+        if self.where not in _TRUST_ASSUMPTION:
+            raise PrivotError(
+                f"where is {self.where!r}: choose one of {', '.join(_TRUST_ASSUMPTION)}"
+            )
         if self.neighboring != "replace_one":
             raise PrivotError(
                 f"neighboring is {self.neighboring!r}: a batch has a public size; use 'replace_one'"
@@ -71,34 +72,34 @@ class DistributedDP(Guarantee):
         super().__post_init__()
 
     def _loss(self) -> str:
-        left = "nothing" if self.floor is None else f"ε = {at_most(self.floor)} (pure, local)"
-        held = f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
-        return f"{held} if {_TRUSTED[self.where]}, else {left}"
+        without = "nothing" if self.floor is None else f"ε = {at_most(self.floor)} (pure, local)"
+        trusted = f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
+        return f"{trusted} if {_TRUST_ASSUMPTION[self.where]}, else {without}"
 
     def describe(self) -> str:
-        """Return who is trusted with what, the promise in plain words, and what is left of it."""
+        """Return, in plain words, the trust assumption, the guarantee, and the one without trust."""
         promise = self.to_approximate().describe().split(" The curator, who")[0]
         if self.floor is None:
             left = "If both servers work together, they can read every record: nothing is promised then."
         else:
-            alone = PureDP(self.floor, "local", self.unit)
             left = (
                 "If the shuffler and the analyst work together, what is left is the noise of each "
-                f"report: odds change by a factor of at most {odds_factor(alone.epsilon)}."
+                f"report: odds change by a factor of at most {odds_factor(self.floor)}."
             )
         return (
-            f"{_HONEST[self.where]}the batch of {self.people:,} reports has this promise. {promise} "
-            f"{left} Another batch with a report of the same {self.unit} is not covered: the ε and δ of "
-            "both add up."
+            f"{_TRUST_SENTENCE[self.where]}the batch of {self.people:,} reports has this promise. "
+            f"{promise} {left} Another batch with a report of the same {self.unit} is not covered: the "
+            "ε and δ of both add up."
         )
 
     def plus(self, other: Self) -> Self:
-        """The promise of both batches together: losses and floors add up, no floor stays none."""
+        """Return the guarantee of both batches: losses and floors add up; None if a floor is None."""
         require_same(self, other, ("where", "unit"))
-        floors = (self.floor, other.floor)
-        floor = None if None in floors else sum_up([each for each in floors if each is not None])
-        both = {name: self._sum(other, name) for name in self.losses}
-        return replace(self, **both, people=min(self.people, other.people), floor=floor)
+        floor = None
+        if self.floor is not None and other.floor is not None:
+            floor = sum_up([self.floor, other.floor])
+        losses = {name: self._sum(other, name) for name in self.losses}
+        return replace(self, **losses, people=min(self.people, other.people), floor=floor)
 
     def weaker(self, other: Self) -> Self:
         """Return what both batches imply: the larger losses and floor, the fewer people."""
@@ -109,5 +110,5 @@ class DistributedDP(Guarantee):
         return replace(larger, people=min(self.people, other.people), floor=floor)
 
     def to_approximate(self) -> ApproximateDP:
-        """Return (ε, δ) between batches, for whoever trusts the party."""
+        """Return (ε, δ) between neighboring batches, if the trusted party is honest."""
         return ApproximateDP(self.epsilon, self.delta, "replace_one", self.unit)

@@ -1,7 +1,7 @@
 """Privacy guarantees as types, their conversions and their composition.
 
 A mechanism M maps private data D to an output that others see. A guarantee bounds, for every
-pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′) can be:
+pair of *neighboring* inputs D, D′, how much the distributions of M(D) and M(D′) differ:
 
 - `PureDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) for every event S (Dwork, McSherry, Nissim, Smith 2006).
 - `ApproximateDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) + δ for every event S (Dwork, Kenthapadi, McSherry,
@@ -10,10 +10,10 @@ pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′)
 - `RenyiDP` and `ZeroConcentratedDP`: bounds on Rényi divergences, below.
 - `GeoIndistinguishability`: `PureDP` with ε in proportion to the distance of two places.
 
-**Who may differ** (`neighboring`) is part of the guarantee:
+**Adjacency** (`neighboring`) is part of the guarantee:
 
-- `local`: D and D′ are any two values of one unit's own record; others, the curator included, see the
-  report itself.
+- `local`: D and D′ are any two values of one unit's own record; everybody else, the curator included,
+  sees only the noised report.
 - `replace_one`: data sets of equal size that differ in one unit's record; a curator is trusted.
 - `zero_out`: one unit's record is replaced by a blank; a curator is trusted.
 - `any`: any two data sets.
@@ -24,27 +24,27 @@ pair of *neighboring* inputs D, D′, how far apart the laws of M(D) and M(D′)
 values of the protected record by at most e^ε (Bayes' rule: posterior odds are prior odds times the
 likelihood ratio). A local report is drawn from one record alone, and nothing computed from a report
 reveals more of the record than the report (post-processing). A curator's output depends on all records:
-there the ratio is bounded between two data sets that differ in one of them, and so the odds are of
-somebody who knows all others. What other people's records reveal about a person, as by a correlation, is
-not bounded.
+there the ratio is bounded between two data sets that differ in one record, and so the odds are those of
+somebody who knows all other records. What other people's records reveal about a person, for example by
+a correlation, is not bounded.
 
 A δ > 0 does **not** mean "the guarantee fails with probability δ": it is the slack added to the
 probability of every set of outcomes. A mechanism that publishes each record outright with chance δ
-satisfies it, and so does one in which nothing as bad ever happens; the sentence must fit both.
+satisfies it, and so does one that never publishes a record; `describe` is true of both.
 
 **Coverage.** A guarantee covers the releases that it was computed for, and their post-processing, but no
-other release of the curator. A second report of the same person, and a second run on the same records,
-is a second budget.
+other release of the curator. A second report of the same person, or a second run on the same records,
+spends a second budget.
 
 **Composition** (`compose`). Adaptive composition adds up within one kind: ε for pure, (ε, δ)
 componentwise for approximate (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006), ε(α) order by order for
 Rényi, ρ for zero-concentrated, ε for integral draws, and ε per unit of distance for locations. It is
 about the *same* unit: reports of different people do not compose. Mixed kinds are first converted to one
 kind that all of them imply: pure → approximate, pure → zero-concentrated → Rényi, integral →
-approximate; and a guarantee between *any* two data sets to the weaker one between the neighbors of the
-other. Any other difference, in who may differ or in whom a record belongs to, is refused.
+approximate. A guarantee between *any* two data sets is converted to the weaker one with the other
+guarantee's adjacency. Any other difference in adjacency or unit is refused.
 
-**By order.** With the Rényi divergence D_α(P ‖ Q) = log E_Q (dP/dQ)^α / (α−1), a mechanism is (α,
+**Rényi orders.** With the Rényi divergence D_α(P ‖ Q) = log E_Q (dP/dQ)^α / (α−1), a mechanism is (α,
 ε(α))-RDP if D_α(M(D) ‖ M(D′)) ≤ ε(α) for all neighboring D, D′ (Mironov 2017), and ρ-zCDP if ε(α) = ρ α
 for all α > 1 (Bun, Steinke 2016). Both add up under composition.
 
@@ -54,17 +54,17 @@ for all α > 1 (Bun, Steinke 2016). Both add up under composition.
 
 (Canonne, Kamath, Steinke 2020, Proposition 12): any order gives a valid ε, the best is taken.
 
-**By distance.** A randomizer of locations is ε-geo-indistinguishable if for any two places $x, x′$ and
-every event
+**Geo-indistinguishability.** A randomizer of locations is ε-geo-indistinguishable if for any two places
+$x, x′$ and every event
 
 $$ P(M(x) ∈ S) ≤ e^{ε ‖x − x′‖_2} P(M(x′) ∈ S) . $$
 
 Adjacency: any two values of one person's record (`local`), but the loss between them grows with their
-distance. It is weaker than local privacy of the same ε, and fits where only the neighborhood is
-sensitive. Between the two farthest places of a domain of ℓ2 diameter Δ it is ε-local privacy at $εΔ$
-(`to_pure`). Records are rounded to a public grid before the noise, which changes their distance by a
-constant; `epsilon_rounding` adds its cost, at any distance. Reports of one person compose by adding both
-numbers, for the same unit of distance only; other kinds need `to_pure` first.
+distance. It is weaker than local privacy of the same ε, and suits data of which only the exact place is
+sensitive. On a domain of ℓ2 diameter Δ it implies local privacy at $εΔ$ (`to_pure`). Records are rounded
+to a public grid before the noise, which changes their distance by at most a constant;
+`epsilon_rounding` is the cost of that constant, at any distance. Reports of one person compose by adding
+both numbers, for the same unit of distance only; other kinds need `to_pure` first.
 
 References:
     Andrés, Bordenabe, Chatzikokolakis, Palamidessi, *Geo-indistinguishability: differential privacy
@@ -95,14 +95,14 @@ from privot.privacy.rounding import (
 
 Neighboring = Literal["local", "replace_one", "zero_out", "any"]
 
-_EVERYTHING = "whoever sees everything computed from these releases"
-_WHO_SEES = {
+_SEES_RELEASES = "whoever sees everything computed from these releases"
+_ADVERSARY = {
     "local": "whoever sees one {unit}'s report",
-    "replace_one": f"{_EVERYTHING}, and knows every other record,",
-    "zero_out": f"{_EVERYTHING}, and knows every other record,",
-    "any": _EVERYTHING,
+    "replace_one": f"{_SEES_RELEASES}, and knows every other record,",
+    "zero_out": f"{_SEES_RELEASES}, and knows every other record,",
+    "any": _SEES_RELEASES,
 }
-_COMPARED = {
+_COMPARED_INPUTS = {
     "local": "any two values of that {unit}'s record",
     "replace_one": "any two values of one {unit}'s record",
     "zero_out": "one {unit}'s record and a blank in its place",
@@ -111,9 +111,9 @@ _COMPARED = {
 
 
 class Guarantee(ABC):
-    """A guarantee of any kind: who may differ, and whom one record belongs to.
+    """A privacy guarantee with its adjacency (`neighboring`) and the `unit` that a record belongs to.
 
-    A kind is a frozen dataclass of plain values; `losses` names those that add up under composition.
+    A kind is a frozen dataclass of plain values; `losses` names the fields that `compose` adds up.
 
     Examples:
         >>> isinstance(PureDP(1.0), Guarantee)
@@ -145,7 +145,7 @@ class Guarantee(ABC):
 
     @abstractmethod
     def _loss(self) -> str:
-        """Print the losses."""
+        """Return the losses as text."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -156,7 +156,7 @@ class Guarantee(ABC):
         return {"kind": type(self).__name__, **asdict(self)}
 
     def plus(self, other: Self) -> Self:
-        """Return the guarantee of both uses together, of one kind: losses add up, rounded up.
+        """Return the guarantee of two uses of one kind together: losses add up, rounded up.
 
         Raises:
             PrivotError: if the two differ in anything but their losses.
@@ -173,7 +173,7 @@ class Guarantee(ABC):
         return sum_up((getattr(self, name), getattr(other, name)))
 
     def _coverage(self, losses: str = "ε") -> str:
-        """Say who is trusted, what is covered, and that anything else of the same unit adds up."""
+        """Return sentences on who is trusted, what is covered, and that other losses add up."""
         if self.neighboring == "local":
             return (
                 "What is computed from the report tells no more than the report, and this holds against "
@@ -186,13 +186,13 @@ class Guarantee(ABC):
         )
 
     def _parties(self) -> tuple[str, str]:
-        """Name who sees something, and what they compare."""
-        who, compared = _WHO_SEES[self.neighboring], _COMPARED[self.neighboring]
+        """Return the adversary, and the two inputs that the adversary compares, in words."""
+        who, compared = _ADVERSARY[self.neighboring], _COMPARED_INPUTS[self.neighboring]
         return who.format(unit=self.unit), compared.format(unit=self.unit)
 
 
 def require_same(first: Guarantee, second: Guarantee, names: Sequence[str]) -> None:
-    """Refuse two guarantees that differ in one of these fields."""
+    """Raise PrivotError if two guarantees differ in one of these fields."""
     for name in names:
         mine, other = getattr(first, name), getattr(second, name)
         if mine != other:
@@ -315,7 +315,7 @@ class IntegralPrivacy(Guarantee):
         return PureDP(self.epsilon, neighboring, self.unit)
 
 
-# A bound on the rounding of a few logarithms, each of order-one relative error.
+# Bounds the relative rounding error of a sum of a few logarithms.
 _CONVERSION_ERROR = 1e-14
 
 
@@ -351,12 +351,12 @@ class RenyiDP(Guarantee):
     @classmethod
     def of_pure(cls, pure: PureDP, orders: tuple[float, ...]) -> Self:
         """Return the curve ε(α) = min(ε, α ε²/2) of a pure guarantee (Bun, Steinke 2016)."""
-        most = pure.epsilon
-        epsilons = (min(most, multiply_up(order, 0.5, most, most)) for order in orders)
-        return cls(orders, tuple(epsilons), pure.neighboring, pure.unit)
+        epsilon = pure.epsilon
+        curve = (min(epsilon, multiply_up(order, 0.5, epsilon, epsilon)) for order in orders)
+        return cls(orders, tuple(curve), pure.neighboring, pure.unit)
 
     def _loss(self) -> str:
-        # A bound at one order holds at all smaller ones.
+        # Pairs are compared by order first: the bound at the smallest order is shown.
         order, epsilon = min(zip(self.orders, self.epsilons, strict=True))
         more = len(self.orders) - 1
         return f"Rényi ε({at_least(order)}) = {at_most(epsilon)} and {more} more orders"
@@ -412,13 +412,13 @@ class ZeroConcentratedDP(Guarantee):
     def to_approximate(self, delta: float) -> ApproximateDP:
         """Return (ε, δ) with the best order.
 
-        The derivative of the conversion in α is ρ + log(δα)/(α−1)², whose one root is bracketed by
+        The derivative of the conversion in α is ρ + log(δα)/(α−1)², whose only root lies between
         1 and 1/δ. Any α gives a valid ε, so the root need not be exact.
         """
         require_delta(delta, positive=True)
         if self.rho == 0:
             return ApproximateDP(0.0, delta, self.neighboring, self.unit)
-        # In t = α − 1, bisected on a logarithmic scale.
+        # Bisection for t = α − 1 on a logarithmic scale.
         below, above = min(1e-9, 1e-9 / self.rho), 1.0 / delta
         for _ in range(100):
             middle = math.sqrt(below * above)
@@ -510,7 +510,7 @@ _CONVERSIONS: dict[tuple[type, type], Callable[[Any, Any], Guarantee]] = {
 
 
 def compose(*guarantees: Guarantee) -> Any:
-    """Return the guarantee of publishing all outputs about the same unit, rounded up.
+    """Return the guarantee of publishing all these outputs about the same unit, rounded up.
 
     >>> print(compose(PureDP(1.0), ApproximateDP(0.5, 1e-6)))
     ε = 1.5, δ = 1e-06, local, per person
@@ -524,13 +524,13 @@ def compose(*guarantees: Guarantee) -> Any:
 
 
 def weakest(*guarantees: Any) -> Any:
-    """Return the guarantee that holds for all people, if each has one of these.
+    """Return the weakest guarantee: it holds for everybody if each person has one of these.
 
     >>> print(weakest(PureDP(1.0), PureDP(4.0)))
     ε = 4 (pure), local, per person
 
     Raises:
-        PrivotError: if they differ in who may differ, whom a record belongs to, or who is trusted.
+        PrivotError: if `neighboring`, `unit` or the trusted party differ.
     """
     first, *others = guarantees
     for other in others:
@@ -571,7 +571,7 @@ def guarantee_from_dict(values: dict[str, Any]) -> Any:
 
 
 def _compose_two(first: Any, second: Any) -> Guarantee:
-    first, second = _between(first, second.neighboring), _between(second, first.neighboring)
+    first, second = _weakened(first, second.neighboring), _weakened(second, first.neighboring)
     require_same(first, second, ("neighboring", "unit"))
     for one, other in ((first, second), (second, first)):
         if convert := _CONVERSIONS.get((type(one), type(other))):
@@ -584,8 +584,8 @@ def _compose_two(first: Any, second: Any) -> Guarantee:
     return first.plus(second)
 
 
-def _between(guarantee: Any, neighboring: Neighboring) -> Guarantee:
-    """Weaken a guarantee between any two data sets to one between neighbors of a curator."""
+def _weakened(guarantee: Any, neighboring: Neighboring) -> Guarantee:
+    """Weaken a guarantee between any two data sets to one of a trusted curator's adjacency."""
     if guarantee.neighboring != "any" or neighboring in ("any", "local"):
         return guarantee
     if isinstance(guarantee, IntegralPrivacy):

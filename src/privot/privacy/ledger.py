@@ -1,56 +1,55 @@
-r"""Ledgers count a plan's declared uses, before each use; accounts compose all runs on the same records.
+r"""Privacy ledgers: counts and limits of the uses of a plan; accounts: all runs on the same records.
 
 A plan declares a number of uses (releases of slices, draws of a density) and one guarantee for **all**
-of them. `spend` counts before the use exists, so that a kill between the two loses uses, never budget;
-the use after the last is refused.
+of them. `spend` counts a use before it is made, so that a kill may waste uses, but never budget.
 
-**Storage.** A ledger counts in memory, or in a file: a `Chain` of entries, replaced as a whole and
-flushed with its folder. Where a write takes long compared to a use, uses are taken from the file in
-blocks (`ahead`); `close` returns the rest, a kill loses it. Outside, in the state folder, a **witness**
-holds the head of the chain; file and witness change under one lock of all threads and processes.
+**Storage.** A ledger counts in memory, or in a file: a `Chain` of entries, rewritten as a whole and
+flushed with its folder. Where a write takes long compared to a use, uses are reserved from the file in
+blocks (`ahead`); `close` returns unused ones, a kill loses them. A **witness** in the state folder holds
+the head of the chain; file and witness change under one lock of all threads and processes.
 
-*Nobody overspends.* Every block is appended, under the lock, to a chain that contains the witness's
+*No overspending.* Every block is appended, under the lock, to a chain that contains the witness's
 head, and the witness then names the new head. So all blocks lie on **one** chain, whose sum never
-exceeds the plan. (A block that a kill leaves between file and witness was never used.) Refused are
-therefore
+exceeds the plan. (If a kill leaves a block in the file but not in the witness, it was never used.)
+Therefore the ledger refuses
 
-- a file that was **restored** or **copied**, once the other has been spent from: the witness's head is
-  not in it; before, all copies share one budget;
-- a file from **another account or machine**: there is no witness. `adopt` declares that the original
-  will not be used again;
-- an entry or a plan that was changed.
+- a **restored** or **copied** file, once uses were spent from the other copy: the witness's head is not
+  in it. Until then, all copies share one budget;
+- a file from **another account or machine**, for which there is no witness. `adopt` declares that the
+  original will not be used again;
+- a file with a changed entry or plan.
 
-A ledger exists **once, in one process**: it is not copied or pickled, nor used by the child of a fork
+A ledger belongs to **one process**: it cannot be copied or pickled, nor used by a forked child
 (`privot.core.processes`). Threads share it.
 
-Not detected are: use on machines that do not share a state folder, after `adopt`; a state folder rolled
-back together with the ledger (a snapshot of the machine); someone who rewrites files, hashes and
-witness. The curator holds the records, and is trusted: a ledger protects from accidents, not its owner.
+The ledger does not detect use on machines without a common state folder after `adopt`, a state folder
+rolled back together with the ledger (a snapshot of the machine), or deliberate changes of files, hashes
+and witness. The curator holds the records and is trusted: a ledger prevents accidents, not fraud.
 
-**When to stop.** The guarantee is the plan's, fixed in advance, after any number of uses: a part of the
-output is a function of the whole, whatever the stopping rule. The (ε, δ) of as many uses as *were* made
-would not be a guarantee if that number depends on their output: each number's δ is the probability of
-its own bad event, and a reader who stops when the loss is large collects them all.
+**When to stop.** The plan's guarantee, fixed in advance, holds after any number of uses: a part of the
+output is a function of the whole, whatever the stopping rule. The (ε, δ) of the uses that *were* made
+is not a guarantee if their number depends on their output: each number has its own event of probability
+δ, and a reader who stops when the loss is large collects all these events.
 
-Who sees what: counts are public, they depend on no record. Times in the file are the curator's.
+Who sees what: counts are public, because they depend on no record. The curator alone sees the times.
 
-**Accounts** hold all runs on the same records. A plan's guarantee covers one run; a second run, with the
-first one's ledger deleted, in another folder, by another method, is a second budget, and the guarantee
-of both is their sum (`privot.privacy.compose`). So each run, before anything of it is released, is
-entered in the account of its records with its plan's **whole** guarantee; a resumed run has one entry,
-that of its ledger, and is refused on other records. Entries are never removed. Where no rule composes
-runs (different units, `zero_out` beside `replace_one`) there is **no guarantee of all of them**, and
-each part has its own sum.
+**Accounts** hold all runs on the same records. A plan's guarantee covers one run. A second run on the
+same records spends a second budget, also if the first run's ledger was deleted or the second uses
+another folder or method: the guarantees add up (`privot.privacy.compose`). So each run is entered in the
+account of its records, with its plan's **whole** guarantee, before anything is released. A resumed run
+has one entry, that of its ledger, and must use the records that it began with. Entries are never
+removed. Where no rule composes runs (different units, `zero_out` and `replace_one`) there is **no
+guarantee of all of them**, and the account states one sum for each composable group.
 
 **The number of runs** must not depend on their releases, if δ > 0: the sum of the runs that *were* made
-is no privacy odometer. Whoever continues until a release shows something spends the δ of every run that
-might have followed, too.
+is no privacy odometer. A curator who repeats runs until a release shows something also spends the δ of
+every run that might have followed.
 
 **Who sees what.** Which runs share an account is a function of raw data: it reveals whether two sets of
 records are equal. Only the curator sees it: by a warning on standard error when a run is entered
 (`RepeatedRecords`), a refusal to resume with other records, and `accounts`. It is never written to
 a model, a history or a report. Accounts cover runs that share a state folder, on records that are equal
-row for row; runs elsewhere, or on records that overlap, the curator must add.
+row for row; the curator must add the guarantees of runs elsewhere or on overlapping records.
 
 **The fingerprint** that names an account is equal for equal records in any order, and secret: a keyed
 hash of a multiset (Clarke et al. 2003, *MSet-Add-Hash*). With a pseudorandom function $F_k$ of one row,
@@ -63,8 +62,8 @@ neither records nor, from one user account to another, whether two sets are equa
 test whether a guessed set is the one that was used**: the digest is a function of raw data and stays in
 the state folder, with the curator. A row is the whole record, its label included. Rows are compared in
 single precision, flattened, so that it does not matter whether pixels were divided by 255 in single
-or in double precision. One record more or fewer, another label, scale or encoding (of the same table as
-coordinates of slices and as codes of sums) is another set.
+or in double precision. One more or fewer record, another label, scale or encoding makes another set; for
+example, one table encoded as coordinates for slices and as codes for sums gives two digests.
 
 References:
     Clarke, Devadas, van Dijk, Gassend, Suh, *Incremental multiset hash functions and their application
@@ -98,25 +97,25 @@ from privot.privacy import Guarantee, compose, guarantee_from_dict
 
 @dataclass(frozen=True)
 class Chain:
-    r"""The content of a ledger's file.
+    r"""The content of a ledger's file: a hash chain of entries.
 
     **The chain.** The file names a plan and a random number; together they are the ledger's identity.
-    Entry $i$ holds the uses that it took, the uses spent by then, and
+    Entry $i$ holds its number of uses, the total spent so far, and
 
     $$ h_i = \mathrm{SHA256}(\text{entry}_i, h_{i-1}),
     \qquad h_0 = \mathrm{SHA256}(\text{id}, \text{plan}). $$
 
-    An entry of a negative number returns unused uses. A changed plan, number or order does not match the
-    hashes. They hold no secret: they detect accidents, not forgers.
+    A negative number of uses returns unused ones. A changed plan, number or order does not match the
+    hashes. The hashes are not keyed: they detect accidents, not forgery.
 
     **The witness** holds the head of the chain, which an older copy of the file does *not* contain. Both
-    are written under one lock, the file first: a kill in between leaves the witness on an earlier entry
-    of the chain, which is accepted. The witness's draft is on the disk before: where there is no room
-    for it, the file stays as it is.
+    are written under one lock, the file first: a kill in between leaves the witness at an earlier entry
+    of the chain, which is accepted. The witness's draft is written first: if the disk is full, neither
+    changes.
 
     Arguments:
         id: Random number of the ledger, 32 hexadecimal digits.
-        plan: Plan of the uses, plain values.
+        plan: Plan of the uses, as plain values.
         entries: Entries, oldest first.
     """
 
@@ -131,7 +130,7 @@ class Chain:
 
     @property
     def head(self) -> str:
-        """Hash of the last entry, or of the identity."""
+        """Hash of the last entry, or of the identity if there is no entry."""
         return str(self.entries[-1]["hash"]) if self.entries else self.hashes[0]
 
     @property
@@ -141,7 +140,7 @@ class Chain:
         return [identity, *(entry["hash"] for entry in self.entries)]
 
     def taking(self, uses: int) -> Self:
-        """Return the chain with one more entry."""
+        """Return the chain with one more entry, of `uses` uses."""
         fields = {
             "uses": uses,
             "spent": self.spent + uses,
@@ -188,15 +187,15 @@ class Chain:
 
 
 def witnessing(chain: Chain, state: Path) -> AbstractContextManager[None]:
-    """Write a chain's head to the witness after the block; only while holding the state folder."""
-    return writing_down(_path(chain, state), {"spent": chain.spent, "head": chain.head})
+    """Update the witness to a chain's head after the block; call it with the state folder locked."""
+    return writing_down(_witness_path(chain, state), {"spent": chain.spent, "head": chain.head})
 
 
 def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
-    """Refuse a chain without the witness's head; only while holding the state folder."""
+    """Refuse a chain without the witness's head; call it with the state folder locked."""
     try:
-        seen = json.loads(_path(chain, state).read_text(encoding="utf-8"))
-        head, spent = seen["head"], int(seen["spent"])
+        witness = json.loads(_witness_path(chain, state).read_text(encoding="utf-8"))
+        head, spent = witness["head"], int(witness["spent"])
     except FileNotFoundError:
         raise PrivotError(
             f"ledger {ledger} was never seen by this account, so it is a copy: use it where it was "
@@ -214,22 +213,22 @@ def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
 
 
 def adopt(ledger: Path) -> None:
-    """Let this account use a ledger's file that came from elsewhere.
+    """Make a witness for a ledger's file from another account or machine, so that it can be used here.
 
-    Only if the original will never be used again: otherwise the budget is spent twice.
+    Call it only if the original will never be used again: otherwise the budget is spent twice.
 
     Raises:
         PrivotError: if the file cannot be trusted, or this account has a witness of it.
     """
     chain = Chain.read(ledger)
     with holding_state() as state:
-        if _path(chain, state).exists():
+        if _witness_path(chain, state).exists():
             raise PrivotError(f"ledger {ledger} is already known to this account: use it as it is")
         with witnessing(chain, state):
             pass
 
 
-def _path(chain: Chain, state: Path) -> Path:
+def _witness_path(chain: Chain, state: Path) -> Path:
     return state / "ledgers" / f"{chain.id}.json"
 
 
@@ -237,8 +236,8 @@ def _hash(fields: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
-class BudgetExhausted(PrivotError):  # noqa: N818 (an end, not a fault)
-    """Every use that the plan declared has been made."""
+class BudgetExhausted(PrivotError):  # noqa: N818 (the normal end of a plan, not a fault)
+    """Fewer uses are left than requested."""
 
 
 class Countable(Protocol):
@@ -257,24 +256,23 @@ class Countable(Protocol):
         """Guarantee of all uses together."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything that decides privacy, as plain values."""
+        """Return all settings that determine privacy, as plain values."""
 
 
 P = TypeVar("P", bound=Countable)
 
 
 class Ledger(OwnProcess, Generic[P]):
-    """Counts the uses of one plan, and refuses more than it declares.
+    """Counter of the uses of one plan, which refuses more than the plan declares.
 
     Arguments:
         plan: Plan of the uses.
-        path: File to count in, begun with the first use; None counts in memory.
-        resume: Whether to go on with a file that is there.
-        ahead: Uses taken from the file at once, beyond those requested.
+        path: File to count in, made at the first use; None counts in memory.
+        resume: Whether to continue an existing file.
+        ahead: Number of uses reserved from the file at once, beyond those requested.
 
     Raises:
-        PrivotError: if the file belongs to another plan, is a copy or cannot be trusted, or is there
-            and `resume` is False.
+        PrivotError: if the file is another plan's, a copy or damaged, or exists and `resume` is False.
 
     Examples:
         >>> from privot.integral.model import DrawPlan
@@ -290,9 +288,9 @@ class Ledger(OwnProcess, Generic[P]):
         self.plan, self.id = plan, secrets.token_hex(16)
         self.path = None if path is None else path.absolute()
         self._ahead, self._begun = ahead, False
-        self._alone = threading.Lock()
-        # Of `_taken` uses, `_in_hand` are still to be made; in memory, all are taken at once.
-        self._taken = self._in_hand = plan.uses if path is None else 0
+        self._lock = threading.Lock()
+        # Of `_reserved` uses, `_unused` are still to be made; in memory, all are reserved at once.
+        self._reserved = self._unused = plan.uses if path is None else 0
         if self.path is not None and self.path.exists():
             chain = Chain.read(self.path)
             self._check_plan(chain)
@@ -303,21 +301,21 @@ class Ledger(OwnProcess, Generic[P]):
                 )
             self.id, self._begun = chain.id, True
             with holding_state() as state:
-                self._taken = self._verified(state).spent
+                self._reserved = self._verified(state).spent
 
     @property
     def spent(self) -> int:
-        """Uses counted so far, by everyone who counts in this file."""
+        """Number of uses counted so far, by all processes that share this file."""
         self._check_process()
-        with self._alone:
-            if self._begun and not self._in_hand:
+        with self._lock:
+            if self._begun and not self._unused:
                 with holding_state() as state:
-                    self._taken = self._verified(state).spent
-            return self._taken - self._in_hand
+                    self._reserved = self._verified(state).spent
+            return self._reserved - self._unused
 
     @property
     def left(self) -> int:
-        """Uses that may still be made."""
+        """Number of uses that may still be made."""
         return self.plan.uses - self.spent
 
     @property
@@ -326,33 +324,32 @@ class Ledger(OwnProcess, Generic[P]):
         return self.plan.guarantee
 
     def spend(self, uses: int = 1) -> int:
-        """Count uses; call before anything of them exists.
+        """Count uses; call it before they are made.
 
         Returns:
-            Number of uses counted now, these included. A ledger that takes none ahead returns no number
-            twice, in any process.
+            Total number of uses counted so far. If `ahead` is 0, no process returns a number twice.
 
         Raises:
             BudgetExhausted: if fewer are left; then none is spent.
-            PrivotError: if `uses` is not a positive integer, or the ledger cannot be trusted, or belongs
-                to another process.
+            PrivotError: if `uses` is not a positive integer, or the ledger is damaged or another
+            process's.
         """
         self._check_process()
         uses = require_count("n", uses, MOST_ROWS, f"how many {self.plan.noun} to make")
-        with self._alone:
-            if uses > self._in_hand:
-                self._take(uses - self._in_hand)
-            self._in_hand -= uses
-            return self._taken - self._in_hand
+        with self._lock:
+            if uses > self._unused:
+                self._reserve(uses - self._unused)
+            self._unused -= uses
+            return self._reserved - self._unused
 
     def begin(self, path: Path | None = None) -> None:
-        """Start the file, so that it is there before the first use: at `path` if there was none.
+        """Make the ledger's file before the first use; at `path` if the ledger counts in memory.
 
         Raises:
-            PrivotError: if this ledger counts in a file already, or one is there.
+            PrivotError: if this ledger already counts in a file, or the file exists.
         """
         self._check_process()
-        with self._alone:
+        with self._lock:
             if path is not None and self.path is not None:
                 raise PrivotError(
                     f"ledger {self.path} counts already: a second file would double the budget"
@@ -365,15 +362,16 @@ class Ledger(OwnProcess, Generic[P]):
     def close(self) -> None:
         """Return unused uses to the file, at the end of a run or of a stage."""
         self._check_process()
-        with self._alone:
-            # Given up first: a failure in between may lose them, but never lets them be used as well.
-            rest, self._in_hand = (self._in_hand, 0) if self._begun else (0, self._in_hand)
-            if rest:
-                with holding_state() as state:
-                    self._append(self._verified(state), -rest, state)
+        with self._lock:
+            if not self._begun or not self._unused:
+                return
+            # Set to 0 before the file is written: a failure may lose uses, but never doubles them.
+            rest, self._unused = self._unused, 0
+            with holding_state() as state:
+                self._append(self._verified(state), -rest, state)
 
-    def _take(self, needed: int) -> None:
-        """Take so many more uses from the file."""
+    def _reserve(self, needed: int) -> None:
+        """Reserve at least `needed` more uses from the file."""
         if self.path is None:
             self._refuse(needed, 0)
         if not self._begun:
@@ -382,14 +380,14 @@ class Ledger(OwnProcess, Generic[P]):
             chain = self._verified(state)
             left = self.plan.uses - chain.spent
             if needed > left:
-                self._taken = chain.spent
+                self._reserved = chain.spent
                 self._refuse(needed, left)
             block = min(left, needed + self._ahead)
             self._append(chain, block, state)
-        self._in_hand += block
+        self._unused += block
 
     def _start(self, path: Path) -> None:
-        used = self._taken - self._in_hand
+        used = self._reserved - self._unused
         chain = Chain(self.id, _plain(self.plan)).taking(used)
         with holding_state() as state:
             if path.exists():
@@ -400,17 +398,17 @@ class Ledger(OwnProcess, Generic[P]):
             with witnessing(chain, state):
                 write_down(path, chain.to_dict())
         self.path, self._begun = path, True
-        self._taken, self._in_hand = used, 0
+        self._reserved, self._unused = used, 0
 
     def _append(self, chain: Chain, uses: int, state: Path) -> None:
         assert self.path is not None
         longer = chain.taking(uses)
         with witnessing(longer, state):
             write_down(self.path, longer.to_dict())
-        self._taken = longer.spent
+        self._reserved = longer.spent
 
     def _verified(self, state: Path) -> Chain:
-        """Read the file's chain, if it is this ledger's and the witness agrees."""
+        """Read the file's chain; refuse another ledger's, or one without the witness's head."""
         assert self.path is not None
         chain = Chain.read(self.path)
         self._check_plan(chain)
@@ -432,14 +430,14 @@ class Ledger(OwnProcess, Generic[P]):
                 )
 
     def _refuse(self, needed: int, left: int) -> NoReturn:
-        uses, noun, left = self.plan.uses, self.plan.noun, left + self._in_hand
+        uses, noun, left = self.plan.uses, self.plan.noun, left + self._unused
         if not left:
             raise BudgetExhausted(
                 f"all {uses:,} {noun} are spent: what was released may be used for ever; more need a "
                 "plan and a budget of their own, which adds to this one"
             )
         raise BudgetExhausted(
-            f"n {needed + self._in_hand:,} is more than the budget leaves, {left:,} of {uses:,} "
+            f"n {needed + self._unused:,} is more than the budget leaves, {left:,} of {uses:,} "
             f"{noun}: ask for at most {left:,}, or make a plan with a budget of its own"
         )
 
@@ -455,12 +453,12 @@ class Ledger(OwnProcess, Generic[P]):
 
 
 def _plain(plan: Countable) -> dict[str, Any]:
-    """Return a plan as JSON reads it back."""
+    """Return a plan's values as they are read back from JSON."""
     return dict(json.loads(json.dumps(plan.to_dict())))
 
 
 class RepeatedRecords(UserWarning):
-    """The records of this run were used before; for the curator alone."""
+    """Warning, for the curator alone, that the records of this run were used before."""
 
 
 @dataclass(frozen=True)
@@ -468,10 +466,10 @@ class Run:
     """One run on an account's records.
 
     Arguments:
-        ledger: Identity of its ledger.
-        uses: Declared uses of its plan, in words.
-        begun: Day of its entry.
-        guarantee: Guarantee of its whole plan.
+        ledger: Identity of the run's ledger.
+        uses: Declared uses of the plan, in words.
+        begun: Day of the entry, ISO 8601.
+        guarantee: Guarantee of the whole plan.
 
     Examples:
         >>> from privot.privacy import ApproximateDP
@@ -495,7 +493,7 @@ class Account:
 
     Arguments:
         digest: Keyed fingerprint of the records.
-        runs: Oldest first.
+        runs: Runs, oldest first.
 
     Examples:
         >>> from privot.privacy import ApproximateDP
@@ -509,7 +507,7 @@ class Account:
 
     @property
     def sums(self) -> tuple[tuple[Guarantee, int], ...]:
-        """Return composed guarantees and numbers of runs: one sum of all runs, or several of parts."""
+        """Return (guarantee, number of runs) of each group of runs that compose; usually one group."""
         sums: list[tuple[Guarantee, int]] = []
         for run in self.runs:
             for index, (total, count) in enumerate(sums):
@@ -531,12 +529,13 @@ class Account:
         return f"{runs}, and no promise covers what all of them released: {parts}"
 
 
-def fingerprint(parts: Iterable[NDArray[Any]]) -> str:
-    """Return the digest of whole records (n, …) that come in parts: 64 hexadecimal digits, secret."""
+def fingerprint(batches: Iterable[NDArray[Any]]) -> str:
+    """Return the secret digest, 64 hexadecimal digits, of records in batches (n, …)."""
     key, total, count = secret_key(), 0, 0
-    for part in parts:
+    for batch in batches:
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = np.ascontiguousarray(part, np.float32).reshape(len(part), -1) + np.float32(0.0)
+            rows = np.ascontiguousarray(batch, np.float32).reshape(len(batch), -1)
+            rows = rows + np.float32(0.0)  # −0 becomes 0
         data, width = rows.tobytes(), 4 * rows.shape[1]
         for start in range(0, len(data), width):
             row = blake2b(data[start : start + width], key=key, digest_size=32)
@@ -546,16 +545,16 @@ def fingerprint(parts: Iterable[NDArray[Any]]) -> str:
 
 
 def charge(digest: str, ledger: Ledger[Any]) -> Account:
-    """Enter the run of a ledger in the account of its records; warn if it is not the first.
+    """Enter a ledger's run in the account of its records; warn if it is not the first run.
 
     Arguments:
         digest: Fingerprint of the records.
         ledger: Ledger of the run, before anything of it is released.
 
     Raises:
-        PrivotError: if the run has spent already, on other records.
+        PrivotError: if the run has already spent uses on other records.
     """
-    plan, goes_on = ledger.plan, ledger.spent > 0
+    plan, resumed = ledger.plan, ledger.spent > 0
     today = dt.datetime.now(dt.UTC).date().isoformat()
     run = Run(ledger.id, f"{plan.uses:,} {plan.noun}", today, plan.guarantee)
     with holding_state() as state:
@@ -564,7 +563,7 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
         if any(known.ledger == run.ledger for known in account.runs):
             return account
         others = map(_read, (state / "accounts").glob("*.json"))
-        if goes_on and any(r.ledger == run.ledger for other in others for r in other.runs):
+        if resumed and any(r.ledger == run.ledger for other in others for r in other.runs):
             raise PrivotError(
                 f"ledger {ledger.path} counts a run on other records than these: resume it with those, "
                 "or give these a run of their own"
@@ -582,16 +581,16 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
 
 
 def accounts() -> list[Account]:
-    """Return every account of this user, by the day of its first run; for the curator alone."""
+    """Return all accounts of this user, sorted by the day of their first run; for the curator alone."""
     with holding_state() as state:
-        known = [_read(path) for path in sorted((state / "accounts").glob("*.json"))]
-    return sorted(known, key=lambda account: account.runs[0].begun)
+        found = [_read(path) for path in sorted((state / "accounts").glob("*.json"))]
+    return sorted(found, key=lambda account: account.runs[0].begun)
 
 
 def _read(path: Path) -> Account:
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))["runs"]
-        runs = [Run(**r | {"guarantee": guarantee_from_dict(r["guarantee"])}) for r in known]
+        entries = json.loads(path.read_text(encoding="utf-8"))["runs"]
+        runs = [Run(**r | {"guarantee": guarantee_from_dict(r["guarantee"])}) for r in entries]
         return Account(path.stem, tuple(runs))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PrivotError(

@@ -2,18 +2,17 @@
 
 **Numbers.** A privacy loss that is rounded to nearest can be smaller than the truth by half a unit in
 the last place, and then the guarantee is false. Sums, products and quotients here are the smallest float
-that is not below the exact result: they are computed with exact rational numbers (every finite float
-is one) and rounded once. Roots are enclosed by `bracket`, whose safe end was checked.
+that is not below the exact result: they are computed with exact rational numbers (every finite float is
+one) and rounded once. Roots are enclosed by `bracket`, which evaluates the end that it returns as safe.
 
-**Figures.** Upper bounds of a loss (ε, δ, ρ, a factor of odds, a diameter, the probability of the truth)
+**Printed figures.** Upper bounds (ε, δ, ρ, a factor of odds, a diameter, the probability of the truth)
 are printed by `at_most`, rounded up; lower bounds (an audit's ε, noise, a confidence) by `at_least`,
-rounded down. A float stands for the shortest decimal that is read back as it (0.1 is "0.1"), and from
-that decimal on everything is exact: with x the number read from the text,
+rounded down. A float is first replaced by the shortest decimal that converts back to it (0.1 by "0.1");
+all later steps are exact. With x the printed number and u one unit of the last requested digit,
 
-    value ≤ x < value + u  (at_most),   value − u < x ≤ value  (at_least),
+    value ≤ x < value + u  (at_most),   value − u < x ≤ value  (at_least).
 
-u being one unit of the last requested digit; a value of no more digits is printed as it is.
-Numbers are never cut before the point: 123456.7 is "123457".
+Values with fewer digits are unchanged, and digits before the point are kept: 123456.7 is "123457".
 """
 
 import math
@@ -26,7 +25,7 @@ from fractions import Fraction
 from privot.core.errors import SMALLEST_DELTA, PrivotError
 
 _REFUSED_DELTA = 0.1
-_FEWEST = 1000  # records, where their number is unknown
+_ASSUMED_RECORDS = 1000  # where the number of records is unknown
 _LARGEST_FACTOR_EPSILON = 34.5  # e^34.5 is about 10^15: no protection
 LARGEST_EPSILON = 1000.0  # e^1000 has more than 400 digits
 
@@ -74,53 +73,54 @@ def bracket(
     tolerance: float,
     smallest: float = 0.0,
 ) -> tuple[float, float]:
-    """Return (unsafe, safe), within a relative tolerance, with excess > 0 at one and ≤ 0 at the other.
+    """Narrow (unsafe, safe) to a relative tolerance, keeping excess(unsafe) > 0 ≥ excess(safe).
 
-    Only points where `excess` is not positive become the safe end, which is therefore safe even where
-    rounding makes `excess` wiggle. Two steps of regula falsi in its Illinois variant (Dowell, Jarratt
-    1971) alternate with one of bisection. The search also ends with both ends below `smallest`.
+    Only points where `excess` was evaluated and is not positive become the safe end, so that end is safe
+    even if rounding errors make `excess` non-monotone. Two steps of regula falsi in its Illinois variant
+    (Dowell, Jarratt 1971) alternate with one of bisection. It also ends if both ends are below
+    `smallest`.
     """
     high, low = excess(unsafe), excess(safe)
-    step, side = 0, 0
+    step, last_moved = 0, 0  # 1 if the unsafe end moved last, −1 if the safe end did
     while abs(unsafe - safe) > tolerance * max(unsafe, safe) > tolerance * smallest:
         step += 1
         middle = unsafe + (safe - unsafe) / 2
         if step % 3 and high > low > -math.inf:
             chord = unsafe + (safe - unsafe) * (high / (high - low))
-            # Not nearer to an end than a part of the tolerance, so that every step moves.
+            # A margin from both ends ensures that every step narrows the bracket.
             margin = 0.4 * tolerance * max(unsafe, safe)
             first, last = sorted((unsafe, safe))
             if last - first > 2 * margin:
                 middle = min(max(chord, first + margin), last - margin)
         value = excess(middle)
-        # An end that stays a second time is given half its weight.
+        # The Illinois rule halves the value at an end that stays twice in a row.
         if value > 0:
-            unsafe, high, low = middle, value, low / 2 if side > 0 else low
-            side = 1
+            low = low / 2 if last_moved > 0 else low
+            unsafe, high, last_moved = middle, value, 1
         else:
-            safe, low, high = middle, value, high / 2 if side < 0 else high
-            side = -1
+            high = high / 2 if last_moved < 0 else high
+            safe, low, last_moved = middle, value, -1
     return unsafe, safe
 
 
 def require_finite(name: str, value: float, *, positive: bool = False) -> None:
-    """Refuse a number that is not finite, or negative (or, with `positive`, zero)."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    """Raise PrivotError unless value is finite and ≥ 0 (> 0 if `positive`)."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
     # An integer may be larger than any float.
-    if not number or not 0 <= value <= sys.float_info.max or (positive and value == 0):
+    if not is_number or not 0 <= value <= sys.float_info.max or (positive and value == 0):
         wanted = "finite and positive" if positive else "finite and at least 0"
         raise PrivotError(f"{name} is {value!r:.40}: give a number that is {wanted}")
 
 
 def require_epsilon(epsilon: float) -> None:
-    """Refuse an ε that is not a positive number, or so large that it promises nothing."""
+    """Raise PrivotError unless 0 < ε ≤ LARGEST_EPSILON."""
     require_finite("epsilon", epsilon, positive=True)
     if epsilon > LARGEST_EPSILON:
         raise PrivotError(f"epsilon is {epsilon!r}: give at most {LARGEST_EPSILON:g}")
 
 
 def require_delta(delta: float, *, positive: bool = False) -> None:
-    """Refuse a δ outside [0, 1) (with `positive`, outside (0, 1))."""
+    """Raise PrivotError unless 0 ≤ δ < 1 (0 < δ < 1 if `positive`)."""
     if not 0 <= delta < 1 or (positive and delta == 0):
         interval = "0 < delta < 1" if positive else "0 <= delta < 1"
         raise PrivotError(
@@ -134,13 +134,13 @@ def require_delta(delta: float, *, positive: bool = False) -> None:
 
 
 def check_delta(delta: float, records: int | None = None) -> None:
-    """Refuse a δ of 1/10 or more, and warn of one above one over the number of records.
+    """Refuse δ ≥ 1/10, and warn if δ > 1/n for n records.
 
-    To publish one of n records, drawn at random, is (0, 1/n)-private: its law changes by 1/n in total
-    variation when one record changes. To send one's record outright with probability δ is (0, δ)-private
-    locally, and reveals δn of n people on average. So a δ above 1/n is no protection, whatever ε is, and
-    must be well below. If the number of records is unknown, n counts as 1000: for fewer, use noise that
-    needs no δ (Laplace, randomized response).
+    Publishing one of n records, drawn at random, is (0, 1/n)-private: the output's distribution changes
+    by 1/n in total variation when one record changes. Sending one's record outright with probability δ
+    is (0, δ)-private locally, and reveals δn of n people on average. So a δ above 1/n protects nobody,
+    whatever ε is; it must be well below. An unknown number of records counts as n = 1000: for fewer, use
+    noise that needs no δ (Laplace, randomized response).
 
     >>> check_delta(1e-6)
     >>> check_delta(0.5)
@@ -154,8 +154,8 @@ def check_delta(delta: float, records: int | None = None) -> None:
             f"delta is {at_most(delta)}: from 0.1 on it promises nothing, for every tenth record may be "
             "published outright; give one well below one over the number of records"
         )
-    if delta > 1 / (records or _FEWEST):
-        unknown = f"{_FEWEST:,} records, and how many there will be is not known"
+    if delta > 1 / (records or _ASSUMED_RECORDS):
+        unknown = f"{_ASSUMED_RECORDS:,} records, and how many there will be is not known"
         among = f"the {records:,} records" if records else unknown
         warnings.warn(
             f"delta is {at_most(delta)}, above one over {among}: publishing a record drawn at random "
@@ -165,7 +165,7 @@ def check_delta(delta: float, records: int | None = None) -> None:
 
 
 def at_most(value: float, digits: int = 4) -> str:
-    """Return an upper bound as text, of so many significant digits.
+    """Return an upper bound as text of at most `digits` significant digits, rounded up.
 
     >>> at_most(10.0049), at_most(4.0), at_most(1e-6), at_most(0.1)
     ('10.01', '4', '1e-06', '0.1')
@@ -174,7 +174,7 @@ def at_most(value: float, digits: int = 4) -> str:
 
 
 def at_least(value: float, digits: int = 4) -> str:
-    """Return a lower bound as text, of so many significant digits.
+    """Return a lower bound as text of at most `digits` significant digits, rounded down.
 
     >>> at_least(1.38629), at_least(0.999)
     ('1.386', '0.999')
@@ -183,7 +183,7 @@ def at_least(value: float, digits: int = 4) -> str:
 
 
 def exactly(value: float) -> str:
-    """Return what was given, as it was given.
+    """Return a number as text, with all its digits.
 
     >>> exactly(0.1), exactly(5.0)
     ('0.1', '5')
@@ -192,7 +192,7 @@ def exactly(value: float) -> str:
 
 
 def percent_at_most(share: float, digits: int = 3) -> str:
-    """Return an upper bound on a share as text.
+    """Return an upper bound on a share as a percentage, rounded up.
 
     >>> percent_at_most(0.80261), percent_at_most(1.0)
     ('80.3%', '100%')
@@ -201,7 +201,7 @@ def percent_at_most(share: float, digits: int = 3) -> str:
 
 
 def percent_at_least(share: float, digits: int = 3) -> str:
-    """Return a lower bound on a share as text.
+    """Return a lower bound on a share as a percentage, rounded down.
 
     >>> percent_at_least(0.80261)
     '80.2%'
@@ -210,7 +210,7 @@ def percent_at_least(share: float, digits: int = 3) -> str:
 
 
 def odds_factor(epsilon: float) -> str:
-    """Return "e^ε = number": ε rounded up, and e to the printed power, rounded up once more.
+    """Return "e^ε = number": ε is rounded up, and so is e to the printed ε.
 
     >>> odds_factor(4.0), odds_factor(10.0049)
     ('e^4 = 55', 'e^10.01 = 23,000')
@@ -232,7 +232,7 @@ def _decimal(value: float) -> Decimal:
 
 
 def _context(digits: int, rounding: str = ROUND_CEILING) -> Context:
-    """Return a context that does not depend on the program's own settings of decimals."""
+    """Return a context that does not depend on the caller's current decimal context."""
     return Context(digits, rounding, MIN_EMIN, MAX_EMAX, capitals=0, clamp=0, flags=[], traps=[])
 
 

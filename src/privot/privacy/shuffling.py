@@ -1,25 +1,25 @@
-"""Privacy amplification by shuffling: what a local promise becomes once reports lose their senders.
+"""Privacy amplification by shuffling: the central (ε, δ) of anonymous ε₀-locally private reports.
 
 **Assumption.** n people each send one report through the same mechanism, ε₀-DP locally (pure),
-a trusted shuffler drops who sent what, and the curator sees only the multiset. Neighbors:
-`replace_one`. It says nothing about an adversary who sees reports before the shuffler, nor when
+a trusted shuffler removes the senders, and the curator sees only the multiset. Neighbors:
+`replace_one`. There is no guarantee against an adversary who sees reports before the shuffler, nor if
 reports carry an identifier, a time or an address, nor if fewer than n people are honest.
 
-**Whole reports.** ε₀ is of all that one person sends in one piece. A column's own ε is not amplified: of
-data sets that differ in one label, the noised image sent along tells whose row it is.
+**Whole reports.** ε₀ is the loss of everything that one person sends in one piece. The ε of a single
+column is not amplified: the other columns of a report, such as a noised image, can identify its sender.
 
 **The bound.** Let R₀, R₁ be the laws of person 1's report under two records, and ω ≤ R_x for every
 record x, with R₀, R₁ ∈ [ω, e^ε₀ ω]. Everyone else's report is drawn from ω with probability γ = ∫ω and
-otherwise from a law that may be given away. Averaging over which report is person 1's (privacy blanket:
-Balle, Bell, Gascón, Nissim 2019, Lemma 5.3), the hockey-stick divergence at e^ε is
+otherwise from a law that the adversary may know. Averaging over which report is person 1's (privacy
+blanket: Balle, Bell, Gascón, Nissim 2019, Lemma 5.3), the hockey-stick divergence at e^ε is
 
     δ(ε) ≤ (1/n) E[Z₁ + … + Z_n]₊,   Z = (R₀ − e^ε R₁)/ω at a draw from ω, and 0 with 1 − γ.
 
 The right side grows in the convex order of Z. (R₀/ω, R₁/ω) lies in the square [1, e^ε₀]², and
 moving its mass to the corners, means preserved, only raises it. Masses a, a, c, d at
 (e^ε₀, 1), (1, e^ε₀), (e^ε₀, e^ε₀), (1, 1) obey (e^ε₀+1)a + e^ε₀c + d = 1, so Z is a mixture of
-three laws with mean 1 − e^ε; the one of c, on {−(e^ε−1)e^ε₀, 0} with probability e^−ε₀ of the
-first, and the one of d, constant, are below that of a in the convex order. The worst case is
+three laws with mean 1 − e^ε. The law of c (−(e^ε−1)e^ε₀ with probability e^−ε₀, else 0) and the
+law of d (a constant) are below that of a in the convex order. The worst case is
 
     Z = e^ε₀ − e^ε  or  1 − e^(ε+ε₀), each with probability 1/(e^ε₀+1), else 0:
 
@@ -27,27 +27,28 @@ the pair of Feldman, McMillan, Talwar (2023), C ~ Bin(n−1, 2/(e^ε₀+1)) clon
 0, and person 1's binary randomized response among them. Swapping R₀ and R₁ swaps the corners,
 so both orders of the pair have this same δ.
 
-**Mechanisms of two levels.** A report of ours is often either *supported* by a record, and then e^ε₀
+**Two-level mechanisms.** In many mechanisms, a record either *supports* a report, which is then e^ε₀
 times likelier than otherwise, or not: R_x ∈ {ω, e^ε₀ ω} (windows, randomized response, subsets,
 candidates). Let a be the mass of ω on reports that record 0 supports and record 1 does not, c that of
 reports that both support, d of those that neither does: (e^ε₀+1)a + e^ε₀c + d = 1 again, but now a, c
-and d are the mechanism's own (`ReportLaw`), and Z has just these atoms,
+and d are known for each mechanism (`ReportLaw`), and Z has the atoms
 
     e^ε₀ − e^ε and 1 − e^(ε+ε₀) (a each),  −(e^ε−1)e^ε₀ (c),  −(e^ε−1) (d),  0 (the rest).
 
-The worst case above is c = d = 0. By the same moves of mass, a larger a, made up for by c and d in the
-identity, is larger in the convex order. So a bound for the two records of largest a + c/(1 + e^−ε₀), and
-c = 0, is one for all pairs. Forms that public coins choose, independent of the record, are averaged.
+The worst case above is c = d = 0. By the same argument, a larger a, with smaller c and d by the identity
+of the masses, is larger in the convex order. So the bound for the pair of records with the largest
+a + c/(1 + e^−ε₀), and c = 0, holds for all pairs. If a public coin, independent of the record, chooses
+the form of the report, the laws of the forms are averaged.
 
 **Evaluation.** Given the number M ~ Bin(n, 2a) of reports that are not 0, a sum over the half
-binomial N₀ is closed: Σ_{j≥k} (j − M/2) pmf(j) = (k/2) pmf(k). What is left out of the sum
-over M has probability at most 2e^−L (Bernstein), and so at most 4e^−L of δ, which is added. The numbers
-of reports that both or neither support, of which δ decreases, count by bins, each at its lower end.
+binomial N₀ has a closed form: Σ_{j≥k} (j − M/2) pmf(j) = (k/2) pmf(k). The terms left out of the sum
+over M have probability at most 2e^−L (Bernstein), and so at most 4e^−L of δ, which is added. The numbers
+of reports that both or neither support, in which δ decreases, are rounded down to nodes.
 
-**The other way.** The right side grows with ε₀ too, as [1, e^ε₀]² does, so the largest ε₀ for a
-given ε and δ is found by bracketing. What is returned was itself checked: its promise holds anyway.
+**Calibration.** The right side grows with ε₀ too, as [1, e^ε₀]² does, so the largest ε₀ for a
+given ε and δ is found by bracketing. The returned ε₀ was itself evaluated, so its guarantee holds.
 
-**Lower bounds.** Ternary randomized response, everybody else holding the third category, has
+**Lower bounds.** Ternary randomized response, with the third category for everybody else, has
 exactly δ(ε) = (1/n) E[(e^ε₀−e^ε)N₀ + (1−e^(ε+ε₀))N₁ − (e^ε−1)e^−ε₀ N₂]₊ with multinomial counts
 (1, 1, e^ε₀)/(e^ε₀+2); binary randomized response has a shifted binomial. No bound for all
 ε₀-DP mechanisms can be below either.
@@ -75,8 +76,8 @@ _INFINITE_SHARE = 0.01  # of δ, for losses beyond them
 # Special functions here are within 1e-9, and the one cancellation loses a factor ≤ 1e3.
 _NUMERICAL_ERROR = 1e-6
 _TOLERANCE = 1e-7
-_ROUNDING = 1e-13  # of a probability, in differences
-# Nodes of binomial counts, in standard deviations, by what one of these is relative to that of the sum.
+_ROUNDING = 1e-13  # error of a difference of probabilities
+# (Largest ratio of a count's standard deviation to that of the sum, nodes in standard deviations).
 _NODES = (
     (0.02, np.array([-9.0, 0, 9])), (0.2, np.array([-9.0, -3, 0, 3, 9])), (math.inf, np.arange(-9, 9.5)),
 )  # fmt: skip
@@ -85,16 +86,16 @@ EPSILON0_MAX = 40.0
 
 @dataclass(frozen=True)
 class ReportLaw:
-    """How the laws of one report under two records overlap, at the worst two records.
+    """Overlap of the laws of one report under two records, for the worst pair of records.
 
-    In units of ω, the largest measure below the laws of all records: a law is in [ω, e^ε₀ ω].
+    Masses are those of ω, the largest measure below the laws of all records: a law is in [ω, e^ε₀ ω].
 
     Arguments:
         epsilon0: ε₀ of the report (pure, local).
-        one: Mass a of ω on reports that one of the records makes likelier, not the other.
-        both: Mass c of ω on reports that both make likelier.
-        third: Part of a on reports that some third record does not make likelier, if there is one: for
-            lower bounds alone.
+        one: Mass a of ω on reports that the first record supports and the second does not.
+        both: Mass c of ω on reports that both records support.
+        third: Part of a on reports that a third record does not support, for lower bounds; None if
+        unknown.
 
     Examples:
         >>> window = ReportLaw.of_sets(1.0, supported=100, total=1000)
@@ -121,30 +122,32 @@ class ReportLaw:
 
     @property
     def neither(self) -> float:
-        """Mass d of ω on reports that neither record makes likelier; 0 where rounding leaves less."""
+        """Mass d of ω on reports that neither record supports; 0 if below the rounding error."""
         odds = math.exp(self.epsilon0)
         rest = 1 - (odds + 1) * self.one - odds * self.both
         return rest if abs(rest) > 1e-12 else 0.0
 
     @classmethod
     def worst(cls, epsilon0: float) -> Self:
-        """Return the law that bounds those of all ε₀-DP mechanisms."""
+        """Return the worst law of all ε₀-DP mechanisms."""
         return cls(epsilon0, 1 / (math.exp(min(epsilon0, EPSILON0_MAX + 1)) + 1))
 
     @classmethod
     def of_subsets(cls, epsilon0: float, size: int, total: int) -> Self:
-        """Return the law of reports that are `size` of `total` codes: a record supports sets with it."""
+        """Return the law of reports that are sets of `size` of `total` codes."""
         odds, pairs = math.exp(epsilon0), total * (total - 1)
         weight = total / (size * odds + total - size)  # ω of all sets
         one, both = weight * size * (total - size) / pairs, weight * size * (size - 1) / pairs
-        of_three = both * (size - 2) / (total - 2) if total > 2 else None
-        return cls(epsilon0, one, both, None if of_three is None else one - (both - of_three))
+        if total == 2:
+            return cls(epsilon0, one, both)
+        all_three = both * (size - 2) / (total - 2)
+        return cls(epsilon0, one, both, one - (both - all_three))
 
     @classmethod
     def of_sets(cls, epsilon0: float, supported: float, total: float) -> Self:
-        """Return the law of reports that are one of `total`, of which each record supports `supported`.
+        """Return the law if each record supports `supported` = m of `total` = K possible reports.
 
-        Those of two records may be disjoint; if there is no room for that, they overlap by s = 2m − K,
+        The supports of two records may be disjoint, unless 2m > K: then they overlap by s = 2m − K,
         and a is bounded by (m − s/(e^ε₀ + 1))/(m e^ε₀ + K − m).
         """
         odds = math.exp(epsilon0)
@@ -154,25 +157,23 @@ class ReportLaw:
 
     @classmethod
     def mixed(cls, laws: Sequence[tuple[float, Self]]) -> Self:
-        """Return the law where a public coin, independent of the record, chooses the law by its share.
+        """Return the mixture of (share, law): a public coin, independent of the record, chooses the law.
 
-        An ε₀ below the largest has its mass a, with c folded in, moved to the corner of the largest.
+        If the ε₀ differ, each law is first bounded by one of the largest ε₀ without c.
         """
         highest = max(law.epsilon0 for _, law in laws)
         if all(law.epsilon0 == highest for _, law in laws):
-            one, both = (sum(w * getattr(law, name) for w, law in laws) for name in ("one", "both"))
-            third = (
-                None
-                if any(law.third is None for _, law in laws)
-                else sum(share * (law.third or 0.0) for share, law in laws)
-            )
-            return cls(highest, one, both, third)
+            one = sum(share * law.one for share, law in laws)
+            both = sum(share * law.both for share, law in laws)
+            thirds = [share * law.third for share, law in laws if law.third is not None]
+            return cls(highest, one, both, sum(thirds) if len(thirds) == len(laws) else None)
         up = math.expm1(highest)
-        return cls(highest, sum(w * law._folded * math.expm1(law.epsilon0) / up for w, law in laws))
+        shares = (w * law._one_without_both * math.expm1(law.epsilon0) / up for w, law in laws)
+        return cls(highest, sum(shares))
 
     @property
-    def _folded(self) -> float:
-        """The mass a of a law above this in the convex order that has no c."""
+    def _one_without_both(self) -> float:
+        """Mass a of a law with c = 0 that is above this law in the convex order."""
         return self.one + self.both / (1 + math.exp(-self.epsilon0))
 
 
@@ -180,7 +181,7 @@ class ReportLaw:
 class ShuffleBound:
     """Central ε of shuffled ε₀-DP reports at a given δ; neighbors: `replace_one`.
 
-    `epsilon` is proven; no proof for mechanisms of the same law can reach below `epsilon_lower`;
+    `epsilon` is proven; no proof for mechanisms of the same `ReportLaw` can be below `epsilon_lower`;
     `epsilon_closed_form` is the formula of Feldman, McMillan, Talwar (2023), Theorem 3.2.
     """
 
@@ -193,8 +194,8 @@ def shuffled_epsilon(report: float | ReportLaw, num_people: int, delta: float) -
     """Return the central guarantee at δ of `num_people` shuffled whole reports, each ε₀-DP (pure).
 
     Arguments:
-        report: ε₀, of any mechanism; or the law of a mechanism's reports, whose bound is tighter.
-        num_people: How many reports are shuffled.
+        report: ε₀ of any mechanism, or the `ReportLaw` of a mechanism, which gives a tighter bound.
+        num_people: Number of shuffled reports.
         delta: δ of the central guarantee.
 
     >>> bound = shuffled_epsilon(5.0, num_people=400_000, delta=1e-6)
@@ -261,13 +262,13 @@ def composed_shuffled_epsilon(
 
 
 def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
-    """Return the largest ε₀ of each report (pure) whose shuffled reports keep (ε, δ), rounded down.
+    """Return the largest local ε₀ (pure) such that shuffled reports are (ε, δ)-private, rounded down.
 
     >>> epsilon0 = calibrate_shuffling(epsilon=0.1, num_people=400_000, delta=1e-6)
     >>> round(epsilon0, 3), shuffled_epsilon(epsilon0, 400_000, 1e-6).epsilon <= 0.1
     (5.04, True)
 
-    At most 40: beyond, shuffling amplifies nothing. At least ε: shuffling never harms.
+    The result is between ε (shuffling never harms) and 40 (above, shuffling amplifies nothing).
 
     Raises:
         PrivotError: if epsilon is not in [0, 40], num_people < 1, or δ not in (0, 1).
@@ -279,7 +280,7 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
         raise PrivotError(
             f"epsilon is {epsilon!r}: above 40 shuffling amplifies nothing; give every report epsilon"
         )
-    # A little less, so that `shuffled_epsilon`, which rounds up, agrees.
+    # Slightly smaller, so that `shuffled_epsilon` of the result, which rounds up, is at most epsilon.
     target = epsilon * (1 - 2 * _TOLERANCE)
     _, epsilon0 = _bracket(
         lambda e0: shuffled_delta(e0, num_people, target, delta), EPSILON0_MAX, target, delta
@@ -292,7 +293,7 @@ def _require_people(num_people: int) -> int:
 
 
 def shuffled_epsilon_closed_form(epsilon0: float, num_people: int, delta: float) -> float:
-    """Return log(1 + (e^ε₀−1)(4√(2 log(4/δ))/√((e^ε₀+1)n) + 4/n)), or ε₀ where it is no proof.
+    """Return log(1 + (e^ε₀−1)(4√(2 log(4/δ))/√((e^ε₀+1)n) + 4/n)), or ε₀ where this is not proven.
 
     Source: Feldman, McMillan, Talwar (2023), Theorem 3.2, for e^ε₀ + 1 ≤ n/(8 log(2/δ)).
     """
@@ -306,7 +307,7 @@ def shuffled_epsilon_closed_form(epsilon0: float, num_people: int, delta: float)
 def shuffled_delta(
     report: float | ReportLaw, num_people: int, epsilon: float, resolution: float = 1e-12
 ) -> float:
-    """Return an upper bound on δ(ε); numerical error is added up to 1e-9 of `resolution`.
+    """Return an upper bound on δ(ε); truncation adds up to 1e-9 of `resolution` to it.
 
     >>> shuffled_delta(1.0, num_people=1, epsilon=1.0) < 1e-20
     True
@@ -330,23 +331,26 @@ def shuffled_delta(
 
 
 def _delta_attained(law: ReportLaw, num_people: int, epsilon: float) -> float:
-    """Return a δ that some shuffled mechanism of this law needs at ε, rounded down.
+    """Return a δ that some shuffled mechanism of this law attains at ε, rounded down.
 
-    Everybody else holds one of the two records or, by the law given or ternary randomized response, a
-    third. Of it, reports have probability p each (`third`) to be made likelier by the first alone and by
-    the second alone, whose terms Z are above; the rest has the mean that is left, as E Z = 1 − e^ε.
+    The other people hold one of the two records or a third one, under this law or ternary randomized
+    response. A report of the third record has probability p (`third`) to be supported by the first
+    record alone, and p by the second alone, with the terms Z of the module's docstring; all other
+    reports share one value of Z, which follows from E Z = 1 − e^ε.
     """
     if epsilon >= law.epsilon0:
         return 0.0
     odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
-    found = _binary_delta(law, num_people, epsilon)
-    if not law.neither:  # this is the law for any mechanism
+    delta = _binary_delta(law, num_people, epsilon)
+    if not law.neither:  # the worst law: ternary randomized response is a mechanism below it
         law = ReportLaw(law.epsilon0, 1 / (odds + 2), third=1 / (odds + 2))
     if law.third is not None:
-        rest = excess * (1 - law.third * (odds + 1)) / (1 - 2 * law.third)
-        args = law.epsilon0, epsilon, num_people, law.third, [(1.0, rest)], 60.0
-        found = max(found, _expected_excess(*args))
-    return found * (1 - _NUMERICAL_ERROR)
+        cost = excess * (1 - law.third * (odds + 1)) / (1 - 2 * law.third)
+        ternary = _expected_excess(
+            law.epsilon0, epsilon, num_people, law.third, [(1.0, cost)], log_left_out=60.0
+        )
+        delta = max(delta, ternary)
+    return delta * (1 - _NUMERICAL_ERROR)
 
 
 def _expected_excess(
@@ -359,8 +363,9 @@ def _expected_excess(
 ) -> float:
     """Return (1/n) E[(e^ε₀−e^ε)N₀ − (e^(ε+ε₀)−1)N₁ − Σ cost·N_cost]₊ over the central N₀ + N₁.
 
-    Counts are multinomial, of n draws: N₀ and N₁ have probability `clone` each. `costs` lists, for draws
-    that are neither, a probability and its cost.
+    Counts are multinomial with n draws: N₀ and N₁ have probability `clone` each. `costs` lists
+    (probability, cost) of the other draws, given that a draw counts for neither N₀ nor N₁. N₀ + N₁
+    outside the central range has probability at most 2e^−`log_left_out`.
     """
     gain = math.exp(epsilon) * math.expm1(epsilon0 - epsilon)
     loss = math.expm1(epsilon + epsilon0)
@@ -369,9 +374,9 @@ def _expected_excess(
     total, typical = 0.0, loss * math.sqrt(num_people * clone)
     for share, cost in _cost_nodes(num_people - clones, costs, typical):
         # With M = N₀ + N₁ the bracket is (gain + loss)(room − N₁): positive for N₁ = 0 … ⌊room⌋.
-        # Counting N₁, not N₀, keeps its digits: gain/loss may be 1e-16 (ε₀ = 36), M − room rounds to M.
+        # N₁, not N₀, is counted because gain/loss may be 1e-16 (ε₀ = 36), and M − room rounds to M.
         room = (gain * clones - cost) / (gain + loss)
-        if (share <= 2 * _ROUNDING).all():  # the mean is at most this
+        if (share <= 2 * _ROUNDING).all():  # E[room − N₁]₊ ≤ max(room, 0) suffices as a bound
             total += float(np.sum(weights * share * np.maximum(room, 0.0)))
             continue
         inside = room >= 0
@@ -388,7 +393,7 @@ def _mean_positive_part(clones: Array, room: Array) -> Array:
         last < clones, scipy.special.betainc(np.maximum(clones - last, 1), last + 1, 0.5), 1.0
     )
     excess = (room - clones / 2) * tail + (last + 1) / 2 * at_next
-    # That difference cancels where only N₁ = 0 counts; there the sum is one term.
+    # The sum cancels where only N₁ = 0 contributes; there the mean is one term.
     excess = np.where(last == 0, room * np.exp2(-clones), excess)
     return np.maximum(excess, 0.0)
 
@@ -396,11 +401,11 @@ def _mean_positive_part(clones: Array, room: Array) -> Array:
 def _cost_nodes(
     draws: Array, costs: Sequence[tuple[float, float]], typical: float
 ) -> list[tuple[Array, Array]]:
-    """Return probabilities (m,) of a few values (m,) of Σ cost·N, between which δ is convex.
+    """Return (probabilities, values) of Σ cost·N at a few nodes, each (m,); δ is convex in the sum.
 
-    Counts of a multinomial are negatively associated (Joag-Dev, Proschan 1983), so that independent
-    ones have a sum that is larger in the convex order (Shao 2000). Of a binomial, chords between
-    nodes are above a convex function (Edmundson, Madansky).
+    Multinomial counts are negatively associated (Joag-Dev, Proschan 1983), so independent binomial
+    counts have a sum that is larger in the convex order (Shao 2000). A binomial count is replaced by
+    nodes: a chord between two nodes is above a convex function (Edmundson, Madansky).
     """
     nodes = [(np.ones_like(draws), np.zeros_like(draws))]
     for probability, cost in costs:
@@ -421,9 +426,9 @@ def _cost_nodes(
 def _binomial_nodes(
     most: int, count: int, success: float, number: int
 ) -> list[tuple[Array, Array]]:
-    """Return nodes' probabilities and places: E f(Bin(m, p)) ≤ Σ probability·f(place), f convex.
+    """Return (probability, place) of nodes: E f(Bin(m, p)) ≤ Σ probability·f(place), f convex.
 
-    m is `most`, and one less in each of `count` rows.
+    In the `count` rows, m is `most`, `most` − 1, and so on.
     """
     draws, scores = most - np.arange(count, dtype=np.float64), _NODES[number][1]
     if success == 1.0:
@@ -431,17 +436,15 @@ def _binomial_nodes(
     center, deviation = draws * success, np.sqrt(draws * success * (1 - success))
     inner = [np.clip(np.floor(center + score * deviation), 0, draws) for score in scores]
     places = [np.zeros_like(draws), *inner, draws]
-    last = [np.ones_like(draws), center]  # P(K < k) and E[K; K < k] beyond all places
-    below = [
-        [
-            _binomial_cdf(place - 1, draws, success),
-            center * _binomial_cdf(place - 2, draws - 1, success),
-        ]
-        for place in places[:-1]
-    ] + [last]
+    # P(K < place) and E[K; K < place] for each place; the last node includes K = draws.
+    masses_below = [_binomial_cdf(place - 1, draws, success) for place in places[:-1]]
+    masses_below.append(np.ones_like(draws))
+    means_below = [center * _binomial_cdf(place - 2, draws - 1, success) for place in places[:-1]]
+    means_below.append(center)
     shares = [np.full_like(draws, _ROUNDING) for _ in places]
     for j, (low, high) in enumerate(itertools.pairwise(places)):
-        mass, mean = (after - before for before, after in zip(below[j], below[j + 1], strict=True))
+        mass = masses_below[j + 1] - masses_below[j]
+        mean = means_below[j + 1] - means_below[j]
         upper = np.where(high > low, (mean - low * mass) / np.maximum(high - low, 1), 0.0)
         upper = np.clip(upper, 0.0, mass)
         shares[j + 1] += upper
@@ -458,12 +461,12 @@ def _binomial_cdf(successes: Array, draws: Array | int, probability: float) -> A
 
 
 def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
-    """Return δ where everybody else holds record 0, rounded to nearest.
+    """Return δ if everybody else holds record 0, rounded to nearest.
 
-    Who sees only whether record 1 alone supports a report sees a one with p = a of record 0, and with
-    e^ε₀ a of record 1. With B the number of ones among the others, and any threshold s, the event "at
-    least s+1 ones" gives pmf(s)(e^ε₀ − e^ε)a − (e^ε−1) P(B > s), and the event "at most s ones", in the
-    other order, pmf(s)(e^(ε+ε₀) − 1)a − (e^ε−1) P(B ≤ s).
+    Let the adversary see one bit of a report: whether record 1 alone supports it. The bit is 1 with
+    probability a under record 0, and e^ε₀ a under record 1. With B the number of ones of the others, and
+    any threshold s, the event "at least s+1 ones" gives pmf(s)(e^ε₀ − e^ε)a − (e^ε−1) P(B > s), and the
+    event "at most s ones", in the other order, pmf(s)(e^(ε+ε₀) − 1)a − (e^ε−1) P(B ≤ s).
     """
     others, one = num_people - 1, law.one
     if others == 0:
@@ -480,7 +483,7 @@ def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
 
 
 def _central_window(draws: int, probability: float, log_left_out: float) -> Array:
-    """Return the integers that Bin(draws, p) misses with probability ≤ 2e^−L (Bernstein)."""
+    """Return a range of integers outside which Bin(draws, p) has probability ≤ 2e^−L (Bernstein)."""
     mean = draws * probability
     variance = mean * (1 - probability)
     half = log_left_out / 3 + math.sqrt(log_left_out**2 / 9 + 2 * variance * log_left_out) + 1
@@ -521,16 +524,16 @@ def _remainder(count: Array) -> Array:
 def _bracket(
     delta_at: Callable[[float], float], broken: float, proven: float, delta: float
 ) -> tuple[float, float]:
-    """Return neighbors (broken, proven) with δ(broken) > δ ≥ δ(proven); both `broken` if that meets δ.
+    """Narrow (broken, proven) with δ(broken) > δ ≥ δ(proven); return `broken` twice if it meets δ.
 
-    That δ(proven) ≤ δ must be proven for the one given.
+    The caller must have proven δ(proven) ≤ δ for the given point.
     """
     target = math.log(delta)
 
-    def excess(at: float) -> float:
-        found = delta_at(at)
-        if math.isnan(found):  # which proves nothing
-            found = 1.0
-        return math.log(found) - target if found > 0 else -math.inf
+    def excess(point: float) -> float:
+        value = delta_at(point)
+        if math.isnan(value):  # which proves nothing
+            value = 1.0
+        return math.log(value) - target if value > 0 else -math.inf
 
     return bracket(excess, broken, proven, _TOLERANCE) if excess(broken) > 0 else (broken, broken)

@@ -1,11 +1,11 @@
 r"""Accounting of noisy random projections (slices): the guarantee of a run, and calibration.
 
-`SlicedAccounting` is the public setting of a run: everything that decides its privacy but the noise
-and the number of steps.
+`SlicedAccounting` is the public setting of a run: everything that determines its privacy except the
+noise and the number of steps.
 
 **Rényi curves.** The mechanism publishes $(U, XU + V)$, V of i.i.d. $N(0, σ²)$, U drawn afresh and
-independent of the data. Given U it is Gaussian with squared sensitivity H, and so, no δ spent on the
-sensitivity,
+independent of the data. Given U it is a Gaussian mechanism with squared sensitivity H. Averaging over H,
+which spends no δ on the sensitivity, gives
 
 $$ e^{(α−1)D_α} = E\,e^{α(α−1)H/(2σ²)} =: M_α , \qquad ε(α) = \frac{\log M_α}{α − 1} . $$
 
@@ -16,17 +16,16 @@ curve):
 $$ ε_{sub}(α) = \tfrac{1}{α−1} \log\Big(1 + q²\tbinom α2 \min\{4(e^{ε(2)}−1), 2e^{ε(2)}\}
    + \sum_{j=3}^{α} 2 q^j \tbinom αj e^{(j−1)ε(j)}\Big) . $$
 
-**Padded Poisson sampling**, `zero_out`: each record enters with probability q; those that enter stand
-in uniformly random slots of a public constant number of rows, the other rows are blank. Given U and the
-others' slots, the record's slot holds $N(0, σ²)$ against $(1−q)N(0, σ²) + qN(z,
-σ²)$, and
+**Padded Poisson sampling**, `zero_out`: each record enters with probability q; records that enter fill
+uniformly random slots of a public constant number of rows, the other rows are blank. Given U and the
+others' slots, the pair of laws of the record's slot is $N(0, σ²)$ and $(1−q)N(0, σ²) + qN(z, σ²)$, and
 
 $$ ε_{sub}(α) = \tfrac{1}{α−1} \log \sum_{l=0}^{α} \tbinom αl (1−q)^{α−l} q^l M_l ,
    \quad M_0 = M_1 = 1 . $$
 
-For each H the other order of the pair is below this one (Mironov, Talwar, Zhang 2019, Theorem 5),
-hence its average over H too. Without padding the number of noisy rows would reveal who takes part, and
-neither formula would hold.
+For each H the divergence in the other order is smaller (Mironov, Talwar, Zhang 2019, Theorem 5),
+hence its average over H too. Without padding the number of noisy rows would reveal whether a record is
+in the batch, and neither formula would hold.
 
 Both formulas hold for integer α ≥ 2.
 """
@@ -67,7 +66,7 @@ SAMPLED_ORDERS = np.array(
     [*range(2, 65), *range(68, 129, 4), *range(144, 257, 16), *range(288, 513, 32)], dtype=np.int64
 )
 FULL_BATCH_ORDERS = 1.0 + np.geomspace(1e-3, 1e6, 400)
-# Sums of 512 positive terms of log-gamma accuracy; and log-gamma loses 1e-16 of ~3000.
+# Bounds the relative error of sums of 512 positive terms, whose log-gammas of ~3000 lose 1e-16 each.
 _ERROR = 1e-11
 # Share of δ for overflowing batches of padded Poisson sampling.
 _OVERFLOW_SHARE = 1 / 40
@@ -78,7 +77,7 @@ _COUNTS = {
     "records": MOST_PEOPLE,
     "batch_size": MOST_PEOPLE,
 }
-_CELLS_OF_EPSILON, _MAX_REFINEMENTS = 160, 8
+_GRID_CELLS, _MAX_REFINEMENTS = 160, 8  # cells per ε/√steps of a grid of losses
 
 
 def full_batch_renyi(
@@ -99,18 +98,18 @@ def without_replacement_renyi(
     log_moments = _log_moments(length, stddev, j)
     log_factors = math.log(2) + log_moments
     log_factors[0] = min(math.log(4) + _log_expm1(log_moments[:1])[0], log_factors[0])
-    return _mixed(j, log_factors + j * math.log(rate), np.zeros(len(j)))
+    return _log_sums(j, log_factors + j * math.log(rate), np.zeros(len(j)))
 
 
 def padded_poisson_renyi(
     length: ProjectedLength, stddev: float, rate: float
 ) -> tuple[Floats, Floats]:
     """Return orders and ε_sub(α) of one padded Poisson batch, rounded up."""
-    # As Σ_l C(α,l)(1−q)^(α−l) q^l = 1, only M_l − 1 remains, and a small sum keeps its digits.
+    # As Σ_l C(α,l)(1−q)^(α−l) q^l = 1, the sum is 1 + Σ_l C(α,l)(1−q)^(α−l) q^l (M_l − 1).
     j = np.arange(2, SAMPLED_ORDERS[-1] + 1)
     log_factors = _log_expm1(_log_moments(length, stddev, j)) + j * math.log(rate)
     left_out = math.log1p(-rate) if rate < 1 else -math.inf
-    return _mixed(j, log_factors, np.full(len(j), left_out))
+    return _log_sums(j, log_factors, np.full(len(j), left_out))
 
 
 _CURVES = {
@@ -124,7 +123,7 @@ def _log_moments(length: ProjectedLength, stddev: float, j: Floats) -> Floats:
     return length.log_moment(j * (j - 1) / (2 * stddev**2)) * (1 + 1e-15)
 
 
-def _mixed(j: Floats, log_factors: Floats, log_left_out: Floats) -> tuple[Floats, Floats]:
+def _log_sums(j: Floats, log_factors: Floats, log_left_out: Floats) -> tuple[Floats, Floats]:
     """Return (α, log(1 + Σ_j C(α, j) e^(log_factors_j + (α−j) log_left_out_j))/(α−1))."""
     alpha = SAMPLED_ORDERS[:, None].astype(np.float64)
     remaining = np.maximum(alpha - j, 0)
@@ -148,7 +147,7 @@ def _log_expm1(x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class SlicedAccounting:
-    """The setting of a run that publishes (U, XU + V) at every step.
+    """Privacy accounting of a run that publishes (U, XU + V) at every step.
 
     Records are clipped to norm `radius` (a public number), have `dim` coordinates, and are projected
     on `num_projections` directions (uniform and independent, or an `orthonormal` frame) that are drawn
@@ -211,22 +210,22 @@ class SlicedAccounting:
 
     @property
     def rate(self) -> float:
-        """Probability of a record to be in a batch."""
+        """Probability q that a record is in a batch."""
         return self.batch_size / self.records
 
     def steps_of(self, epochs: float) -> int:
-        """Return the number of steps that see epochs · records records (on average), rounded up."""
+        """Return the number of steps of `epochs` passes over the records (on average), rounded up."""
         require_finite("epochs", epochs, positive=True)
         return math.ceil(epochs * self.records / self.batch_size)
 
     def overflow(self, steps: int, delta: float) -> tuple[float, int]:
-        """Return the part of δ that overflowing padded batches spend, and the rows of a batch.
+        """Return (δ spent on overflowing padded batches, number of rows of a batch).
 
-        The rows are the fewest that are exceeded in any of the steps with probability at most δ/40; a
-        batch that overflows is cut. The cost is steps · P(Bin(records, rate) > rows), rounded up: the
-        number of sampled records has the same law whether a record is real or blank, so a run may be
-        conditioned on no overflow, whose probability is the same under both neighbors. It is
-        (0, batch_size) where batches are not random in size.
+        The number of rows is the smallest that any step exceeds with probability at most δ/40; a batch
+        that overflows is cut. The cost is steps · P(Bin(records, rate) > rows), rounded up: the number
+        of sampled records has the same law whether a record is real or blank, so a run may be
+        conditioned on no overflow, whose probability is the same under both neighbors. The result is
+        (0, batch_size) for other samplings, whose batches have a fixed size.
         """
         steps = require_count("steps", steps, MOST_STEPS)
         if self.sampling != "padded_poisson":
@@ -243,7 +242,7 @@ class SlicedAccounting:
         return cost(rows), rows
 
     def renyi(self, stddev: float, steps: int) -> RenyiDP:
-        """Return the Rényi curve of `steps` releases, rounded up, without overflows of batches."""
+        """Return the Rényi curve of `steps` releases, rounded up, given that no batch overflows."""
         require_finite("stddev", stddev, positive=True)
         steps = require_count("steps", steps, MOST_STEPS)
         if stddev < _MIN_NOISE * self.sensitivity:
@@ -259,20 +258,19 @@ class SlicedAccounting:
         """Return ε at δ of `steps` releases with noise of `stddev`, rounded up.
 
         `method` is "rdp" (tens of milliseconds) or "pld", the privacy-loss distribution (a second;
-        never larger, as the smaller of two valid bounds is taken). Warns if δ is above one over the
-        number of records.
+        never larger, as the smaller of two valid bounds is taken). Warns if δ > 1/records.
         """
         return self._epsilon(stddev, steps, self._delta_left(steps, delta), method)
 
     def calibrate(self, epsilon: float, delta: float, steps: int, method: Method = "rdp") -> float:
-        """Return a stddev that keeps (ε, δ), above the smallest by at most 1e-9 (1e-5 by "pld").
+        """Return a stddev that is (ε, δ)-private, above the smallest by at most 1e-9 (1e-5 by "pld").
 
-        The result was itself checked with `epsilon`, which rounds up.
+        The result is itself checked with `epsilon`, which rounds up.
         """
         require_finite("epsilon", epsilon, positive=True)
-        left = self._delta_left(steps, delta)
+        delta_left = self._delta_left(steps, delta)
         require_choice("method", method, get_args(Method))
-        stddev = _calibrated(self, epsilon, left, steps, method)
+        stddev = _calibrated(self, epsilon, delta_left, steps, method)
         if not math.isfinite(stddev):
             raise PrivotError(
                 f"epsilon is {epsilon!r}: no amount of noise reaches it by method {method!r} at delta "
@@ -293,16 +291,16 @@ class SlicedAccounting:
         return atoms(self.length)
 
     def _epsilon(self, stddev: float, steps: int, delta: float, method: Method) -> float:
-        """Return ε at the δ that overflows leave."""
+        """Return ε at `delta`, from which the part spent on overflows was subtracted."""
         require_choice("method", method, get_args(Method))
         by_renyi = self.renyi(stddev, steps).to_approximate(delta).epsilon
         if method == "rdp" or by_renyi == 0:
             return by_renyi
         best = by_renyi
-        # The grid is to be fine against the spread of one step's loss, about ε/(5√steps), but ε is
-        # only known from above: a result much smaller asks for a finer grid, and any grid is valid.
+        # The grid must be finer than the spread of one step's loss, about ε/(5√steps). Only an upper
+        # bound of ε is known: if the result is much smaller, repeat with a finer grid; all are valid.
         for _ in range(_MAX_REFINEMENTS):
-            grid = best / (_CELLS_OF_EPSILON * math.sqrt(steps))
+            grid = best / (_GRID_CELLS * math.sqrt(steps))
             before, best = best, min(best, self._epsilon_on(grid, stddev, steps, delta))
             if best > before / 2.5:
                 break
@@ -320,7 +318,7 @@ class SlicedAccounting:
         return composed_epsilon(loss, steps, delta)
 
     def _delta_left(self, steps: int, delta: float) -> float:
-        """Return δ less the part that overflowing batches spend."""
+        """Return δ minus the part spent on overflowing batches."""
         require_delta(delta, positive=True)
         steps = require_count("steps", steps, MOST_STEPS)
         check_delta(delta, self.records)
@@ -332,9 +330,9 @@ class SlicedAccounting:
 def _calibrated(
     setting: SlicedAccounting, epsilon: float, delta: float, steps: int, method: Method
 ) -> float:
-    """Return the least stddev at the δ that overflows leave, or infinity.
+    """Return the least stddev at `delta` without the part spent on overflows, or infinity.
 
-    Cached, since a plan, its run and its report need the same.
+    The result is cached because a plan, its run and its report all need it.
     """
 
     def least(by: Method, start: float, width: float, tolerance: float) -> float:
@@ -360,19 +358,19 @@ def _least_stddev(
     width: float,
     tolerance: float,
 ) -> float:
-    """Return σ with epsilon_at(σ) ≤ target, within `tolerance` (of log σ) of one that is above it.
+    """Return the least σ with epsilon_at(σ) ≤ target, up to `tolerance` in log σ.
 
-    ε decreases in σ, but an accountant that rounds up may wiggle: only a σ that was evaluated is
-    returned. The search leaves `start` by factors that grow from 1 + `width`; infinite if 1e9 times
-    `start` is too little.
+    ε decreases in σ up to the accountant's rounding errors, so only a σ that was evaluated is
+    returned. The search leaves `start` by factors that grow from 1 + `width`; the result is infinite if
+    1e9 times `start` is too little.
     """
 
     @cache
     def excess(log_stddev: float) -> float:
-        found = epsilon_at(math.exp(log_stddev))
-        value = math.log(min(max(found, 1e-300), 1e300)) - math.log(target)
-        # Logarithms of neighboring numbers may agree: above is above.
-        return max(value, 1e-18) if found > target else min(value, 0.0)
+        epsilon = epsilon_at(math.exp(log_stddev))
+        value = math.log(min(max(epsilon, 1e-300), 1e300)) - math.log(target)
+        # The logarithms of two neighboring floats may be equal, so the sign is set explicitly.
+        return max(value, 1e-18) if epsilon > target else min(value, 0.0)
 
     near = far = math.log(start)
     too_little = excess(near) > 0

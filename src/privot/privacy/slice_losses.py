@@ -1,4 +1,4 @@
-r"""The privacy-loss distribution of slicing: of one step, discretized from above, and composed.
+r"""Privacy-loss distributions of noisy slices: one step, discretized from above, and its composition.
 
 **The pair.** $(U, XU+V)$ under two neighbors is, once everything independent of the record is fixed,
 $(H, N(0, 1))$ against $(H, N(\sqrt H/σ, 1))$: write Q and P for the two, $R = (1−q) Q + q P$ for a
@@ -13,7 +13,7 @@ second does, at *every* step, so each is composed by itself and the larger resul
 **Without replacement, `replace_one`.** The outputs are $(1−q)M_0 + qM_1$ and $(1−q)M_0 + qM_1'$, with
 $M_0$: record i is not drawn; $M_1, M_1'$: it is, worth x or x′. For α ≥ 1 put $α' = 1 + (α−1)/q$ and
 $β = α/α'$. Any two of $M_0, M_1, M_1'$ are mixtures, over the same coins, of outputs that differ in one
-row (rows being in random order, where record i would stand there stands another record in $M_0$). So
+row (rows are in random order, and $M_0$ has another record in the row of record i). So
 advanced joint convexity (Balle, Barthe, Gaboardi 2018, Theorem 2), then joint convexity, give
 
 $$ H_α = q H_{α'}(M_1 ‖ (1−β) M_0 + β M_1')
@@ -63,7 +63,7 @@ import scipy
 from privot.privacy.slice_sensitivity import Floats, ProjectedLength, log_kummer
 
 _LOG_TAIL = -20 * math.log(10)
-_DIRECT, _DIRECT_CELLS, _CELLS = 32, 2**20, 2**18
+_DIRECT_SUMMANDS, _DIRECT_CELLS, _SUM_CELLS = 32, 2**20, 2**18
 _MAX_CELLS, _MAX_POINTS, _MAX_LOSS = 2**17, 2**23, 600.0
 _ROUNDING = 1e-9
 
@@ -78,8 +78,8 @@ def atoms(length: ProjectedLength) -> tuple[Floats, Floats]:
     - $Y_j$ is rounded up to a multiple of a step; up to 32 of them are added by one Fourier transform.
     - Sums of m are doubled: convolve, then round up to a coarser step. At each doubling the mean grows
       by about $10^{−5}$ of itself, in all by some $10^{−4}$.
-    - The transforms' rounding, relative to 1, is added to P(H > h); where Chernoff's bound with the
-      exact moment-generating function is lower, that is taken instead. So far tails keep their digits.
+    - The transforms' rounding error, relative to 1, is added to P(H > h); where Chernoff's bound with
+      the exact moment-generating function is lower, it is used instead, so far tails are accurate.
     - An orthonormal frame's single Beta variable needs none of this.
 
     The result is rounded up to some hundreds of values, near the mean a twentieth of a standard
@@ -95,7 +95,7 @@ def atoms(length: ProjectedLength) -> tuple[Floats, Floats]:
 
 
 def _edges(length: ProjectedLength) -> Floats:
-    """Return the retained values of H/Δ², ascending up to its maximum."""
+    """Return the values of H/Δ² of the discretized law, ascending up to the maximum."""
     (a, b), copies = length.beta, length.copies
     mean = copies * a / b
     spread = math.sqrt(copies * a * (b - a) / (b + 1)) / b
@@ -138,7 +138,7 @@ def _rounded_beta(b: float, step: float, cells: int) -> Floats:
 def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
     """Return (step, P(Σ of `count` Y_j, rounded up, is i·step) for i = 0, 1, …)."""
     b = dim / 2
-    if count <= _DIRECT:
+    if count <= _DIRECT_SUMMANDS:
         step = _highest(dim, count) / _DIRECT_CELLS
         size = scipy.fft.next_fast_len(_DIRECT_CELLS + count + 1, real=True)
         share = min(_highest(dim, 1), _highest(dim, count))
@@ -154,14 +154,14 @@ def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
         product = scipy.fft.rfft(both, size) * scipy.fft.rfft(one, size)
         both = _positive(scipy.fft.irfft(product, size))
     top = _highest(dim, count)
-    factor = max(1, math.ceil(top / (_CELLS * step)))
+    factor = max(1, math.ceil(top / (_SUM_CELLS * step)))
     coarse = -(-np.arange(len(both)) // factor)
     law = np.asarray(np.bincount(coarse, both), dtype=np.float64)
     return step * factor, _positive(law[: math.ceil(1.01 * top / (step * factor)) + 1])
 
 
 def _positive(law: Floats) -> Floats:
-    """Scale to total 1, without the negative rounding errors of a transform."""
+    """Replace a transform's negative rounding errors by 0, and scale to total 1."""
     law = np.maximum(law, 0.0)
     return np.asarray(law / law.sum())
 
@@ -199,7 +199,7 @@ class LossDistribution:
         """Return the losses of the swapped pair: −loss, weighted by e^−loss."""
         masses = self.masses * np.exp(-self.losses())
         last = self.first + len(masses) - 1
-        # Mass that was left out before the swap may be infinite after it, too.
+        # Mass missing from the swapped finite losses counts as an infinite loss.
         infinite = max(0.0, 1 - math.fsum(masses)) + self.infinite
         return LossDistribution(self.step, -last, masses[::-1], infinite)
 
@@ -207,10 +207,10 @@ class LossDistribution:
 def one_sided(
     shifts: Floats, weights: Floats, rate: float, step: float, top_mass: float
 ) -> LossDistribution:
-    """Return the losses of (R, Q), R = (1−q)Q + qP with q < 1, from above.
+    """Return an upper bound of the losses of (R, Q), R = (1−q)Q + qP with q < 1.
 
-    `shifts` are √H/σ, each with its weight. Infinite losses have a mass of about `top_mass` at most; a
-    step that would make more than 131 072 cells is made coarser.
+    `shifts` are √H/σ, each with its weight. Infinite losses have a mass of about `top_mass` at most; the
+    step is enlarged if it would give more than 131 072 cells.
     """
     return _cells(shifts, weights, rate, step, top_mass, math.log1p(-rate))
 
@@ -218,7 +218,7 @@ def one_sided(
 def symmetrized(
     shifts: Floats, weights: Floats, rate: float, step: float, top_mass: float
 ) -> LossDistribution:
-    """Return the losses of the symmetrized pair from above; at q = 1 they are those of (P, Q)."""
+    """Return an upper bound of the losses of the symmetrized pair; at q = 1 that pair is (P, Q)."""
     half = _cells(shifts, weights, rate, step, top_mass, 0.0)
     above = half.masses[1:]
     below = (above * np.exp(-half.losses()[1:]))[::-1]
@@ -228,7 +228,7 @@ def symmetrized(
 
 
 def _highest_loss(shifts: Floats, weights: Floats, rate: float, top_mass: float) -> float:
-    """Return a loss that (R, Q) exceeds under P with probability of about top_mass/q, or 600."""
+    """Return a loss that (R, Q) exceeds under P with probability of about top_mass/q; at most 600."""
     high = 1.0
     while high < _MAX_LOSS:
         above = scipy.special.ndtr(shifts - _threshold(np.array(high), rate, shifts))
@@ -239,7 +239,7 @@ def _highest_loss(shifts: Floats, weights: Floats, rate: float, top_mass: float)
 
 
 def _threshold(loss: Floats, rate: float, shift: Floats | float) -> Floats:
-    """Return x at which log(1−q + q e^(mx − m²/2)) = loss; −∞ where it is always above."""
+    """Return x at which log(1−q + q e^(mx − m²/2)) = loss; −∞ if the left side is always larger."""
     near = np.minimum(loss, 1.0)
     far = np.maximum(loss, 1.0)
     with np.errstate(divide="ignore"):
@@ -268,8 +268,7 @@ def _cells(
     if lowest < 0:
         under_q[0] = under_p[0] = 1.0
     above = (1 - rate) * under_q + rate * under_p
-    # Where the tails are flat, rounding can make them rise by an ulp: a mass is never below 0, and more
-    # mass only overstates δ.
+    # In flat tails rounding may give negative masses: they become 0, and more mass overstates δ.
     in_q, in_r = -np.diff(under_q), np.maximum(-np.diff(above), 0.0)
     # To keep both totals, the upper end gets (r e^−lower − q)/(e^−lower − e^−upper) of the mass r.
     ratio = np.exp(-losses)
@@ -285,9 +284,9 @@ def _cells(
 
 
 def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
-    """Return ε with δ(ε) ≤ δ after `steps` steps of the loss distribution, rounded up.
+    """Return the ε at `delta` of `steps` steps of the loss distribution, rounded up.
 
-    It is infinite if infinite losses alone spend δ, or the window has more than 8 million points.
+    It is infinite if infinite losses alone exceed δ, or the window has more than 8 million points.
     """
     infinite = -math.expm1(steps * math.log1p(-loss.infinite))
     target = delta - infinite
@@ -318,7 +317,7 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     tilted = np.exp(log_masses + tilt * losses - cumulant_at)
     mean = float(tilted @ losses)
     spread = math.sqrt(steps * float(tilted @ (losses - mean) ** 2))
-    # What lies further below would overflow; cutting it off only overstates δ.
+    # Weights further below would overflow; cutting them off only overstates δ.
     below = min(max(10 * spread, 1 / tilt) + abs(highest - steps * mean), 600 / tilt)
     above = max(10 * spread, 40 / tilt)
     size = scipy.fft.next_fast_len(math.ceil((below + above) / loss.step) + 2, real=True)
@@ -334,23 +333,23 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     weights = sums * np.exp(np.minimum(tilt * (highest - grid), 650.0)) * target
     rounding = _ROUNDING * max(1.0, 1e-5 * steps)
     lost = target * (math.exp(-tilt * (grid[-1] - highest)) + rounding)
-    # No ε is taken from where weights were cut off.
+    # ε must be above the losses whose weights were cut off.
     lowest_valid = int(np.searchsorted(grid, highest - 650.0 / tilt)) + 1
     epsilon = _smallest_epsilon(grid, weights, highest, target - lost, lowest_valid)
-    # A cell's two totals are right to 2⁻⁵³ or so, which moves the mean loss by as much.
+    # The rounding error of a cell's totals, about 2⁻⁵³, shifts the mean loss by as much.
     return max(0.0, epsilon + steps * len(tilted) * 2.0**-52)
 
 
 def _smallest_epsilon(
     grid: Floats, weights: Floats, highest: float, wanted: float, lowest_valid: int
 ) -> float:
-    """The ε at which $\\sum_L w_L (1 − e^{ε−L})_+$ falls to `wanted`, or `highest` if none does.
+    """Return the ε at which $\\sum_L w_L (1 − e^{ε−L})_+$ falls to `wanted`, or `highest` if none does.
 
-    δ at a grid point is $\\sum_{L above} w − e^ε \\sum_{L above} w e^{−L}$, with $e^{−L}$ relative to
-    `highest`; between two points the sums are constant.
+    δ at a grid point ε is $\\sum_{L > ε} w_L − e^ε \\sum_{L > ε} w_L e^{−L}$, with $e^{−L}$ relative to
+    `highest`; between two grid points both sums are constant.
     """
     total = np.cumsum(weights[::-1])[::-1]
-    # Capped far from `highest`, where less to subtract only overstates δ.
+    # Exponents are capped far from `highest`: a smaller term to subtract only overstates δ.
     decay = np.exp(np.minimum(highest - grid, 600.0))
     decayed = np.cumsum((weights * decay)[::-1])[::-1]
     at = total - np.exp(np.minimum(grid - highest, 600.0)) * decayed

@@ -1,31 +1,30 @@
 r"""Sensitivity Δ of noisy slices, and the moments of the projected squared distance H.
 
-Records are clipped to ‖x‖ ≤ R, a public radius. **Δ** is the largest distance between two rows that can
-stand in the same slot of two neighboring runs.
+Records are clipped to ‖x‖ ≤ R, a public radius. **Δ** is the largest distance between the rows of two
+neighboring runs in the same slot.
 
-- `replace_one`, full batch or fixed-size sampling without replacement: x against x′, so Δ = 2R; for
+- `replace_one`, full batch or fixed-size sampling without replacement: rows x and x′, so Δ = 2R; for
   records without negative entries ⟨x, x′⟩ ≥ 0, so Δ = √2 R.
-- `zero_out` with *padded* Poisson sampling (or the full batch): x against a row of zeros, so Δ = R.
+- `zero_out` with *padded* Poisson sampling (or the full batch): x and a row of zeros, so Δ = R.
 - `zero_out` with fixed-size sampling: when the record is not drawn, another record x_j has its slot,
   so that rows x, 0 and x_j are compared pairwise, and Δ is 2R (√2 R) again.
-- `replace_one` with Poisson sampling: the formulas compare a row with a blank, not two rows. Refused.
+- `replace_one` with Poisson sampling is refused: the formulas compare a row with a blank, not two rows.
 
 Rows that differ by $z$, $‖z‖ ≤ Δ$, differ by $Uᵀz$ after projection. **H** $= ‖Uᵀz‖²$ has a law that
 depends on $‖z‖$ only, as the law of U does not change under rotations:
 
 - k independent uniform directions: $H = ‖z‖² Σ_j Y_j$ with $Y_j ∼ \mathrm{Beta}(½, (d−1)/2)$ i.i.d., so
   $\log E\,e^{cH} = k \log {}_1F_1(½; d/2; c‖z‖²)$;
-- a uniform orthonormal k-frame, $k ≤ d$: $H = ‖z‖² Y$ with $Y ∼ \mathrm{Beta}(k/2, (d−k)/2)$, so that
+- a uniform orthonormal k-frame, $k ≤ d$: $H = ‖z‖² Y$ with $Y ∼ \mathrm{Beta}(k/2, (d−k)/2)$, so
   $H ≤ ‖z‖²$.
 
 Both grow with $‖z‖$ (stochastically), so $‖z‖ = Δ$ is the worst case.
 
 **Grid.** If projections are rounded to multiples of g before the noise, each of the k coordinates of two
 rows moves by at most g/2, their difference by g, and H becomes at most $(\sqrt H + \sqrt k g)²$, which
-is at most $(1+t) H + (1 + 1/t) k g²$ for every $t > 0$: a moment again of the same form. Several t are
-tried. A logarithm of moments is convex (Hölder), so that on a fine grid, where all t are small, two of
-its values bound those between them from above by their chord, which lies too high by a share of order
-t².
+is at most $(1+t) H + (1 + 1/t) k g²$ for every $t > 0$: a moment of the same form. Several t are
+tried. The logarithm of a moment is convex (Hölder): on a fine grid, where all t are small, the chord
+between two of its values is an upper bound of those between, with a relative error of order t².
 
 **Kummer's function** is the moment-generating function of one share: for $Y ∼ \mathrm{Beta}(a, b−a)$,
 
@@ -42,8 +41,7 @@ results from $10^{-9}$ to $10^9$, in **two ways**:
   is analytic in a strip around the real axis and falls off exponentially, so that the rule converges
   exponentially in the number of nodes (Trefethen, Weideman 2014): its error is below rounding.
 
-A bound on the rounding error is added, and $\log {}_1F_1 ≤ x$ (as $Y ≤ 1$) caps the result: it errs
-upwards.
+A bound on the rounding error is added, and $\log {}_1F_1 ≤ x$ (as $Y ≤ 1$) caps the result.
 """
 
 import math
@@ -61,9 +59,9 @@ Floats = NDArray[np.float64]
 
 _TERMS = 240
 _NODES = 512
-_DROP = 42.0
-_FINE = 1e-3
-# Measured against 60 digits, relative to the quantities that enter: below a tenth of these.
+_DROP = 42.0  # e^−42 is below rounding
+_FINE = 1e-3  # largest t for which a chord is used
+# Measured errors, against 60 digits and relative to the summed terms, are below a tenth of these.
 _SERIES_ERROR, _INTEGRAL_ERROR = 1e-13, 1e-13
 
 
@@ -105,21 +103,24 @@ def _integral(a: float, b: float, x: Floats) -> Floats:
     lift, y_column, w_column = (x * y * w)[:, None], y[:, None], w[:, None]
 
     def drop(shift: Floats) -> Floats:
-        """φ(peak) − φ(peak + shift), in which nothing large cancels."""
+        """Return φ(peak) − φ(peak + shift) without cancellation of large terms."""
         odds = np.expm1(shift)
         share = y_column * odds
         grown, log_grown = 1 + share, np.log1p(np.maximum(share, -0.5))
-        if (low := share <= -0.5).any():  # there 1 + share would cancel
+        low = share <= -0.5
+        if low.any():  # there 1 + share would cancel
             far_below = w_column + y_column * np.exp(shift)
             grown = np.where(low, far_below, grown)
             log_grown = np.where(low, np.log(far_below), log_grown)
         return np.asarray(b * log_grown - a * shift - lift * odds / grown)
 
     def reach(sign: float) -> Floats:
-        """Distance from the peak at which φ has dropped by 42."""
+        """Return the distance from the peak at which φ has dropped by 42."""
         outer = np.full_like(lift, 1e-9)
-        while np.any(short := drop(sign * outer) < _DROP):
-            outer = np.where(short, 2 * outer, outer)
+        inside = drop(sign * outer) < _DROP
+        while inside.any():
+            outer = np.where(inside, 2 * outer, outer)
+            inside = drop(sign * outer) < _DROP
         inner = outer / 2
         for _ in range(12):
             half = (inner + outer) / 2
@@ -136,7 +137,7 @@ def _integral(a: float, b: float, x: Floats) -> Floats:
 
 
 def _log_beta(a: float, c: float) -> float:
-    """Return log B(a, c), by Stirling's series for a large c: SciPy's loses four digits there."""
+    """Return log B(a, c), by Stirling's series for large c, where SciPy's function loses four digits."""
     a, c = min(a, c), max(a, c)
     if c < 32:
         return float(scipy.special.betaln(a, c))
@@ -157,7 +158,7 @@ CentralNeighboring = Literal["replace_one", "zero_out"]
 def record_sensitivity(
     radius: float, neighboring: str, sampling: str, non_negative: bool = False
 ) -> float:
-    """Return Δ, the largest ℓ2 distance of rows between neighbors, rounded up; see above.
+    """Return Δ, the largest ℓ2 distance of rows of neighboring runs, by the rules of this module.
 
     >>> record_sensitivity(0.5, "replace_one", "without_replacement")
     1.0
@@ -185,13 +186,13 @@ def record_sensitivity(
 
 @dataclass(frozen=True)
 class ProjectedLength:
-    """H = ‖Uᵀz‖² at ‖z‖ = Δ, and (√H + √k·g)² where projections are rounded to a grid g."""
+    """The random variable H = ‖Uᵀz‖² at ‖z‖ = Δ, or (√H + √k·g)² on a grid g."""
 
-    dim: int
-    num_projections: int
-    sensitivity: float
-    orthonormal: bool = False
-    grid: float = 0.0
+    dim: int  # number d of coordinates of a record
+    num_projections: int  # number k of directions
+    sensitivity: float  # Δ
+    orthonormal: bool = False  # whether directions are an orthonormal frame
+    grid: float = 0.0  # step g that projections are rounded to; 0 for none
 
     def __post_init__(self) -> None:
         require_finite("sensitivity", self.sensitivity, positive=True)
@@ -227,12 +228,13 @@ class ProjectedLength:
         x = np.asarray(scale, dtype=np.float64) * self.sensitivity**2
         if self.rounding == 0:
             return self.copies * log_kummer(*self.beta, x)
-        # Around the best t for a typical H; every t is valid, and the least of the bounds is taken.
+        # Every t gives a valid bound, and the least is taken; these t are near the best for a typical H.
         typical = self.sensitivity * math.sqrt(self.copies * self.beta[0] / self.beta[1])
         widths = self.rounding / typical * np.geomspace(0.25, 4.0, 9)
-        if (most := widths[-1]) < _FINE:
-            here, there = log_kummer(*self.beta, x), log_kummer(*self.beta, (1 + most) * x)
-            shares = [here + t / most * (there - here) for t in widths]
+        widest = widths[-1]
+        if widest < _FINE:
+            at_zero, at_widest = log_kummer(*self.beta, x), log_kummer(*self.beta, (1 + widest) * x)
+            shares = [at_zero + t / widest * (at_widest - at_zero) for t in widths]
         else:
             shares = [log_kummer(*self.beta, (1 + t) * x) for t in widths]
         bounds = [

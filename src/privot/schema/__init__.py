@@ -1,4 +1,4 @@
-"""Columns, domains and rules of one record: public, written by hand, never computed from data."""
+"""Schemas: columns, domains and rules of one record; public, and never computed from data."""
 
 from privot.core.errors import naming_extra
 

@@ -1,4 +1,4 @@
-r"""Domains: the public geometry of one column, which decides how much noise its records need.
+r"""Domains: the public geometry of one column, which determines how much noise its records need.
 
 A local randomizer must hide which of **any** two records of the domain 𝒳 was the true one, so the
 sensitivity of reporting a record is the diameter
@@ -35,15 +35,15 @@ from privot.core.errors import PrivotError
 
 Array = NDArray[np.float64]
 
-# Lengths that floating point can square and divide without loss.
+# Lengths within these limits can be squared and divided without overflow or underflow.
 SMALLEST, LARGEST = 1e-100, 1e100
-# A box this much narrower than its distance from 0 has too few floats between its bounds.
+# A box with a smaller ratio of width to largest bound has too few floats between its bounds.
 _NARROW = 2.0**-30
 
 
 @runtime_checkable
 class Domain(Protocol):
-    """The set that one record's value lies in; points are rows of shape (n, d).
+    """Set of the possible values of one column; points are rows of shape (n, d).
 
     Examples:
         >>> isinstance(Box((0.0,), (10.0,)), Domain)
@@ -56,28 +56,28 @@ class Domain(Protocol):
 
     @property
     def on_grid(self) -> bool:
-        """True if rounding to a grid 2^−k leaves points in the domain (then it costs nothing in Δ)."""
+        """Whether rounding to any grid 2^−k maps the domain to itself, so that Δ does not grow."""
 
     @property
     def symmetric(self) -> bool:
-        """True if u → −u maps the unit domain to itself: 0 is Δ/2 from all of it at most."""
+        """Whether u → −u maps the unit domain to itself; then no point is farther than Δ/2 from 0."""
 
     @property
     def area(self) -> Literal["box", "l1_ball", "l2_ball", "curve"] | None:
-        """Name of the unit domain, or of what it is the non-negative part of; None of any other."""
+        """Shape of the unit domain, or of the set whose non-negative part it is; None for others."""
 
     @property
     def nonexpansive(self) -> bool:
-        """True if `project` moves no two points farther apart in ℓ2 (but for 2^−40 of the radius)."""
+        """Whether `project` increases no ℓ2 distance (by more than 2^−40 of the radius)."""
 
     def diameter(self, norm: int) -> float:
-        """Largest distance of two points in the ℓ1 (`norm=1`) or ℓ2 (`norm=2`) norm, rounded up."""
+        """Return the largest ℓ1 (`norm=1`) or ℓ2 (`norm=2`) distance of two points, rounded up."""
 
     def project(self, x: Array) -> Array:
-        """Map points (n, d) into the domain; points inside are left alone."""
+        """Map points (n, d) into the domain; points inside do not change."""
 
     def far_apart(self) -> list[tuple[Array, Array]]:
-        """Pairs of points, each (d,), as far apart as is known, in ℓ1 and in ℓ2: for audits."""
+        """Return pairs of points, each (d,), with the largest known ℓ1 and ℓ2 distances, for audits."""
 
     @property
     def center(self) -> Array:
@@ -93,11 +93,11 @@ class Domain(Protocol):
 
     @property
     def program(self) -> dict[str, Any] | None:
-        """Return a device's program to project to it (`privot.device.device`), or None."""
+        """Fields of a device's program that projects to it (`privot.device.device`), or None."""
 
 
 def to_unit(domain: Domain, x: Array) -> Array:
-    """Coordinates $(x − c)/s$ of points (n, d).
+    """Return the coordinates $(x − c)/s$ of points (n, d).
 
     Examples:
         >>> to_unit(Box((0.0,), (10.0,)), np.array([[0.0], [7.5]])).tolist()
@@ -109,7 +109,7 @@ def to_unit(domain: Domain, x: Array) -> Array:
 
 
 def from_unit(domain: Domain, u: Array) -> Array:
-    """Points $c + s·u$ of unit coordinates (n, d).
+    """Return the points $c + s·u$ of unit coordinates (n, d).
 
     Examples:
         >>> from_unit(Box((0.0,), (10.0,)), np.array([[-1.0], [0.5]])).tolist()
@@ -121,13 +121,13 @@ def from_unit(domain: Domain, u: Array) -> Array:
 
 
 def up(exact: Fraction | int) -> float:
-    """The float nearest to an exact number from above."""
+    """Return the smallest float that is at least `exact`."""
     nearest = float(exact)
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def sqrt_up(square: Fraction | int) -> float:
-    """The root of an exact number, nearly the float nearest to it from above, and never below it."""
+    """Return a float that is at least the square root of an exact number, and nearly the smallest."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
@@ -135,7 +135,7 @@ def sqrt_up(square: Fraction | int) -> float:
 
 
 def check_norm(norm: int) -> None:
-    """Refuse a norm other than ℓ1 and ℓ2."""
+    """Raise PrivotError unless the norm is 1 or 2."""
     if norm not in (1, 2):
         raise PrivotError(f"norm {norm!r} is not known: use 1 or 2")
 
@@ -181,16 +181,15 @@ class Box:
 
     @property
     def on_grid(self) -> bool:
-        """True in unit coordinates: the corners ±1 lie on every grid 2^−k."""
+        """Whether it is $[−1, 1]^d$, whose corners lie on every grid 2^−k."""
         return all(low == -1.0 for low in self.lower) and all(high == 1.0 for high in self.upper)
 
     def diameter(self, norm: int) -> float:
-        """The ℓ1 or ℓ2 norm of the sides, rounded up."""
+        """Return the ℓ1 or ℓ2 norm of the sides, rounded up."""
         check_norm(norm)
-        sides = [  # equal ones once: an image has as many as pixels
-            (count, Fraction(high) - Fraction(low))
-            for (low, high), count in Counter(zip(self.lower, self.upper, strict=True)).items()
-        ]
+        # Equal sides are counted, because a box of images has as many sides as pixels.
+        counts = Counter(zip(self.lower, self.upper, strict=True))
+        sides = [(n, Fraction(high) - Fraction(low)) for (low, high), n in counts.items()]
         if norm == 1:
             return up(sum(count * side for count, side in sides))
         return sqrt_up(sum(count * side**2 for count, side in sides))
@@ -200,7 +199,7 @@ class Box:
         return np.clip(x, self.lower, self.upper)
 
     def far_apart(self) -> list[tuple[Array, Array]]:
-        """Two opposite corners."""
+        """See `Domain`: two opposite corners."""
         return [(np.asarray(self.lower), np.asarray(self.upper))]
 
     @property
@@ -220,17 +219,17 @@ class Box:
 
     @property
     def program(self) -> dict[str, Any]:
-        """Its bounds."""
+        """See `Domain`."""
         return {"area": self.area, "lower": list(self.lower), "upper": list(self.upper)}
 
 
-# Projections aim this much inside, so that rounding errors never leave the ball.
+# Points are projected to this share of the radius, so that rounding never leaves the ball.
 _INSIDE = 1.0 - 2.0**-40
 
 
 @dataclass(frozen=True)
 class _Ball:
-    """Base of the balls about 0."""
+    """Base of the ℓ1 and ℓ2 balls around 0."""
 
     dimension: int
     radius: float
@@ -272,7 +271,7 @@ class _Ball:
 class L2Ball(_Ball):
     """The Euclidean ball ‖x‖₂ ≤ R, or its non-negative part.
 
-    Diameters: Δ₂ = 2R and Δ₁ = 2R√d; of the non-negative part (d ≥ 2) Δ₂ = √2·R, since
+    The ball has diameters Δ₂ = 2R and Δ₁ = 2R√d. The non-negative part (d ≥ 2) has Δ₂ = √2·R, since
     ‖x − x′‖² = ‖x‖² + ‖x′‖² − 2⟨x, x′⟩ ≤ 2R², and Δ₁ = R(√k + √(d−k)) with k = ⌊d/2⌋, reached by
     points of disjoint supports.
 
@@ -285,11 +284,11 @@ class L2Ball(_Ball):
 
     @property
     def program(self) -> dict[str, Any]:
-        """Its radius."""
+        """See `Domain`."""
         return {"area": self.area, "radius": self.radius, "non_negative": self.non_negative}
 
     def diameter(self, norm: int) -> float:
-        """See the class: 2R in ℓ2, more in ℓ1, less where non-negative; rounded up."""
+        """See `Domain`; the class docstring states the formulas."""
         check_norm(norm)
         square = Fraction(self.radius) ** 2
         if not self.non_negative:
@@ -301,21 +300,21 @@ class L2Ball(_Ball):
         return up(sum(Fraction(part) for part in parts))
 
     def far_apart(self) -> list[tuple[Array, Array]]:
-        """Spread over all coordinates, so that they are ℓ1-farthest among those ℓ2-farthest."""
+        """See `Domain`: points with equal coordinates, farthest in ℓ1 among the farthest in ℓ2."""
         d, half = self.dimension, max(1, self.dimension // 2)
         if not self.non_negative:
             spread = np.full(d, self.radius / np.sqrt(d))
             return [(-spread, spread)]
         low = np.arange(d) < d // 2
-        ends = low / np.sqrt(half), ~low / np.sqrt(d - d // 2)
-        return [(self.radius * ends[0], self.radius * ends[1])]
+        first, second = low / np.sqrt(half), ~low / np.sqrt(d - d // 2)
+        return [(self.radius * first, self.radius * second)]
 
     def project(self, x: Array) -> Array:
-        """Nearest point in ℓ2: clip to the orthant if non-negative, then scale down to the radius."""
-        x = np.ascontiguousarray(x)  # sums along rows are pairwise, and lose fewer digits
+        """Return nearest points in ℓ2: clip to the orthant if non-negative, then scale to the radius."""
+        x = np.ascontiguousarray(x)  # then NumPy's sums of rows are pairwise, with smaller errors
         if self.non_negative:
             x = np.maximum(x, 0.0)
-        # Divided by the largest coordinate first: squares of large finite numbers would overflow.
+        # Divide by the largest coordinate first: squares of large numbers would overflow.
         largest = np.maximum(np.abs(x).max(axis=1, keepdims=True), self.radius * 2.0**-60)
         direction = x / largest
         length = np.sqrt((direction**2).sum(axis=1, keepdims=True))
@@ -329,8 +328,8 @@ class L2Ball(_Ball):
 class L1Ball(_Ball):
     """The ball ‖x‖₁ ≤ R, or its non-negative part.
 
-    Diameters: Δ₁ = Δ₂ = 2R (opposite corners); of the non-negative part (d ≥ 2) Δ₁ = 2R and
-    Δ₂ = √2·R, both between two corners.
+    The ball has diameters Δ₁ = Δ₂ = 2R (opposite corners). The non-negative part (d ≥ 2) has Δ₁ = 2R
+    and Δ₂ = √2·R, both between two corners.
 
     Examples:
         >>> L1Ball(3, radius=140.0).diameter(1)
@@ -340,7 +339,7 @@ class L1Ball(_Ball):
     area: ClassVar[Literal["l1_ball"]] = "l1_ball"
 
     def diameter(self, norm: int) -> float:
-        """See the class: 2R, or √2·R in ℓ2 where non-negative; rounded up."""
+        """See `Domain`; the class docstring states the formulas."""
         check_norm(norm)
         if not self.non_negative:
             return 2 * self.radius
@@ -349,26 +348,26 @@ class L1Ball(_Ball):
         return 2 * self.radius if norm == 1 else sqrt_up(2 * Fraction(self.radius) ** 2)
 
     def far_apart(self) -> list[tuple[Array, Array]]:
-        """Two corners."""
+        """See `Domain`: two corners."""
         corners = self.radius * np.eye(max(2, self.dimension))[:2, : self.dimension]
         return [(corners[1] if self.non_negative else -corners[0], corners[0])]
 
     def project(self, x: Array) -> Array:
-        """Nearest point in ℓ2, by soft thresholding (Duchi et al. 2008).
+        """Return the nearest point in ℓ2, by soft thresholding (Duchi et al. 2008).
 
         The threshold θ solves Σ max(|x_j| − θ, 0) = R; sorting the magnitudes finds it.
         """
-        x = np.ascontiguousarray(x)  # sums along rows are pairwise, and lose fewer digits
+        x = np.ascontiguousarray(x)  # then NumPy's sums of rows are pairwise, with smaller errors
         if self.non_negative:
             x = np.maximum(x, 0.0)
         magnitude = np.abs(x)
-        with np.errstate(over="ignore"):  # a sum beyond all floats is outside, too
+        with np.errstate(over="ignore"):  # an infinite sum is outside
             outside = magnitude.sum(axis=1) > self.radius
         if not outside.any():
             return x
         radius = self.radius * _INSIDE
-        # On the sphere the result does not change when all magnitudes shift by one number: with
-        # the largest at 0, and what is out of reach clipped, huge values lose no digits.
+        # Adding a constant to all magnitudes does not change the result: with the largest at 0, and
+        # values below −2R clipped, which θ removes anyway, huge values lose no digits.
         shifted = magnitude[outside] - magnitude[outside].max(axis=1, keepdims=True)
         shifted = np.maximum(shifted, -2 * self.radius)
         descending = -np.sort(-shifted, axis=1)
@@ -378,7 +377,7 @@ class L1Ball(_Ball):
         theta = excess[np.arange(len(active)), active - 1] / active
         result = x.copy()
         magnitude = np.maximum(shifted - theta[:, None], 0.0)
-        # In thousands of dimensions the running sum's roundings add up: scale once more.
+        # Rounding errors of the cumulative sum add up in thousands of dimensions: scale once more.
         magnitude *= np.minimum(1.0, radius / magnitude.sum(axis=1, keepdims=True))
         result[outside] = np.sign(x[outside]) * magnitude
         return result
@@ -389,17 +388,16 @@ _FAR = 1e6
 
 @dataclass(frozen=True)
 class Polyline:
-    """A known support: the curve through `corners` (m points of d coordinates), straight in between.
+    """A known support: the piecewise linear curve through `corners` (m points of d coordinates).
 
-    When it is public knowledge that every record lies on a curve (a road, a coast, the half circle of
-    the entropic transport paper), only the diameter of the curve has to be hidden. The distance of two
+    If it is public knowledge that every record lies on a curve (a road, a coast, the half circle of the
+    entropic transport paper), only the diameter of the curve has to be hidden. The distance of two
     points is convex in each of them, so its supremum over two segments is reached at their end points:
-    the diameter of a polyline is the largest distance of two corners, **computed, not declared**. And
-    because a value off the curve is projected onto it, the guarantee never rests on the data being
-    where they were said to be.
+    the diameter of a polyline is the largest distance of two corners, **computed, not declared**. Values
+    off the curve are projected onto it, so the guarantee does not depend on the declaration being true.
 
-    Only the diameter: a curve is not convex, and two neighboring values off it may be projected to
-    places far apart. A promise in proportion to the distance of raw values does not hold on a curve.
+    A guarantee in proportion to the distance of raw values does not hold on a curve: a curve is not
+    convex, and two neighboring values off it may be projected to distant points.
 
     Examples:
         >>> angles = np.linspace(0, np.pi, 181)
@@ -439,17 +437,17 @@ class Polyline:
         return len(self.corners[0])
 
     def diameter(self, norm: int) -> float:
-        """Largest ℓ1 or ℓ2 distance of two corners, rounded up."""
+        """Return the largest ℓ1 or ℓ2 distance of two corners, rounded up."""
         check_norm(norm)
         points = np.asarray(self.corners)
         largest = max(
             float(np.linalg.norm(points - corner, ord=norm, axis=1).max()) for corner in points
         )
-        # A dozen roundings at most, of half a unit in the last place each.
+        # Covers the rounding errors, at most a dozen of half a unit in the last place.
         return largest * (1 + 2.0**-48)
 
     def far_apart(self) -> list[tuple[Array, Array]]:
-        """The corners that are farthest in ℓ1, and those that are in ℓ2."""
+        """See `Domain`: the two corners that are farthest in ℓ1, and those farthest in ℓ2."""
         points = np.asarray(self.corners)
         pairs = set()
         for norm in (1, 2):
@@ -459,20 +457,18 @@ class Polyline:
         return [(points[first], points[second]) for first, second in sorted(pairs)]
 
     def project(self, x: Array) -> Array:
-        """Nearest point of the curve in ℓ2, for each row of (n, d)."""
+        """Return the nearest point of the curve in ℓ2, for each row of (n, d)."""
         points = np.asarray(self.corners)
-        # Squares of far larger numbers overflow; from this far all of the curve is one point.
+        # Clipped, because squares of larger numbers overflow; the curve is tiny at this distance.
         x = np.clip(x, self.center - _FAR * self.scale, self.center + _FAR * self.scale)
         best = np.full(len(x), np.inf)
         nearest = np.array(x, dtype=float)
         for start, end in pairwise(points):
             direction = end - start
             length2 = float(direction @ direction)
-            along = (
-                np.clip((x - start) @ direction / length2, 0, 1)
-                if length2 > 0
-                else np.zeros(len(x))
-            )
+            along = np.zeros(len(x))
+            if length2 > 0:
+                along = np.clip((x - start) @ direction / length2, 0, 1)
             candidate = start + along[:, None] * direction
             distance = ((x - candidate) ** 2).sum(axis=1)
             closer = distance < best
@@ -482,17 +478,17 @@ class Polyline:
 
     @cached_property
     def _starts(self) -> Array:
-        """Lengths of the curve up to each corner."""
+        """Arc length (m,) of the curve up to each corner."""
         gaps = np.linalg.norm(np.diff(np.asarray(self.corners), axis=0), axis=1)
         return np.concatenate([[0.0], np.cumsum(gaps)])
 
     @property
     def line(self) -> Box:
-        """The interval of lengths, from the curve's beginning to its end."""
+        """Interval of arc lengths, from the curve's beginning to its end."""
         return Box((0.0,), (float(self._starts[-1]),))
 
     def along(self, x: Array) -> Array:
-        """Lengths (n, 1), from the beginning, of points (n, d) of the curve; the first, if several."""
+        """Return the smallest arc lengths (n, 1), from the beginning, of points (n, d) of the curve."""
         best, length = np.full(len(x), np.inf), np.zeros(len(x))
         for (start, end), before in zip(
             pairwise(np.asarray(self.corners)), self._starts, strict=False
@@ -506,7 +502,7 @@ class Polyline:
         return self.line.project(length[:, None])
 
     def at(self, lengths: Array) -> Array:
-        """Points (n, d) of the curve at lengths (n, 1) from its beginning."""
+        """Return the points (n, d) of the curve at arc lengths (n, 1) from its beginning."""
         points = np.asarray(self.corners)
         columns = [np.interp(lengths[:, 0], self._starts, column) for column in points.T]
         return np.stack(columns, axis=1)
@@ -526,6 +522,6 @@ class Polyline:
 
     @property
     def unit(self) -> Polyline:
-        """The same curve, centered, its bounding box's longest side being 2."""
+        """This curve, centered and scaled so that its bounding box's longest side is 2."""
         points = ((np.asarray(self.corners) - self.center) / self.scale).clip(-1.0, 1.0)
         return Polyline(tuple(tuple(float(c) for c in point) for point in points))

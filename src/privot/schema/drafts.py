@@ -1,7 +1,7 @@
-"""A draft of a schema: TOML that a person reads, completes and keeps.
+"""Drafts of schemas: TOML from one-line declarations or from SDV's metadata, for a person to complete.
 
-What a source does not say (bounds, categories) is a comment in its place, so that a schema is refused
-until somebody who knows has declared it. Nothing here looks at data.
+Fields that the source does not contain (bounds, categories) are comments in the draft, so the schema is
+refused until somebody declares them. Nothing here reads data.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class DraftColumn:
-    """Known fields of a column, and what is left to declare.
+    """Column of a draft: known fields, and comments on fields to declare.
 
     Arguments:
-        name: Its name.
-        fields: As a schema has them; empty of a column that is left out.
-        left: Lines of comments: what is left to declare, or why the column is left out.
+        name: Name of the column.
+        fields: Fields as in a schema; empty if the column is left out.
+        comments: Lines of comments: fields to declare, or why the column is left out.
     """
 
     name: str
     fields: Mapping[str, Any] = field(default_factory=dict)
-    left: Sequence[str] = ()
+    comments: Sequence[str] = ()
 
 
 def write_draft(
     columns: Iterable[DraftColumn], head: Sequence[str] = (), rules: Sequence[str] = ()
 ) -> str:
-    """The draft as TOML.
+    """Return the draft as TOML.
 
     Examples:
         >>> print(write_draft([DraftColumn("age", {"kind": "numeric", "bounds": [17, 90]})]))
@@ -66,9 +66,9 @@ def write_draft(
         if column.fields:
             lines += ["", f"[columns.{_key(column.name)}]"]
             lines += [f"{_key(name)} = {_value(value)}" for name, value in column.fields.items()]
-            lines += column.left
+            lines += column.comments
         else:
-            lines += ["", f"# {quoted(column.name)} is left out: {'; '.join(column.left)}"]
+            lines += ["", f"# {quoted(column.name)} is left out: {'; '.join(column.comments)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -87,7 +87,7 @@ def _key(name: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A TOML basic string, on one line whatever the text holds."""
+    """Return a text as a TOML basic string on one line."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -112,7 +112,7 @@ _WORDS = {"unit": "measured_in"}
 
 
 def read_declaration(line: str) -> DraftColumn:
-    r"""The column that a line declares.
+    r"""Parse a one-line declaration of a column.
 
     ```
     NAME:KIND[LOW,HIGH]?:OPTION:…
@@ -129,7 +129,7 @@ def read_declaration(line: str) -> DraftColumn:
     | `patient:id(P-\d{6})` | identifiers that samples make up, never reported |
 
     Options are `log`, or a field of the kind and its value: `bins=5`, `bins=0;10;50`, `spikes=0;40`,
-    `step=0.5`. Bounds are public knowledge; nothing here looks at data.
+    `step=0.5`. Bounds must be public knowledge.
 
     Examples:
         >>> read_declaration("age:int[17,90]?:bins=4").fields
@@ -138,15 +138,16 @@ def read_declaration(line: str) -> DraftColumn:
         {'kind': 'categorical', 'categories': ['north', 'south'], 'other': 'other'}
 
     Raises:
-        PrivotError: naming the line and what to write.
+        PrivotError: naming the line and the correct form.
     """
-    found = _LINE.fullmatch(line.strip())
-    if found is None:
+    match = _LINE.fullmatch(line.strip())
+    if match is None:
         raise _refused(line)
-    name, text = found["name"].strip(), found["kind"].strip()
-    if identifier := _IDENTIFIER.fullmatch(text):
+    name, text = match["name"].strip(), match["kind"].strip()
+    identifier, bounded = _IDENTIFIER.fullmatch(text), _BOUNDED.fullmatch(text)
+    if identifier:
         return DraftColumn(name, {"kind": "identifier", "pattern": identifier["pattern"]})
-    if bounded := _BOUNDED.fullmatch(text):
+    if bounded:
         if bounded["kind"] not in _KINDS:
             raise _refused(line)
         ends = [_plain(bounded["low"]), _plain(bounded["high"])]
@@ -190,7 +191,8 @@ def _plain(text: str) -> int | float | str:
     text = text.strip()
     for kind in (int, float):
         with suppress(ValueError):
-            if math.isfinite(number := kind(text)):
+            number = kind(text)
+            if math.isfinite(number):
                 return number
     return text
 
@@ -217,26 +219,25 @@ def read_draft(path: str | Path, table: str | None = None) -> str:
 
 
 def draft_schema(text: str, table: str | None = None) -> str:
-    """The draft of a schema, as TOML, of one table in SDV's metadata.
+    """Return a draft schema, as TOML, for one table in SDV's metadata.
 
-    SDV's metadata names the columns and their *sdtypes*, and often was detected from data. Bounds and
-    categories, which a schema needs and which are public, are left to a person: comments in their
-    place. Until they are filled in, `privot schema check` refuses the draft and names what is missing.
-    Categories that the metadata lists (`order`) are a comment too: they may be computed from data.
+    SDV's metadata names the columns and their *sdtypes*, and was often detected from data. Bounds and
+    categories, which a schema needs and which must be public, are comments in the draft for a person to
+    fill in. Until then, `privot schema check` refuses the draft and names the missing fields.
+    Categories that the metadata lists (`order`) are a comment too, as they may be computed from data.
 
-    Identifiers with a plain `regex_format` are made up for samples; others, personal details and free
-    text are left out. Nothing can be learned of a column in which everybody differs from everybody.
+    Identifiers with a simple `regex_format` are generated for samples; other identifiers, personal
+    details and free text are left out, because they cannot be learned.
 
-    Reads single-table metadata (`SINGLE_TABLE_V1`) and the form with `tables` (`V1`, `MULTI_TABLE_V1`),
-    of which it takes one table: a guarantee is for one record of each person, not for tables that are
-    joined.
+    It reads single-table metadata (`SINGLE_TABLE_V1`) and the form with `tables` (`V1`,
+    `MULTI_TABLE_V1`), of which it takes one table: a guarantee is for one record of each person.
 
     References:
         SDV documentation, *Metadata JSON* and *Sdtypes*.
 
     Arguments:
         text: The metadata's JSON.
-        table: Which table, where there are several.
+        table: Name of the table, if there are several.
 
     Examples:
         >>> print(draft_schema('''{
@@ -254,8 +255,7 @@ def draft_schema(text: str, table: str | None = None) -> str:
         <BLANKLINE>
 
     Raises:
-        PrivotError: if it is not SDV's metadata, the table is not there or not named, or no column is
-            left.
+        PrivotError: if it is not SDV's metadata, the table is unknown, or no column can be reported.
     """
     fields = _choose_table(_read(text), table)
     columns = fields.get("columns")
@@ -311,7 +311,8 @@ def _head(fields: Mapping[str, Any]) -> list[str]:
     lines = [
         "A draft from SDV's metadata: fill in what is commented out, then `privot schema check`."
     ]
-    if isinstance(primary := fields.get("primary_key"), str):
+    primary = fields.get("primary_key")
+    if isinstance(primary, str):
         lines.append(f"One row is one {quoted(primary)}, says the metadata.")
     if "sequence_key" in fields:
         lines.append(
@@ -329,12 +330,12 @@ def _column(name: str, column: Mapping[str, Any]) -> DraftColumn:
         stored = column.get("computer_representation")
         whole = isinstance(stored, str) and "int" in stored.lower()
         fields = {"kind": "numeric"} | ({"integer": True} if whole else {})
-        left = ["# integer = true  # if only integers occur"] if stored is None else []
-        return DraftColumn(name, fields, [bounds, *left, bins, NULLABLE])
+        integer = ["# integer = true  # if only integers occur"] if stored is None else []
+        return DraftColumn(name, fields, [bounds, *integer, bins, NULLABLE])
     if kind == "categorical":
         other = '# other = "other"  # stands for what is not listed; without it that is refused'
-        left = [_category_text(column.get("order")), other, NULLABLE]
-        return DraftColumn(name, {"kind": "categorical"}, left)
+        comments = [_category_text(column.get("order")), other, NULLABLE]
+        return DraftColumn(name, {"kind": "categorical"}, comments)
     if kind == "datetime":
         return _moments(name, column.get("datetime_format"))
     if kind == "boolean":
@@ -350,7 +351,7 @@ def _column(name: str, column: Mapping[str, Any]) -> DraftColumn:
 
 
 def _is_plain(pattern: object) -> bool:
-    """Whether identifiers of this pattern can be made up."""
+    """Return whether identifiers of this pattern can be generated."""
     try:
         return bool(IdentifierColumn(kind="identifier", pattern=str(pattern or "")))
     except ValidationError:
@@ -369,20 +370,20 @@ def _moments(name: str, written: object) -> DraftColumn:
     if isinstance(written, str) and _TIME_OF_DAY.search(written):
         fields |= {"resolution": "second"}
         example = example.replace("-01-01", "-01-01T00:00:00").replace("-12-31", "-12-31T23:59:59")
-    left = [example]
+    comments = [example]
     if isinstance(written, str) and not written.startswith("%Y-%m-%d"):
-        left.append(f"# SDV reads {quoted(written)}: give dates, or text such as 2024-05-31")
-    return DraftColumn(name, fields, [*left, "# bins = 10", NULLABLE])
+        comments.append(f"# SDV reads {quoted(written)}: give dates, or text such as 2024-05-31")
+    return DraftColumn(name, fields, [*comments, "# bins = 10", NULLABLE])
 
 
 _SDTYPES = {"number": "numerical", "date": "datetime", "text": "categorical", "truth": "boolean"}
 
 
 def write_metadata(schema: Schema) -> str:
-    r"""The metadata's JSON, of the columns that samples have.
+    r"""Return SDV's metadata, as JSON, of the columns of a schema's samples.
 
-    Says kinds, and what an identifier looks like; SDV knows no bounds. Written as `SINGLE_TABLE_V1`,
-    which every SDV from 1.0 on reads. A function of the schema, which is public.
+    It contains kinds and patterns of identifiers; SDV's metadata has no bounds. The format is
+    `SINGLE_TABLE_V1`, which SDV reads from version 1.0 on. It is a function of the public schema.
 
     References:
         SDV documentation, *Metadata JSON* and *Sdtypes*.
@@ -393,7 +394,7 @@ def write_metadata(schema: Schema) -> str:
         {'owner': {'sdtype': 'boolean'}}
 
     Raises:
-        PrivotError: for images, which SDV does not know.
+        PrivotError: for images, which SDV does not support.
     """
     columns: dict[str, Any] = {}
     for name, column in schema.declared.items():

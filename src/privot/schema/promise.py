@@ -1,4 +1,4 @@
-"""The promise: ε, and who is trusted for it, declared beside the columns.
+"""The promised guarantee: ε, δ and the trust model, declared in a schema.
 
 ```toml
 [promise]
@@ -9,13 +9,13 @@ people = 200_000
 floor = 8
 ```
 
-- `"local"`: nobody is trusted; the noise of each report is enough.
-- `"shuffled"`: a shuffler mixes the reports of at least `people`, which it cannot read; δ is needed.
-  Each report keeps the ε₀ of its own noise, at most `floor`, if the shuffler lies.
-- `"aggregated"`: two servers, one of which is honest, sum shares of the records' counts; δ is needed.
+- `"local"`: nobody is trusted; the noise of each report suffices.
+- `"shuffled"`: a shuffler permutes the reports of at least `people`, which it cannot read; δ is needed.
+  If the shuffler is dishonest, each report still has the ε₀ of its own noise, at most `floor`.
+- `"aggregated"`: two servers, one of which is honest, sum secret shares of counts; δ is needed.
 - `"central"`: a curator holds the records (`privot.central`); δ is needed.
 
-Everything here is public, and chosen before anybody reports.
+The promise is public, and chosen before anybody reports.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Place = Literal["local", "shuffled", "aggregated", "central"]
 
 @dataclass(frozen=True)
 class Promise:
-    """ε, δ and the place where privacy is made.
+    """Promised ε and δ, and the trust model.
 
     Arguments:
-        epsilon: ε of what others see of one unit's record.
-        where: Place of trust.
+        epsilon: ε of one unit's record.
+        where: Trust model: `"local"`, `"shuffled"`, `"aggregated"` or `"central"`.
         delta: δ, 0 for `"local"`, positive for the others.
-        people: Least number of records in a batch: a smaller one is not opened. For all but `"local"`.
+        people: Least number of records in a batch, for all but `"local"`; smaller ones are not opened.
         floor: Largest ε₀ of one report by itself, for `"shuffled"`.
 
     Raises:
-        PrivotError: if a number does not fit the place.
+        PrivotError: if a number does not suit the trust model.
 
     Examples:
         >>> print(Promise(epsilon=1, where="shuffled", delta=1e-6, people=200_000))

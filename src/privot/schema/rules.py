@@ -1,17 +1,17 @@
-"""Rules between columns, which samples satisfy and devices never see.
+"""Rules between columns, which samples satisfy and devices never evaluate.
 
 A rule **defines** a column, `total = rooms + board`, or is a **condition**, `discharge >= admission`,
 `if pregnant then sex = F` (`privot.schema.rules`).
 
-- A defined column is not reported, so it costs no privacy: it is computed in samples. Its bounds, or
-  categories, are a condition.
-- Conditions hold by **rejection**: a record that breaks one is drawn again, so samples have the
-  model's distribution given the rules. If hardly any record satisfies them, that is an error.
+- A defined column is not reported, so it costs no privacy: it is computed in samples. Its declared
+  bounds, or categories, are a condition.
+- Conditions hold by **rejection**: a sampled record that breaks one is drawn again, so samples have the
+  model's distribution given the conditions. If hardly any record satisfies them, an error is raised.
 
-**Privacy review.** Adjacency: any two records. Rules are public, part of the schema, and a sample is a
-function of the model, of them and of coins. Devices do not evaluate them: a record that breaks one is
-reported like any other, for a refusal would reveal that it does. A table on a device may have a defined
-column or not; it is dropped where records are read, and is in no report, no error and no count.
+**Privacy review.** Adjacency: any two records. Rules are public, as part of the schema, and a sample is
+a function of the model, the rules and random numbers. Devices do not evaluate rules: a record that
+breaks one is reported like any other, since a refusal would reveal that it does. A table on a device may
+have a defined column or not; it is dropped on reading, and no report, error or count depends on it.
 
 ```
 rule       = COLUMN "=" value                        the rule defines the column
@@ -24,9 +24,9 @@ value      = "if" value "then" value ["else" value]  without else, what then mus
            | COLUMN | number | date | text | "true" | "false" | "missing"
 ```
 
-A name is a column, in backquotes if it has blanks; a name that is none is a text, as are "quoted
-words". A date is 2024-05-31; dates differ by days. Words are read once, when the schema is, into
-functions on columns: there is no `eval`, and the depth of parentheses is limited.
+A name denotes a column, in backquotes if it has blanks; other names, and "quoted words", are texts. A
+date is 2024-05-31; the difference of dates is in days. Rules are parsed once, with the schema, into
+functions on columns: there is no `eval`, and the depth of nesting is limited.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ _WORDS = frozenset(("if", "then", "else", "and", "or", "not", "in"))
 _COMPARISONS = ("<", "<=", "=", "!=", ">=", ">")
 _MAX_LETTERS, _MAX_DEPTH = 2000, 40
 
-Token = tuple[str, str]  # what it is, and how it is written
+Token = tuple[str, str]  # (kind, text)
 
 
 def read_rule(text: str, columns: Mapping[str, Term]) -> tuple[str | None, Term]:
-    """The column that a rule defines, if it does, and what it says.
+    """Parse a rule; return (the column that it defines or None, its value or condition).
 
     Arguments:
         text: The rule.
-        columns: What may be named.
+        columns: Terms of the columns that it may name.
 
     Examples:
         >>> from privot.schema.terms import column_term
@@ -85,7 +85,7 @@ def read_rule(text: str, columns: Mapping[str, Term]) -> tuple[str | None, Term]
         'a'
 
     Raises:
-        PrivotError: naming the rule and the word that cannot be.
+        PrivotError: naming the rule and the invalid word.
     """
     try:
         tokens = _tokens(text)
@@ -106,29 +106,29 @@ def _tokens(text: str) -> list[Token]:
     if len(text) > _MAX_LETTERS:
         raise PrivotError(f"it has {len(text):,} letters, more than {_MAX_LETTERS:,}: divide it")
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise PrivotError(f"{text[at:][:12]!r} cannot be read")
-        kind = str(found.lastgroup)
-        word = found[kind]
+        kind = str(match.lastgroup)
+        word = match[kind]
         tokens.append(("text" if kind == "single" else kind, "=" if word == "==" else word))
-        at = found.end()
+        at = match.end()
     return tokens
 
 
 class _Reader:
-    """Reads one rule's tokens, each rank of operators by a method that calls the next."""
+    """Recursive-descent parser of one rule's tokens."""
 
     def __init__(self, tokens: list[Token], columns: Mapping[str, Term]) -> None:
         self._tokens, self._columns, self._at, self._depth = tokens, columns, 0, 0
 
     @property
     def next(self) -> Token | None:
-        """The token to come."""
+        """The next token; None at the end."""
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
     def _take(self, *words: str) -> str | None:
-        """The next word or sign, if it is one of these."""
+        """Consume and return the next word or sign if it is one of `words`, else return None."""
         if self.next is None or self.next[0] not in ("name", "sign") or self.next[1] not in words:
             return None
         self._at += 1
@@ -136,11 +136,11 @@ class _Reader:
 
     def _expect(self, word: str) -> None:
         if not self._take(word):
-            found = repr(self.next[1]) if self.next else "its end"
-            raise PrivotError(f"{word!r} is expected before {found}")
+            actual = repr(self.next[1]) if self.next else "its end"
+            raise PrivotError(f"{word!r} is expected before {actual}")
 
     def value(self) -> Term:
-        """A whole value."""
+        """Parse a value of the grammar."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise PrivotError(f"it is nested more than {_MAX_DEPTH} deep: divide it")
@@ -157,7 +157,7 @@ class _Reader:
         return _EITHER(negated(condition), outcome)
 
     def _ranked(self, rank: int) -> Term:
-        """Values joined by the operators of a rank, from left to right."""
+        """Parse operands joined by the operator of a rank ("or", "and"), from left to right."""
         if rank == len(_RANKS):
             return self._comparison()
         word, join = _RANKS[rank]
@@ -184,18 +184,18 @@ class _Reader:
 
     def _one_of(self, first: Term) -> Term:
         self._expect("(")
-        found = [compared(first, "=", self._sum())]
+        equalities = [compared(first, "=", self._sum())]
         while self._take(","):
-            found.append(compared(first, "=", self._sum()))
+            equalities.append(compared(first, "=", self._sum()))
         self._expect(")")
-        return reduce(_EITHER, found)
+        return reduce(_EITHER, equalities)
 
     def _sum(self, signs: str = "+-") -> Term:
-        """Sums of products, or products alone where signs are `"*/"`."""
-        part = self._single if signs == "*/" else partial(self._sum, "*/")
-        term = part()
+        """Parse a sum of products, or a product alone if signs are `"*/"`."""
+        operand = self._single if signs == "*/" else partial(self._sum, "*/")
+        term = operand()
         while sign := self._take(*signs):
-            term = combined(term, sign, part())
+            term = combined(term, sign, operand())
         return term
 
     def _single(self) -> Term:
@@ -244,12 +244,12 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """Rules of a schema, read.
+    """Parsed rules of a schema.
 
     Arguments:
-        columns: All that are declared.
-        defined: The columns that rules define, in an order in which they can be computed.
-        conditions: The others, by their text.
+        columns: All declared columns, by name.
+        defined: Values of the columns that rules define, in an order in which they can be computed.
+        conditions: Conditions, by the text of their rule.
     """
 
     columns: Mapping[str, Column]
@@ -258,10 +258,10 @@ class Rules:
 
     @classmethod
     def of(cls, texts: tuple[str, ...], columns: Mapping[str, Column]) -> Rules:
-        """Read the rules.
+        """Parse the rules.
 
         Raises:
-            PrivotError: naming the rule that cannot be.
+            PrivotError: naming an invalid rule.
         """
         terms = _all_terms(columns)
         defined: dict[str, tuple[str, Term]] = {}
@@ -287,21 +287,21 @@ class Rules:
         return cls(columns, _ordered(defined), conditions)
 
     def condition(self, text: str) -> Term:
-        """A condition more, which records of one sample keep.
+        """Parse an additional condition on the records of one sample.
 
         Raises:
-            PrivotError: naming the word that cannot be.
+            PrivotError: naming the invalid word.
         """
         _, term = read_rule(text, _all_terms(self.columns))
         return term
 
     def complete(self, table: pa.Table) -> tuple[pa.Table, dict[str, Mask]]:
-        """The table with the defined columns; and by rule, which rows break it."""
+        """Return (the table with the defined columns, a mask (n,) by rule of the rows that break it)."""
         broken = {}
         for name, term in self.defined.items():
-            column, wrong = _written(name, self.columns[name], term, table)
+            column, invalid = _computed_column(name, self.columns[name], term, table)
             table = table.append_column(name, column)
-            broken[f"{name} = … within its declaration"] = wrong
+            broken[f"{name} = … within its declaration"] = invalid
         for text, term in self.conditions.items():
             holds = pc.fill_null(term.values(table), True)
             broken[text] = ~np.asarray(holds.to_numpy(zero_copy_only=False), np.bool_)
@@ -309,7 +309,7 @@ class Rules:
 
 
 def _all_terms(columns: Mapping[str, Column]) -> dict[str, Term]:
-    """Terms by which rules may name table columns."""
+    """Return the terms of all table columns that rules may name, by name."""
     terms: dict[str, Term] = {}
     for name, column in columns.items():
         listed, kind = None, column.in_rules
@@ -322,14 +322,14 @@ def _all_terms(columns: Mapping[str, Column]) -> dict[str, Term]:
 
 
 def _require_value(text: str, column: Term, term: Term) -> None:
-    """Refuse a value that the column it defines cannot hold."""
+    """Raise PrivotError if the defined column cannot contain a rule's value."""
     if term.type not in (column.type, "missing"):
         raise PrivotError(
             f"rule {text!r} defines a {column.type} by a {term.type}: correct it; a condition on a "
             "column stands in parentheses"
         )
-    said = term.listed or (() if term.literal is None else (term.literal,))
-    unlisted = [one for one in said if column.listed is not None and one not in column.listed]
+    texts = term.listed or (() if term.literal is None else (term.literal,))
+    unlisted = [text for text in texts if column.listed is not None and text not in column.listed]
     if unlisted:
         raise PrivotError(
             f"rule {text!r} says {unlisted[0]!r}, which is none of the categories of "
@@ -338,7 +338,7 @@ def _require_value(text: str, column: Term, term: Term) -> None:
 
 
 def _ordered(defined: Mapping[str, tuple[str, Term]]) -> dict[str, Term]:
-    """Definitions in an order in which each needs none that comes later."""
+    """Order definitions so that each depends only on earlier ones."""
     left = dict(defined)
     ordered: dict[str, Term] = {}
     while left:
@@ -350,21 +350,21 @@ def _ordered(defined: Mapping[str, tuple[str, Term]]) -> dict[str, Term]:
     return ordered
 
 
-def _written(name: str, column: Column, term: Term, table: pa.Table) -> tuple[Any, Mask]:
-    """A defined column as the table holds it, and the rows whose value its declaration forbids."""
+def _computed_column(name: str, column: Column, term: Term, table: pa.Table) -> tuple[Any, Mask]:
+    """Return (table values of a defined column, mask (n,) of the rows outside its declaration)."""
     values = term.values(table)
     if term.type == "date":
         values = moments(values)
     raw = pa.table({name: values})
     read, problems = column.read(name, raw)
-    wrong = np.zeros(table.num_rows, np.bool_)
+    invalid = np.zeros(table.num_rows, np.bool_)
     for problem in problems:
-        wrong |= problem.rows
+        invalid |= problem.rows
     if column.domain is None:
-        made: Mapping[str, Any] = column.decode_codes(name, read, np.random.default_rng(0))  # type: ignore[attr-defined]  # it has codes then
+        decoded: Mapping[str, Any] = column.decode_codes(name, read, np.random.default_rng(0))  # type: ignore[attr-defined]  # it has codes then
     else:
         low, high = column.domain.lower[0], column.domain.upper[0]  # type: ignore[attr-defined]  # of one number
         slack = _ROUNDING * max(abs(low), abs(high), 1.0)
-        wrong |= (read < low - slack) | (read > high + slack)
-        made = column.decode_points(name, read[:, None])  # type: ignore[attr-defined]  # it has a domain
-    return made[name], wrong
+        invalid |= (read < low - slack) | (read > high + slack)
+        decoded = column.decode_points(name, read[:, None])  # type: ignore[attr-defined]  # it has a domain
+    return decoded[name], invalid

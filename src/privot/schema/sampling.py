@@ -1,4 +1,4 @@
-"""Samples that keep the rules: what a model draws, completed, and drawn again where a rule is broken."""
+"""Samples that satisfy a schema's rules: a model's draws, completed, with rejection of broken rules."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ RANGE = ".."
 
 
 def values_of(given: Any) -> list[Any]:
-    """The values that a condition lists for a column, be it one or several."""
+    """Return the list of values that a condition gives for a column: one value, or an iterable."""
     return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
 
 
-def looked_at(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Term]]:
-    """Split a condition into what is left to the model, and rules by their words.
+def split_where(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Term]]:
+    """Split a condition into a part that a model can draw by, and rules for rejection.
 
-    A model draws by codes: a category, a bin. A range, `30..40`, cuts bins, and a column that a rule
-    defines is computed from what was drawn: such conditions are rules of this one sample, met by
-    drawing again; what is missing does not meet them.
+    A model draws conditionally on codes: categories and bins. A range, `30..40`, may cut bins, and a
+    column that a rule defines is computed after drawing: such conditions become rules of this sample,
+    which are satisfied by rejection. A missing value does not satisfy them.
 
     Raises:
-        PrivotError: for what cannot be compared with the column.
+        PrivotError: for a value that cannot be compared with its column.
     """
     rules, drawn, conditions = schema.read_rules, dict(where), {}
     for name, given in where.items():
@@ -41,7 +41,7 @@ def looked_at(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any],
         computed = name in rules.defined
         if not computed and not any(_is_range(schema, name, value) for value in values):
             continue
-        words = " or ".join(_words(name, value) for value in values)
+        words = " or ".join(_rule_text(name, value) for value in values)
         if computed:
             del drawn[name]
         elif not all(_is_range(schema, name, value) for value in values):
@@ -58,8 +58,8 @@ def _is_range(schema: Schema, name: str, value: object) -> bool:
     return numbers and isinstance(value, str) and RANGE in value
 
 
-def _words(name: str, value: object) -> str:
-    """A comparison, in the language of rules, that what is missing does not meet."""
+def _rule_text(name: str, value: object) -> str:
+    """Return a comparison in the language of rules, which missing values do not satisfy."""
     if value is None:
         return f"`{name}` = missing"
     return f"`{name}` != missing and {_comparison(name, value)}"
@@ -78,7 +78,7 @@ def _comparison(name: str, value: object) -> str:
 
 Draw = Callable[[int], Iterator[pa.Table]]
 
-# Fewer than one record in so many that keeps the rules is an error, once so many were drawn.
+# After _MIN_TRIALS draws, less than one accepted record in _MAX_TRIES_PER_RECORD is an error.
 _MAX_TRIES_PER_RECORD, _MIN_TRIALS = 100, 20_000
 
 
@@ -89,17 +89,17 @@ def completed(
     rng: np.random.Generator,
     conditions: Mapping[str, Term] | None = None,
 ) -> Iterator[pa.Table]:
-    """Records with all columns of the schema, in its order, that keep its rules, moved as it says.
+    """Yield records that satisfy the schema's rules, with all its columns in order.
 
     Arguments:
-        schema: Whose rules, and made-up columns.
-        draw: Draws so many records of the reported columns, in pieces; of none, one empty piece.
-        num_rows: How many are wanted.
-        rng: Of identifiers, and of what is moved.
-        conditions: More that these records keep, by their words.
+        schema: Schema with the rules, identifiers and image movements.
+        draw: Function that draws records of the reported columns, in pieces; for 0, one empty piece.
+        num_rows: Number of records.
+        rng: Generator of identifiers and image movements.
+        conditions: Additional conditions, by their text.
 
     Raises:
-        PrivotError: if hardly any record keeps the rules, or a pattern has too few identifiers.
+        PrivotError: if hardly any record satisfies the rules, or a pattern has too few identifiers.
     """
     identifiers = {name: c.made_up(num_rows, rng) for name, c in schema.identifiers.items()}
     read = schema.read_rules
@@ -129,7 +129,7 @@ def completed(
 
 
 def _next(wanted: int, accepted: int, tried: int) -> int:
-    """Return how many records to draw, by those so far, so that as many as are wanted meet the rules."""
+    """Return how many records to draw so that `wanted` satisfy the rules, by the rate so far."""
     if not tried or not wanted:
         return wanted
     rate = (accepted + 1) / (tried + 1)

@@ -1,8 +1,8 @@
-"""The schema: what one record may be, whose record it is, and nothing that was learned from data.
+"""The schema: public declaration of the columns of one record and the unit that it belongs to.
 
-It is written by hand as `schema.toml`, shared with everyone, and travels as canonical JSON inside
-every randomizer, release and model. Because noise is scaled to what the schema declares, a schema
-computed from private data would itself leak; there is no function here that does it.
+It is written by hand as `schema.toml`, public, and stored as canonical JSON in every randomizer, release
+and model. Because noise is scaled to the declared bounds, a schema computed from private data would
+itself leak; no function here computes one.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Schema(Summarized, BaseModel):
 
     Arguments:
         unit: Whom one record belongs to.
-        rules: What samples keep, in words (`privot.schema.rules`).
-        promise: ε, and who is trusted for it (`privot.schema.promise`), if it is declared here.
-        declared: All columns by name, in a file `columns`; also those that no report is about.
+        rules: Rules that samples satisfy (`privot.schema.rules`).
+        promise: Promised guarantee (`privot.schema.promise`), if it is declared here.
+        declared: All columns by name (`columns` in a file), including those that are not reported.
 
     Examples:
         >>> schema = Schema.from_toml('''
@@ -112,20 +112,20 @@ class Schema(Summarized, BaseModel):
 
     @classmethod
     def from_dict(cls, fields: Any) -> Self:
-        """Check plain values and build the schema."""
+        """Build the schema from plain values; raise PrivotError if they are invalid."""
         try:
             return cls.model_validate(fields)
         except ValidationError as error:
             raise PrivotError(_explain(error)) from None
 
     def to_json(self) -> str:
-        """Canonical JSON: the same schema always gives the same text."""
+        """Return canonical JSON: equal schemas have equal texts."""
         return json.dumps(self.to_dict(), sort_keys=False, separators=(",", ":"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, without fields that were left at their defaults."""
-        held = self.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-        return held | {"unit": self.unit}
+        """Return plain values, without fields that have their defaults."""
+        fields = self.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+        return fields | {"unit": self.unit}
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
@@ -134,51 +134,51 @@ class Schema(Summarized, BaseModel):
 
     @cached_property
     def read_rules(self) -> Rules:
-        """Its rules, read."""
+        """Parsed rules."""
         return Rules.of(self.rules, self.declared)
 
     @cached_property
     def columns(self) -> dict[str, Column]:
-        """The columns that reports are about: all but identifiers, and those that rules define."""
-        made = self.read_rules.defined
-        return {n: c for n, c in self.declared.items() if c.reported and n not in made}
+        """Reported columns: all but identifiers and those that rules define."""
+        computed = self.read_rules.defined
+        return {n: c for n, c in self.declared.items() if c.reported and n not in computed}
 
     @cached_property
     def identifiers(self) -> dict[str, IdentifierColumn]:
-        """The columns that are made up for every sample."""
+        """Columns that are generated for samples."""
         return {n: cast(IdentifierColumn, c) for n, c in self.declared.items() if not c.reported}
 
     @cached_property
     def coded(self) -> dict[str, CodedColumn]:
-        """The columns that can be reported as codes."""
+        """Reported columns that have an alphabet."""
         return {n: cast(CodedColumn, c) for n, c in self.columns.items() if c.alphabet is not None}
 
     @cached_property
     def points(self) -> dict[str, PointColumn]:
-        """The columns that can be reported as points."""
+        """Reported columns that have a domain."""
         return {n: cast(PointColumn, c) for n, c in self.columns.items() if c.domain is not None}
 
     @cached_property
     def images(self) -> dict[str, ArrayColumn]:
-        """The columns of images."""
+        """Columns of images."""
         return {
             n: cast(ArrayColumn, c) for n, c in self.columns.items() if c.image_shape is not None
         }
 
     @cached_property
     def vectors(self) -> dict[str, PointColumn]:
-        """The columns of several numbers, which are no images."""
+        """Columns of several numbers other than images."""
         points = self.points.items()
         return {n: c for n, c in points if n not in self.images and not c.is_number}
 
     def encode_codings(self, names: Collection[str], table: pa.Table) -> Codes:
-        """Raw values of columns as codes (n, q) of all their codings, one column's after another's."""
+        """Encode columns' raw values as codes (n, q) in all their codings, column after column."""
         codes = [self.coded[name].encode_codings(name, table) for name in names]
-        # Those of a coding lie together.
+        # The transpose is a view, so the codes of one coding are contiguous in memory.
         return np.concatenate([np.empty((0, table.num_rows), np.int64), *codes]).T
 
     def point_column(self, name: str) -> PointColumn:
-        """A column that has a domain, so that it can be reported as a point.
+        """Return a column by name that can be reported as a point.
 
         Raises:
             PrivotError: for a column of categories.
@@ -192,7 +192,7 @@ class Schema(Summarized, BaseModel):
 
     @property
     def table_columns(self) -> tuple[str, ...]:
-        """Names of the table columns that reports are about, in the order of the schema."""
+        """Names of the reported table columns, in the order of the schema."""
         return tuple(part for name, c in self.columns.items() for part in c.table_columns(name))
 
     @property
@@ -202,11 +202,11 @@ class Schema(Summarized, BaseModel):
 
     @property
     def unread_columns(self) -> tuple[str, ...]:
-        """Names of the table columns that records may have, and that nothing is read of."""
+        """Names of the table columns that records may have, but that are never read."""
         return tuple(name for name in self.sampled_columns if name not in self.table_columns)
 
     def check_table(self, table: pa.Table) -> None:
-        """Refuse tables that lack columns of the reports, have others than the schema's, or no rows."""
+        """Raise PrivotError for missing, repeated or unknown columns, and for a table without rows."""
         names = table.column_names
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
@@ -240,9 +240,9 @@ class Schema(Summarized, BaseModel):
 
 
 def _explain(error: ValidationError) -> str:
-    """Write one of pydantic's complaints as one line that names column, value and remedy.
+    """Return one line that names column, value and remedy for the first of pydantic's errors.
 
-    A misspelled field comes first: it explains what is missing.
+    A misspelled field has priority, because it usually explains a missing one.
     """
     detail = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     location = [str(part) for part in detail["loc"]]

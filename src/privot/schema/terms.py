@@ -1,8 +1,8 @@
-"""Terms: what a rule's words mean on a table, column by column, with missing values.
+"""Terms: typed expressions of a rule, evaluated on the columns of a table.
 
 A term has a type and a function from tables to values. Values are Arrow arrays: numbers, dates in days
-since 1970, texts, truths. What is missing is null, and logic is that of SQL: a comparison with it is
-neither true nor false, and a rule is broken only where it is false.
+since 1970, texts, truth values. Missing values are null, with the logic of SQL: a comparison with null
+is neither true nor false, and a rule is broken only where it is false.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMPARE = {
     "!=": pc.not_equal,
 }  # fmt: skip
 _ARITHMETIC = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
-# Types of what is computed, by those of its parts.
+# Type of a result, by (type, operator, type).
 _SUMS = {("number", sign, "number"): "number" for sign in _ARITHMETIC} | {
     ("date", "-", "date"): "number",
     ("date", "+", "number"): "date",
@@ -39,15 +39,15 @@ _SUMS = {("number", sign, "number"): "number" for sign in _ARITHMETIC} | {
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """A part of a rule.
+    """Expression in a rule.
 
     Arguments:
-        type: Of its values.
-        values: Of a table.
-        columns: That it names.
-        words: As the rule has it.
-        listed: What a column of texts may hold, if that is limited.
-        literal: The text that it is, of one that is no column.
+        type: Type of its values.
+        values: Function from a table to its values (n,), or to a constant.
+        columns: Names of the columns that it depends on.
+        words: Its text in the rule, for errors.
+        listed: Texts that it may have, if it is a column with categories.
+        literal: The text itself, if it is a constant text.
     """
 
     type: Type
@@ -58,26 +58,26 @@ class Term:
     literal: str | None = None
 
     def of(self, kind: Type, values: Values, *others: Term) -> Term:
-        """A term made of this one and others."""
+        """Return a term of this type, computed from this term and others."""
         columns = self.columns.union(*(other.columns for other in others))
         return Term(kind, values, columns, self.words)
 
 
 def column_term(name: str, kind: Type, listed: tuple[str, ...] | None) -> Term:
-    """A column."""
+    """Return the term of a table column."""
     return Term(
         kind, lambda table: _read(table.column(name), kind), frozenset([name]), name, listed
     )
 
 
 def constant(kind: Type, value: float | bool | str, words: str) -> Term:
-    """A number, a truth or a text."""
+    """Return the term of a constant number, truth value or text."""
     literal = value if isinstance(value, str) else None
     return Term(kind, lambda table: pa.scalar(value), words=words, literal=literal)
 
 
 def date_constant(words: str) -> Term:
-    """A date or a time, as ISO 8601 writes it."""
+    """Return the term of a constant date or time, in ISO 8601."""
     try:
         days = (dt.datetime.fromisoformat(words) - _EPOCH).total_seconds() / _DAY
     except (ValueError, TypeError):
@@ -89,7 +89,7 @@ NOTHING = Term("missing", lambda table: None, words="missing")
 
 
 def combined(first: Term, sign: str, second: Term) -> Term:
-    """A sum, a difference, a product or a quotient."""
+    """Return the sum, difference, product or quotient of two terms."""
     kind = _SUMS.get((first.type, sign, second.type))
     if kind is None:
         raise PrivotError(
@@ -101,7 +101,7 @@ def combined(first: Term, sign: str, second: Term) -> Term:
 
 
 def compared(first: Term, sign: str, second: Term) -> Term:
-    """A comparison; with `missing`, whether it is."""
+    """Return the comparison of two terms; compared with `missing`, whether a term is null."""
     if "missing" in (first.type, second.type):
         given = second if first.type == "missing" else first
         if sign not in ("=", "!=") or given.type == "missing":
@@ -122,20 +122,20 @@ def compared(first: Term, sign: str, second: Term) -> Term:
 
 
 def joined(word: Literal["or", "and"], first: Term, second: Term) -> Term:
-    """Test that one of two conditions holds, or both."""
+    """Return the disjunction or conjunction of two conditions."""
     _require_truth(word, first, second)
     join = pc.or_kleene if word == "or" else pc.and_kleene
     return first.of("truth", lambda t: join(first.values(t), second.values(t)), second)
 
 
 def negated(term: Term) -> Term:
-    """Test that it does not hold."""
+    """Return the negation of a condition."""
     _require_truth("not", term)
     return term.of("truth", lambda t: pc.invert(term.values(t)))
 
 
 def chosen(condition: Term, first: Term, second: Term) -> Term:
-    """The first where the condition holds, the second where it does not."""
+    """Return the term `first` where the condition holds, `second` where it does not."""
     _require_truth("if", condition)
     kind = second.type if first.type == "missing" else first.type
     if "missing" not in (first.type, second.type):
@@ -177,7 +177,7 @@ def _a(term: Term) -> str:
 
 
 def _read(values: pa.ChunkedArray, kind: Type) -> Any:
-    """A table's values as a term has them: dates in days since 1970."""
+    """Convert a table's values to those of terms: dates to days since 1970, others by their type."""
     if kind != "date":
         return values.cast(_ARROW[kind])
     seconds = values.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
@@ -185,5 +185,5 @@ def _read(values: pa.ChunkedArray, kind: Type) -> Any:
 
 
 def moments(days: Any) -> pa.Array:
-    """Times of days since 1970, as a table could hold them."""
+    """Convert days since 1970 to timestamps of a table."""
     return pc.round(pc.multiply(days, _DAY)).cast(pa.int64()).cast(pa.timestamp("s"))

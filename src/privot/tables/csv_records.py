@@ -1,8 +1,8 @@
-"""Reading of CSV records, piece by piece: text in UTF-8 whose first line names the columns.
+"""Streaming reader of CSV files: text in UTF-8 whose first line names the columns.
 
-Declared columns stay text, which is parsed as numbers and dates like those of all tables
-(`privot.schema.columns.raw_values`); the types of others are inferred by `pyarrow.csv`. Defects of the
-file itself are refused here, by line and never by content: errors may have other readers than records.
+Declared columns are read as text, which `privot.schema.columns.raw_values` parses like that of all
+tables; the types of other columns are inferred by `pyarrow.csv`. Errors name the line of a defect, never
+its content, because others than the holders of the records may read them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from privot.schema.columns.raw_values import Problem, RecordError
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _SEPARATORS = (",", ";", "\t", "|")
 _BLOCK_BYTES = 2**20
-_OTHER_FORMATS = {  # by first bytes
+_OTHER_FORMATS = {  # first bytes of a file: what it is instead of CSV
     b"\xff\xfe": "is UTF-16, not UTF-8: save it as CSV in UTF-8",
     b"\xfe\xff": "is UTF-16, not UTF-8: save it as CSV in UTF-8",
     b"PK\x03\x04": "is a zip or Excel file, not CSV: save the table as CSV in UTF-8",
@@ -42,8 +42,8 @@ class RecordForm:
 
     Arguments:
         separator: One character, or `"tab"`.
-        ignore: Names of table columns that exist and are in no schema.
-        unread: Names of table columns that may exist, and that a schema excludes from reading.
+        ignore: Names of existing table columns that are in no schema and are left out.
+        unread: Names of table columns that may exist, and that the schema excludes from reading.
 
     Examples:
         >>> RecordForm("tab").separator
@@ -85,11 +85,11 @@ COMMA_SEPARATED = RecordForm()
 def read_csv_pieces(
     file: BinaryIO, source: str, columns: Sequence[str] | None, form: RecordForm
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a CSV, some thousand at a time; declared `columns` are text.
+    """Yield tables of some thousand rows of a CSV; declared `columns` are text.
 
     Raises:
-        RecordError: for text that is not UTF-8, and for fields that contain a line's end.
-        PrivotError: for a file that is no CSV, or has other columns than the schema.
+        RecordError: for text that is not UTF-8, and for fields that contain a line break.
+        PrivotError: for a file that is no CSV, or has no column of the schema.
     """
     stream = io.BufferedReader(cast(io.RawIOBase, file), 2**16)
     ragged: list[csv.InvalidRow] = []
@@ -132,7 +132,7 @@ def read_csv_pieces(
 
 
 def _require_csv(head: bytes, source: str) -> None:
-    """Refuse files that begin like another format."""
+    """Raise PrivotError if a file is empty or begins like another format."""
     for start, problem in _OTHER_FORMATS.items():
         if head.startswith(start):
             raise PrivotError(f"{source} {problem}")
@@ -145,7 +145,7 @@ def _require_csv(head: bytes, source: str) -> None:
 def _require_columns(
     names: list[str], columns: Sequence[str], form: RecordForm, source: str
 ) -> None:
-    """Refuse a first line that names none of the schema's columns, for it may be a record."""
+    """Raise PrivotError if the first line names no declared column, or one column twice."""
     declared = set(columns)
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise PrivotError(f"columns {repeated} appear twice in {source}: rename or remove one")
@@ -183,18 +183,18 @@ def open_csv_file(path: Path, packed: BinaryIO) -> BinaryIO:
 
 
 def line_of(path: Path, row: int) -> int:
-    """Return the line, from 1, of a row, from 0, after the header; blank lines are no rows."""
-    met = -2
+    """Return the line number, from 1, of a row, from 0, after the header; blank lines are no rows."""
+    current = -2
     with open(path, "rb") as packed:
         for number, line in enumerate(open_csv_file(path, packed), start=1):
-            met += bool(line.strip(b"\r\n"))
-            if met == row:
+            current += bool(line.strip(b"\r\n"))
+            if current == row:
                 return number
     return row + 2
 
 
 def _require_text(piece: pa.Table, first: int) -> None:
-    """Refuse text that is not UTF-8, or that contains the end of its line."""
+    """Raise RecordError for text that is not UTF-8 or contains a line break."""
     for name, values in zip(piece.column_names, piece.columns, strict=True):
         if not pa.types.is_string(values.type):
             continue

@@ -1,8 +1,7 @@
 """Reading and writing of tables: csv, csv.gz, parquet, npz by suffix, image folders; data frames.
 
-A table is always a `pyarrow.Table`; narwhals converts pandas and polars frames. Errors of Parquet
-files are in words of our own, for Arrow's have several lines, name its own steps, and may show bytes
-of the file.
+A table is always a `pyarrow.Table`; narwhals converts pandas and polars frames. Arrow's errors about
+Parquet files are replaced, because they have several lines and may show bytes of the file.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from privot.schema.columns.raw_values import RecordError, read_numbers, refuse
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm, line_of, read_csv
 from privot.tables.image_folders import read_image_folder, write_image_folder
 
-# Words of Arrow's messages about a damaged footer, which is at a file's end.
+# Words in Arrow's messages about a damaged footer, the end of a Parquet file.
 _FOOTER_WORDS = ("magic bytes", "footer", "file size", "thrift", "metadata")
 
 
 def damage_of(error: Exception) -> str:
-    """Describe the damage of a Parquet file by the error of reading it, in a few words.
+    """Return a short description of the damage of a Parquet file, given the error of reading it.
 
     Examples:
         >>> damage_of(pa.ArrowInvalid("Parquet magic bytes not found in footer. Either …"))
@@ -82,7 +81,7 @@ def as_table(data: Any) -> pa.Table:
         return data
     if isinstance(data, dict):
         return _from_arrays(data, "the dict")
-    # Imported on use: commands that read files need not wait for it a tenth of a second.
+    # Imported on use: the import takes a tenth of a second, and commands that read files do not need it.
     narwhals = importlib.import_module("narwhals.stable.v1")
     try:
         frame = narwhals.from_native(data, eager_only=True)
@@ -97,16 +96,16 @@ def as_table(data: Any) -> pa.Table:
         raise PrivotError(
             "the table has a column of several types, or of one unknown: give one type a column"
         ) from None
-    # pandas brings its row labels along as columns.
+    # `to_arrow` adds the row labels of pandas as columns.
     return table.drop_columns([name for name in table.column_names if name not in frame.columns])
 
 
 def read_table(
     path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
 ) -> pa.Table:
-    r"""Read a table file, or a folder of images, whose rows come in random order.
+    r"""Read a table file, or a folder of images (in random order).
 
-    A schema decides the types of a CSV's columns instead of guesses; a folder needs one.
+    With a schema, its types are used for a CSV's columns instead of inferred ones; a folder needs one.
 
     Raises:
         PrivotError: if the file is missing, empty, truncated, or of another kind.
@@ -180,7 +179,7 @@ def write_table(table: pa.Table, path: str | Path, schema: Schema | None = None)
 
 
 def write_pieces(pieces: Iterable[pa.Table], path: Path) -> int:
-    """Write Parquet or CSV piece by piece; return the rows. An existing file survives any failure."""
+    """Write Parquet or CSV piece by piece; return the row count. An existing file survives a failure."""
     with replacing_file(path) as draft:
         if table_suffix(path) != ".parquet":
             return write_csv(pieces, draft, zipped=path.suffix == ".gz")
@@ -195,7 +194,7 @@ def write_pieces(pieces: Iterable[pa.Table], path: Path) -> int:
 
 
 def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: bool = False) -> int:
-    """Write pieces of one table as CSV to a file or a stream; return the rows."""
+    """Write pieces of one table as CSV to a file or a stream; return the row count."""
     if isinstance(target, Path):
         with gzip.open(target, "wb") if zipped else open(target, "wb") as file:
             return write_csv(pieces, cast(IO[bytes], file))
@@ -218,7 +217,7 @@ def check_output(path: Path, schema: Schema) -> bool:
 
 
 def table_suffix(path: Path) -> str:
-    """Return the suffix that decides a table file's format, or refuse an unknown one."""
+    """Return the suffix that determines a table file's format; raise PrivotError if it is unknown."""
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         if path.name.endswith(suffix):
             return suffix
@@ -226,7 +225,7 @@ def table_suffix(path: Path) -> str:
 
 
 def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
-    """Parse the schema's numbers in a CSV's text."""
+    """Parse the text of the schema's numeric columns in a CSV."""
     for name, column in schema.columns.items():
         if column.holds_numbers:
             for part in column.table_columns(name):
@@ -243,7 +242,7 @@ def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
 
 
 def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = None) -> pa.Table:
-    """Build a table of arrays by name; an array of two dimensions is a vector column, one part each."""
+    """Build a table from arrays by name; a 2D array gives one table column for each coordinate."""
     columns: dict[str, Any] = {}
     for name, values in arrays.items():
         values = np.asarray(values)
@@ -281,5 +280,5 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
 
 def _plain_array(values: pa.ChunkedArray) -> np.ndarray:
     plain = tensor_values(values) if is_tensor(values.type) else np.asarray(values.to_numpy())
-    # NumPy would pickle strings in object arrays, and pickles are never read here.
+    # NumPy would pickle an object array of strings, and pickles are never read here.
     return plain.astype(str) if plain.dtype == object else plain

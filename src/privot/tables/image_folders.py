@@ -1,17 +1,17 @@
-"""Reading and writing of image folders: one file an image, labels as subfolder names or in a table.
+"""Reading and writing of image folders: one file per image, labels as subfolder names or in a table.
 
 Layouts of a folder:
 
-- `3/a.png`, `7/b.png`: names of subfolders are the values of the schema's one other column;
+- `3/a.png`, `7/b.png`: names of subfolders are the values of the schema's only other column;
 - `labels.csv` with a column `file` and the schema's other columns, beside the images it names;
-- images alone, if the schema has no other column.
+- only images, if the schema has no other column.
 
-Black and white of a file (0 and 255) are the schema's bounds. A file whose size or mode is not what the
-schema declares is refused, not converted: how to resize is for its owner to decide.
+Black and white of a file (0 and 255) are the schema's bounds. A file with another size or mode than the
+schema declares is refused, not converted: its owner must choose how to resize.
 
-**Privacy.** Files are listed in the order of their names, and with subfolders that is the order of the
+**Privacy.** Files are listed in the order of their names, which with subfolders is the order of the
 labels: rows of a release in that order would reveal every label. So the rows are put in a random order,
-drawn from the operating system's entropy and stored nowhere.
+which is drawn from cryptographic random words and not stored.
 
 Pillow, an optional dependency, is imported when a folder is read or written.
 """
@@ -49,8 +49,8 @@ def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
     files, values = _list_files(folder, others)
     order = np.argsort(random_words(len(files)))
     images = np.empty((len(files), *column.shape), np.uint8)
-    for row, place in enumerate(order):
-        images[row] = _read_image(files[place], column)
+    for row, index in enumerate(order):
+        images[row] = _read_image(files[index], column)
     low, high = column.bounds
     if (low, high) != (0, 255):
         images = (low + (high - low) / 255 * images).astype(np.float32)
@@ -58,7 +58,7 @@ def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
 
 
 def write_image_folder(table: pa.Table, folder: Path, schema: Schema) -> None:
-    """Write a table's images as PNGs, and its other columns as `labels.csv`, to a folder of such."""
+    """Write a table's images as PNGs, and its other columns as `labels.csv`; replace such a folder."""
     name, column = _image_column(folder, schema)
     claim_folder(folder, WRITTEN, force=True)
     pillow = _pillow()
@@ -86,7 +86,7 @@ def _image_column(folder: Path, schema: Schema | None) -> tuple[str, ArrayColumn
 
 
 def _list_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
-    """Return image files, and the values of the other columns for each."""
+    """Return image files (n), and the values (n,) of the other columns."""
     if (folder / LABELS).is_file():
         return _listed_files(folder, others)
     nested = [path for path in sorted(folder.iterdir()) if path.is_dir() and _visible(path)]
@@ -162,11 +162,11 @@ def _read_image(path: Path, column: ArrayColumn) -> np.ndarray:
 
 
 def _wrong_mode(mode: str, channels: int) -> str:
-    """Describe an image of another mode than 8-bit with these channels, with the remedy."""
+    """Return the problem of an image whose mode does not have so many 8-bit channels, and the remedy."""
     wanted = _MODES.get(channels, ("",))[0]
     if not wanted:
         return f"cannot fill {channels} channels: use npz or parquet for other than 1, 3 or 4"
-    said = {
+    actual = {
         "L": "is gray",
         "1": "is black and white",
         "RGB": "has 3 channels",
@@ -176,7 +176,7 @@ def _wrong_mode(mode: str, channels: int) -> str:
         "CMYK": "has 4 channels of print colors",
     }.get(mode, f"has pixels of more than 8 bits (mode {mode})")
     return (
-        f"{said}, the schema declares {channels} channel{'s' if channels > 1 else ''} of 8 bits: "
+        f"{actual}, the schema declares {channels} channel{'s' if channels > 1 else ''} of 8 bits: "
         f"convert it, as by Pillow's image.convert({wanted!r})"
     )
 

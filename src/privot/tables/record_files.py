@@ -7,14 +7,13 @@ validates records by a schema.
 `.csv`/`.csv.gz` files, all of one kind, at any depth; folders called `key=value` add the column `key`.
 Names that begin with a dot or an underscore are ignored.
 
-**Batches.** Rows are numbered in the order of the source (files sorted by name, rows as they stand), and
-cut into batches of a fixed size: batch i holds rows i·size to (i+1)·size − 1, whatever the files' own
-pieces are. So a batch means the same records whenever the same source is read, and a run that was killed
-can go on with the missing ones.
+**Batches.** Rows are numbered in the order of the source (files sorted by name), and divided into
+batches of a fixed size: batch i contains rows i·size to (i+1)·size − 1, independently of the files. So a
+batch has the same records whenever the same source is read, and a killed run can be resumed.
 
 **Validation by a schema** reports all problems of the records at once, to their holder, before the
 first report. **Its result is not private**: counts, rows and examples are exact functions of raw
-records. It is the one place that shows a value.
+records. Only validation shows values.
 
 References:
     Vitter, *Random sampling with a reservoir* (1985); Li, *Reservoir-sampling algorithms of time
@@ -54,16 +53,16 @@ from privot.tables.files import read_table, reading_parquet, table_suffix
 
 BATCH_ROWS = 2**17
 
-Piece = tuple[int, pa.Table]  # the number of the first row, and rows
+Piece = tuple[int, pa.Table]  # (number of its first row, rows)
 
 
 class RecordBatches(ABC):
     """Raw records of one source, read batch by batch, any number of times (a pipe: once).
 
     Arguments:
-        source: Name in error messages.
+        source: Name of the source in error messages.
         kind: Expected format.
-        files: Files of the source; none of a pipe, or of memory.
+        files: Files of the source; empty for a pipe or a table in memory.
     """
 
     def __init__(self, source: str, kind: str, files: Sequence[Path] = ()) -> None:
@@ -84,52 +83,52 @@ class RecordBatches(ABC):
         return None
 
     def identity(self) -> dict[str, Any] | None:
-        """Return names, sizes and times of the files, by which changes show; None without files."""
+        """Return sizes and times of the files by name, to detect changes; None without files."""
         stats = {str(file): file.stat() for file in self.files}
         return {name: [s.st_size, s.st_mtime_ns] for name, s in stats.items()} or None
 
     def content(self) -> str | None:
-        """Return a hash of the source's bytes, wherever they are now: as raw as the records themselves.
+        """Return a hash of the source's bytes (**not private**); None for a table in memory.
 
-        It covers files one after the other, or a pipe as far as it was read; None if there are none.
+        It covers all files in order, or the part of a pipe that was read.
         """
-        whole = hashlib.sha256()
+        digest = hashlib.sha256()
         for file in self.files:
             with open(file, "rb") as opened:
                 while chunk := opened.read(2**20):
-                    whole.update(chunk)
-        return whole.hexdigest() if self.files else None
+                    digest.update(chunk)
+        return digest.hexdigest() if self.files else None
 
     def place(self, row: int) -> str:
-        """Return the location of a row, from 0, for error messages."""
+        """Return the location, for error messages, of a row counted from 0."""
         return f"row {row + 1:,} of {self.source}"
 
     @abstractmethod
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
-        """Yield rows in order; pieces whose `needed(first, end)` is false may be left out."""
+        """Yield pieces in order; rows first … end−1 are optional if `needed(first, end)` is False."""
 
     def batches(
         self, size: int = BATCH_ROWS, done: Callable[[int], bool] = lambda number: False
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Yield number and rows of each batch of `size` rows not yet `done`; the last may be short."""
+        """Yield (number, rows) of each batch of `size` rows not yet `done`; the last may be short."""
 
         def needed(first: int, end: int) -> bool:
             return any(not done(number) for number in range(first // size, -(-end // size)))
 
-        held: list[pa.Table] = []
+        slices: list[pa.Table] = []  # of the current batch
         number = 0
         try:
             for first, piece in self._pieces(needed):
                 start = 0
                 while start < piece.num_rows:
-                    if (here := (first + start) // size) != number:
-                        held, number = [], here
+                    if (first + start) // size != number:
+                        slices, number = [], (first + start) // size
                     stop = min(piece.num_rows, (number + 1) * size - first)
                     if not done(number):
-                        held.append(piece.slice(start, stop - start))
+                        slices.append(piece.slice(start, stop - start))
                         if first + stop == (number + 1) * size:
-                            yield number, pa.concat_tables(held, promote_options="permissive")
-                            held = []
+                            yield number, pa.concat_tables(slices, promote_options="permissive")
+                            slices = []
                     start = stop
         except RecordError as error:
             raise error.at(self.place(error.row)) from None
@@ -141,8 +140,8 @@ class RecordBatches(ABC):
                 f"{self.source} cannot be read as {self.kind}: check that it is whole, and that all "
                 "its parts have columns of the same types"
             ) from None
-        if held:
-            yield number, pa.concat_tables(held, promote_options="permissive")
+        if slices:
+            yield number, pa.concat_tables(slices, promote_options="permissive")
 
 
 class TableBatches(RecordBatches):
@@ -164,53 +163,54 @@ class TableBatches(RecordBatches):
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first = 0
-        for each in [self._tables] if isinstance(self._tables, pa.Table) else self._tables:
-            piece = pa.table(each)
+        tables = [self._tables] if isinstance(self._tables, pa.Table) else self._tables
+        for table in tables:
+            piece = pa.table(table)
             yield first, piece
             first += piece.num_rows
 
 
 def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table, int]:
-    """Draw at most `most` rows uniformly without replacement; return them in order, and the row count.
+    """Draw at most `most` rows uniformly without replacement; return (rows in order, total rows).
 
-    One pass over a source that need not fit in memory: every row gets an independent uniform key, and
-    the rows of the smallest keys are the sample, so each set of rows is equally likely.
+    It makes one pass over a source that need not fit in memory: every row gets an independent uniform
+    key, and the rows with the smallest keys are the sample, so each set of rows is equally likely.
     """
     most = require_count("most", most, MOST_ROWS)
     rng = np.random.default_rng(require_seed(seed))
-    held: pa.Table | None = None
+    sample: pa.Table | None = None
     keys = np.zeros(0)
     total, threshold = 0, np.inf
     for _, batch in records.batches():
-        drawn = rng.random(batch.num_rows)
+        batch_keys = rng.random(batch.num_rows)
         total += batch.num_rows
-        near = drawn < threshold
-        rows = batch if near.all() else batch.filter(pa.array(near))
-        held = rows if held is None else pa.concat_tables([held, rows])
-        keys = np.concatenate([keys, drawn[near]])
+        small = batch_keys < threshold
+        rows = batch if small.all() else batch.filter(pa.array(small))
+        sample = rows if sample is None else pa.concat_tables([sample, rows])
+        keys = np.concatenate([keys, batch_keys[small]])
         if len(keys) > most:
             threshold = np.partition(keys, most)[most]
-            near = keys < threshold
-            held, keys = held.filter(pa.array(near)), keys[near]
-    if held is None:
+            small = keys < threshold
+            sample, keys = sample.filter(pa.array(small)), keys[small]
+    if sample is None:
         raise PrivotError(f"{records.source} has no rows: give at least one record")
-    return held.combine_chunks(), total
+    return sample.combine_chunks(), total
 
 
-_MAX_PLACES, _MAX_LETTERS = 3, 40
+_MAX_PLACES, _MAX_LETTERS = 3, 40  # of a finding that is shown
 
 
 @dataclass
 class Finding:
-    """One kind of problem of one table column (**not private**).
+    """One kind of problem in one table column (**not private**).
 
     Arguments:
-        column: Its name.
-        what: The kind of problem.
-        remedy: The remedy.
-        count: Number of rows.
-        places: Locations of the first of them.
-        example: The first value.
+        column: Name of the table column.
+        what: Kind of the problem.
+        remedy: What to do about it.
+        count: Number of rows that have it.
+        places: Locations of the first of these rows.
+        example: Value in the first of these rows.
     """
 
     column: str
@@ -221,7 +221,7 @@ class Finding:
     example: str = ""
 
     def add(self, problem: Problem, table: pa.Table, first: int, records: RecordBatches) -> None:
-        """Add the problems of a piece of the records, which begins with row `first`."""
+        """Add the problem's rows in a table of the records that begins with row `first`."""
         rows = np.flatnonzero(problem.rows).tolist()
         self.count += len(rows)
         self.example = self.example or _shown(table.column(self.column)[rows[0]])
@@ -235,7 +235,7 @@ class RecordCheck:
 
     Arguments:
         num_rows: Number of records.
-        findings: All problems that would be refused.
+        findings: All problems for which records would be refused.
         outside: Number of values outside their bounds, which would be clipped, by column.
     """
 
@@ -309,8 +309,9 @@ def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordB
     kinds = sorted({table_suffix(file).removesuffix(".gz") for file in files})
     if len(kinds) > 1 or kinds[0] == ".npz":
         raise PrivotError(f"{path} holds {', '.join(kinds)} files: give parquet or csv only")
-    made = ParquetFiles if kinds[0] == ".parquet" else CsvFiles
-    return made(path, files, None if schema is None else schema.table_columns, form)
+    columns = None if schema is None else schema.table_columns
+    reader = ParquetFiles if kinds[0] == ".parquet" else CsvFiles
+    return reader(path, files, columns, form)
 
 
 class ParquetFiles(RecordBatches):
@@ -394,7 +395,7 @@ class CsvPipe(RecordBatches):
 
 
 class CsvFiles(RecordBatches):
-    """Records of CSV files, one after the other, with the share read."""
+    """Records of CSV files, read in order."""
 
     def __init__(
         self, path: Path, files: list[Path], columns: Sequence[str] | None, form: RecordForm

@@ -1,6 +1,6 @@
-"""Optimal transport on tensors, and exact assignment on arrays. Knows nothing of privacy.
+"""Optimal transport on tensors, and exact assignment on arrays, without any reference to privacy.
 
-Names are imported when they are used: exact assignment needs no PyTorch.
+Names are imported on first use, because exact assignment needs no PyTorch.
 """
 
 from typing import TYPE_CHECKING

@@ -5,10 +5,10 @@ $$ \min_{s ∈ S_n} \tfrac1n \sum_i ‖x_i − y_{s(i)}‖_p^p , \qquad p ∈ \{
 with the ℓ1 (p = 1) or Euclidean (p = 2) ground cost: Birkhoff's theorem makes the optimal coupling of
 two uniform samples a permutation, which SciPy's linear assignment finds in O(n³).
 
-Adding a number to a row or a column of the costs changes no assignment's rank. The search therefore
-starts from costs reduced by potentials of entropic problems between the means of small cells of points,
-by ever less regularization: nearly all augmenting paths are then short (20 seconds become one for noisy
-samples, n = 3000). The result is exact, whatever the potentials are.
+Adding a constant to a row or a column of the costs changes all assignments' costs equally. So costs are
+first reduced by potentials, which makes nearly all augmenting paths short (20 seconds become one for
+noisy samples, n = 3000). The potentials are those of an entropic problem between the means of small
+cells of points, solved with decreasing regularization. The result is exact for any potentials.
 
 References:
     Peyré, Cuturi, *Computational optimal transport* (2019), sections 2.3 and 4.2.
@@ -30,11 +30,10 @@ from privot.core.errors import PrivotError
 Array = NDArray[Any]
 Indices = NDArray[np.int64]
 _MIN_REDUCED_SIZE = 300
-# Regularization of potentials, in mean costs, and steps at each. Potentials of the points themselves
-# would cost as much as they save.
+# Regularizations of the potentials, relative to the mean cost, and Sinkhorn steps at each.
 _REGULARIZATION, _STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 30
 _LARGEST_EXPONENT, _SPARSE_SHARE = 16, 0.25
-_POINTS_PER_CELL = 4
+_POINTS_PER_CELL = 4  # potentials of single points would cost as much time as they save
 _METRICS = {1: "cityblock", 2: "sqeuclidean"}
 
 
@@ -79,19 +78,19 @@ def wasserstein(x: Array, y: Array, p: int = 2) -> float:
 
 
 def _potentials(x: Array, y: Array, p: int) -> Array:
-    """Return potentials of the points y (n,), in mean costs, from the problem between means of cells."""
+    """Return potentials (n,) of the points y, relative to the mean cost, from the means of cells."""
     depth = max(0, int(math.log2(len(x) / _POINTS_PER_CELL)))
     first, second = _cell_means(x, depth), _cell_means(y, depth)
     cost = cdist(first, second, _METRICS[p])
     mean = cost.mean() or 1.0
-    left = _scaled(_c_transformed(cost / mean))
-    # Of `cost − left` = f_i + g_j, a column gives f up to a constant.
-    f = (cost / mean - left)[:, 0]
+    reduced = _scaled(_c_transformed(cost / mean))
+    # A column of `cost/mean − reduced` = f_i + g_j is f up to a constant.
+    f = (cost / mean - reduced)[:, 0]
     return np.asarray((cdist(first, y, _METRICS[p]) / mean - f[:, None]).min(axis=0))
 
 
 def _cell_means(points: Array, depth: int) -> Array:
-    """Return means (2^depth, d) of cells of equal size, halved at medians of wide coordinates."""
+    """Return means (2^depth, d) of equal cells, made by halving at medians of widest coordinates."""
     cells = [points]
     for _ in range(depth):
         halves = []
@@ -102,16 +101,16 @@ def _cell_means(points: Array, depth: int) -> Array:
     return np.array([cell.mean(axis=0) for cell in cells])
 
 
-def _scaled(left: Array) -> Array:
-    """Reduce a reduced cost further by Sinkhorn's scaling in single precision.
+def _scaled(reduced: Array) -> Array:
+    """Reduce a cost further by Sinkhorn's scaling in single precision.
 
-    Every row and column of `left` has a zero before each regularization, so that no sum of the kernel
-    vanishes. Entries below $e^{−16}$ are left out where most are: potentials need not be exact.
+    Every row and column of `reduced` has a zero before each regularization, so that no sum of the kernel
+    vanishes. Potentials need not be exact, so kernels may omit entries below $e^{−16}$.
     """
-    left = left.astype(np.float32)
+    reduced = reduced.astype(np.float32)
     for reg in map(np.float32, _REGULARIZATION):
-        kernel, transposed = _kernel(left, reg)
-        u: Array = np.ones(len(left), np.float32)
+        kernel, transposed = _kernel(reduced, reg)
+        u: Array = np.ones(len(reduced), np.float32)
         v: Array = u
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(_STEPS):
@@ -119,26 +118,26 @@ def _scaled(left: Array) -> Array:
                 v = 1 / (transposed @ u)
         if not (np.isfinite(u).all() and np.isfinite(v).all() and u.all() and v.all()):
             break
-        left -= (reg * np.log(u))[:, None]
-        left -= reg * np.log(v)
-        left = _c_transformed(left)
-    return left
+        reduced -= (reg * np.log(u))[:, None]
+        reduced -= reg * np.log(v)
+        reduced = _c_transformed(reduced)
+    return reduced
 
 
-def _kernel(left: Array, reg: np.float32) -> tuple[Any, Any]:
-    """Return exp(−left/reg) and its transpose: sparse arrays, if less than a quarter counts."""
-    counted = left < _LARGEST_EXPONENT * reg
-    if counted.mean() > _SPARSE_SHARE:
-        kernel = np.exp(left / -reg)
+def _kernel(reduced: Array, reg: np.float32) -> tuple[Any, Any]:
+    """Return exp(−reduced/reg) and its transpose, sparse if less than a quarter exceeds e^−16."""
+    large = reduced < _LARGEST_EXPONENT * reg
+    if large.mean() > _SPARSE_SHARE:
+        kernel = np.exp(reduced / -reg)
         return kernel, kernel.T
-    rows, columns = np.nonzero(counted)
-    entries = np.exp(left[rows, columns] / -reg)
-    sparse = csr_array((entries, (rows, columns)), shape=left.shape)
+    rows, columns = np.nonzero(large)
+    entries = np.exp(reduced[rows, columns] / -reg)
+    sparse = csr_array((entries, (rows, columns)), shape=reduced.shape)
     return sparse, sparse.T.tocsr()
 
 
 def _c_transformed(cost: Array) -> Array:
-    """Subtract the minima of the rows, then of the columns: ≥ 0, with a zero in each."""
+    """Subtract row minima, then column minima: the result is ≥ 0, with a zero in each row and column."""
     cost = cost - cost.min(axis=1, keepdims=True)
     cost -= cost.min(axis=0)
     return cost

@@ -1,4 +1,4 @@
-r"""Exact Wasserstein distances of tensors: by assignment, on the line, along directions.
+r"""Exact Wasserstein distances of tensors: by assignment, on the line, and sliced.
 
 **By assignment**, of two equally large samples,
 
@@ -7,7 +7,7 @@ $$ W_p(x, y) = \Big( \min_{s ∈ S_n} \tfrac1n \sum_i ‖x_i − y_{s(i)}‖_p^p
 for p = 1 (ℓ1 ground cost) and p = 2 (Euclidean), by [`assignment`][privot.transport.assignment].
 
 **On the line**, for a cost that is convex in the difference, such as $|x − y|^p$ with p ≥ 1, the optimal
-coupling of two laws is the monotone one, and
+coupling of two distributions is the monotone one, and
 
 $$ W_p^p(μ, ν) = \int_0^1 |F_μ^{-1}(t) − F_ν^{-1}(t)|^p\, dt . $$
 
@@ -88,19 +88,19 @@ def transport_cost_1d(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
 
 
 def _merge(n: int, m: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return ranks i, j that meet and their mass, for n and m points of equal weights."""
+    """Return the monotone coupling of n and m equally weighted points: ranks i, ranks j, and masses."""
     jumps_x = torch.arange(1, n + 1, device=like.device) * m
     jumps_y = torch.arange(1, m + 1, device=like.device) * n
     levels = torch.unique(torch.cat([jumps_x, jumps_y]))
     mass = levels.diff(prepend=levels.new_zeros(1)).to(like.dtype) / (n * m)
-    # The piece that ends at a level belongs to the first point whose jump is not before it.
+    # On the piece below a level, a quantile function has the first point whose jump is not below it.
     return torch.searchsorted(jumps_x, levels), torch.searchsorted(jumps_y, levels), mass
 
 
 def random_directions(dimension: int, num_projections: int, rng: torch.Generator) -> Tensor:
     """Draw independent uniform directions, the unit columns of a (dimension, num_projections) matrix.
 
-    In double precision and on the generator's device, so that one seed gives one set of directions.
+    They are in double precision and on the generator's device, so that they depend on the seed only.
 
     Examples:
         >>> directions = random_directions(3, 10, torch.Generator().manual_seed(0))

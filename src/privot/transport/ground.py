@@ -4,19 +4,18 @@ r"""Ground costs between two clouds of points, as matrices that autograd can dif
 libraries hide. Matched to noise of density $f(n) ∝ e^{−‖n‖_1/b}$ or $e^{−‖n‖_2^2/(2σ^2)}$, the
 entropic weights are $b$ and $2σ^2$.
 
-Gradients are written by hand. For weights G on the pairs, those of $Σ_{ij} G_{ij} ‖x_i − y_j‖_2^2$ with
-respect to x are $2 (x_i \sum_j G_{ij} − \sum_j G_{ij} y_j)$, one matrix product, or a sum over the few
-pairs that matter; those of $Σ_{ij} G_{ij} ‖x_i − y_j‖_1$ are sums of signs, by compiled loops. Gradients
-with respect to y are computed only where autograd needs them.
+Gradients are implemented explicitly. For weights G on the pairs, those of $Σ_{ij} G_{ij} ‖x_i −
+y_j‖_2^2$ with respect to x are $2 (x_i \sum_j G_{ij} − \sum_j G_{ij} y_j)$, computed by a matrix
+product, or a sum over the pairs that are not negligible; those of $Σ_{ij} G_{ij} ‖x_i − y_j‖_1$ are sums
+of signs, computed by compiled loops. Gradients in y are computed only if needed.
 
-**Products** are of full single precision, by the faster of the two libraries inside PyTorch. `torch.mm`
-hands them to the BLAS that PyTorch was built with; on x86 that is MKL, which on other makers' processors
-keeps to instructions half as wide as they have. oneDNN, built into the same PyTorch, uses the wide ones:
-on two cores of an AMD EPYC (Zen 5) it takes 0.58 ms for (400, 784) times (784, 400), MKL 1.25 ms, to the
-same rounding errors. Asking for short products, by `set_float32_matmul_precision("medium")`, reaches it
-too, but lets it round to bfloat16 where the processor can; the operator called here never does within
-"highest". It is PyTorch's own, for compiled models, and not of its public interface: where it is
-missing, refuses its arguments or errs in a trial product, `torch.mm` does the work.
+**Matrix products** are of full single precision, by the faster of two libraries inside PyTorch.
+`torch.mm` uses the BLAS that PyTorch was built with: on x86 MKL, which uses AVX-512 on Intel's
+processors only. oneDNN, also built in, uses it on others, too: on two cores of an AMD EPYC (Zen 5), the
+product of (400, 784) and (784, 400) takes 0.58 ms instead of 1.25 ms, with the same rounding errors. The
+public `set_float32_matmul_precision("medium")` selects oneDNN, too, but allows bfloat16; the operator
+called here never uses bfloat16 within "highest". It is internal to PyTorch: if it does not exist, raises
+an error, or is wrong in a trial product, `torch.mm` is used.
 """
 
 from __future__ import annotations
@@ -37,21 +36,21 @@ from privot.core.errors import PrivotError
 from privot.transport import pair_loops
 from privot.transport.threads import in_threads, runs_compiled
 
-# Up to this many coordinates, loops run along the points rather than along the coordinates.
+# Up to this many coordinates, inner loops run over points instead of coordinates.
 _FEW_COORDINATES = 32
 _FEW_COORDINATES_SQUARED = 8
-# A sum over the pairs that matter beats a matrix product up to this share of them.
+# Up to this share of pairs that are not negligible, a sum over them is faster than a matrix product.
 _SPARSE = 0.15
 _SAMPLED_ROWS = 64
-# The loop over all pairs, blocked, beats the one over a list from this share on.
+# From this share on, the blocked loop over all pairs is faster than the loop over a list of pairs.
 _DENSE = 0.5
 # Number of rows that blocked loops process together.
 _BLOCK_ROWS = 4
-# Differences of fewer coordinates, all pairs together, are left to one thread.
+# With at most this many coordinate differences, over all pairs, one thread is used.
 _MAX_WORK_OF_ONE_THREAD = 2**24
-# Cost of a pass over a matrix in memory, in such differences.
+# Time of a pass over a matrix entry, in units of a coordinate difference.
 _PASS = 8
-# Fewer multiplications than these are done before oneDNN has found its code.
+# With fewer multiplications, oneDNN's overhead exceeds the gain.
 _MIN_MULTIPLICATIONS = 2**20
 
 
@@ -135,7 +134,7 @@ class _SquaredEuclidean(_Ground):
 
 
 def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
-    """Return the gradient of Σ G_ij ‖x_i − y_j‖ with respect to x, of the costs with that power."""
+    """Return the gradient (n, d) of Σ_ij G_ij C_ij in x, for ℓ1 costs (power 1) or squares (power 2)."""
     n, d = x.shape
     if not (runs_compiled(x) and x.dtype == y.dtype == weights.dtype):
         return _squared_product(x, y, weights)
@@ -150,7 +149,7 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
         _over_rows(n, work, pair_loops.gradient_few, points, columns, pairs, out, power)
         return gradient
     counts, listed = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
-    # A plan that spreads its mass is recognized by its first rows.
+    # The share of pairs that are not negligible is estimated by the first rows.
     rows = min(n, _SAMPLED_ROWS)
     share = pair_loops.list_columns(pairs, 0, rows, counts, listed) / (rows * pairs.shape[1])
     if power == 2 and share > _SPARSE:
@@ -165,22 +164,21 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
 
 
 def _steep(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Scale points by a power of two that takes differences beyond ±1 (see `pair_loops`).
+    """Scale points by a power of two so that differences exceed ±1 (see `pair_loops`).
 
-    By NumPy: after so small an operation torch's threads would wait, busily, for more of them, on the
-    cores that the loops need.
+    NumPy is used because torch's threads would spin afterwards, on the cores that the loops need.
     """
-    largest = max(float(abs(end)) for cloud in (x, y) for end in (cloud.min(), cloud.max()))
+    largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
     if not 0 < largest < math.inf:
         return x, y
-    # In two factors, since one may overflow where the points are tiny.
+    # Two factors, because a single one may overflow if the points are tiny.
     power = 100 - math.frexp(largest)[1]
     half, rest = x.dtype.type(2.0 ** (power // 2)), x.dtype.type(2.0 ** (power - power // 2))
     return x * half * rest, y * half * rest
 
 
 def _squared_product(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-    # Points come centered, so that a common offset cancels no digits.
+    # Points are centered, so a common offset does not cancel digits.
     with _full_precision(x):
         means = product(weights, y.T)
     return torch.mul(weights.sum(dim=1, keepdim=True), x).sub_(means).mul_(2)
@@ -211,7 +209,7 @@ def _array(tensor: Tensor) -> NDArray[Any]:
 
 @contextmanager
 def _full_precision(like: Tensor) -> Iterator[None]:
-    """Turn off TF32 and bfloat16 inside the block: costs of eight or ten bits are too coarse."""
+    """Disable TF32 and bfloat16 inside the block: their 8 or 11 significant bits are too few."""
     if like.device.type != "cuda":
         before = torch.get_float32_matmul_precision()
         if before != "highest":
@@ -240,7 +238,7 @@ def _check(x: Tensor, y: Tensor) -> None:
 def product(a: Tensor, b: Tensor) -> Tensor:
     """Return products $⟨a_i, b_j⟩$ of the rows of a (n, k) and b (m, k), shape (n, m); no gradients.
 
-    Exact to single precision where PyTorch's products are: see `set_float32_matmul_precision`.
+    The precision is that of PyTorch's products: see `set_float32_matmul_precision`.
     """
     single = a.device.type == "cpu" and a.dtype == b.dtype == torch.float32
     wide = _wide_product()
@@ -251,7 +249,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 @cache
 def _wide_product() -> Callable[[Tensor, Tensor], Tensor] | None:
-    """Return the product by oneDNN, if it exists and a trial is right."""
+    """Return oneDNN's product if it exists and a trial is correct, else None."""
     if torch.backends.cpu.get_cpu_capability() != "AVX512":
         return None
     trial = torch.arange(48.0).reshape(3, 16)

@@ -1,19 +1,18 @@
-r"""Costs and their gradients on the CPU by loops over cache blocks, with no array of n·m·d entries.
+r"""Compiled loops for ground costs and their gradients on the CPU, without arrays of n·m·d entries.
 
 For $C_{ij} = \sum_k |x_{ik} − y_{jk}|$ and weights G (a plan, say),
 
 $$ \frac{∂⟨G, C⟩}{∂x_{ik}} = \sum_j G_{ij}\, \mathrm{sign}(x_{ik} − y_{jk}), \qquad
 \frac{∂}{∂x_{ik}} \sum_{ij} G_{ij} ‖x_i − y_j‖_2^2 = 2 \sum_j G_{ij} (x_{ik} − y_{jk}) , $$
 
-with sign(0) = 0: the difference cut to ±1, once all points are multiplied by a power of two so large
-that only differences of 0, or of $2^{−100}$ of the largest coordinate, stay within. With many
-coordinates, the costs of four points with four others are summed together along the coordinates, in
-registers; with few, those of one point with all others, which come transposed.
+with sign(0) = 0. The sign is the difference clipped to ±1, after all points are multiplied by a power of
+two so large that only differences below $2^{−100}$ of the largest coordinate are smaller than 1. With
+many coordinates, loops sum the costs of four points with four others along the coordinates, in
+registers; with few, they compute the costs of one point with all others, which are transposed.
 
-**Skipping.** Plans of little regularization are nearly matchings: between images at noise of standard
-deviation 1, 3 % of the pairs carry all of the mass. A row's entries that are each below $10^{−6}/m$ of
-the row's sum change its gradient by less than one part in a million, single precision's own error, and
-are left out.
+**Skipping.** Plans of little regularization are nearly matchings: between images with noise of standard
+deviation 1, 3 % of the pairs have all of the mass. Entries that are each below $10^{−6}/m$ of their
+row's sum change its gradient by less than $10^{−6}$, the error of single precision, and are left out.
 """
 
 # mypy: allow-untyped-defs
@@ -30,7 +29,7 @@ _STRIP = 400
 def cost_blocks(first, last, x, y, out):
     """Write rows first … last of the costs of x (n, d) and y (m, d); n, m and last − first at least 4.
 
-    The last block overlaps the one before, where sizes are no multiples of 4.
+    If sizes are not multiples of 4, the last block overlaps the one before.
     """
     m, d = y.shape
     zero = x.dtype.type(0)
@@ -68,7 +67,7 @@ def cost_blocks(first, last, x, y, out):
 
 @compiled
 def cost_few(first, last, x, y_columns, out, power):
-    """Write costs of few coordinates, from y transposed (d, m); |x − y| or, with power 2, squares."""
+    """Write ℓ1 costs (power 1) or squares (power 2) of few coordinates, from y transposed (d, m)."""
     d, m = y_columns.shape
     for i in range(first, last):
         for j in range(m):
@@ -95,7 +94,7 @@ def complete_squares(first, last, rows, columns, products):
 
 @compiled
 def list_columns(weights, first, last, counts, columns):
-    """List each row's columns whose weight matters; return their number in all rows."""
+    """List each row's columns whose weight is not negligible; return their total number."""
     m = weights.shape[1]
     total = 0
     for i in range(first, last):
@@ -121,8 +120,8 @@ def _mass(weights, i):
 def manhattan_gradient(first, last, x, y, weights, out):
     """Write rows first … last, at least 4, of Σ_j G_ij sign(x_ik − y_jk).
 
-    Points come scaled, so that a difference other than 0 is beyond ±1, or too small to matter. The last
-    block overlaps the one before, where the number of rows is no multiple of 4.
+    Points must be scaled as described in the module's docstring. If the number of rows is not a multiple
+    of 4, the last block overlaps the one before.
     """
     d = x.shape[1]
     for begin in range(0, d, _STRIP):
@@ -137,7 +136,7 @@ def manhattan_gradient(first, last, x, y, weights, out):
 
 @compiled
 def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
-    """Write the same rows, summed over the listed columns only."""
+    """Write rows first … last of Σ_j G_ij sign(x_ik − y_jk), over the listed columns."""
     d = x.shape[1]
     for begin in range(0, d, _STRIP):
         end = min(d, begin + _STRIP)
@@ -150,9 +149,9 @@ def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
 
 @compiled_reordering_part
 def _signs_of_four(x, y, weights, out, i, begin, end):
-    """Add to four rows of the gradient, for coordinates begin … end, of which all y fit in the cache.
+    """Add to four rows of the gradient, for coordinates begin … end, so few that all y fit in the cache.
 
-    Pairs of y are read once for four rows: reading is what this loop waits for.
+    Pairs of y are read once for four rows, because the loop is limited by memory reads.
     """
     m = y.shape[0]
     one = x.dtype.type(1)
@@ -190,7 +189,7 @@ def _signs_of_four(x, y, weights, out, i, begin, end):
 def _signs(point, y, weights, columns, sums, begin):
     """Add to one row of the gradient, from coordinate `begin` on, over the listed columns.
 
-    Rows of y are cut one by one: those of a cut y are of unknown stride, and not vectorized.
+    Each row of y is sliced separately: rows of a sliced y have an unknown stride and are not vectorized.
     """
     one, end = point.dtype.type(1), begin + point.size
     whole = columns.size // 8 * 8
@@ -248,9 +247,9 @@ def squared_gradient(first, last, x, y, weights, counts, columns, out):
 
 @compiled_reordering
 def gradient_few(first, last, x, y_columns, weights, out, power):
-    """Write either gradient for few coordinates, from y transposed (d, m); no column is left out.
+    """Write the gradient of either cost for few coordinates, from y transposed (d, m) and all columns.
 
-    For power 1, points come scaled as in `manhattan_gradient`.
+    For power 1, points must be scaled as for `manhattan_gradient`.
     """
     d, m = y_columns.shape
     one = x.dtype.type(1)

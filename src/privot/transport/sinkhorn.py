@@ -1,22 +1,22 @@
-r"""Entropic optimal transport: problems, Sinkhorn's algorithm, its marginal error, the gradient.
+r"""Entropic optimal transport by Sinkhorn's algorithm: problem, solver, result and gradient.
 
 The solution has the form $π_{ij} = a_i b_j\, e^{(f_i + g_j − C_{ij})/λ}$; Sinkhorn's algorithm
 alternates between the potentials f and g, each time fitting one marginal.
 
-**The marginal error.** The plan returned has the form above, and exact columns. So it *is* the solution
+**The marginal error.** The returned plan has the form above, and exact columns. So it *is* the solution
 of the same problem for row weights a′ = π1 instead of a, and `marginal_error` $= ‖a′ − a‖_1$ is the
-distance of that problem from the given one. The distance of the plans follows from the identity, for
-plans of mass 1,
+distance of that problem from the given one. For plans of mass 1, the distance of the plans follows from
+the identity
 
-$$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) $$
+$$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) , $$
 
-of the dual value D, and Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\, \mathrm{KL}(π^* ‖ π)}$: slow problems, of
-contraction ρ near 1, can be off by $1/\sqrt{1 − ρ}$ times the marginal error.
+D being the dual value, and Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\, \mathrm{KL}(π^* ‖ π)}$. In slow problems,
+of contraction ρ near 1, it can be $1/\sqrt{1 − ρ}$ times the marginal error.
 
 **Precision.** Single precision sums thousands of terms with relative errors near 1e-6. For a tolerance
 below 1e-5, or after an overflow, the solver works in double precision; the result names the precision.
-Where costs exceed λ so far that even double precision does not resolve the exponents to the tolerance,
-the status is `UNRESOLVED`, whatever the marginals.
+If costs are so much larger than λ that even double precision does not resolve the exponents to the
+tolerance, the status is `UNRESOLVED` for any marginal error.
 
 **Iterations** run in the kernel domain, with shifts, absorption and over-relaxation. With $K_{ij} =
 e^{(f_i + g_j − C_{ij})/λ}$ for the current potentials, the plan is $a_i u_i K_{ij} v_j b_j$, and a step
@@ -24,17 +24,17 @@ is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three things make this safe:
 
 1. **Shift.** The first potentials are the row minima of C and then the column minima of the rest, so
    that every row and every column of K holds an entry 1.
-2. **Absorption.** A scaling that leaves $[e^{−20}, e^{20}]$ moves into the potentials, and K is
-   rebuilt. After the first step, a plain step changes a scaling by at most $1/\min(a, b)$ (a column
-   takes all of a row's mass at worst), so a scaling never gets far beyond, and no row or column of K
-   vanishes. The limit matters: at $e^{60}$ entries of K that were rounded to zero carry mass in the
-   plan, which is then wrong while its marginals look right.
-3. **Potentials in double precision**, and exponents too, whatever the precision of K.
+2. **Absorption.** If a scaling leaves $[e^{−20}, e^{20}]$, scalings are added to the potentials, and K
+   is rebuilt. After the first step, a plain step changes a scaling by at most a factor $1/\min(a, b)$
+   (in the worst case a column takes all of a row's mass), so scalings stay close to the limit, and no
+   row or column of K vanishes. With a limit of $e^{60}$, entries of K that were rounded to zero would
+   have mass in the plan, which would be wrong although its marginals are right.
+3. **Potentials and exponents** are in double precision, for any precision of K.
 
-`solve_compiled` runs compiled loops, over parts of the rows, one part a thread, which forms sums and
-minima over its own rows. Problems of fewer than four million pairs are one part: their iterations take
-less time than waking a thread, and run in compiled code throughout. `solve_tensors` does the same by
-tensor operations, on any device, without over-relaxation (Schmitzer 2019).
+`solve_compiled` runs compiled loops over parts of the rows, one part for each thread, which computes
+sums and minima over its own rows. Problems of fewer than four million pairs have one part, because their
+iterations take less time than waking a thread. `solve_tensors` does the same by tensor operations, on
+any device, without over-relaxation (Schmitzer 2019).
 
 **Gradient.** By the envelope theorem, the derivative of the minimum (`entropic_cost`) with respect to C
 is the optimal plan π. Nothing is propagated back through the iterations.
@@ -76,7 +76,7 @@ Array = NDArray[Any]
 class Iterated:
     """Result of the iterations: potentials in double precision, the plan, and its errors.
 
-    `plan` is None, and the errors NaN, where numbers overflowed.
+    If numbers overflowed, `plan` is None and the errors are NaN.
     """
 
     f: Tensor
@@ -109,8 +109,8 @@ def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype)
             f += reg * np.log(u)
             g += reg * np.log(v)
         elif state[5] > 1.0 and np.isfinite(g).all():
-            # Over-relaxation overflowed: plain steps go on from where every row and every column of K
-            # holds a 1 again.
+            # Over-relaxation overflowed: continue with plain steps from potentials for which every row
+            # and every column of K has an entry 1.
             state[0], state[3], state[5] = 1.0, 0.0, 1.0
             f[:] = (cost - g).min(axis=1)
             g[:] = (cost - f[:, None]).min(axis=0)
@@ -166,7 +166,7 @@ def _spread(scaling: Tensor) -> float:
 
 @dataclass(frozen=True)
 class RowParts:
-    """Rows of each thread."""
+    """Division of the rows among threads."""
 
     parts: tuple[slice, ...]
 
@@ -207,13 +207,11 @@ class RowParts:
 
     def _sweep(self, scaled: Scaled, w: Array, t: Array, omega: float, widest: float) -> Swept:
         kernel, a, _, u, _ = scaled
-        errors, inside, broken = zip(
-            *self._each(
-                lambda k, rows: sweeps.sweep(kernel[rows], a[rows], w, u[rows], t[k], omega, widest)
-            ),
-            strict=True,
+        parts = self._each(
+            lambda k, rows: sweeps.sweep(kernel[rows], a[rows], w, u[rows], t[k], omega, widest)
         )
-        return Swept(sum(errors), all(inside), any(broken))
+        error = sum(part.error for part in parts)
+        return Swept(error, all(part.inside for part in parts), any(part.broken for part in parts))
 
     def write_plan(self, scaled: Scaled) -> tuple[float, float]:
         """Run `sweeps.write_plan` on all parts; return the rows' and the columns' marginal errors."""
@@ -231,7 +229,7 @@ class RowParts:
 class Problem:
     r"""Minimize $⟨π, C⟩ + λ\, \mathrm{KL}(π ‖ a ⊗ b)$ over couplings π of a and b.
 
-    The KL term of a coupling of a and b is its mutual information.
+    For a coupling of a and b, the KL term is its mutual information.
 
     Arguments:
         cost: Ground costs C, shape (n, m), finite.
@@ -272,12 +270,12 @@ class Problem:
 
     @property
     def a(self) -> Tensor:
-        """Return row probabilities (n,)."""
+        """Row probabilities (n,)."""
         return _uniform(self.cost, 0) if self.weights_x is None else self.weights_x
 
     @property
     def b(self) -> Tensor:
-        """Return column probabilities (m,)."""
+        """Column probabilities (m,)."""
         return _uniform(self.cost, 1) if self.weights_y is None else self.weights_y
 
 
@@ -299,10 +297,10 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class SinkhornResult:
-    """Potentials and plan of the last step, and the plan's distance from a coupling.
+    """Result of a solver: potentials and plan of the last step, and the marginal error.
 
     Arguments:
-        problem: The problem.
+        problem: The solved problem.
         f: Row potentials (n,), in double precision.
         g: Column potentials (m,), in double precision.
         plan: The coupling π (n, m), in the precision of the costs; NaN if numbers overflowed.
@@ -329,9 +327,9 @@ class SinkhornResult:
 
     @property
     def value(self) -> Tensor:
-        """Return the dual value ⟨a, f⟩ + ⟨b, g⟩, equal to the entropic cost at convergence.
+        """Dual value ⟨a, f⟩ + ⟨b, g⟩, equal to the entropic cost at convergence.
 
-        The columns' marginal being exact, the plan has mass 1 and no further term is left.
+        Since the column marginal is exact, the plan has mass 1 and the dual has no further term.
         """
         a, b = self.problem.a.double(), self.problem.b.double()
         return (a @ self.f + b @ self.g).to(self.problem.cost.dtype)
@@ -339,11 +337,11 @@ class SinkhornResult:
 
 @dataclass(frozen=True)
 class SinkhornSolver:
-    """Settings of a solver, which serves any number of problems.
+    """Sinkhorn solver with settings that apply to any number of problems.
 
     Arguments:
-        tolerance: Largest marginal error to stop at.
-        max_iterations: Number of steps to give up after, with `Status.MAX_ITERATIONS`.
+        tolerance: Marginal error at which the iterations stop.
+        max_iterations: Number of steps after which they stop with `Status.MAX_ITERATIONS`.
     """
 
     tolerance: float = 1e-3
@@ -378,7 +376,7 @@ class SinkhornSolver:
         largest = max(float(ended.f.abs().max()), float(ended.g.abs().max()))
         if 4 * torch.finfo(torch.float64).eps * largest > self.tolerance * problem.reg:
             return Status.UNRESOLVED
-        # Columns are exact up to rounding; where they are not, the error of the rows says nothing.
+        # Columns are exact up to rounding; if they are not, the rows' error alone is meaningless.
         error = max(ended.marginal_error, ended.column_error)
         return Status.CONVERGED if error <= self.tolerance else Status.MAX_ITERATIONS
 
@@ -391,9 +389,9 @@ def _uniform(cost: Tensor, dim: int) -> Tensor:
 def entropic_cost(
     cost: Tensor, reg: float = 1.0, solver: SinkhornSolver | None = None
 ) -> tuple[Tensor, SinkhornResult]:
-    """Return the entropic cost of uniform weights on rows and columns of `cost` (n, m), and its result.
+    """Return (entropic cost, result) of uniform weights on rows and columns of `cost` (n, m).
 
-    The first output is a scalar that can be differentiated with respect to `cost`.
+    The entropic cost is a scalar that can be differentiated with respect to `cost`.
 
     Examples:
         >>> cost, result = entropic_cost(torch.ones(3, 3))
@@ -411,15 +409,15 @@ def entropic_cost_of_rows(
     gather: Callable[[Tensor], Tensor],
     solver: SinkhornSolver,
 ) -> tuple[Tensor, SinkhornResult]:
-    """Return the entropic cost of a problem of which each process holds some rows.
+    """Return (entropic cost, result) of a problem whose rows are distributed over processes.
 
     Every process solves the whole problem, and the gradient with respect to its own rows is its part of
     the plan. So the sum of the processes' gradients is that of `entropic_cost` on the whole matrix.
 
     Arguments:
         cost: This process's rows (n/p, m).
-        first: Place of their first in the whole matrix.
-        gather: Rows of all processes, in order, from those of each.
+        first: Index of the first of these rows in the whole matrix.
+        gather: Function that returns the rows of all processes, in order, given this process's rows.
         solver: Settings of the solver.
     """
     result = solver.solve(Problem(gather(cost.detach()), 1.0))
@@ -437,6 +435,6 @@ class _Envelope(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         plan: Tensor = ctx.plan
         if plan.device.type == "cpu":
-            # By NumPy, which leaves the other cores to the loops of the costs' own gradient.
+            # NumPy uses one core and leaves the others to the loops of the costs' gradient.
             return torch.from_numpy(plan.numpy() * grads[0].numpy()), None, None
         return plan * grads[0], None, None

@@ -1,20 +1,20 @@
-r"""Compiled loops of Sinkhorn's algorithm on the CPU: the kernel, fused sweeps, over-relaxed, the plan.
+r"""Compiled loops of Sinkhorn's algorithm on the CPU: kernel, fused sweeps, over-relaxation, plan.
 
-**Kernel.** First potentials give $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$. Exponents are computed in double
-precision, where costs far larger than λ do not cancel, whatever the precision of K. 2^z is a polynomial
-in the fraction of z, in [−½, ½], times a power of two put into the exponent's bits, so that the compiler
-uses vector registers: the library's scalar function would take as long as fifty sweeps over a kernel.
+**Kernel.** The potentials give $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$. Exponents are computed in double
+precision, in which costs much larger than λ do not cancel, for any precision of K. 2^z is computed as a
+polynomial in the fraction of z, in [−½, ½], times a power of two that is added to the exponent's bits.
+So the compiler can vectorize it: the scalar library function would take as long as fifty sweeps.
 
 **Sweep.** One iteration, $s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$, reads K once: row i gives
 $s_i$, hence $u_i$, and is still in the cache when $a_i u_i K_{i·}$ is added to t. The row marginal's
 error before the step is $\sum_i a_i |u_i s_i - 1|$. K is summed in its own precision.
 
 **Over-relaxation.** In logarithms, the plain step goes from $\log u$ to $-\log s$; the relaxed one goes
-ω times as far, 1 ≤ ω < 2. Near the solution the plain error shrinks by a factor $ρ = μ^2$ an
-iteration, and ω = 2/(1 + √(1 − ρ)) by ω − 1, which is far less for ρ near 1 (Young). ρ is estimated
-from the errors of three plain steps; later, where the errors shrink by r > ω − 1 a step, Young's
-relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow instead, plain steps, which
-cannot diverge, follow for a while. The last step is plain, so that columns are exact.
+ω times as far, 1 ≤ ω < 2. Near the solution a plain iteration shrinks the error by a factor $ρ = μ^2$,
+and one with ω = 2/(1 + √(1 − ρ)) by ω − 1, which is much less for ρ near 1 (Young). ρ is estimated
+from the errors of three plain steps; later, if the errors shrink by r > ω − 1 per step, Young's
+relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow instead, some plain steps, which
+cannot diverge, follow. The last step is plain, so that columns are exact.
 
 References:
     Schmitzer, *Stabilized sparse scaling algorithms* (2019). Thibault, Chizat, Dossal, Papadakis,
@@ -40,10 +40,10 @@ from privot.core.compiled import (
 
 # mypy: allow-untyped-defs
 
-# Entries below this cannot matter beside scalings within e^±20, and denormals slow sweeps 9×.
+# Smaller entries are negligible for scalings within e^±20; as denormals they would slow sweeps 9×.
 _NEGLIGIBLE = 1e-30
 _LN2, _LOG2E = math.log(2.0), math.log2(math.e)
-# Adding this leaves a number's nearest integer in the low bits of a double.
+# Adding this puts the integer nearest to a number into the low bits of a double.
 _ROUND = 6755399441055744.0
 
 
@@ -66,6 +66,7 @@ def exp2(z, rounded, count):
 
 @compiled_reordering_part
 def _zeros(row):
+    """Return 0 if all entries are finite, else NaN."""
     total = 0.0
     for j in range(row.size):
         total += 0.0 * row[j]
@@ -74,7 +75,7 @@ def _zeros(row):
 
 @compiled_part
 def _lowest(row):
-    """Return the minimum, by halves, which is faster than one by one. Overwrites the row."""
+    """Return the minimum by vectorized halving. Overwrites the row."""
     count = row.size
     while count > 1:
         half = (count + 1) // 2
@@ -86,7 +87,7 @@ def _lowest(row):
 
 @compiled
 def shift(cost, f, g):
-    """Write row minima f of the costs, column minima g of the rest; return False unless all finite."""
+    """Write row minima f of the costs, then column minima g of C − f; return whether all are finite."""
     n, m = cost.shape
     row = np.empty(m)
     g[:] = np.inf
@@ -103,7 +104,7 @@ def shift(cost, f, g):
 
 @compiled
 def build(cost, f, g, reg, kernel):
-    """Write K_ij = exp((f_i + g_j − C_ij)/λ), negligible entries as 0."""
+    """Write K_ij = exp((f_i + g_j − C_ij)/λ), with negligible entries set to 0."""
     n, m = cost.shape
     row, rounded = np.empty(m), np.empty(m)
     scale = _LOG2E / reg
@@ -156,9 +157,9 @@ def next_omega(omega, errors, now, changed):
 
 @compiled_part
 def move(x, towards, omega, count, scratch, rounded):
-    """Replace positive x by x·(towards/x)^ω: ω times as far in logarithms, up to a millionth of ω.
+    """Replace positive x by x·(towards/x)^ω, with a relative error of a millionth of ω in logarithms.
 
-    The logarithm of 2^k·m, 1 ≤ m < 2, is k plus the series of the inverse hyperbolic tangent.
+    The binary logarithm of 2^k·m, 1 ≤ m < 2, is k plus the series of the inverse hyperbolic tangent.
     """
     for j in range(count):
         scratch[j] = towards[j] / x[j] * _SQRT2
@@ -178,13 +179,13 @@ def move(x, towards, omega, count, scratch, rounded):
 
 CONVERGED, ABSORB, EXHAUSTED, BROKEN = 0, 1, 2, 3
 
-# A sweep takes four rows at a time, and sixteen between two updates of the scalings.
+# Sweeps process four rows together, and update scalings in blocks of sixteen rows.
 FEWEST_ROWS = 4
 _ROWS = 16
 
 
 class Scaled(NamedTuple):
-    """The plan a u K b v by its factors, all but K in double precision.
+    """Factors of the plan a u K b v, all but K in double precision.
 
     Arguments:
         kernel: K (n, m), in single or double precision.
@@ -202,15 +203,15 @@ class Scaled(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """State of the iterations, and their limits.
+    """State and limits of the iterations.
 
     Arguments:
-        state: ω, iterations done, iteration of ω's last change, whether columns are exact, the error
-            that ends over-relaxation, largest ω; updated.
+        state: (ω, number of iterations, iteration of ω's last change, whether columns are exact, error
+            that ends over-relaxation, largest ω), updated.
         errors: Row marginal's error (most + 1,) before each iteration, updated.
-        tolerance: Error to stop at.
-        most: Iterations to stop at.
-        widest: Limit of the scalings.
+        tolerance: Error at which to stop.
+        most: Number of iterations at which to stop.
+        widest: Scalings must stay in [1/widest, widest].
     """
 
     state: NDArray[np.float64]
@@ -221,7 +222,7 @@ class Pace(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """Result of a sweep: the rows' error, whether scalings stay within their limit, overflow."""
+    """Result of a sweep: the rows' error, whether scalings are within limits, whether one overflowed."""
 
     error: float
     inside: bool
@@ -251,9 +252,9 @@ def _add4(kernel, i, c, q, t):
 
 @compiled
 def sweep(kernel, a, w, u, t, omega, widest):
-    """Do an iteration's work on rows (r, m), r ≥ 4: their scalings u, and t += K^⊤(au).
+    """Run an iteration on rows (r, m), r ≥ 4: update their scalings u, and add K^⊤(au) to t.
 
-    Returns the rows' part of the marginal error, whether all scalings stay in [1/widest, widest], and
+    Returns the rows' part of the marginal error, whether all scalings are in [1/widest, widest], and
     whether a number overflowed. `w` is b·v.
     """
     n = kernel.shape[0]
@@ -262,7 +263,7 @@ def sweep(kernel, a, w, u, t, omega, widest):
     scratch, rounded = np.empty(_ROWS), np.empty(_ROWS)
     error, inside, broken = 0.0, True, False
     for start in range(0, n, _ROWS):
-        # Where the last rows are no multiple of four, their block begins with rows done before.
+        # The last block may start with `done` rows of the one before, to have a multiple of four rows.
         end = min(start + _ROWS, n)
         first = end - (end - start + 3) // 4 * 4
         done, rows = start - first, end - start
@@ -302,7 +303,7 @@ def begin(b, v, w, t, pace):
 
 @compiled
 def finish(b, v, t, swept, pace):
-    """Write column scalings, the rows' error and the next ω; return the outcome, or −1 to go on."""
+    """Write column scalings, the rows' error and the next ω; return the outcome, or −1 to continue."""
     error, inside, broken = swept
     state, errors, tolerance, most, widest = pace
     m = v.size
@@ -334,7 +335,7 @@ def finish(b, v, t, swept, pace):
         outcome = EXHAUSTED
     elif not inside:
         outcome = ABSORB
-    # What over-relaxation leaves in the columns goes to the rows with the plain steps that end it.
+    # The plain steps that end over-relaxation move the columns' error to the rows: aim lower next time.
     if exact and plain and error > tolerance and errors[done - 2] <= target:
         target *= 0.5
     if max(error, 0.0 if plain else column_error) <= target:
@@ -360,7 +361,7 @@ def iterate(scaled, pace):
 
 @compiled_reordering
 def write_plan(scaled, columns):
-    """Turn rows of K into those of the plan a u K b v, add them to `columns`; the rows' error."""
+    """Turn rows of K into rows of the plan a u K b v, add them to `columns`, return the rows' error."""
     kernel, a, b, u, v = scaled
     n, m = kernel.shape
     w = np.empty(m, kernel.dtype)

@@ -1,4 +1,4 @@
-"""Threads for compiled loops on tensors, and which tensors they take."""
+"""Threads for compiled loops on tensors, and the test whether a tensor can be passed to such loops."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _NUMBA = find_spec("numba") is not None
 
 
 def runs_compiled(tensor: torch.Tensor) -> bool:
-    """Return True if compiled loops take a tensor: on the CPU, single or double, with Numba."""
-    known = tensor.dtype in (torch.float32, torch.float64)
-    return _NUMBA and tensor.device.type == "cpu" and known
+    """Return whether compiled loops can process a tensor: on the CPU, in single or double precision."""
+    supported = tensor.dtype in (torch.float32, torch.float64)
+    return _NUMBA and tensor.device.type == "cpu" and supported
 
 
 def in_threads(task: Callable[[int], Any], count: int, parallel: bool = True) -> list[Any]:
@@ -30,8 +30,8 @@ def in_threads(task: Callable[[int], Any], count: int, parallel: bool = True) ->
 
 @lru_cache(maxsize=1)
 def _pool(workers: int, process: int) -> ThreadPoolExecutor:
-    """Return threads that stay between calls: starting them would take longer than a small step.
+    """Return a cached pool of threads: starting threads would take longer than a small step.
 
-    By process, since a forked child has the pool but not its threads.
+    `process` is part of the cache's key because a forked child inherits the pool without its threads.
     """
     return ThreadPoolExecutor(workers, thread_name_prefix="privot")

@@ -1,20 +1,19 @@
-r"""Draws of a device: one value in, integers out, by integers and words alone; a class for each kind.
+r"""Kinds of draws on a device: each maps a value to random integers by integer arithmetic alone.
 
-A **word** is a uniform 64-bit integer. A device takes one after another from its operating system,
-a conformance test from a list. All that is drawn is a function of them, in a fixed order, by which
-two implementations are compared. A `Draw` holds the integers of one column's mechanism, as the
-program in a randomizer's JSON states them, and everything that depends on its kind: how it draws,
-the bytes of its answers (`privot.wire.payload`), which integers its proof covers, and the largest
-likelihood ratio $R = \max_{x, x′, y} P(y | x) / P(y | x′)$ that they imply, in closed form, by none
-of the code that chose them. Below, $W = 2^{64}$.
+A **word** is a uniform 64-bit integer. A device takes words from its operating system, a conformance
+test from a list. Every draw is a function of the words, in a fixed order, so that implementations can be
+compared. A `Draw` has the integers of one column's mechanism, as stated by the program in a randomizer's
+JSON, and everything that depends on its kind: how it draws, the bytes of its answers
+(`privot.wire.payload`), which integers its proof covers, and the largest likelihood ratio
+$R = \max_{x, x′, y} P(y | x) / P(y | x′)$ that the integers imply. R is computed in closed form,
+independently of the code that chose the integers. Below, $W = 2^{64}$.
 
-**Privacy review.** Adjacency: any two records. What is drawn before the record is used, and how
-many words it takes, is independent of it: response takes one word; a subset's others, place and
-word are drawn whether the true cell is in or not; a window's two cells and word likewise; noise
-does not know what it is added to. Nothing here is constant in time to the last branch: to find a
-value in a list, and to add to a cell, may take a hair longer for one record than for another. That
-is on the person's own device; what is sent later carries the hour alone. `Draw.check` and
-`Draw.worst_ratio` read programs, which are public.
+**Privacy review.** Adjacency: any two records. All words are drawn in the same way, and in the same
+number, for every record: response takes one word; a subset's other cells, place and word are drawn
+whether the true cell is included or not; so are a window's two cells and word; noise is drawn
+independently of the record. The time is not exactly constant: finding a value in a list, or adding to a
+cell, may take slightly longer for some records. Only the person's own device can observe this; what is
+sent contains the hour alone. `Draw.check` and `Draw.worst_ratio` read programs, which are public.
 """
 
 from __future__ import annotations
@@ -46,37 +45,38 @@ Program = Mapping[str, Any]
 
 
 def system_word() -> int:
-    """Return one word of the operating system's generator; safe in forks, and nothing is stored."""
+    """Return one word of the operating system's generator, which is safe after forks."""
     return int.from_bytes(os.urandom(8), "little")
 
 
 def below(bound: int, word: NextWord) -> int:
-    """Draw a uniform integer 0 … bound−1: words beyond the last full multiple are drawn again."""
+    """Draw a uniform integer 0 … bound−1, by rejection of words from the largest multiple of it on."""
     limit = WORDS - WORDS % bound
-    while (drawn := word()) >= limit:
-        pass
+    drawn = word()
+    while drawn >= limit:
+        drawn = word()
     return drawn % bound
 
 
 def choose(total: int, chosen: int, word: NextWord) -> list[int]:
-    """Draw a uniform subset, in order: the smallest words'; no word is taken where all are chosen."""
+    """Draw a uniform sorted subset of 0 … total−1: the indices of the smallest of `total` words."""
     if chosen == total:
-        return list(range(total))
+        return list(range(total))  # no word is taken
     words = [word() for _ in range(total)]
     return sorted(sorted(range(total), key=lambda index: words[index])[:chosen])
 
 
 def weighted(weights: list[int], word: NextWord) -> int:
-    """Draw an index in proportion to the weights: the one whose share of all holds a uniform number."""
+    """Draw an index with probability proportional to its weight."""
     ends = list(accumulate(weights))
     return bisect_right(ends, below(ends[-1], word))
 
 
-# Fields of a program, which are refused unless a proof covers them.
+# Checks of a program's fields, which are refused unless a proof covers them.
 
 
 def need(holds: bool, where: str, value: object, wanted: str) -> None:
-    """Refuse a field unless a condition holds, naming field, value, and what it must be."""
+    """Raise PrivotError unless a condition holds, naming field, value, and requirement."""
     if not holds:
         raise PrivotError(
             f"the randomizer's program has {where} {value!r:.60}, which must be {wanted}: nothing is "
@@ -84,10 +84,12 @@ def need(holds: bool, where: str, value: object, wanted: str) -> None:
         )
 
 
-def items(where: str, held: object, least: int = 1) -> list[Any]:
-    """Return a field that is a list of at least so many."""
-    need(isinstance(held, list) and len(held) >= least, where, held, f"a list of {least} or more")
-    return held  # type: ignore[return-value]  # it is a list, or refused
+def items(where: str, value: object, least: int = 1) -> list[Any]:
+    """Return a field that is a list of at least `least` items."""
+    need(
+        isinstance(value, list) and len(value) >= least, where, value, f"a list of {least} or more"
+    )
+    return value  # type: ignore[return-value]  # it is a list, or refused
 
 
 def whole(where: str, value: object, least: int, most: int) -> int:
@@ -98,20 +100,20 @@ def whole(where: str, value: object, least: int, most: int) -> int:
 
 
 def hexadecimal(where: str, text: object, least: int, most: int) -> int:
-    """Return the number of lower-case hexadecimal digits, from `least` to `most`."""
-    digits = isinstance(text, str) and _HEXADECIMAL.fullmatch(text)
-    number = int(str(text), 16) if digits else least - 1
+    """Return the number, from `least` to `most`, of a field in lower-case hexadecimal digits."""
+    is_hexadecimal = isinstance(text, str) and _HEXADECIMAL.fullmatch(text)
+    number = int(str(text), 16) if is_hexadecimal else least - 1
     wanted = f"hexadecimal digits of a number from {least} to {most:x} (hexadecimal)"
     need(least <= number <= most, where, text, wanted)
     return number
 
 
 class Draw(ABC):
-    """A kind of draw: a frozen dataclass of its program's integers.
+    """Base of the kinds of draws: frozen dataclasses of a program's integers.
 
     Subclasses name their `kind`, `class Response(Draw, kind="response")`, which registers them;
-    programs name it as `draw`, beside the fields. A value is the codes of a column, in each of its
-    codings, or the unit coordinates of a point, None where it is missing.
+    programs name it in the field `draw`. The value that is drawn of is a list of a column's codes, one
+    for each coding, or the unit coordinates of a point, None if missing.
 
     Examples:
         >>> from privot.wire.draws import Draw
@@ -122,13 +124,13 @@ class Draw(ABC):
 
     kinds: ClassVar[dict[str, type[Draw]]] = {}
     kind: ClassVar[str]
-    takes_codes: ClassVar[bool] = True  # of one coding; else, points
-    in_hexadecimal: ClassVar[tuple[str, ...]] = ()  # fields of large integers, or of tuples of them
+    takes_codes: ClassVar[bool] = True  # values are codes of one coding; otherwise points
+    in_hexadecimal: ClassVar[tuple[str, ...]] = ()  # fields with large integers, or tuples of them
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
             known = Draw.kinds.setdefault(kind, cls)
-            # A module that is loaded again defines its class again.
+            # Reloading a module defines its class again, under the same name.
             if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
                 raise PrivotError(
                     f"draw kind {kind!r} is {known.__module__}.{known.__qualname__}: give yours a name "
@@ -138,26 +140,31 @@ class Draw(ABC):
 
     @staticmethod
     def from_dict(program: Program) -> Draw:
-        """Read a draw of a program that was checked."""
+        """Return the draw of a checked program's fields."""
         kind = Draw.kinds[program["draw"]]
-        read = {each.name: program[each.name] for each in fields(kind)}  # type: ignore[arg-type]
-        return kind(**{n: _integers(v) if n in kind.in_hexadecimal else v for n, v in read.items()})
+        values = {}
+        for name in (each.name for each in fields(kind)):  # type: ignore[arg-type]
+            value = program[name]
+            values[name] = _integers(value) if name in kind.in_hexadecimal else value
+        return kind(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a program has them."""
-        held = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
-        coded = {n: _digits(v) if n in self.in_hexadecimal else v for n, v in held.items()}
-        return {"draw": self.kind, **coded}
+        """Return the fields of a program."""
+        values: dict[str, Any] = {"draw": self.kind}
+        for name in (each.name for each in fields(self)):  # type: ignore[arg-type]
+            value = getattr(self, name)
+            values[name] = _digits(value) if name in self.in_hexadecimal else value
+        return values
 
     @staticmethod
     def checked(where: str, program: Program, take: Program, codes: list[int]) -> Draw:
-        """Read a draw of a program that anybody may have written.
+        """Return the draw of a program's fields after checking them; the program may be untrusted.
 
         Arguments:
-            where: Name of the column in a refusal.
+            where: Name of the column in errors.
             program: Fields of the draw.
-            take: Fields of the program that take the column's values.
-            codes: Number of codes of the column in each of its codings; none of points.
+            take: Fields that state how the column's values become codes or points.
+            codes: Number of codes of the column in each of its codings; empty for points.
 
         Raises:
             PrivotError: if no proof covers its integers.
@@ -175,7 +182,7 @@ class Draw(ABC):
     @classmethod
     @abstractmethod
     def check(cls, where: str, program: Program, take: Program, codes: int) -> None:
-        """Refuse a draw's fields unless the proof covers them, for every code below `codes`."""
+        """Raise PrivotError unless the proof covers the fields, for every code below `codes`."""
 
     @abstractmethod
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
@@ -189,7 +196,7 @@ class Draw(ABC):
 
     @abstractmethod
     def draw(self, value: Any, word: NextWord) -> list[int]:
-        """Draw an answer of a value."""
+        """Draw the integers of an answer to a value."""
 
     @property
     @abstractmethod
@@ -206,7 +213,7 @@ class Draw(ABC):
         return self.layout.pack(answer)
 
     def unpack(self, data: bytes) -> list[int]:
-        """Read the answer of these bytes; raise a `WireError` if they are of none."""
+        """Read an answer from its bytes; raise a `WireError` if they are invalid."""
         return self.layout.unpack(data)
 
     @property
@@ -217,29 +224,30 @@ class Draw(ABC):
     @property
     def thresholds(self) -> frozenset[int]:
         """Words at which the answer changes, for tests: by default, the fields in hexadecimal."""
-        held = (getattr(self, name) for name in self.in_hexadecimal)
-        return frozenset(number for number in held if isinstance(number, int))
+        numbers = (getattr(self, name) for name in self.in_hexadecimal)
+        return frozenset(number for number in numbers if isinstance(number, int))
 
 
-def _integers(held: Any) -> Any:
-    return int(held, 16) if isinstance(held, str) else tuple(int(part, 16) for part in held)
+def _integers(digits: Any) -> Any:
+    return int(digits, 16) if isinstance(digits, str) else tuple(int(part, 16) for part in digits)
 
 
-def _digits(held: Any) -> Any:
-    return f"{held:x}" if isinstance(held, int) else [f"{part:x}" for part in held]
+def _digits(number: Any) -> Any:
+    return f"{number:x}" if isinstance(number, int) else [f"{part:x}" for part in number]
 
 
-def _either(odds: Fraction) -> tuple[Fraction, Fraction]:
-    return max(odds, 1 / odds), Fraction(0)
+def _ratio_or_inverse(ratio: Fraction) -> tuple[Fraction, Fraction]:
+    """Return the larger of a ratio and its inverse, as (factor, exponent)."""
+    return max(ratio, 1 / ratio), Fraction(0)
 
 
 @dataclass(frozen=True)
 class Response(Draw, kind="response"):
     """Randomized response: the code, or any other (`privot.mechanisms.RandomizedResponse`).
 
-    The words W divided by s have the quotients 0 … k − 2 in s cases each, which are the other
-    codes, and larger ones in the $W − (k−1)s$ cases left, which report the code. So $P(y|x)$ is $(W
-    − (k−1)s)/W$ for y = x and $s/W$ else, and R the larger of their ratio and its inverse.
+    Of the W words, s each have the quotients 0 … k − 2 by s, which stand for the k − 1 other codes; the
+    remaining $W − (k−1)s$ words report the code. So $P(y|x)$ is $(W − (k−1)s)/W$ for y = x and $s/W$
+    otherwise, and R is the larger of their ratio and its inverse.
 
     Arguments:
         values: Number k of codes.
@@ -258,7 +266,7 @@ class Response(Draw, kind="response"):
 
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
         """See `Draw`."""
-        return _either(Fraction(WORDS - (self.values - 1) * self.slot, self.slot))
+        return _ratio_or_inverse(Fraction(WORDS - (self.values - 1) * self.slot, self.slot))
 
     @cached_property
     def layout(self) -> Layout:
@@ -280,14 +288,14 @@ class Response(Draw, kind="response"):
 class Subset(Draw, kind="subset"):
     r"""Subset selection: a set of cells (`privot.mechanisms.SubsetSelection`), by Floyd's algorithm.
 
-    Given that the true cell v is left out (L/W) the set is a uniform one of $\binom{K−1}{w}$; given
-    that it is in, a uniform member has been replaced, so that the others are a uniform one of
-    $\binom{K−1}{w−1}$. Since $\binom{K−1}{w} / \binom{K−1}{w−1} = (K−w)/w$, two records, one of
-    which is in a set, have the ratio $\frac{W−L}{L} \frac{K−w}{w}$ or its inverse there.
+    If the true cell v is left out, with probability L/W, the set is a uniform one of $\binom{K−1}{w}$
+    sets. If it is included, it replaces a uniform member, so that the other members are a uniform one of
+    $\binom{K−1}{w−1}$ sets. Since $\binom{K−1}{w} / \binom{K−1}{w−1} = (K−w)/w$, a set that contains one
+    of two records has the likelihood ratio $\frac{W−L}{L} \frac{K−w}{w}$ or its inverse.
 
     Arguments:
-        cells: K.
-        size: w.
+        cells: Number K of cells.
+        size: Number w of cells in a set.
         out: Number L of words that leave the true cell out.
 
     References:
@@ -308,9 +316,8 @@ class Subset(Draw, kind="subset"):
 
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
         """See `Draw`."""
-        return _either(
-            Fraction((WORDS - self.out) * (self.cells - self.size), self.out * self.size)
-        )
+        inside, outside = (WORDS - self.out) * (self.cells - self.size), self.out * self.size
+        return _ratio_or_inverse(Fraction(inside, outside))
 
     @cached_property
     def layout(self) -> Layout:
@@ -333,29 +340,28 @@ class Subset(Draw, kind="subset"):
 
 @dataclass(frozen=True)
 class Window(Draw, kind="window"):
-    r"""Window reports: a cell near a block of coordinates, or any (`privot.mechanisms.Window`).
+    r"""Window reports: a cell near a block of coordinates, or any cell (`privot.mechanisms.Window`).
 
-    A report is any of n cells with probability $L/(Wn)$ each, and a cell of the record's window of
-    m cells with $(1 − L/W)/m$ more. If all windows have m cells among the n, the ratio at a cell
-    that one of two windows holds is $1 + \frac{W−L}{L} \frac nm$, else 1. A missing value is a
-    window of m cells that are written alike: $P(\text{missing})$ is $Lm/(Wn)$, and $1 − L/W$ more
-    for a missing record: the same ratio. Blocks are drawn by words of their own, so that their
-    ratios multiply.
+    Each of the n report cells has probability $L/(Wn)$, and each of the m cells of the record's window
+    an additional $(1 − L/W)/m$. If every window has m cells among the n, the likelihood ratio of a cell
+    that is in one of two windows is $1 + \frac{W−L}{L} \frac nm$, and otherwise 1. A missing value is a
+    window of m cells that are written as one symbol: $P(\text{missing})$ is $Lm/(Wn)$, and $1 − L/W$
+    more for a missing record, the same ratio. Blocks are drawn independently, so their ratios multiply.
 
-    *Windows are whole:* a box has $0 ≤ x_i ≤ N$. In a ball, floats keep $‖u‖_2 ≤ 1 + η$, $η = (d+8)
-    2^{−53}$, and $u + 1$ to $2^{−52}$; N/2 is a power of two, so that $‖2x − N‖_2 ≤ N(1 + η) +
-    \sqrt d (1 + N 2^{−52}) < N + 2$ for d ≤ 3, N ≤ 2^16, and then $‖2(x + k) − N‖_2 ≤ N + 2 + 2r$.
-    Where u ≥ 0, x ≥ N/2, and $x + k ≥ N/2 − r$.
+    *Every window has m report cells:* a box has $0 ≤ x_i ≤ N$. In a ball, floats keep $‖u‖_2 ≤ 1 + η$,
+    $η = (d+8) 2^{−53}$, and $u + 1$ to $2^{−52}$; N/2 is a power of two, so that
+    $‖2x − N‖_2 ≤ N(1 + η) + \sqrt d (1 + N 2^{−52}) < N + 2$ for d ≤ 3, N ≤ 2^16, and then
+    $‖2(x + k) − N‖_2 ≤ N + 2 + 2r$. Where u ≥ 0, x ≥ N/2, and $x + k ≥ N/2 − r$.
 
-    *(η: for the length computed of $x/\max|x|$, every quotient, product, sum and root is within a
-    factor $1 ± 2^{−53}$, d + 4 of them under the root and 2 outside; what underflows is below
+    *(η: in the computation of the length of $x/\max|x|$, every quotient, product, sum and root is within
+    a factor $1 ± 2^{−53}$, d + 4 of them under the root and 2 outside; terms that underflow are below
     $2^{−500}$ of the sum.)*
 
     Arguments:
         dimension: Number d of coordinates of a block.
         steps: Number N of steps of the grid along [−1, 1].
         radius: Radius r of windows, in steps.
-        area: `"box"` or `"l2_ball"`, where blocks lie.
+        area: Set of the blocks, `"box"` or `"l2_ball"`.
         non_negative: Whether no coordinate is negative.
         nullable: Whether values may be missing.
         anywhere: Number L of words that lead to any cell.
@@ -376,27 +382,26 @@ class Window(Draw, kind="window"):
     @classmethod
     def check(cls, where: str, program: Program, take: Program, codes: int) -> None:
         """See `Draw`."""
-        domain, columns, held = take["domain"], len(take["columns"]), program.get
-        dimension = whole(f"{where}, dimension", held("dimension"), 1, min(3, columns))
-        blocks = whole(f"{where}, blocks", held("blocks"), 1, 2**16)
+        domain, columns, get = take["domain"], len(take["columns"]), program.get
+        dimension = whole(f"{where}, dimension", get("dimension"), 1, min(3, columns))
+        blocks = whole(f"{where}, blocks", get("blocks"), 1, 2**16)
         need(blocks * dimension == columns, f"{where}, blocks", blocks, "all coordinates")
-        steps = whole(f"{where}, steps", held("steps"), 2, _MAX_STEPS)
+        steps = whole(f"{where}, steps", get("steps"), 2, _MAX_STEPS)
         need(steps & (steps - 1) == 0, f"{where}, steps", steps, "a power of two")
-        radius = whole(f"{where}, radius", held("radius"), 0, _MAX_RADIUS)
+        radius = whole(f"{where}, radius", get("radius"), 0, _MAX_RADIUS)
         few = (steps + 2 * radius + 1) ** dimension <= _MAX_WINDOW_CELLS
         need(few, f"{where}, radius", radius, "less: too many cells")
-        area, part = domain["area"], domain.get("non_negative", False)
-        need(held("area") == area, f"{where}, area", held("area"), "its domain's")
-        same = held("non_negative") is part
-        need(same, f"{where}, non_negative", held("non_negative"), "its domain's")
-        nullable = held("nullable")
+        need(get("area") == domain["area"], f"{where}, area", get("area"), "its domain's")
+        same = get("non_negative") is domain.get("non_negative", False)
+        need(same, f"{where}, non_negative", get("non_negative"), "its domain's")
+        nullable = get("nullable")
         fits = nullable is take["nullable"] and not (nullable and blocks > 1)
         need(fits, f"{where}, nullable", nullable, "its column's, and false in several blocks")
-        hexadecimal(f"{where}, anywhere", held("anywhere"), 1, WORDS)
+        hexadecimal(f"{where}, anywhere", get("anywhere"), 1, WORDS)
 
     @cached_property
     def geometry(self) -> WindowGeometry:
-        """The cells of windows and of reports."""
+        """Cells of windows and of reports."""
         low = self.steps // 2 if self.non_negative else 0
         return WindowGeometry(self.dimension, self.steps, self.radius, self.area, low)
 
@@ -406,14 +411,14 @@ class Window(Draw, kind="window"):
 
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
         """See `Draw`."""
-        near = self.anywhere * self.geometry.window
-        return (1 + Fraction((WORDS - self.anywhere) * self._total, near)) ** self.blocks, Fraction(
-            0
+        extra = Fraction(
+            (WORDS - self.anywhere) * self._total, self.anywhere * self.geometry.window
         )
+        return (1 + extra) ** self.blocks, Fraction(0)
 
     @cached_property
     def layout(self) -> Layout:
-        """See `Draw`: the number of each block's cell, one beyond the largest for a missing value."""
+        """See `Draw`: the number of each block's cell; a missing value has the next larger number."""
         return Numbers(self.geometry.numbers + self.nullable, self.blocks)
 
     @property
@@ -425,17 +430,16 @@ class Window(Draw, kind="window"):
         """See `Draw`."""
         if value is None:
             return [self.draw_cell(None, word)]
-        own, d = [round((u + 1) * (self.steps / 2)) for u in value], self.dimension
-        return [self.draw_cell(own[at : at + d], word) for at in range(0, len(own), d)]
+        cell, d = [round((u + 1) * (self.steps / 2)) for u in value], self.dimension
+        return [self.draw_cell(cell[at : at + d], word) for at in range(0, len(cell), d)]
 
     def draw_cell(self, cell: list[int] | None, word: NextWord) -> int:
-        """Draw the number of a reported cell; None, and its number, are a missing value."""
+        """Draw the number of a reported cell; None is a missing record."""
         cells, near, total = self.geometry, self.geometry.window, self._total
         drawn = below(near * total, word)
-        inside = word() >= self.anywhere
-        if not inside:
-            far = drawn % total
-            return cells.reached(far) if far < cells.count else cells.numbers
+        if word() < self.anywhere:
+            index = drawn % total
+            return cells.reached(index) if index < cells.count else cells.numbers
         return cells.numbers if cell is None else cells.number(cell) + cells.offset(drawn % near)
 
 
@@ -445,20 +449,20 @@ class Laplace(Draw, kind="laplace"):
 
     $P(k) ∝ e^{−|k|/t}$ with a rational $t = a/b$. Let U be uniform below a, accepted with
     probability $e^{−U/a}$, and V geometric, $P(V ≥ v) = e^{−v}$; then $U + aV$ is geometric with
-    ratio $e^{−1/a}$, and $⌊(U + aV)/b⌋$ with ratio $e^{−b/a}$. A fair sign, and drawing again when
-    it is −0, make it two-sided. A coin of probability $e^{−x}$, $x ∈ [0, 1]$, is one minus the
-    parity of the first K for which a coin of probability $x/K$ fails. All of it takes uniform
-    integers only.
+    ratio $e^{−1/a}$, and $⌊(U + aV)/b⌋$ with ratio $e^{−b/a}$. A fair sign makes it two-sided; −0 is
+    drawn again. To accept with probability $e^{−x}$, $x ∈ [0, 1]$, draw coins of probabilities
+    $x/1, x/2, …$ until the first failure, and accept if its number is odd. All draws are uniform
+    integers.
 
-    $R = e^{D b/a}$, D being the largest ℓ1 distance of two records' integers: $d · 2^{g+1}$ in a
-    box. In a ball, $⌊2^g (1 + η) δ⌋ + d$ with η of `Window` and $δ = 2\sqrt d$, or $\sqrt{k} +
-    \sqrt{d−k}$, $k = ⌊d/2⌋$, of its non-negative part, where two points are farthest on disjoint
-    coordinates.
+    $R = e^{D b/a}$, D being the largest ℓ1 distance of two records' integers. In a box, $D = d ·
+    2^{g+1}$. In a ball, $D = ⌊2^g (1 + η) δ⌋ + d$ with η of `Window` and $δ = 2\sqrt
+    d$; the non-negative part has $δ = \sqrt{k} + \sqrt{d−k}$, $k =
+    ⌊d/2⌋$, the distance of two points of disjoint coordinates.
 
     Arguments:
-        dimension: d.
-        ratio: a and b.
-        grid_bits: g; a unit coordinate is rounded to multiples of $2^{−g}$.
+        dimension: Number d of coordinates.
+        ratio: Integers a and b of the scale t = a/b.
+        grid_bits: Exponent g: unit coordinates are rounded to multiples of $2^{−g}$.
 
     References:
         Canonne, Kamath, Steinke, *The discrete Gaussian for differential privacy* (2020).
@@ -473,12 +477,12 @@ class Laplace(Draw, kind="laplace"):
     @classmethod
     def check(cls, where: str, program: Program, take: Program, codes: int) -> None:
         """See `Draw`."""
-        columns, held = len(take["columns"]), program.get
-        dimension = whole(f"{where}, dimension", held("dimension"), 1, columns)
+        columns, get = len(take["columns"]), program.get
+        dimension = whole(f"{where}, dimension", get("dimension"), 1, columns)
         need(not take["nullable"], f"{where}, nullable", True, "false for Laplace noise")
         need(dimension == columns, f"{where}, dimension", dimension, "all coordinates")
-        whole(f"{where}, grid_bits", held("grid_bits"), 0, 40)
-        parts = items(f"{where}, ratio", held("ratio"))
+        whole(f"{where}, grid_bits", get("grid_bits"), 0, 40)
+        parts = items(f"{where}, ratio", get("ratio"))
         need(len(parts) == 2, f"{where}, ratio", parts, "two numbers")
         a = hexadecimal(f"{where}, ratio", parts[0], 1, 2**53)
         b = hexadecimal(f"{where}, ratio", parts[1], 1, 2**1100)
@@ -536,14 +540,14 @@ def _exp_coin(x: int, y: int, word: NextWord) -> bool:
 
 
 def _root_above(number: int) -> Fraction:
-    """Return a rational number at least √number, and equal to it of squares."""
+    """Return a rational number at least √number, and equal to it if `number` is a square."""
     scaled = number << 2 * _ROOT_BITS
     root = math.isqrt(scaled)
     return Fraction(root + (root * root < scaled), 1 << _ROOT_BITS)
 
 
 def joint_draws(program: Program) -> dict[int, Subset]:
-    """Return the draws of a program's joint report, by the number of a sheet's cells."""
+    """Return the draws of a program's joint report, by number of cells."""
     sets = program["joint"]["sets"].items()
     return {int(n): Subset(int(n), law["size"], int(law["out"], 16)) for n, law in sets}
 

@@ -1,4 +1,4 @@
-"""Payloads: the integers that a report draws, as bytes of one width for all reports of a randomizer.
+"""Payloads: the drawn integers of a report as bytes, equally many for all reports of a randomizer.
 
 A number below n takes $b(n)$ bytes, as many as n − 1 needs and at least one, the highest first. A
 set of w of K cells is w numbers in increasing order, or, where that is shorter, K bits, cell j
@@ -6,11 +6,10 @@ being bit j mod 8 of byte ⌊j/8⌋. A payload holds the joint report, then the 
 
 - joint: the sheet's number, form · views + view; then its set, followed by zeros up to the width of
   the longest set of any sheet;
-- split: where k of m columns are reported, m bits of which those are, as above; then a field for
-  each column in order, in the layout of its draw (`privot.wire.draws`), zeros where it is not
-  reported.
+- split: if k < m of m columns are reported, m bits that mark them, as above; then a field for
+  each column in order, in the layout of its draw (`privot.wire.draws`), or zeros.
 
-So the length of a payload says nothing, and two payloads are equal if and only if the reports are.
+So the length of a payload reveals nothing, and payloads are equal if and only if the reports are.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from privot.wire.report import WireError
 
 
 def number_bytes(bound: int) -> int:
-    """Return b(n), the bytes of a number 0 … bound−1."""
+    """Return b(n), the number of bytes of a number 0 … bound−1."""
     return max(1, ((bound - 1).bit_length() + 7) // 8)
 
 
 def pack_bits(places: list[int], total: int) -> bytes:
-    """Write `total` bits, of which these are on."""
+    """Write `total` bits, of which those at `places` are 1."""
     bits = bytearray((total + 7) // 8)
     for place in places:
         bits[place // 8] |= 1 << place % 8
@@ -36,7 +35,7 @@ def pack_bits(places: list[int], total: int) -> bytes:
 
 
 class Layout(ABC):
-    """Bytes of a split report's field, one form for each answer.
+    """Base of encodings of a draw's answer as bytes; each answer has exactly one encoding.
 
     Attributes:
         count: Number of integers in an answer.
@@ -47,18 +46,18 @@ class Layout(ABC):
     @property
     @abstractmethod
     def num_bytes(self) -> int:
-        """Bytes of a field."""
+        """Number of bytes of an answer."""
 
     @abstractmethod
     def pack(self, answer: list[int]) -> bytes:
-        """Write what a draw returned."""
+        """Write an answer as bytes."""
 
     @abstractmethod
     def unpack(self, data: bytes) -> list[int]:
-        """Read what `pack` wrote.
+        """Read an answer from its bytes.
 
         Raises:
-            WireError: if no answer is written so.
+            WireError: if the bytes are not the encoding of an answer.
         """
 
 
@@ -76,12 +75,12 @@ class Numbers(Layout):
 
     @cached_property
     def width(self) -> int:
-        """Bytes of each."""
+        """Number of bytes of each number."""
         return number_bytes(self.bound)
 
     @cached_property
     def num_bytes(self) -> int:
-        """Bytes of all."""
+        """See `Layout`."""
         return self.count * self.width
 
     def pack(self, answer: list[int]) -> bytes:
@@ -96,7 +95,7 @@ class Numbers(Layout):
 
 @dataclass(frozen=True)
 class CellSet(Layout):
-    """A set of cells, in order: numbers, or bits where those are fewer bytes.
+    """A set of cells: increasing numbers, or one bit for each cell if that takes fewer bytes.
 
     Examples:
         >>> [CellSet(9, 2).pack([0, 8]).hex(), CellSet(9, 3).pack([0, 1, 8]).hex()]
@@ -108,13 +107,13 @@ class CellSet(Layout):
 
     @cached_property
     def width(self) -> int:
-        """Bytes of each number; 0 where the set is bits."""
+        """Number of bytes of each number; 0 if the set is written as bits."""
         bytes_each = number_bytes(self.cells)
         return bytes_each if self.count * bytes_each <= (self.cells + 7) // 8 else 0
 
     @cached_property
     def num_bytes(self) -> int:
-        """Bytes of the set."""
+        """See `Layout`."""
         return self.count * self.width or (self.cells + 7) // 8
 
     def pack(self, answer: list[int]) -> bytes:
@@ -142,7 +141,7 @@ class SignedIntegers(Layout):
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all."""
+        """See `Layout`."""
         return 8 * self.count
 
     def pack(self, answer: list[int]) -> bytes:

@@ -1,4 +1,4 @@
-"""Reports and batches, as they are sent: in bytes and in JSON.
+"""Wire format of reports and batches, in bytes and in JSON.
 
 All numbers have their highest byte first. A report, version 1:
 
@@ -13,13 +13,13 @@ All numbers have their highest byte first. A report, version 1:
 | n | payload (`privot.wire.payload`) |
 | 4 | CRC-32 (ISO 3309, as in zlib and PNG) of all bytes before |
 
-A report with an extension of a type that the reader does not know is refused: version 1 knows none.
-A batch is the four bytes `PVTB`, a version byte, the number of reports (4 bytes), and each with its
-length (4 bytes) before it.
+A report with an extension of an unknown type is refused: version 1 knows none.
+A batch is the four bytes `PVTB`, a version byte, the number of reports (4 bytes), and the reports, each
+preceded by its length (4 bytes).
 
-**Privacy review.** Beside the payload a report says: which randomizer (public), fresh coins, and the
-hour of the report, which depends on a person's being there and not on the record; whom the network
-shows that hour to is discussed in `docs/sharp_edges.md`. The checksum is a function of the rest.
+**Privacy review.** Beside the payload a report contains the public randomizer's fingerprint, random
+bits, and the hour of the report, which depends on when a person takes part and not on the record;
+`docs/sharp_edges.md` discusses who can observe that hour. The checksum is a function of the rest.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _FIELDS = ("version", "fingerprint", "id", "time", "extensions", "payload", "che
 
 
 class WireError(PrivotError):
-    """Refusal of bytes that are no report.
+    """Error for bytes that are not a valid report.
 
     Arguments:
-        reason: One word, for counters.
-        words: Message, with the remedy.
+        reason: One word by which such errors are counted.
+        words: Message with the remedy.
     """
 
     def __init__(self, reason: str, words: str) -> None:
@@ -63,13 +63,13 @@ class WireError(PrivotError):
 
 @dataclass(frozen=True)
 class Report:
-    """A report of a record.
+    """One report.
 
     Arguments:
         fingerprint: SHA-256 of the randomizer, 32 bytes.
         id: 16 random bytes.
-        time: Steps of the program since 1970.
-        payload: Answers that were drawn, as bytes.
+        time: Number of the program's time steps since 1970.
+        payload: Drawn answers as bytes.
 
     Examples:
         >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
@@ -85,15 +85,15 @@ class Report:
     def to_bytes(self) -> bytes:
         """Return the binary form."""
         head = _HEAD.pack(VERSION, self.fingerprint, self.id, self.time, 0)
-        held = head + struct.pack(">I", len(self.payload)) + self.payload
-        return held + struct.pack(">I", zlib.crc32(held))
+        content = head + struct.pack(">I", len(self.payload)) + self.payload
+        return content + struct.pack(">I", zlib.crc32(content))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Read the binary form.
 
         Raises:
-            WireError: if it is cut short, damaged, or of another version.
+            WireError: if it is truncated, damaged, or of another version.
         """
         if len(data) < _HEAD.size + 8:
             raise WireError(
@@ -150,7 +150,7 @@ class Report:
 
 
 def write_batch(reports: Iterable[Report | bytes]) -> bytes:
-    r"""Write reports, some of which may be bytes already, as one batch.
+    r"""Write reports, objects or their bytes, as one batch.
 
     Examples:
         >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
@@ -163,15 +163,15 @@ def write_batch(reports: Iterable[Report | bytes]) -> bytes:
 
 
 def batch_head(count: int) -> bytes:
-    """Return the bytes of a batch before its first report."""
+    """Return the first bytes of a batch, before its reports."""
     return MAGIC + struct.pack(">BI", VERSION, count)
 
 
 def read_batch(data: bytes) -> Iterator[bytes]:
-    """Read the bytes of each report of a batch.
+    """Return an iterator over the bytes of each report of a batch.
 
     Raises:
-        WireError: before the first of them, if the batch was cut short, or is none.
+        WireError: at the call, if the batch is truncated or invalid.
 
     Examples:
         >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
@@ -201,9 +201,9 @@ def read_batch(data: bytes) -> Iterator[bytes]:
 
 
 def _hexadecimal(text: object, count: int) -> bytes:
-    # Python's own reader leaves blanks out, and would read a shorter id.
-    digits = isinstance(text, str) and len(text) == 2 * count and _HEXADECIMAL.fullmatch(text)
-    return bytes.fromhex(text) if digits else _refuse_text()  # type: ignore[arg-type]  # digits are of a string
+    # `bytes.fromhex` skips blanks, and would accept a shorter id.
+    valid = isinstance(text, str) and len(text) == 2 * count and _HEXADECIMAL.fullmatch(text)
+    return bytes.fromhex(text) if valid else _refuse_text()  # type: ignore[arg-type]  # it is a string
 
 
 def _base64(text: object) -> bytes:
@@ -211,7 +211,7 @@ def _base64(text: object) -> bytes:
         data = base64.b64decode(text, validate=True)  # type: ignore[arg-type]  # refused below
     except (binascii.Error, TypeError, ValueError):
         return _refuse_text()
-    # Bits beyond the last byte would be read as well, and mark a report.
+    # Unused bits after the last byte must be 0: they could mark a report.
     return data if base64.b64encode(data).decode() == text else _refuse_text()
 
 

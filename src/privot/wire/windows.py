@@ -1,7 +1,7 @@
-"""Window geometry: the cells that windows reach, counted by rows.
+"""Window geometry: numbering of the cells of windows and reports, by rows.
 
-A row fixes all but the last coordinate, so that the cells of a ball in it are an interval, and the i-th
-cell of all is found by bisection. `privot.mechanisms.window_cells` enumerates the same cells in NumPy.
+A row is the set of cells that agree in all but the last coordinate. A ball intersects it in an interval,
+so the i-th cell is found by bisection. `privot.mechanisms.window_cells` enumerates the same cells.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from functools import cached_property, lru_cache
 from itertools import product
 from math import isqrt
 
-Rows = tuple[list[int], list[int]]
+Rows = tuple[
+    list[int], list[int]
+]  # number of each row's first cell; cells before each row, and of all
 
 
 @dataclass(frozen=True)
 class WindowGeometry:
-    """Cells of windows and of reports, as numbers.
+    """Numbers of the cells of windows and of reports.
 
     Arguments:
-        dimension: d.
-        steps: N.
-        radius: r.
+        dimension: Number d of coordinates.
+        steps: Number N of steps of the grid.
+        radius: Radius r of windows, in cells.
         area: `"box"` or `"l2_ball"`.
         low: Smallest coordinate of a record: 0, or N/2 in the non-negative part.
 
@@ -40,12 +42,12 @@ class WindowGeometry:
 
     @cached_property
     def base(self) -> int:
-        """Cells of one coordinate, −r … N + r."""
+        """Number of cells of one coordinate, −r … N + r."""
         return self.steps + 2 * self.radius + 1
 
     @cached_property
     def numbers(self) -> int:
-        """Count of cells in the box of all coordinates; each has a number below it."""
+        """Number base^d of cells of the box; cell numbers are smaller."""
         return int(self.base**self.dimension)
 
     @cached_property
@@ -57,30 +59,30 @@ class WindowGeometry:
         return _sum_digits(cell, self.base) + self._zero
 
     def offset(self, index: int) -> int:
-        """Return what the index-th cell of a window adds to a record's number."""
-        return _cell(self._near, index)
+        """Return the difference of a window's index-th cell number from the record's."""
+        return _cell(self._window_rows, index)
 
     @cached_property
     def window(self) -> int:
         """Number m of cells of a window."""
-        return self._near[1][-1]
+        return self._window_rows[1][-1]
 
     @cached_property
     def count(self) -> int:
-        """Number n of cells of reports."""
-        return self.numbers if self.area == "box" else self._far[1][-1]
+        """Number n of report cells."""
+        return self.numbers if self.area == "box" else self._report_rows[1][-1]
 
     def reached(self, index: int) -> int:
-        """Return the number of the index-th cell of reports."""
-        return index if self.area == "box" else self._zero + _cell(self._far, index)
+        """Return the number of the index-th report cell."""
+        return index if self.area == "box" else self._zero + _cell(self._report_rows, index)
 
     @cached_property
-    def _near(self) -> Rows:
+    def _window_rows(self) -> Rows:
         r = self.radius
         return _rows(self.dimension, self.base, (-r, r), (1, 0, r**2))
 
     @cached_property
-    def _far(self) -> Rows:
+    def _report_rows(self) -> Rows:
         n, r = self.steps, self.radius
         return _rows(self.dimension, self.base, (self.low - r, n + r), (2, n, (n + 2 + 2 * r) ** 2))
 
@@ -93,9 +95,9 @@ def _cell(rows: Rows, index: int) -> int:
 
 @lru_cache(maxsize=128)
 def _rows(dimension: int, base: int, ends: tuple[int, int], ball: tuple[int, int, int]) -> Rows:
-    """Return the number of each row's first cell, and the counts of cells before each row and of all.
+    """Return the rows of the cells y with low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square.
 
-    Cells y have low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square.
+    `ends` are (low, high), `ball` is (times, center, square).
     """
     (low, high), (times, center, square) = ends, ball
     firsts, starts = [], [0]
@@ -112,7 +114,7 @@ def _rows(dimension: int, base: int, ends: tuple[int, int], ball: tuple[int, int
 
 
 def _sum_digits(digits: list[int], base: int) -> int:
-    """Return the number of these digits, which may be negative."""
+    """Return the number with these digits, which may be negative, in a base."""
     number = 0
     for digit in digits:
         number = number * base + digit

@@ -8,7 +8,7 @@ import pytest
 
 from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.sampling import looked_at
+from privot.schema.sampling import split_where
 
 SCHEMA = Schema.from_toml("""
 rules = ["kind = if age < 18 then child else 'grown up'", "twice = 2 * age"]
@@ -34,7 +34,7 @@ TABLE = pa.table({"age": [5, 35, 40, None], "came": [dt.date(2020, m, 1) for m i
 
 
 def kept(where):
-    drawn, rules = looked_at(SCHEMA, where)
+    drawn, rules = split_where(SCHEMA, where)
     table, _ = SCHEMA.read_rules.complete(TABLE)
     good = np.ones(4, bool)
     for term in rules.values():
@@ -55,7 +55,7 @@ def kept(where):
         ({"twice": "60..100", "age": "0..99"}, ["age"], [0, 1, 1, 0]),
     ],
 )
-def test_what_is_looked_at_is_exact(where, drawn, rows):
+def test_a_split_condition_is_exact(where, drawn, rows):
     assert kept(where) == (drawn, [bool(row) for row in rows])
 
 
@@ -70,6 +70,6 @@ def test_a_range_has_the_bins_and_spikes_that_it_meets():
 
 def test_what_cannot_be_compared_is_refused():
     with pytest.raises(PrivotError, match="ranges and other values: give one of both"):
-        looked_at(SCHEMA, {"age": ["0..9", 40]})
+        split_where(SCHEMA, {"age": ["0..9", 40]})
     with pytest.raises(PrivotError, match="none of the categories of 'kind'"):
-        looked_at(SCHEMA, {"kind": "pink"})
+        split_where(SCHEMA, {"kind": "pink"})

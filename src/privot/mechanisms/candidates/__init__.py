@@ -1,1 +1,1 @@
-"""Seeded candidates: a report names one of many public random directions."""
+"""Candidate reports: a report names one of many public random directions near the record."""

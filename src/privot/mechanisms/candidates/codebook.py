@@ -10,8 +10,8 @@ sphere: the lack of randomness costs below 0.1 % of the gain for records of many
 for those of only two (`docs/results/candidates.md`). All D inner products of a block with a vector take
 two transforms, and so does one row. Nothing here is secret: seeds are published.
 
-**From seed to signs**, for implementations elsewhere. The i-th word (i = 0, 1, …) of a seed s is
-that of SplitMix64: with all arithmetic modulo $2^{64}$,
+**From seed to signs**, as a specification for other implementations. The i-th word (i = 0, 1, …) of a
+seed s is that of SplitMix64: with all arithmetic modulo $2^{64}$,
 
     z = s + (i + 1) · 0x9E3779B97F4A7C15
     z = (z ⊕ (z ≫ 30)) · 0xBF58476D1CE4E5B9
@@ -22,23 +22,23 @@ Each diagonal takes D/64 words: those of block r begin at word $2rD/64$, first $
 Coordinate i has bit i mod 64, the least significant being bit 0, of its word ⌊i/64⌋; a set bit is the
 sign −1. Candidate j is row j mod D of block ⌊j/D⌋.
 
-Transforms are products by two Hadamard matrices of about $\sqrt D$ rows each, which a matrix library
-does faster than the textbook's butterflies.
+Transforms are products by two Hadamard matrices of about $\sqrt D$ rows each, which is faster with a
+matrix library than the usual butterflies.
 
 **The gain.** Given a unit vector x, the reported candidate $Y_j$ has the mean $(g / \sqrt D)\, x$: the
-larger the gain g, the fewer reports a mean takes. Scores $\sqrt D ⟨x, Y_j⟩$ of random directions are
-about normal; if those beyond t count as close, a share Q(t) of all, and are $e^ε$ times likelier, then
+larger the gain g, the fewer reports estimate a mean. Scores $\sqrt D ⟨x, Y_j⟩$ of random directions are
+about normal. If those above t, a share Q(t) of all, count as close and are $e^ε$ times likelier, then
 
 $$ g(t) = \frac{φ(t) (e^ε − 1)}{Q(t) e^ε + 1 − Q(t)} , $$
 
 and the largest g(t) is the best that ε-local privacy allows, up to terms of lower order (PrivUnit,
 and its optimality: Asi, Feldman, Talwar 2022).
 
-With w of K candidates close, $g = w (a − b) m$, m being the mean of the w largest scores: one that
-beats each other with probability p is among them with probability $P(\mathrm{Bin}(K − 1, 1 − p) < w)$.
-It is found by quadrature. Rows of one block are a rotation of the unit vectors, so their scores are
-exactly a normal vector over its length. Those of several blocks count as independent, each uniform on
-the sphere.
+With w of K candidates close, $g = w (a − b) m$, m being the mean of the w largest scores. A candidate
+whose score exceeds that of each other one with probability p is among the w with probability
+$P(\mathrm{Bin}(K − 1, 1 − p) < w)$, so m follows by quadrature. Rows of one block are a rotation of the
+unit vectors, so their scores are exactly a normal vector over its length. Rows of several blocks are
+treated as independent, each uniform on the sphere.
 
 References:
     Bhowmick, Duchi, Freudiger, Kapoor, Rogers, *Protection against reconstruction and its applications
@@ -72,7 +72,7 @@ Indices = NDArray[np.int64]
 SMALLEST_DIMENSION, LARGEST_DIMENSION = 2**8, 2**16
 MOST_CANDIDATES = 2**20
 
-# SplitMix64.
+# Constants of SplitMix64.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (
     (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
@@ -80,22 +80,22 @@ _MIX = (
 )
 _LAST = np.uint64(31)
 # Scores are compared as 16-bit integers, 2^11 to one standard deviation.
-_STEPS = 2**11
+_SCORE_STEPS = 2**11
 _MIN_SCORE, _MAX_SCORE = -(2**15), 2**15 - 1
 _FEATURE_STEPS = np.float32(2**20)
-_MIN_CHOSEN, _MAX_BLOCKS = 4, 2**17
-_CHUNK = 2**17
+_MIN_CLOSEST, _MAX_BLOCKS = 4, 2**17
+_CHUNK = 2**17  # scores that are computed at once
 _NODES = 2**15 + 1  # of a quadrature
 
 
 def seed_words(seeds: Words, first: NDArray[np.int64] | int, count: int) -> Words:
-    """Return words `first` … `first` + `count` − 1 of every seed, (n, count).
+    """Return words number `first` to `first` + `count` − 1 of every seed, (n, count).
 
     >>> [f"{word:016x}" for word in seed_words(np.zeros(1, np.uint64), 0, 2)[0]]
     ['e220a8397b1dcdaf', '6e789e6aa1b965f4']
     """
-    place = np.asarray(first, np.uint64)[..., None] + np.arange(1, count + 1, dtype=np.uint64)
-    z: Words = np.asarray(seeds, np.uint64)[:, None] + place.astype(np.uint64) * _STEP
+    number = np.asarray(first, np.uint64)[..., None] + np.arange(1, count + 1, dtype=np.uint64)
+    z: Words = np.asarray(seeds, np.uint64)[:, None] + number.astype(np.uint64) * _STEP
     for shift, factor in _MIX:
         z ^= z >> shift
         z *= factor
@@ -114,7 +114,7 @@ def hadamard(size: int) -> Floats:
 
 
 def transform(x: Floats) -> Floats:
-    """Return H x of every row of `x` (n, D), in sums that do not depend on the other rows."""
+    """Return H x for each row x (n, D); the order of summation does not depend on the other rows."""
     size = x.shape[1]
     left = 1 << (size.bit_length() - 1) // 2
     cube = np.matmul(x.reshape(-1, left, size // left), hadamard(size // left))
@@ -123,7 +123,7 @@ def transform(x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Codebook:
-    """Candidates that seeds expand into.
+    """Map from seeds to candidates: K = RD unit vectors of D coordinates for each seed.
 
     Arguments:
         dimension: Number D of coordinates.
@@ -141,8 +141,8 @@ class Codebook:
 
     def __post_init__(self) -> None:
         size = self.dimension
-        known = type(size) is int and SMALLEST_DIMENSION <= size <= LARGEST_DIMENSION
-        if not known or size & (size - 1):
+        in_range = type(size) is int and SMALLEST_DIMENSION <= size <= LARGEST_DIMENSION
+        if not in_range or size & (size - 1):
             raise PrivotError(
                 f"dimension is {size!r}: give a power of two from {SMALLEST_DIMENSION} to "
                 f"{LARGEST_DIMENSION:,}"
@@ -153,7 +153,7 @@ class Codebook:
 
     @property
     def num_candidates(self) -> int:
-        """K = RD."""
+        """Number K = RD of candidates of a seed."""
         return self.blocks * self.dimension
 
     def products(self, seeds: Words, x: Floats) -> Floats:
@@ -175,9 +175,9 @@ class Codebook:
         left = 1 << (size.bit_length() - 1) // 2
         high, low = np.divmod(row, size // left)
         ends = hadamard(left)[high][:, :, None] * hadamard(size // left)[low][:, None, :]
-        made = _flip(transform(_flip(ends.reshape(len(row), size), flips[:, 1])), flips[:, 0])
-        made *= np.float32(1 / size)
-        return made
+        candidates = _flip(transform(_flip(ends.reshape(len(row), size), flips[:, 1])), flips[:, 0])
+        candidates *= np.float32(1 / size)
+        return candidates
 
     def _flips(self, seeds: Words, block: NDArray[np.int64] | int) -> NDArray[np.uint32]:
         """Return sign bits (n, 2, D) of the two diagonals of a block."""
@@ -207,38 +207,38 @@ def best_share(epsilon: float) -> float:
 
 
 def mean_of_closest(size: int, blocks: int, closest: int) -> float:
-    """Return m, the mean of the `closest` largest scores of so many blocks of dimension `size`."""
+    """Return m, the mean of the `closest` largest scores of `blocks` blocks of dimension `size`."""
     grid = np.linspace(-9.0, 9.0, _NODES)
     if blocks == 1:
         density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
-        beaten = scipy.special.ndtr(grid)
-        # Over the mean length of a normal vector.
-        ratio = scipy.special.gammaln(size / 2) - scipy.special.gammaln((size + 1) / 2)
-        density *= math.exp(ratio) * math.sqrt(size / 2)
+        below = scipy.special.ndtr(grid)
+        # Divide by the mean length of a normal vector.
+        log_ratio = scipy.special.gammaln(size / 2) - scipy.special.gammaln((size + 1) / 2)
+        density *= math.exp(log_ratio) * math.sqrt(size / 2)
     else:
-        density, beaten = on_sphere(size, grid)
+        density, below = on_sphere(size, grid)
     total = blocks * size
-    mean = (grid * density * is_close(beaten, total, closest)).sum() * (grid[1] - grid[0])
+    mean = (grid * density * closest_probability(below, total, closest)).sum() * (grid[1] - grid[0])
     return float(mean) * total / closest
 
 
-def is_close(beaten: Array, total: int, closest: int) -> Array:
-    """Return P(a candidate is among the closest), if it beats each other with probability `beaten`."""
-    return np.asarray(scipy.special.betainc(total - closest, closest, beaten))
+def closest_probability(below: Array, total: int, closest: int) -> Array:
+    """Return P(a candidate is among the closest), if each other score is lower with P = `below`."""
+    return np.asarray(scipy.special.betainc(total - closest, closest, below))
 
 
 def on_sphere(size: int, scores: Array) -> tuple[Array, Array]:
     """Return density and distribution function of √D times a coordinate of a random unit vector."""
     square = np.minimum(scores**2 / size, 1.0)
-    beaten = (1 + np.sign(scores) * scipy.special.betainc(0.5, (size - 1) / 2, square)) / 2
-    ratio = scipy.special.gammaln(size / 2) - scipy.special.gammaln((size - 1) / 2)
-    density = math.exp(ratio) * (1 - square) ** ((size - 3) / 2) / math.sqrt(math.pi * size)
-    return density, beaten
+    below = (1 + np.sign(scores) * scipy.special.betainc(0.5, (size - 1) / 2, square)) / 2
+    log_ratio = scipy.special.gammaln(size / 2) - scipy.special.gammaln((size - 1) / 2)
+    density = math.exp(log_ratio) * (1 - square) ** ((size - 3) / 2) / math.sqrt(math.pi * size)
+    return density, below
 
 
 @dataclass(frozen=True)
 class ClosestCandidates:
-    r"""A mechanism for vectors of length at most 1: reports (seed, index) that favor close candidates.
+    r"""Mechanism for vectors of length at most 1: a report (seed, index) names a likely close candidate.
 
     The device draws a fresh **public** seed s, which expands into unit vectors $Y_1 … Y_K$, computes the
     scores $⟨x, Y_j⟩$ of its record x, takes the set T(x, s) of the w candidates with the largest (ties
@@ -248,20 +248,20 @@ class ClosestCandidates:
     . $$
 
     **Privacy.** Adjacency: any two records. The seed is drawn before the record is read, and
-    independently of it. Given s, the probability of every j is a or b, whatever x is. So for all x, x′
+    independently of it. Given s, the probability of every j is a or b for all x. So for all x, x′
     and every report, $P(s, j | x) / P(s, j | x′) ∈ \{a/b, 1, b/a\}$, which $e^ε$ bounds: the report is
-    ε-private **for any score**, however long the records are, and however badly its floating point is
-    rounded. There is no sensitivity, no diameter, no grid. The score decides utility, nothing else.
+    ε-private **for any score**, for records of any length, and for any rounding of the score. There is
+    no sensitivity, no diameter, no grid. The score affects utility only.
 
     *In integers only.* With $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$, a 64-bit word below L gives one of
     the K − w others, uniformly, any other word one of the w closest: $a/b ≤ e^ε$ (`words_outside`). Both
     are drawn for every record.
 
-    *Who sees what, and what else depends on the record.* Seed and index leave the device. Time: the
-    scores are sums of equally many terms, without a branch; features are rounded to multiples of
-    $2^{−20}$, so that no sum is subnormal, which some processors are slow at; the w largest are found by
-    sixteen counts, whatever they are. A vector that is not finite is refused, so records must be
-    projected first (`privot.randomizer.reports.candidates` does).
+    *Who sees what, and what else depends on the record.* Seed and index leave the device. The time does
+    not depend on the record: scores are sums of equally many terms, without a branch; features are
+    rounded to multiples of $2^{−20}$, so that no sum is a slow subnormal number; the w largest are found
+    by sixteen counts. A vector that is not finite is refused, so records must be projected first
+    (`privot.randomizer.reports.candidates` does).
 
     **Estimate of a mean.** The mean of $Y_j$, given x, is $(g/\sqrt D)\, x$, g being the *gain*, so that
 
@@ -271,7 +271,7 @@ class ClosestCandidates:
     at ε = 10, 1.85 at 5, .79 at 2.
 
     **The likelihood** of one report, averaged over the other candidates, is a smooth function of the
-    score $u = ⟨x, Y_j⟩$ alone: each of the others beats it with a known probability
+    score $u = ⟨x, Y_j⟩$ alone: each other candidate has a higher score with a known probability
     $\bar F(u)$, so
 
     $$ f(y | x) = b + (a − b)\, P\big(\mathrm{Bin}(K−1, \bar F(u)) < w\big) . $$
@@ -284,7 +284,7 @@ class ClosestCandidates:
 
     Arguments:
         epsilon: Privacy loss of a report.
-        codebook: What seeds expand into.
+        codebook: Map from seeds to candidates.
         closest: Number w of candidates that count as close.
 
     Examples:
@@ -309,7 +309,7 @@ class ClosestCandidates:
 
     @classmethod
     def for_dimension(cls, dimension: int, epsilon: float) -> Self:
-        """Return the mechanism of near largest gain, and few candidates, for vectors of a dimension."""
+        """Return the mechanism with few candidates and nearly the largest gain for this dimension."""
         require_epsilon(epsilon)
         if not 1 <= dimension <= LARGEST_DIMENSION:
             raise PrivotError(
@@ -318,13 +318,13 @@ class ClosestCandidates:
             )
         size = max(SMALLEST_DIMENSION, 1 << (dimension - 1).bit_length())
         share = best_share(epsilon)
-        blocks = math.ceil(min(_MIN_CHOSEN / share, _MAX_BLOCKS) / size)
+        blocks = math.ceil(min(_MIN_CLOSEST / share, _MAX_BLOCKS) / size)
         codebook = Codebook(size, blocks)
         return cls(epsilon, codebook, max(1, round(codebook.num_candidates * share)))
 
     @cached_property
     def words(self) -> tuple[int, int]:
-        """Numbers of 64-bit words that give a close candidate, and another one."""
+        """Numbers of 64-bit words that lead to a close candidate, and to another one."""
         rest = self.codebook.num_candidates - self.closest
         outside = words_outside(self.epsilon, self.closest, rest, rest)
         return WORDS - outside, outside
@@ -351,24 +351,24 @@ class ClosestCandidates:
         if x.ndim != 2 or x.shape[1] > size or not np.isfinite(x).all():
             raise PrivotError(f"x has shape {x.shape} or is not finite: give {size} finite numbers")
         seeds, coins = random_words(count), random_words(count)
-        close = uniforms_below(self.closest, count)
-        other = uniforms_below(self.codebook.num_candidates - self.closest, count)
+        close_rank = uniforms_below(self.closest, count)
+        other_rank = uniforms_below(self.codebook.num_candidates - self.closest, count)
         indices = np.empty(count, np.uint32)
-        for rows in self._some(count):
-            chosen = self.chosen(seeds[rows], x[rows])
-            inside = chosen[np.arange(len(chosen)), close[rows]]
-            outside = _skip(other[rows], chosen)
-            near = coins[rows] >= np.uint64(self.words[1])
-            indices[rows] = np.where(near, inside, outside)
+        for rows in self._chunks(count):
+            closest = self.closest_indices(seeds[rows], x[rows])
+            close = closest[np.arange(len(closest)), close_rank[rows]]
+            other = _skip(other_rank[rows], closest)
+            report_close = coins[rows] >= np.uint64(self.words[1])
+            indices[rows] = np.where(report_close, close, other)
         return seeds, indices
 
-    def chosen(self, seeds: Words, x: NDArray[np.floating]) -> Indices:
-        """Return the w closest candidates (n, w) of vectors (n, d), by increasing index."""
+    def closest_indices(self, seeds: Words, x: NDArray[np.floating]) -> Indices:
+        """Return increasing indices (n, w) of the w closest candidates of vectors (n, d)."""
         padded = np.zeros((len(x), self.codebook.dimension), np.float32)
         padded[:, : x.shape[1]] = x
         padded = np.rint(padded * _FEATURE_STEPS) / _FEATURE_STEPS
         scores = self.codebook.products(seeds, padded)
-        scores *= np.float32(_STEPS * math.sqrt(self.codebook.dimension))
+        scores *= np.float32(_SCORE_STEPS * math.sqrt(self.codebook.dimension))
         np.clip(np.rint(scores, out=scores), _MIN_SCORE, _MAX_SCORE, out=scores)
         return _largest(scores.astype(np.int16), self.closest)
 
@@ -376,20 +376,19 @@ class ClosestCandidates:
         self, seeds: Words, indices: NDArray[np.integer], x: NDArray[np.floating]
     ) -> tuple[Array, Array]:
         """Return [cells][privot.mechanisms.Mechanism] (n, 5): four of the seed, one of the index."""
-        parts = seeds.astype(">u8").view(">u2").reshape(len(seeds), 4).astype(np.float64)
-        (inside, outside), width = self.probabilities, np.empty((2, len(seeds)))
-        for rows in self._some(len(seeds)):
-            own, chosen = (
-                np.asarray(indices, np.int64)[rows, None],
-                self.chosen(seeds[rows], x[rows]),
-            )
-            close, before = (chosen == own).any(axis=1), (chosen < own).sum(axis=1)
+        seed_parts = seeds.astype(">u8").view(">u2").reshape(len(seeds), 4).astype(np.float64)
+        inside, outside = self.probabilities
+        low, high = np.empty(len(seeds)), np.empty(len(seeds))
+        for rows in self._chunks(len(seeds)):
+            own = np.asarray(indices, np.int64)[rows, None]
+            closest = self.closest_indices(seeds[rows], x[rows])
+            close, before = (closest == own).any(axis=1), (closest < own).sum(axis=1)
             rank = np.where(close, before, own[:, 0] - before)
             each = np.where(close, inside, outside)
             start = np.where(close, 0.0, self.words[0] / WORDS)
-            width[:, rows] = start + rank * each, start + (rank + 1) * each
-        low = np.column_stack([parts / 2**16, width[0]])
-        return low, np.column_stack([(parts + 1) / 2**16, width[1]])
+            low[rows], high[rows] = start + rank * each, start + (rank + 1) * each
+        seed_low, seed_high = seed_parts / 2**16, (seed_parts + 1) / 2**16
+        return np.column_stack([seed_low, low]), np.column_stack([seed_high, high])
 
     def log_ratio(
         self,
@@ -401,38 +400,39 @@ class ClosestCandidates:
         """Evaluate $\\ln P(s, j | x) / P(s, j | x′)$ of reports, for vectors x and x′ (d,)."""
         inside, outside = np.log(self.probabilities)
         close = np.empty((2, len(seeds)), bool)
-        for rows in self._some(len(seeds)):
+        for rows in self._chunks(len(seeds)):
             own = np.asarray(indices)[rows, None]
-            for of, vector in zip(close, (x, other), strict=True):
-                chosen = self.chosen(seeds[rows], np.broadcast_to(vector, (len(own), len(vector))))
-                of[rows] = (chosen == own).any(axis=1)
+            for row, vector in enumerate((x, other)):
+                vectors = np.broadcast_to(vector, (len(own), len(vector)))
+                closest = self.closest_indices(seeds[rows], vectors)
+                close[row, rows] = (closest == own).any(axis=1)
         return (close[0].astype(np.float64) - close[1]) * (inside - outside)
 
     def moments(self, seeds: Words, indices: NDArray[np.integer]) -> tuple[Array, float]:
         """Return the unbiased mean (D,) of the records, and the standard deviation of each number."""
         total = np.zeros(self.codebook.dimension)
-        for rows in self._some(len(seeds)):
+        for rows in self._chunks(len(seeds)):
             total += self.codebook.rows(seeds[rows], indices[rows]).sum(axis=0, dtype=np.float64)
         root, count = math.sqrt(self.codebook.dimension), max(1, len(seeds))
         return total * (root / (self.gain * count)), 1 / (self.gain * math.sqrt(count))
 
     @cached_property
     def gain(self) -> float:
-        """Gain g."""
+        """Gain g: the mean of a reported candidate is g/√D times the record."""
         inside, outside = self.probabilities
-        top = mean_of_closest(self.codebook.dimension, self.codebook.blocks, self.closest)
-        return top * self.closest * (inside - outside)
+        mean_score = mean_of_closest(self.codebook.dimension, self.codebook.blocks, self.closest)
+        return mean_score * self.closest * (inside - outside)
 
     def log_likelihood(self, products: NDArray[np.floating]) -> Array:
-        """Evaluate $\\ln K f(y | x)$ by the inner products of record and reported candidate."""
+        """Evaluate $\\ln K f(y | x)$ for inner products of records and reported candidates."""
         inside, outside = (p * self.codebook.num_candidates for p in self.probabilities)
         scores = np.asarray(products, np.float64) * math.sqrt(self.codebook.dimension)
-        beaten = on_sphere(self.codebook.dimension, scores)[1]
-        close = is_close(beaten, self.codebook.num_candidates, self.closest)
+        below = on_sphere(self.codebook.dimension, scores)[1]
+        close = closest_probability(below, self.codebook.num_candidates, self.closest)
         return np.log(outside + (inside - outside) * close)
 
-    def _some(self, count: int) -> list[slice]:
-        """Split rows into chunks."""
+    def _chunks(self, count: int) -> list[slice]:
+        """Return slices of rows that bound the memory of their scores."""
         rows = max(1, _CHUNK // self.codebook.num_candidates)
         return [slice(start, start + rows) for start in range(0, count, rows)]
 
@@ -444,12 +444,12 @@ def _largest(keys: NDArray[np.int16], count: int) -> Indices:
         trial = least + (1 << bit)
         enough = _count(keys >= trial.astype(np.int16)) >= count
         least[enough] = trial[enough]
-    found = np.empty((len(keys), count), np.int64)
+    largest = np.empty((len(keys), count), np.int64)
     for row, (key, threshold) in enumerate(zip(keys, least[:, 0], strict=True)):
         places = np.flatnonzero(key >= threshold)
         tied = np.flatnonzero(key[places] == threshold)
-        found[row] = np.delete(places, tied[len(tied) - (len(places) - count) :])
-    return found
+        largest[row] = np.delete(places, tied[len(tied) - (len(places) - count) :])
+    return largest
 
 
 def _count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -459,6 +459,6 @@ def _count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _skip(ranks: Indices, taken: Indices) -> Indices:
-    """Return the ranks-th (n,) of the integers that are not `taken` (n, w), which increase."""
+    """Return, for each row, integer number `ranks` (n,) of those not in `taken` (n, w), increasing."""
     before = taken - np.arange(taken.shape[1])
     return ranks + (before <= ranks[:, None]).sum(axis=1)

@@ -1,16 +1,16 @@
-r"""Feature vectors of length 1, of vectors or images with labels, whose mean a curator estimates.
+r"""Feature vectors of length 1, for vectors or images with labels; a curator estimates their mean.
 
-A point z of $ℝ^q$, $‖z‖ = 1$, with a label c of C becomes
+A point z of $ℝ^q$, $‖z‖ = 1$, with label c of C labels becomes
 
 $$ φ(z, c) = \big( \sqrt{a_0}\, e_c, \; \sqrt{a_1}\, e_c ⊗ z \big), \qquad a_0 + a_1 = 1, $$
 
-of length 1. Its mean over people contains the labels' shares and the mean of z of every label. Where
-points may be missing, one coordinate more is $\sqrt{a_1}$ for a missing point, whose z is 0. With one
-label, the first part is left out, and $a_0 = 0$. All of it is public.
+of length 1. Its mean over people contains the labels' shares and the mean of z for every label. If
+points may be missing, one more coordinate is $\sqrt{a_1}$ for a missing point, whose z is 0. With one
+label, the first part is left out, and $a_0 = 0$. The map is public.
 
-Second moments have no coordinates: the likelihood of reports, which is far from linear, determines them
-(`privot.local.networks.gaussian_fit`), and first moments are the more precise, the more of a record's
-length is theirs.
+There are no coordinates for second moments: the nonlinear likelihood of the reports determines them
+(`privot.local.networks.gaussian_fit`), and first moments are estimated more precisely if the whole
+length of a record is theirs.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from privot.schema.domains import Array
 from privot.schema.images import ImageDomain
 
 LABEL_WEIGHT = 0.02
-_SHARE, _OCTAVES = 0.3, 2.0
-# Guesses of variances, relative to one of direction, and the deviations of their logarithms' halves.
+_LENGTH_WEIGHT, _OCTAVES = 0.3, 2.0  # β, and octaves of length for t = 1
+# Prior variances relative to that of a direction's coordinate, and spreads of log standard deviations.
 _LENGTH_VARIANCE, _BRIGHTNESS_VARIANCE = 1.0, 0.6
 _DIRECTION_SPREAD, _OTHER_SPREAD = 0.3, 1.0
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    r"""The map from a column's unit coordinates to a unit sphere of few dimensions.
+    r"""Map from a column's unit coordinates to a unit sphere of few dimensions.
 
-    For a vector they are direction and length of its d unit coordinates x,
+    A vector is mapped by direction and length of its d unit coordinates x,
 
     $$ z = \Big( \sqrt{1 − (βt)^2} \, \frac{x}{‖x‖}, \; βt \Big), \qquad t = \tfrac12 \log_2
     \frac{‖x‖}{ρ_0} \text{, clipped to } [−1, 1] , $$
 
     with β = .3 and $ρ_0$ half of the largest length. So direction makes up most of the feature vector,
-    however short the record is in its domain; divided by the largest length, most would be short.
+    also for records that are short in their domain.
 
-    For an image, x are the q orthonormal cosines of lowest frequency $f = \sqrt{i^2 + j^2}$ other than
-    0, all channels of one frequency together, each multiplied by $\sqrt{1 + f}$: images vary less at
-    high frequencies, but differ there. $ρ_0$ is √N, of images of N numbers. Beside βt stands βb for
-    the mean brightness b of each channel, in [−1, 1] (over the root of the number of channels): as
-    another cosine, brightness would take most of a record's length, though images hardly differ in it.
+    For an image, x are the q coefficients of the orthonormal cosine transform of lowest frequency
+    $f = \sqrt{i^2 + j^2}$ other than 0, all channels of one frequency together, each multiplied by
+    $\sqrt{1 + f}$ because coefficients of high frequency have small variance but distinguish images.
+    $ρ_0$ is √N for images of N numbers. Another coordinate is βb for the mean brightness b ∈ [−1, 1] of
+    each channel, over the root of the number of channels: as a cosine coefficient, brightness would take
+    most of a record's length, though images hardly differ in it.
 
-    Where x is 0, z has the first coordinate's direction. The choice of coordinates and $ρ_0$ follow from
-    the schema and ε alone.
+    If x is 0, z is the first unit vector. The coordinates and $ρ_0$ follow from the schema and ε alone.
 
     Arguments:
         column: Column of vectors or images.
@@ -95,33 +95,35 @@ class Coordinates:
             x, brightness = self.take(self._domain.decode(units))
         length = np.linalg.norm(x, axis=1, keepdims=True)
         x = np.where(length == 0, np.eye(1, self.count), x)
-        octaves = np.log2(np.maximum(length, 1e-300) / self.typical_length)
-        bright = brightness / math.sqrt(max(1, self.channels))
-        last = _SHARE * np.concatenate([np.clip(octaves / _OCTAVES, -1.0, 1.0), bright], axis=1)
-        rest = np.sqrt(1 - (last**2).sum(axis=1, keepdims=True))
+        t = np.log2(np.maximum(length, 1e-300) / self.typical_length) / _OCTAVES
+        b = brightness / math.sqrt(max(1, self.channels))
+        tail = _LENGTH_WEIGHT * np.concatenate([np.clip(t, -1.0, 1.0), b], axis=1)
+        rest = np.sqrt(1 - (tail**2).sum(axis=1, keepdims=True))
         direction = x / np.linalg.norm(x, axis=1, keepdims=True)
-        return np.concatenate([rest * direction, last], axis=1)
+        return np.concatenate([rest * direction, tail], axis=1)
 
     def numbers(self, points: Array) -> tuple[Array, Array]:
         """Return x (n, q), and each channel's brightness (n, channels), of points of the sphere."""
-        z, last = np.split(np.asarray(points), [self.count], axis=1)
-        octaves = np.clip(last[:, :1] / _SHARE, -1.0, 1.0) * _OCTAVES
-        around = np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-300)
-        bright = np.clip(last[:, 1:] * (math.sqrt(max(1, self.channels)) / _SHARE), -1.0, 1.0)
-        return np.asarray(z * (self.typical_length * 2.0**octaves / around)), bright
+        z, tail = np.split(np.asarray(points), [self.count], axis=1)
+        octaves = np.clip(tail[:, :1] / _LENGTH_WEIGHT, -1.0, 1.0) * _OCTAVES
+        z_length = np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-300)
+        bright = np.clip(
+            tail[:, 1:] * (math.sqrt(max(1, self.channels)) / _LENGTH_WEIGHT), -1.0, 1.0
+        )
+        return np.asarray(z * (self.typical_length * 2.0**octaves / z_length)), bright
 
     def take(self, pixels: Array) -> tuple[Array, Array]:
         """Return x (n, q), and each channel's brightness, of images (n, N) in unit pixels."""
-        found = self._lens.transform(np.clip(pixels, -1.0, 1.0))[:, self._order]
-        bright = found[:, : self.channels] * math.sqrt(max(1, self.channels) / self._num_pixels)
-        return found[:, self.channels :] * self.weights, np.clip(bright, -1.0, 1.0)
+        cosines = self._low_pass.transform(np.clip(pixels, -1.0, 1.0))[:, self._order]
+        bright = cosines[:, : self.channels] * math.sqrt(max(1, self.channels) / self._num_pixels)
+        return cosines[:, self.channels :] * self.weights, np.clip(bright, -1.0, 1.0)
 
     def pixels(self, x: Array, brightness: Array) -> Array:
-        """Return images (n, N) of this x and brightness, and no other cosines."""
-        lowest = np.zeros((len(x), self._lens.dimension))
+        """Return images (n, N) of this x and brightness, whose other coefficients are 0."""
+        cosines = np.zeros((len(x), self._low_pass.dimension))
         bright = brightness * math.sqrt(self._num_pixels / max(1, self.channels))
-        lowest[:, self._order] = np.concatenate([bright, x / self.weights], axis=1)
-        return self._lens.decode(lowest)
+        cosines[:, self._order] = np.concatenate([bright, x / self.weights], axis=1)
+        return self._low_pass.decode(cosines)
 
     @cached_property
     def typical_length(self) -> float:
@@ -133,19 +135,21 @@ class Coordinates:
 
     @property
     def large_length(self) -> float:
-        """Length that no vector exceeds, and most images hardly."""
+        """Length that no vector, and hardly any image, exceeds."""
         return self.typical_length * (1 if self.channels else 2)
 
     @cached_property
     def typical_variances(self) -> Array:
-        """Guesses of the relative variances of z's coordinates (q,): direction, length, brightness."""
+        """Prior relative variances of z's coordinates: direction (q), length, brightness."""
         rest = [_LENGTH_VARIANCE, *[_BRIGHTNESS_VARIANCE] * self.channels]
         return np.array([1.0] * self.count + rest)
 
     @cached_property
     def variance_spreads(self) -> Array:
-        """Errors of these guesses (q,): standard deviations of logarithms of standard deviations."""
-        others = self.dimension - self.count  # digits are of nearly one brightness, clothes are not
+        """Prior uncertainty of `typical_variances`: standard deviations of log standard deviations."""
+        others = (
+            self.dimension - self.count
+        )  # the brightness of clothes varies, that of digits hardly
         return np.array([_DIRECTION_SPREAD] * self.count + [_OTHER_SPREAD] * others)
 
     @cached_property
@@ -169,32 +173,32 @@ class Coordinates:
 
     @cached_property
     def _lowest(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Frequencies along height and width, and channels, of brightness and coordinates."""
+        """Frequencies along height and width, and channels, of the coefficients of brightness and x."""
         shape = self._domain.low_pass or self._domain.shape[:2]
         rows, columns, channel = (part.ravel() for part in np.indices((*shape, self.channels)))
         order = np.lexsort((channel, rows, rows**2 + columns**2))[: self.channels + self.count]
         return rows[order], columns[order], channel[order]
 
     @cached_property
-    def _lens(self) -> ImageDomain:
-        """All cosines up to the highest frequencies of x."""
+    def _low_pass(self) -> ImageDomain:
+        """Images with all frequencies up to the highest ones of x."""
         rows, columns, _ = self._lowest
         low_pass = (int(rows.max()) + 1, int(columns.max()) + 1)
         return ImageDomain(self._domain.shape, low_pass=low_pass)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
-        """Places of brightness and x among them."""
-        return np.ravel_multi_index(self._lowest, (*(self._lens.low_pass or ()), self.channels))
+        """Indices of brightness and x among the coefficients of `_low_pass`."""
+        return np.ravel_multi_index(self._lowest, (*(self._low_pass.low_pass or ()), self.channels))
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of labels and points.
+    """First moments of labels and points.
 
     Arguments:
-        shares: Shares of the labels (C,); 1 of a single label.
-        first: E[z; label c] (C, q), not divided by the shares; z is 0 where it is missing.
+        shares: Shares of the labels (C,).
+        first: E[z; label c] (C, q), not divided by the shares; z is 0 if it is missing.
         missing: Share of missing points.
     """
 
@@ -205,7 +209,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Features:
-    """The map from points and labels to unit vectors.
+    """Map from points and labels to unit vectors.
 
     Arguments:
         points: Number q of coordinates of a point.
@@ -228,9 +232,9 @@ class Features:
     nullable: bool = False
 
     def __post_init__(self) -> None:
-        whole = [self.points, self.labels]
-        if not all(type(number) is int and number >= 1 for number in whole):
-            raise PrivotError(f"points and labels are {whole}: give integers from 1")
+        sizes = [self.points, self.labels]
+        if not all(type(number) is int and number >= 1 for number in sizes):
+            raise PrivotError(f"points and labels are {sizes}: give integers from 1")
         most = 0.0 if self.labels == 1 else 0.5
         if not 0 <= self.label_weight <= most or (self.label_weight == 0) != (self.labels == 1):
             raise PrivotError(
@@ -240,12 +244,12 @@ class Features:
 
     @classmethod
     def of(cls, points: int, labels: int = 1, nullable: bool = False) -> Features:
-        """Return the features of near least error."""
+        """Return the features with the label weight of nearly least error."""
         return cls(points, labels, 0.0 if labels == 1 else LABEL_WEIGHT, nullable)
 
     @cached_property
-    def _places(self) -> dict[str, slice]:
-        """Place of each part of a vector."""
+    def _slices(self) -> dict[str, slice]:
+        """Slice of each part of a feature vector: labels, points, missing."""
         sizes = {
             "labels": self.labels if self.labels > 1 else 0,
             "points": self.labels * self.points,
@@ -257,7 +261,7 @@ class Features:
     @property
     def dimension(self) -> int:
         """Number of coordinates of a feature vector."""
-        return int(self._places["missing"].stop)
+        return int(self._slices["missing"].stop)
 
     def encode(
         self, points: Array, labels: NDArray[np.integer] | None = None
@@ -267,7 +271,7 @@ class Features:
         out = np.zeros((len(points), self.dimension), np.float32)
         rows, code = np.arange(len(points)), labels if labels is not None else 0
         one, linear = math.sqrt(self.label_weight), math.sqrt(1 - self.label_weight)
-        parts = {name: out[:, place] for name, place in self._places.items()}
+        parts = {name: out[:, columns] for name, columns in self._slices.items()}
         if self.labels > 1:
             parts["labels"][rows, code] = one
         by_label = parts["points"].reshape(len(points), self.labels, self.points)
@@ -278,14 +282,14 @@ class Features:
 
     def parts(self, vectors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Split vectors (n, D) into labels (n, C), points (n, C, q), missing (n,); zeros if absent."""
-        labels, points, missing = (vectors[:, place] for place in self._places.values())
-        nothing = np.zeros((len(vectors), 1), vectors.dtype)
+        labels, points, missing = (vectors[:, columns] for columns in self._slices.values())
+        zeros = np.zeros((len(vectors), 1), vectors.dtype)
         by_label = points.reshape(len(vectors), self.labels, self.points)
-        flag = missing if self.nullable else nothing
-        return labels if self.labels > 1 else nothing, by_label, flag[:, 0]
+        flag = missing if self.nullable else zeros
+        return labels if self.labels > 1 else zeros, by_label, flag[:, 0]
 
     def decode(self, mean: Array) -> Moments:
-        """Return the moments in a mean of vectors (D,)."""
+        """Return the moments that a mean of feature vectors (D,) contains."""
         labels, points, missing = self.parts(np.asarray(mean)[None])
         linear = math.sqrt(1 - self.label_weight)
         shares = np.ones(1) if self.labels == 1 else labels[0] / math.sqrt(self.label_weight)

@@ -1,18 +1,18 @@
-"""Alphabets: the finite list of values that a column of a table is reported in.
+"""Alphabets: the finitely many codes by which a column of a table is reported.
 
 A joint report names *cells*, so every column of a table needs finitely many codes $0 … K−1$:
 
-- categories are their own codes, with an optional last resort for what is not listed (`other`);
+- each category has a code, and an optional category (`other`) stands for all unlisted values;
 - numbers and dates fall into **public bins** $[e_i, e_{i+1})$, the last one closed. A value that many
-  people share exactly ("40 hours") wants a code of its own, a *spike*: beside a bin's edge it would
-  otherwise be smeared over the bin;
+  people share exactly ("40 hours") should have a code of its own, a *spike*; otherwise a decoded sample
+  spreads it over its bin;
 - a column that may be missing has one more code, the last.
 
-Bins are declared or follow from the bounds; they are never computed from data. A joint report may ask
-numbers in other bins besides (`spread`). Within a bin a report says nothing, so a decoded number is
-uniform over its bin: over the real numbers of the interval, or over its integers other than the spikes.
+Bins are declared or follow from the bounds; they are never computed from data. Joint reports may use
+further binnings of a number (`spread`). A report does not distinguish the values of a bin, so a decoded
+number is uniform over its bin: over an interval of real numbers, or over its integers except spikes.
 
-Values are encoded (`encode`) on the device: an alphabet sees raw values, and stores nothing of them.
+Values are encoded (`encode`) on the device; an alphabet stores no raw value.
 """
 
 from __future__ import annotations
@@ -32,47 +32,46 @@ from numpy.typing import NDArray
 from privot.core.errors import MOST_CODES, PrivotError
 from privot.schema.domains import Array
 
-_ROUNDINGS = 4 * sys.float_info.epsilon
+_SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
 _ALL_DIGITS, _FEWER = 17, 3
-_SHARE = 1 / 200
+_BIN_SHARE = 1 / 200
 
 
 def short_edges(edges: Sequence[float]) -> list[str]:
-    """Texts of increasing edges, two at least.
+    """Return short texts for two or more increasing edges.
 
     An edge between bins is written with the fewest digits that are
 
     - within the rounding error of a sum, if these are at least three digits fewer than its exact text
       has: an edge computed as `0.6900000000000001` is written as 0.69, as it was declared;
-    - else within 1/200 of the narrower bin: $10^{4/3} = 21.54434690031884$ between bins of width ten
-      is written as 21.5.
+    - else within 1/200 of the narrower bin: $10^{4/3} = 21.54434690031884$ is written as 21.5.
 
-    The bounds are written in full. The texts increase as the edges do. They are labels only: values are
-    coded by the edges.
+    The bounds are written in full. The texts increase as the edges do. They are labels: edges code the
+    values.
 
     >>> short_edges([0.1, 0.6900000000000001, 1.28, 1.87])
     ['0.1', '0.69', '1.28', '1.87']
     >>> short_edges([10.0, 21.54434690031884, 46.41588833612777, 1000.0])
     ['10', '21.5', '46.4', '1000']
     """
-    rounded = _ROUNDINGS * max(abs(edges[0]), abs(edges[-1]))
+    rounding = _SUM_ERROR * max(abs(edges[0]), abs(edges[-1]))
     texts = []
     for below, edge, above in zip(edges, edges[1:], edges[2:], strict=False):
-        loose = _SHARE * min(edge - below, above - edge)
-        text, digits = _shortest(edge, min(rounded, loose))
-        if digits > math.log10(max(abs(edge), rounded) / rounded) - _FEWER:
-            text, _ = _shortest(edge, loose)
+        tolerance = _BIN_SHARE * min(edge - below, above - edge)
+        text, digits = _shortest(edge, min(rounding, tolerance))
+        if digits > math.log10(max(abs(edge), rounding) / rounding) - _FEWER:
+            text, _ = _shortest(edge, tolerance)
         texts.append(text)
     return [exact_text(edges[0]), *texts, exact_text(edges[-1])]
 
 
 def exact_text(number: float) -> str:
-    """All digits that a number has, and no more."""
+    """Return the shortest text that is read back as exactly this number."""
     return _shortest(number, 0.0)[0]
 
 
 def _shortest(number: float, error: float) -> tuple[str, int]:
-    """The shortest text within `error` of a number, and its digits; "0" where 0 is within it."""
+    """Return (text, digits): the shortest text of a number within `error` of a given one."""
     if abs(number) <= error:
         return "0", -_FEWER
     for digits in range(1, _ALL_DIGITS + 1):
@@ -87,25 +86,25 @@ Scale = Literal["linear", "log"]
 
 MISSING = "(missing)"
 DEFAULT_BINS = 10
-# An integer column whose bounds hold no more values than this is reported as it is.
+# By default, an integer column with at most so many values has one bin for each.
 _EVERY_INTEGER = 16
 
 
 class Alphabet(ABC):
-    """A name for every code, the last being that of a missing value where the column is nullable."""
+    """Base of alphabets: codes with labels; the last code of a nullable column is the missing value."""
 
     nullable: bool
     spikes: tuple[float, ...] = ()
 
     @property
     def centers(self) -> Array | None:
-        """The mean decoded number of every code; None of categories, which are no numbers."""
+        """Mean decoded number (K,) of every code; None for categories."""
         return None
 
     @property
     @abstractmethod
     def labels(self) -> tuple[str, ...]:
-        """A name for every code."""
+        """Labels (K,) of all codes."""
 
     @property
     def size(self) -> int:
@@ -114,17 +113,17 @@ class Alphabet(ABC):
 
     @property
     def missing(self) -> int | None:
-        """The code of a missing value."""
+        """Code of a missing value; None if the column is not nullable."""
         return self.size - 1 if self.nullable else None
 
 
 @dataclass(frozen=True)
 class Categories(Alphabet):
-    """Named values, and a code for a missing one where the column is nullable.
+    """Alphabet of named values, with a code for a missing value if the column is nullable.
 
     Arguments:
-        names: The listed values.
-        other: The one among them that stands for everything not listed.
+        names: Listed values.
+        other: The listed value that stands for all unlisted ones; None if there is none.
         nullable: Whether a value may be missing.
 
     Examples:
@@ -144,18 +143,18 @@ class Categories(Alphabet):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names, and one for the missing value."""
+        """The names, and a label for the missing value."""
         return self.names + (MISSING,) * self.nullable
 
 
 @dataclass(frozen=True)
 class Bins(Alphabet):
-    """Bins between `edges`, spikes, and a code for a missing number where the column is nullable.
+    """Alphabet of bins, spikes, and a code for a missing number if the column is nullable.
 
     Arguments:
-        edges: Increasing numbers e_0 < … < e_n. The outer two are the bounds; of integers, the last
-            is one more than the largest.
-        spikes: Values with a code of their own, increasing.
+        edges: Increasing numbers e_0 < … < e_n. The outer two are the bounds; for integers, the last
+            is one more than the largest value.
+        spikes: Increasing values that each have their own code.
         integer: Whether the numbers, and hence the edges and spikes, are integers.
         nullable: Whether a number may be missing.
 
@@ -199,7 +198,7 @@ class Bins(Alphabet):
 
     @property
     def num_bins(self) -> int:
-        """Number of bins; codes from here on are spikes, then the missing value."""
+        """Number of bins, whose codes precede those of the spikes and of the missing value."""
         return len(self.edges) - 1
 
     @property
@@ -210,12 +209,12 @@ class Bins(Alphabet):
     @cached_property
     def _integers(self) -> NDArray[np.int64]:
         """Number of integers of each bin that are not spikes."""
-        taken = np.histogram(np.asarray(self.spikes), bins=self.edges)[0]
-        return np.asarray(np.diff(self.edges) - taken).astype(np.int64)
+        num_spikes = np.histogram(np.asarray(self.spikes), bins=self.edges)[0]
+        return np.asarray(np.diff(self.edges) - num_spikes).astype(np.int64)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """A name for every code."""
+        """Labels (K,) of all codes."""
         if self.integer:
             return self.labels_by(exact_text)
         bins = [f"[{low}, {high})" for low, high in pairwise(short_edges(self.edges))]
@@ -223,7 +222,7 @@ class Bins(Alphabet):
         return (*bins, *map(exact_text, self.spikes)) + (MISSING,) * self.nullable
 
     def labels_by(self, text: Callable[[float], str]) -> tuple[str, ...]:
-        """A name for every code of integers, by their names: the first and the last of a bin."""
+        """Return labels (K,) of bins of integers, by `text` of the first and last integer of a bin."""
         bins = []
         for low, high in pairwise(self.edges):
             first, last = low, high - 1
@@ -236,12 +235,12 @@ class Bins(Alphabet):
 
     @cached_property
     def centers(self) -> Array:
-        """The mean decoded number of every code; NaN for a missing one."""
+        """Mean decoded number (K,) of every code; NaN for the missing value."""
         middle = (np.asarray(self.edges[:-1]) + np.asarray(self.edges[1:]) - self.integer) / 2
         return np.concatenate([middle, self.spikes, [np.nan] * self.nullable])
 
     def encode(self, numbers: Array) -> Codes:
-        """Codes of numbers, NaN meaning missing; what lies beyond the bounds is in an outer bin.
+        """Return the codes (n,) of numbers (n,), clipped to the bounds; NaN is missing.
 
         Raises:
             PrivotError: for a missing number of a column that is not nullable.
@@ -260,14 +259,14 @@ class Bins(Alphabet):
         return codes.astype(np.int64)
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
-        """A number for each code, uniform over its bin; NaN where missing."""
+        """Return numbers (n,), uniform over the bins of codes (n,); NaN if missing."""
         uniform = rng.random(len(codes))
         binned = np.minimum(codes, self.num_bins - 1)
         edges = np.asarray(self.edges)
         if self.integer:
             numbers = edges[binned] + np.floor(uniform * self._integers[binned])
             for spike in self.spikes:
-                # Ranks count the integers of the bin without its spikes, which are in order.
+                # The drawn rank skips spikes: add 1 for each smaller spike of the bin, in order.
                 numbers += (edges[binned] <= spike) & (spike <= numbers)
         else:
             numbers = edges[binned] + uniform * (edges[binned + 1] - edges[binned])
@@ -283,10 +282,10 @@ def choose_edges(
     scale: Scale = "linear",
     shift: float = 0.0,
 ) -> tuple[float, ...]:
-    """Edges of equal bins over the bounds; of integers, each holds as many as another, or one more.
+    """Return edges of equal bins over the bounds; bins of integers differ by at most one value.
 
-    On a log scale bins are equal in ln(x + shift); of integers, as nearly as each holds one at least.
-    Without a number of bins, integers of few values get a bin each, anything else ten.
+    On a log scale bins are equal in ln(x + shift); bins of integers hold at least one value each. If
+    `bins` is None, integers with at most 16 values have a bin each, other columns ten bins.
 
     Examples:
         >>> choose_edges(0, 3, True, None)
@@ -297,7 +296,7 @@ def choose_edges(
         (1.0, 3.0, 10.0, 32.0, 100.0, 316.0, 1000.0)
 
     Raises:
-        PrivotError: for a number of bins that the bounds do not hold.
+        PrivotError: if there are more bins than values, or too many.
     """
     values = int(high) - int(low) + 1
     if bins is None:
@@ -317,9 +316,9 @@ def choose_edges(
 def _log_edges(
     low: float, high: float, integer: bool, bins: int, shift: float
 ) -> tuple[float, ...]:
-    """Edges of bins that are equal in ln(x + shift); of integers, no two of them the same."""
+    """Return edges of bins that are equal in ln(x + shift); edges of integers are distinct integers."""
     edges = np.geomspace(low + shift, high + integer + shift, bins + 1) - shift
-    edges[[0, -1]] = low, high + integer  # which roots and powers may miss by a rounding
+    edges[[0, -1]] = low, high + integer  # undo the rounding of powers
     if integer:
         place = np.arange(bins + 1)
         rounded = np.maximum.accumulate(np.rint(edges) - place) + place
@@ -328,49 +327,47 @@ def _log_edges(
 
 
 VIEWS = 8
-_EQUAL = VIEWS // 2  # codings of equal bins on a linear scale; the others are geometric
-_EDGES = 10  # of a geometric coding, between the bounds
-_DIGITS = 2  # of edges, beyond the first of their bins' width
-# Ratios of distances, and by what power of them less than the whole the first one is.
-_BOUNDS = ((2.0, 0.33), (3.0, 0.6))
-_ZERO = ((3.0, 0.33), (4.0, 0.75))
+_EQUAL = VIEWS // 2  # number of codings with equal bins on a linear scale; the others are geometric
+_EDGES = 10  # number of inner edges of a geometric coding
+_DIGITS = 2  # edges are rounded to so many digits after the first one of their bins' width
+# (Ratio r, offset): edges are at distances width · r^−(offset + k), k = 0, 1, …
+_AT_BOUNDS = ((2.0, 0.33), (3.0, 0.6))
+_AT_ZERO = ((3.0, 0.33), (4.0, 0.75))
 
 
 def later_bins(log: bool) -> int:
-    """Return the number of equal bins that all codings of equal bins together are cut from."""
+    """Return the number of equal bins whose unions are the bins of all codings of equal bins."""
     return DEFAULT_BINS * (VIEWS if log else _EQUAL)
 
 
 def spread(alphabet: Bins, fine: Sequence[float], log: bool, zero: bool) -> tuple[Bins, ...]:
-    """The codings of a number that declares no bins; the first is its alphabet, ten equal bins.
+    """Return the codings of a number without declared bins; the first is its alphabet of ten equal bins.
 
     Joint reports use one of eight **codings** of 10 to 12 bins, chosen by public coins
-    (`privot.randomizer.reports.joint`). Besides the alphabet, three have equal bins that begin a
-    quarter, a half and three quarters of a bin later, so that together they have the resolution of
-    forty. Four are geometric, with edges at distances $s, s/r, s/r^2, …$ from
+    (`privot.randomizer.reports.joint`). Besides the alphabet, three have equal bins shifted by
+    a quarter, a half and three quarters of a bin, so that together they have the resolution of
+    forty bins. Four are geometric, with edges at distances $s, s/r, s/r^2, …$ from
 
     - the low bound, with r = 2 and 3, and the high bound, with r = 2 and 3; or
-    - where 0 lies strictly within the bounds: the low and the high bound with r = 2, and 0, on both
-      sides, with r = 3 and 4,
+    - if 0 lies strictly within the bounds: the low and the high bound with r = 2, and 0, on both
+      sides, with r = 3 and 4.
 
-    $s$ being somewhat less than the whole distance, by a share of its own in each coding, so that edges
-    of different codings do not coincide. They resolve a mass at a bound or at 0, and distributions a
-    hundred times narrower than the bounds. Where numbers are integers, the bounds, or 0, are a bin by
-    themselves.
+    The first distance $s$ is a different share of the whole width in each coding, so that edges of
+    different codings do not coincide. Geometric codings resolve a mass at a bound or at 0, and
+    distributions a hundred times narrower than the bounds. The bounds, or 0, of integers have own bins.
 
-    On a log scale, all eight have bins equal in ln x, each an eighth of a bin later than the one
-    before.
+    On a log scale, all eight codings have bins equal in ln x, shifted by an eighth of a bin each.
 
     A number's **atoms** are the bins of the coarsest partition that refines all its codings: each
-    coding's bins are unions of atoms, some 80 of them.
+    coding's bins are unions of atoms. There are about 80 atoms.
 
-    Privacy review: functions of the schema alone. Every coding is reported with the whole ε.
+    Privacy review: codings depend on the schema alone. Every coding is reported with the whole ε.
 
     Arguments:
-        alphabet: Ten equal bins.
-        fine: Edges of `later_bins` equal bins, or of as many as there are integers.
+        alphabet: Alphabet of ten equal bins.
+        fine: Edges of `later_bins` equal bins, or of as many bins as there are integers.
         log: Whether bins are equal in ln x.
-        zero: Whether edges are dense around 0 if it lies within the bounds.
+        zero: Whether edges are dense around 0, if it lies within the bounds.
 
     Examples:
         >>> tens = [10.0 * k for k in range(11)]
@@ -383,43 +380,43 @@ def spread(alphabet: Bins, fine: Sequence[float], log: bool, zero: bool) -> tupl
         >>> refine(codings)[0].num_bins
         80
     """
-    made = list(_equal(fine, VIEWS if log else _EQUAL))
+    inner_edges = list(_shifted_edges(fine, VIEWS if log else _EQUAL))
     if not log:
-        made += _geometric(alphabet, zero)
-    return (alphabet, *(_coding(alphabet, edges) for edges in made))
+        inner_edges += _geometric_edges(alphabet, zero)
+    return (alphabet, *(_coding(alphabet, edges) for edges in inner_edges))
 
 
-def _equal(fine: Sequence[float], number: int) -> Iterator[list[float]]:
-    """Edges of equal bins that begin later, a share of a bin each."""
+def _shifted_edges(fine: Sequence[float], number: int) -> Iterator[list[float]]:
+    """Yield the inner edges of codings 1 … number − 1, shifted by 1/number of a bin each."""
     last = len(fine) - 1
-    for later in range(1, number):
-        places = range(later, number * DEFAULT_BINS, number)
+    for shift in range(1, number):
+        places = range(shift, number * DEFAULT_BINS, number)
         yield [fine[place * last // (number * DEFAULT_BINS)] for place in places]
 
 
-def _geometric(alphabet: Bins, zero: bool) -> Iterator[list[float]]:
-    """Edges that lie closer and closer together towards a bound, or 0."""
+def _geometric_edges(alphabet: Bins, zero: bool) -> Iterator[list[float]]:
+    """Yield the inner edges of codings that are dense near a bound, or near 0."""
     low, high = alphabet.edges[0], alphabet.edges[-1]
-    within = zero and low < 0 < high - alphabet.integer
-    for ratio, less in _BOUNDS[:1] if within else _BOUNDS:
-        steps = _distances(high - low, ratio, less, alphabet.integer)
+    zero_inside = zero and low < 0 < high - alphabet.integer
+    for ratio, offset in _AT_BOUNDS[:1] if zero_inside else _AT_BOUNDS:
+        steps = _distances(high - low, ratio, offset, alphabet.integer)
         yield [low + 1.0] * alphabet.integer + [low + step for step in steps]
         yield [high - 1.0] * alphabet.integer + [high - step for step in steps]
-    for ratio, less in _ZERO if within else ():
-        steps = _distances(max(-low, high), ratio, less, alphabet.integer)
-        both = [end for step in steps for end in (step, -step) if low < end < high]
-        yield [0.0, 1.0][: 1 + alphabet.integer] + both[: _EDGES - 1]
+    for ratio, offset in _AT_ZERO if zero_inside else ():
+        steps = _distances(max(-low, high), ratio, offset, alphabet.integer)
+        both_sides = [end for step in steps for end in (step, -step) if low < end < high]
+        yield [0.0, 1.0][: 1 + alphabet.integer] + both_sides[: _EDGES - 1]
 
 
-def _distances(most: float, ratio: float, less: float, integer: bool) -> list[float]:
-    """Distances of edges from where they lie closest; those of integers reach 1 at the last."""
+def _distances(width: float, ratio: float, offset: float, integer: bool) -> list[float]:
+    """Return geometrically decreasing distances; for integers the last is at least 1."""
     if integer:
-        ratio = min(ratio, most ** (1 / (_EDGES - 1 + less)))
-    return [most / ratio ** (place + less) for place in range(_EDGES)]
+        ratio = min(ratio, width ** (1 / (_EDGES - 1 + offset)))
+    return [width / ratio ** (place + offset) for place in range(_EDGES)]
 
 
 def _coding(alphabet: Bins, inner: Iterable[float]) -> Bins:
-    """Bins of some edges within the bounds, rounded to what is worth writing."""
+    """Return bins with these inner edges, rounded to few digits, and the alphabet's spikes."""
     low, high = alphabet.edges[0], alphabet.edges[-1]
     edges = sorted({low, high, *(edge for edge in inner if low < edge < high)})
     if alphabet.integer:
@@ -436,7 +433,7 @@ def _coding(alphabet: Bins, inner: Iterable[float]) -> Bins:
 
 
 def refine(codings: Sequence[Bins]) -> tuple[Bins, Codes]:
-    """The atoms of some bins with the same spikes, and their code (c, a) in each of them.
+    """Return the a atoms of c codings with the same spikes, and each atom's code in each coding (c, a).
 
     Examples:
         >>> atoms, codes = refine([Bins((0.0, 4.0, 8.0)), Bins((0.0, 2.0, 6.0, 8.0))])
@@ -451,15 +448,15 @@ def refine(codings: Sequence[Bins]) -> tuple[Bins, Codes]:
         edges = without_empty(edges, first.spikes)
     atoms = Bins(tuple(edges), first.spikes, first.integer, first.nullable)
     others = np.arange(atoms.size - atoms.num_bins)  # spikes, and the missing value
-    of_bins = [np.searchsorted(bins.edges, edges[:-1], side="right") - 1 for bins in codings]
-    of_others = [bins.num_bins + others for bins in codings]
-    return atoms, np.hstack([np.stack(of_bins), np.stack(of_others)])
+    bin_codes = [np.searchsorted(bins.edges, edges[:-1], side="right") - 1 for bins in codings]
+    other_codes = [bins.num_bins + others for bins in codings]
+    return atoms, np.hstack([np.stack(bin_codes), np.stack(other_codes)])
 
 
 def without_empty(edges: Sequence[float], spikes: Sequence[float]) -> list[float]:
-    """Edges of integers, without those after which there are only spikes up to the next.
+    """Return edges of bins of integers, without those that begin a bin of nothing but spikes.
 
-    Where there are only spikes up to the first of them, that is left out.
+    The first edge stays: if its bin has only spikes, the second edge is dropped.
     """
     retained = [edges[-1]]
     for low in reversed(edges[:-1]):
@@ -469,28 +466,28 @@ def without_empty(edges: Sequence[float], spikes: Sequence[float]) -> list[float
     return retained[::-1]
 
 
-_QUANTILE_MARGIN = 0.2  # of a bin's mass, to either side of a quantile
+_QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
 _TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6
 
 
 def equal_mass(
     values: Array, num_bins: int, integer: bool, round_between: Callable[[float, float], float]
 ) -> tuple[list[float], list[float]]:
-    """Inner edges and spikes of about so many codes.
+    """Return (inner edges, spikes) of about `num_bins` codes of equal mass.
 
-    Values that are more frequent among the draws than a bin should be become **spikes**; the rest is
-    cut at quantiles, each moved to the roundest number within a fifth of a bin's mass, so that edges are
-    easy to read. The two outer bins hold a hundredth of the mass each, or less; they reach to the bounds
-    and would otherwise mix tails with the body of the distribution.
+    Values that are more frequent than 1/num_bins become **spikes**. The other values are cut at
+    quantiles, each moved to the roundest number within a fifth of a bin's mass, so that edges are
+    easy to read. The two outer bins, which reach to the bounds, hold at most a hundredth of the mass
+    each, so that they contain the tails only.
 
     **Privacy review.** A function of a model's draws (post-processing of private reports), so as private
     as the model. It must not be used on raw values: bins would reveal them.
 
     Arguments:
-        values: Drawn from a model (n,), none missing.
-        num_bins: Codes wanted, two at least.
-        integer: Whether they are integers; then an edge is the first one of its bin.
-        round_between: The roundest number of an interval.
+        values: Numbers drawn from a model (n,), none missing.
+        num_bins: Number of codes, at least two.
+        integer: Whether the values are integers; then an edge is the smallest integer of its bin.
+        round_between: Function that returns the roundest number of an interval.
 
     Examples:
         >>> hours = np.concatenate([np.full(500, 40.0), np.arange(1, 100), np.arange(20, 60)])
@@ -509,14 +506,14 @@ def equal_mass(
         edge = round_between(float(low), float(high)) if low < high else float(low)
         edge = math.ceil(edge) if integer else edge
         last = edges[-1] if edges else -math.inf
-        # Between the bounds, and with a value of its own on either side.
+        # Every bin must contain a value.
         if max(last, rest[0]) < edge <= rest[-1] and ((rest >= last) & (rest < edge)).any():
             edges.append(float(edge))
     return edges, [float(spike) for spike in spikes]
 
 
 def _levels(num_bins: int) -> list[tuple[float, float]]:
-    """Shares of people below every inner edge, and the mass of the bin beside it."""
+    """Return (share of values below, mass of a neighboring bin) of every inner edge."""
     tails = 2 * (num_bins >= _MIN_BINS_WITH_TAILS)
     each = 1 / (num_bins - tails)
     inner = [(place * each, each) for place in range(1, num_bins - tails)]
@@ -524,7 +521,7 @@ def _levels(num_bins: int) -> list[tuple[float, float]]:
 
 
 def roundest(low: float, high: float) -> float:
-    """The number of fewest digits from `low` to `high`, the nearest to their middle of several.
+    """Return the number with the fewest digits from `low` to `high`; of several, the most central one.
 
     Examples:
         >>> [roundest(0.43, 0.58), roundest(1180.0, 1240.0), roundest(-3.1, 2.0)]
@@ -535,10 +532,10 @@ def roundest(low: float, high: float) -> float:
     middle = (low + high) / 2
     step = 10.0 ** math.floor(math.log10(max(abs(low), abs(high))))
     while True:
-        for part in (1.0, 2.0, 5.0):  # steps of 10, 5 and 2
-            found = round(middle / step * part) * (step / part)
-            if low <= found <= high:
-                return float(f"{found:.15g}")
+        for part in (1.0, 2.0, 5.0):  # multiples of 10, 5 and 2
+            rounded = round(middle / step * part) * (step / part)
+            if low <= rounded <= high:
+                return float(f"{rounded:.15g}")
         step /= 10
         if step < (high - low) * 1e-3 or step == 0:
             return middle

@@ -1,12 +1,11 @@
 """Array columns: images, reported with additive noise on their pixels or cosine coefficients.
 
-Raw pixels lie between two public bounds, and unit coordinates are those in which the bounds are −1
-and 1. Radii, and the standard deviations of noise, are in these units, as in the papers.
+Raw pixels lie between two public bounds. In unit coordinates the bounds are −1 and 1; radii and standard
+deviations of noise are in these units, as in the literature.
 
-In a table, images are one column of tensors of a fixed shape, the shape being part of its type: Arrow's
-canonical extension type for them (`arrow.fixed_shape_tensor`) survives Parquet. Plain lists of as many
-numbers are read, too; what has another shape is refused with its remedy, not reordered: an image of
-swapped axes would be noise to everybody and an error to nobody.
+In a table, images are one column of tensors, whose type includes the shape: Arrow's canonical extension
+type (`arrow.fixed_shape_tensor`), which Parquet preserves. Plain lists of as many numbers are read, too.
+Any other shape is refused, not reordered: images with swapped axes would raise no error later.
 """
 
 from __future__ import annotations
@@ -31,33 +30,33 @@ _CHUNK = 2048
 
 
 class Augment(BaseModel):
-    r"""Random movements of drawn images; those left at 0 are not made.
+    r"""Random shifts, rotations, stretches and shears of sampled images; size 0 means none.
 
-    Pixel p of a moved image, counted from the middle, shows what the drawn one has at
+    Pixel p of a moved image, relative to the middle, has the value of the sampled image at
 
     $$ \begin{pmatrix} \cos θ / (1 + z) & a − \sin θ \\ \sin θ & \cos θ / (1 + z') \end{pmatrix} p
        + t , $$
 
-    with θ, z, z′, a and both coordinates of t uniform between minus and plus what is declared, by
-    bilinear interpolation; beyond the edge is the nearest pixel. Values are averages of an image's own,
-    so bounds hold.
+    with θ, z, z′, a and both coordinates of t uniform between minus and plus the declared size, by
+    bilinear interpolation; outside of the image the nearest pixel counts. Values are averages of the
+    image's pixels, so they respect the bounds.
 
-    **Privacy review.** Adjacency: any two records. What is declared is public, written by hand. It is
-    applied to what a model draws, never to records: no report, sum or slice depends on it, and what it
-    does to a draw is a function of that draw and of the sample's coins (post-processing).
+    **Privacy review.** Adjacency: any two records. The sizes are public, written by hand. Movements are
+    applied to samples of a model, never to records: no report, sum or slice depends on them, and a moved
+    image is a function of a sample and of random numbers (post-processing).
 
     References:
         Simard, Steinkraus, Platt, *Best practices for convolutional neural networks applied to visual
         document analysis* (2003).
 
     Arguments:
-        shift: Pixels along each axis.
-        turn: Degrees.
-        stretch: Share of the size, along each axis.
-        shear: Slant: pixels across, for each pixel from the middle down.
+        shift: Largest shift along each axis, in pixels.
+        turn: Largest rotation, in degrees.
+        stretch: Largest stretch along each axis, as a share of the size.
+        shear: Largest shear, in pixels across for each pixel from the middle down.
 
     Raises:
-        PrivotError: if one is negative or more than an image can bear, or all are 0.
+        PrivotError: if one is negative or above its limit, or all are 0.
 
     Examples:
         >>> images = np.zeros((3, 8, 8), np.float32)
@@ -75,7 +74,7 @@ class Augment(BaseModel):
     shear: float = 0.0
 
     def moved(self, images: Images, rng: np.random.Generator) -> Images:
-        """Images (n, height, width), or with channels behind, each moved by coins of its own."""
+        """Return images (n, height, width[, channels]), each moved at random."""
         starts = range(0, len(images), _CHUNK)
         parts = [self._moved(images[start : start + _CHUNK], rng) for start in starts]
         return np.concatenate(parts) if parts else images
@@ -111,7 +110,7 @@ class Augment(BaseModel):
 
 
 def _interpolated(images: Images, rows: Images, columns: Images) -> Images:
-    """Images at places (n, pixels), bilinearly; the nearest pixel beyond the edge."""
+    """Interpolate images bilinearly at rows and columns (n, pixels), clipped to the image."""
     count, height, width = images.shape[:3]
     rows, columns = np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)
     top = np.minimum(rows.astype(np.int64), max(height - 2, 0))
@@ -123,8 +122,8 @@ def _interpolated(images: Images, rows: Images, columns: Images) -> Images:
     below, right = (width if height > 1 else 0), (1 if width > 1 else 0)
     upper = (1 - across) * pixels[first] + across * pixels[first + right]
     lower = (1 - across) * pixels[first + below] + across * pixels[first + below + right]
-    found: Images = ((1 - down) * upper + down * lower).astype(images.dtype)
-    return found.reshape(images.shape)
+    interpolated: Images = ((1 - down) * upper + down * lower).astype(images.dtype)
+    return interpolated.reshape(images.shape)
 
 
 class ArrayColumn(PointColumn):
@@ -132,15 +131,15 @@ class ArrayColumn(PointColumn):
 
     Arguments:
         shape: `[height, width]` or `[height, width, channels]`.
-        bounds: The darkest and the brightest value of a raw pixel, say `[0, 255]`.
-        radius: Images farther than this from the center are pulled to it; no ball by default. Pixels
-            are measured so that the bounds are −1 and 1.
-        norm: Of that distance, 1 or 2.
-        center: `"middle"` (all gray) or `"lower"` (the darkest image, as for pen strokes: then
-            images of length R are √2·R apart instead of 2R).
+        bounds: Darkest and brightest value of a raw pixel, for example `[0, 255]`.
+        radius: Largest distance from the center, in units where pixels lie in [−1, 1]; images farther
+            away are projected. No limit by default.
+        norm: Norm of that distance, 1 or 2.
+        center: `"middle"` (all gray) or `"lower"` (the darkest image, for images such as pen strokes:
+            then images of length R are √2·R apart instead of 2R).
         transform: `"pixels"`, or `"dct"` for orthonormal cosine coefficients.
-        low_pass: Number of lowest frequencies retained along each axis; needs `"dct"`. Public.
-        augment: How far drawn images are moved, turned and stretched in public; never private ones.
+        low_pass: Public number of lowest frequencies retained along each axis; needs `"dct"`.
+        augment: Random movements of sampled images; never applied to private ones.
 
     Examples:
         >>> column = ArrayColumn(
@@ -160,7 +159,7 @@ class ArrayColumn(PointColumn):
     low_pass: int | None = None
     augment: Augment | None = None
 
-    # An image is always there: a flag for a missing one would need a share of the budget.
+    # Images cannot be missing: a flag would need a share of the budget.
     nullable: Literal[False] = False
 
     @cached_property
@@ -179,28 +178,28 @@ class ArrayColumn(PointColumn):
         return self.shape
 
     def to_unit_pixels(self, raw: NDArray[np.generic]) -> Array:
-        """Raw pixels, any shape, so that the bounds are −1 and 1; not clipped."""
+        """Map raw pixels of any shape to unit pixels: the bounds become −1 and 1; nothing is clipped."""
         low, high = self.bounds
         return (np.asarray(raw, np.float64) - (low + high) / 2) / ((high - low) / 2)
 
     def from_unit_pixels(self, units: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Raw pixels within the bounds, of unit pixels of any shape."""
+        """Map unit pixels of any shape to raw pixels, clipped to the bounds."""
         low, high = self.bounds
         raw = (low + high) / 2 + (high - low) / 2 * np.asarray(units, np.float32)
         return np.clip(raw, low, high).astype(np.float32)
 
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[np.generic], list[Problem]]:
-        """Raw pixels (n, N), in the order height, width, channels; without missing images.
+        """Return raw pixels (n, N), in the order height, width, channels; missing images are dropped.
 
         Raises:
-            PrivotError: for images that are of another shape, or hold no numbers.
+            PrivotError: for images of another shape, or without numbers.
         """
         values, wanted = table.column(name), self.shape
         kind = values.type
         if is_tensor(kind):
-            found = tuple(kind.shape)
-            if kind.permutation is not None or not _same_shape(found, wanted):
-                raise PrivotError(_misfit(name, found, wanted))
+            actual = tuple(kind.shape)
+            if kind.permutation is not None or not _same_shape(actual, wanted):
+                raise PrivotError(_misfit(name, actual, wanted))
         elif not isinstance(kind, pa.FixedSizeListType | pa.ListType | pa.LargeListType):
             raise PrivotError(
                 f"column {name!r} has type {kind}: give an array of shape (n, {_times(wanted)}), or "
@@ -220,7 +219,7 @@ class ArrayColumn(PointColumn):
         return raw, problems
 
     def encode_points(self, name: str, table: pa.Table) -> Array:
-        """See `PointColumn`: encoding an image puts it in its domain, in unit coordinates."""
+        """See `PointColumn`: encoded images are in the domain already, in unit coordinates."""
         return self.domain.encode(self.to_unit_pixels(self.accept(name, table)))
 
     def encode_units(self, name: str, table: pa.Table) -> Array:
@@ -235,12 +234,12 @@ class ArrayColumn(PointColumn):
         return self.decode_points(name, points)
 
     def decode_pixels(self, name: str, pixels: NDArray[np.floating]) -> dict[str, pa.Array]:
-        """Table column of images (n, N) in unit pixels, clipped to the bounds."""
+        """Return table column of images (n, N) in unit pixels, clipped to the bounds."""
         raw = self.from_unit_pixels(pixels)
         return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
 
     def augmented(self, name: str, table: pa.Table, rng: np.random.Generator) -> pa.Table:
-        """Return a table of sampled records with the random changes that the schema declares."""
+        """Return a table of sampled records after the random movements that the schema declares."""
         if self.augment is None:
             return table
         images = tensor_values(table.column(name)).astype(np.float32)
@@ -250,8 +249,8 @@ class ArrayColumn(PointColumn):
     def count_outside(self, name: str, table: pa.Table) -> int:
         """See `PointColumn`."""
         units = self.to_unit_pixels(self.accept(name, table))
-        gone = np.abs(self.domain.encode(units) - self.domain.transform(units)) > 1e-9
-        return int(gone.any(axis=1).sum())
+        moved = np.abs(self.domain.encode(units) - self.domain.transform(units)) > 1e-9
+        return int(moved.any(axis=1).sum())
 
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
         """See `PointColumn`."""
@@ -278,7 +277,7 @@ class ArrayColumn(PointColumn):
 
 
 def tensor_array(values: NDArray[np.generic]) -> pa.Array:
-    """An Arrow array of tensors, of values (n, …)."""
+    """Return values (n, …) as an Arrow array of n tensors."""
     flat = pa.array(np.ascontiguousarray(values).reshape(-1))
     shape = values.shape[1:]
     storage = pa.FixedSizeListArray.from_arrays(flat, int(np.prod(shape)))
@@ -286,14 +285,14 @@ def tensor_array(values: NDArray[np.generic]) -> pa.Array:
 
 
 def tensor_values(values: pa.ChunkedArray) -> NDArray[np.generic]:
-    """The numbers (n, …) of a table column of tensors."""
+    """Return the numbers (n, …) of a table column of tensors."""
     parts = [np.asarray(_storage(chunk).flatten()) for chunk in values.chunks]
     flat = np.concatenate(parts) if parts else np.zeros(0)
     return flat.reshape(len(values), *values.type.shape)
 
 
 def is_tensor(kind: pa.DataType) -> bool:
-    """Return True for a type of tensors of a fixed shape."""
+    """Return whether a type is that of tensors of a fixed shape."""
     return isinstance(kind, pa.FixedShapeTensorType)
 
 
@@ -314,17 +313,17 @@ def _numbers(name: str, lists: pa.Array, wanted: tuple[int, ...]) -> NDArray[np.
     return np.asarray(flat).reshape(len(lists), size)
 
 
-def _same_shape(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """One channel may be said or not."""
-    return found == wanted or (*found, 1) == wanted or found == (*wanted, 1)
+def _same_shape(actual: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Return whether two shapes are equal; a single channel may be omitted in either."""
+    return actual == wanted or (*actual, 1) == wanted or actual == (*wanted, 1)
 
 
-def _misfit(name: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+def _misfit(name: str, actual: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     remedy = "resize the images, or correct the schema"
-    if len(found) == 3 and (*found[1:], found[0]) == wanted:
+    if len(actual) == 3 and (*actual[1:], actual[0]) == wanted:
         remedy = "put channels last, as by numpy.moveaxis(images, 1, -1)"
     return (
-        f"column {name!r} has images of shape {_times(found)}, the schema declares {_times(wanted)}: "
+        f"column {name!r} has images of shape {_times(actual)}, the schema declares {_times(wanted)}: "
         f"{remedy}"
     )
 

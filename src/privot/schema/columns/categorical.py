@@ -1,4 +1,4 @@
-"""Columns whose values stand in a public list: categories, and booleans."""
+"""Columns with a public list of values: categories and booleans."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _UNLISTED = "\uffff unlisted"
 
 
 class _ListedColumn(CodedColumn):
-    """A column whose values stand in a public list."""
+    """Base of columns with a public list of values."""
 
     ignores_case: ClassVar[bool] = False
 
     @property
     @abstractmethod
     def alphabet(self) -> Categories:
-        """The list, and the missing value."""
+        """Listed values, and the missing value."""
 
     @property
     @abstractmethod
     def _values(self) -> pa.Array:
-        """Values of a table for each code, null for the missing value."""
+        """Table value (K,) of each code; null for the missing value."""
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
         """See `Column`."""
@@ -53,20 +53,20 @@ class _ListedColumn(CodedColumn):
     @property
     @abstractmethod
     def _codes(self) -> Mapping[str, int]:
-        """The code of every listed text."""
+        """Code of every listed text."""
 
     def read(self, name: str, table: pa.Table) -> tuple[Codes, list[Problem]]:
-        """Codes (n,)."""
+        """See `Column`: codes (n,)."""
         texts, problems = read_texts(table.column(name), name)
         if self.ignores_case:
             texts = pc.utf8_lower(texts)
         names, other = self.alphabet.names, self.alphabet.other
         places = find_texts(texts, self._codes)
-        absent = places >= len(self._codes)  # an empty field, and a null; −1 is a text not listed
+        absent = places >= len(self._codes)  # null, or an empty field that is not listed
         if other is None:
             problems += explain_unlisted(texts, name, names, places < 0)
         last, other_code = self.alphabet.size - 1, 0 if other is None else names.index(other)
-        by_place = [*self._codes.values(), last, last, other_code]  # −1 is the last place
+        by_place = [*self._codes.values(), last, last, other_code]  # unlisted texts have place −1
         codes = np.array(by_place, np.int64)[places]
         return codes, problems + missing(absent, self.nullable, name, problems)
 
@@ -78,13 +78,13 @@ class _ListedColumn(CodedColumn):
 
 
 class CategoricalColumn(_ListedColumn):
-    """One of a public list of categories.
+    """Column whose values are of a public list of categories.
 
     Arguments:
-        categories: The list.
-        other: The category, one of the list or one more, that stands for whatever is not listed;
-            without it, a value that is not listed is refused.
-        nullable: Whether it may be missing.
+        categories: Public list of categories.
+        other: Category, of the list or additional, that stands for all unlisted values; without
+            it, an unlisted value is refused.
+        nullable: Whether a value may be missing.
 
     Examples:
         >>> column = CategoricalColumn(kind="categorical", categories=("red", "blue"), other="else")
@@ -117,14 +117,14 @@ class CategoricalColumn(_ListedColumn):
     ) -> dict[str, pa.Array]:
         """See `CodedColumn`: half of the rows coded `other` get an unlisted text."""
         outside = rng.random(len(codes)) < 0.5
-        made = self.decode_codes(name, codes, rng)
+        listed = self.decode_codes(name, codes, rng)
         if self.other is None:
-            return made
+            return listed
         unlisted = outside & (codes == self.alphabet.names.index(self.other))
-        return {name: pa.array(np.where(unlisted, _UNLISTED, made[name].to_pylist()))}
+        return {name: pa.array(np.where(unlisted, _UNLISTED, listed[name].to_pylist()))}
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
-        """See `CodedColumn`; the most frequent category stays beside `other`, however rare it is."""
+        """See `CodedColumn`; the most frequent category other than `other` is never merged."""
         codes = self.encode_codes(name, drawn)
         if self.other is None or not len(codes):
             return self
@@ -136,7 +136,7 @@ class CategoricalColumn(_ListedColumn):
         return self.model_validate(self.model_dump() | {"categories": tuple(retained)})
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
-        """See `CodedColumn`: the union of all lists, and a text in none of them."""
+        """See `CodedColumn`: the union of all lists, and an unlisted text."""
         lists = [self.alphabet, *(cast("CategoricalColumn", other).alphabet for other in others)]
         names = list(dict.fromkeys(value for listed in lists for value in listed.names))
         for listed in lists:
@@ -162,7 +162,7 @@ class CategoricalColumn(_ListedColumn):
 
 
 class BooleanColumn(_ListedColumn):
-    """True or false.
+    """Column of truth values.
 
     Examples:
         >>> BooleanColumn(kind="boolean", nullable=True).alphabet.size
@@ -185,7 +185,7 @@ class BooleanColumn(_ListedColumn):
         return {"take": "boolean", "columns": [name], "missing": answers.missing}
 
     def find_code(self, name: str, value: object) -> int:
-        """See `CodedColumn`; True and False are themselves."""
+        """See `CodedColumn`; the value may be True or False."""
         return super().find_code(name, str(value).lower() if isinstance(value, bool) else value)
 
     @property

@@ -1,9 +1,9 @@
-"""Columns: what one part of a record may be, declared in public and by hand.
+"""Columns: public declarations of the values that one part of a record may have.
 
-A column says which table columns it covers and what values they may hold. None of its fields is ever
-computed from data: bounds, bins, categories and radii are public knowledge, or they leak.
+A column declares which table columns it covers and which values they may contain. Its fields are
+never computed from data, since bounds, bins, categories and radii computed from data would leak.
 
-There are two ways to report a column, and a kind of column offers one or both:
+A column can be reported in one or both of two ways, by its kind:
 
 - as a **point** of its [`Domain`][privot.schema.domains.Domain], with noise added;
 - as a **code** of its [`Alphabet`][privot.schema.columns.alphabet], one of finitely many.
@@ -13,9 +13,9 @@ A kind is a class that derives from [`PointColumn`][privot.schema.columns.column
 `kind: Literal["…"]`; from then on schemas may use it. Other packages look at a column's `domain`,
 `alphabet` and `image_shape`, never at its kind.
 
-Encoding runs on the device: it sees raw values, refuses what the schema does not allow in one line that
-names the column and the row, and stores nothing. Decoding serves sampled records: it restores types,
-categories, integers, dates, missing values and bounds.
+Encoding runs on the device: it reads raw values, refuses values that the schema does not allow by an
+error that names the column and the row, and stores nothing. Decoding is for sampled records: it restores
+types, categories, integers, dates, missing values and bounds.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Bounds = tuple[float, float]
 
 
 class Column(BaseModel):
-    """Base of all kinds of columns, which are frozen; an unknown field is an error.
+    """Base of all kinds of columns: frozen pydantic models without unknown fields.
 
     Arguments:
         nullable: Whether a value may be missing.
-        kind: The name of the kind.
+        kind: Name of the kind.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -53,11 +53,11 @@ class Column(BaseModel):
 
     # All kinds, by name.
     kinds: ClassVar[dict[str, type[Column]]] = {}
-    # Whether it is reported; other columns are made up for samples and never read on a device.
+    # Whether it is reported; otherwise it is generated for samples and never read on a device.
     reported: ClassVar[bool] = True
-    # The type of its values in rules; None where rules cannot name it.
+    # Type of its values in rules; None if rules cannot name it.
     in_rules: ClassVar[Literal["number", "date", "text", "truth"] | None] = None
-    # Whether its table columns hold numbers, as which the text of a CSV is read.
+    # Whether the text of its table columns in a CSV is parsed as numbers.
     holds_numbers: ClassVar[bool] = False
     # Whether its value is one number or date, reported as a point or as the code of a bin.
     is_number: ClassVar[bool] = False
@@ -74,7 +74,7 @@ class Column(BaseModel):
 
     @classmethod
     def of_kind(cls, fields: Any) -> Column:
-        """Build a column from plain values, of the kind that they name."""
+        """Build a column of the kind that the plain values `fields` name."""
         if isinstance(fields, Column):
             return fields
         if not isinstance(fields, Mapping):
@@ -87,21 +87,21 @@ class Column(BaseModel):
 
     @property
     def domain(self) -> Domain | None:
-        """The set that its points lie in; None where it cannot be reported as a point."""
+        """Domain of its points; None if it cannot be reported as a point."""
         return None
 
     @property
     def alphabet(self) -> Alphabet | None:
-        """The values that its codes stand for; None where it cannot be reported as a code."""
+        """Alphabet of its codes; None if it cannot be reported as a code."""
         return None
 
     @property
     def declares_codes(self) -> bool:
-        """True if the schema declares its codes, rather than leaving them to a default."""
+        """Whether the schema declares its codes, instead of using default ones."""
         return self.alphabet is not None
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """Return a device's program for codes in some alphabets (`privot.device.device`), or None."""
+        """Return a device's program for codes in these alphabets (`privot.device.device`), or None."""
         return None
 
     def point_program(self, name: str) -> dict[str, Any] | None:
@@ -115,23 +115,23 @@ class Column(BaseModel):
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
-        """Height and width, or height, width and channels, of its images; None of other columns."""
+        """(Height, width[, channels]) of its images; None for other columns."""
         return None
 
     def title(self, name: str) -> str:
-        """Return its title for readers: its name, and the unit that it is measured in."""
+        """Return its title in reports: its name, with the unit of measurement if there is one."""
         return name
 
     def table_columns(self, name: str) -> tuple[str, ...]:
-        """Names of the table columns that hold its values, where the schema calls it `name`."""
+        """Return the names of its table columns, if the schema calls it `name`."""
         return (name,)
 
     @abstractmethod
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
-        """Return raw values in the kind's representation, and all problems found in them."""
+        """Return (values in the kind's representation, all problems of the raw values)."""
 
     def accept(self, name: str, table: pa.Table) -> NDArray[Any]:
-        """Return the values that `read` returns if they have no problem.
+        """Return the values of `read`; raise an error if one of them has a problem.
 
         Raises:
             RecordError: for a missing value that the schema does not allow, or a value of another kind.
@@ -148,18 +148,18 @@ class PointColumn(Column):
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """The set that its points lie in."""
+        """Domain of its points."""
 
     def encode_points(self, name: str, table: pa.Table) -> Array:
-        """Raw values as points (n, d), not yet projected to the domain; rows of NaN are missing."""
+        """Return raw values as points (n, d), not projected to the domain; rows of NaN are missing."""
         return self.accept(name, table)
 
     def in_values(self, points: Array) -> Array:
-        """Points in the units that a table holds, not rounded; dates stay steps since 1970."""
+        """Return points in the table's units, not rounded; dates stay steps since 1970."""
         return points
 
     def encode_units(self, name: str, table: pa.Table) -> Array:
-        """Raw values as points (n, d) of the domain in unit coordinates; rows of NaN are missing."""
+        """Return raw values in unit coordinates (n, d), projected to the domain; NaN is missing."""
         domain, raw = self.domain, self.encode_points(name, table)
         if not self.nullable:
             return self._project(raw)
@@ -167,19 +167,19 @@ class PointColumn(Column):
         return np.where(absent, np.nan, self._project(np.where(absent, domain.center, raw)))
 
     def _project(self, raw: Array) -> Array:
-        """Points (n, d), none missing, projected, in unit coordinates."""
+        """Return points (n, d), none missing, projected to the domain and in unit coordinates."""
         units = to_unit(self.domain, self.domain.project(raw))
-        # Dividing by the scale rounds: project once more, so that Δ holds to the last bit.
+        # Division by the scale rounds; after a second projection the diameter Δ holds exactly.
         return self.domain.unit.project(units)
 
     def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
-        """Table columns of points (n, d), projected to the domain; rows of NaN are missing."""
+        """Project points (n, d) to the domain and return table columns; rows of NaN are missing."""
         absent = np.asarray(np.isnan(points).any(axis=1))
         points = self.domain.project(np.where(absent[:, None], self.domain.center, points))
         return self._write_points(name, np.where(absent[:, None], np.nan, points))
 
     def count_outside(self, name: str, table: pa.Table) -> int:
-        """Number of raw values outside the domain; a missing one is not outside."""
+        """Return the number of raw values outside the domain; missing values do not count."""
         points = self.encode_points(name, table)
         points = points[~np.isnan(points).any(axis=1)]
         moved = np.abs(self.domain.project(points) - points) > 1e-9 * self.domain.scale
@@ -187,15 +187,15 @@ class PointColumn(Column):
 
     @abstractmethod
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
-        """Table columns of raw values at points (n, d) in unit coordinates, also outside the domain.
+        """Return table columns of raw values at unit coordinates (n, d), also outside the domain.
 
-        Rows of NaN are missing. For audits of devices: an encoder that does not project values beyond
-        the bounds reveals them, and no value within the bounds would show it.
+        Rows of NaN are missing. Audits of devices use them: an encoder that fails to project values
+        beyond the bounds reveals them, and values within the bounds would not detect it.
         """
 
     @abstractmethod
     def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
-        """Table columns of points (n, d) of the domain; rows of NaN are missing."""
+        """Return the table columns of points (n, d) of the domain; rows of NaN are missing."""
 
 
 class CodedColumn(Column):
@@ -204,33 +204,33 @@ class CodedColumn(Column):
     @property
     @abstractmethod
     def alphabet(self) -> Alphabet:
-        """The values that its codes stand for."""
+        """Alphabet of its codes."""
 
     @property
     def codings(self) -> tuple[Alphabet, ...]:
-        """The alphabets that a joint report may use: its own, unless its kind has more."""
+        """Alphabets that a joint report may use; by default, the column's own."""
         return (self.alphabet,)
 
     @property
     def atoms(self) -> tuple[Alphabet, Codes]:
-        """The coarsest alphabet that refines all codings, and the code (c, a) of each atom in each."""
+        """Coarsest alphabet that refines all c codings, and each atom's code in each (c, a)."""
         alphabet = self.alphabet
         return alphabet, np.arange(alphabet.size)[None]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """A name for every code."""
+        """Labels of all codes."""
         return self.labels_in(self.alphabet)
 
     def labels_in(self, coding: Any) -> tuple[str, ...]:
-        """A name for every code of an alphabet of its values."""
+        """Return the labels of all codes of one of its codings."""
         return tuple(coding.labels)
 
     def find_code(self, name: str, value: object) -> int:
-        """The code of a condition's value, given by its label; None means missing.
+        """Return the code of a value in a condition, given by its label; None means missing.
 
         Raises:
-            PrivotError: listing the labels, for a value that is none of them.
+            PrivotError: listing the labels, for a value that is not a label.
         """
         label = MISSING if value is None else value
         if label not in self.labels:
@@ -240,39 +240,39 @@ class CodedColumn(Column):
         return self.labels.index(str(label))
 
     def find_codes(self, name: str, value: object) -> list[int]:
-        """The codes of a condition's value; of a range, those of all bins that it meets."""
+        """Return the codes of a value in a condition; for a range, all bins that intersect it."""
         return [self.find_code(name, value)]
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
-        """Raw values as codes (n,) of the alphabet."""
+        """Return raw values as codes (n,) of the alphabet."""
         return self.accept(name, table)
 
     def encode_codings(self, name: str, table: pa.Table) -> Codes:
-        """Raw values as codes (c, n) of all codings."""
+        """Return raw values as codes (c, n) of all codings."""
         return self.encode_codes(name, table)[None]
 
     @abstractmethod
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """Table columns of codes (n,); a number is drawn within its bin."""
+        """Return the table columns of codes (n,); a number is drawn within its bin."""
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
         """Return the column with about equally frequent codes in records drawn from a model.
 
-        Numbers get about `num_codes` bins; categories below a share of `rarest` are merged into
-        `other`, if there is one. Must not be called with raw records.
+        Numbers get about `num_codes` bins; categories with a share below `rarest` are merged into
+        `other`, if there is one. It must not be called with raw records.
         """
         return self
 
     def decode_atoms(
         self, name: str, atoms: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """Table columns of atoms (n,); a number is drawn within its atom."""
+        """Return the table columns of atoms (n,); a number is drawn within its atom."""
         return self.decode_codes(name, atoms, rng)
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
-        """Table columns of raw values with one at least in every cell of the common refinement.
+        """Return table columns of raw values, at least one in every cell of the common refinement.
 
         `others` are the column's declarations in other schemas, of the same kind.
 
@@ -289,8 +289,8 @@ class CodedColumn(Column):
     def make_up_codes(
         self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """Table columns of raw values of codes (n,) of a coding, or of the atoms of all of them.
+        """Return table columns of raw values with codes (n,) in a coding, or in the atoms.
 
-        Some lie far outside the bounds. For audits, like `make_up_points`.
+        Some values lie far outside the bounds, for audits, like those of `make_up_points`.
         """
         return self.decode_codes(name, codes, rng)

@@ -1,20 +1,20 @@
-r"""Identifiers: columns that are never reported or learned, and generated for samples.
+r"""Identifiers: columns that are never reported or fitted, but generated for samples.
 
 A value that is different for everybody cannot be learned privately; programs that need one can use a
-made-up one. Its **pattern** is public, a simple regular expression: literal characters, `\d` and
+generated one. Its **pattern** is public, a simple regular expression: literal characters, `\d` and
 classes such as `[A-Z0-9]`, each optionally followed by a count, `{6}`.
 
-**Distinct.** The characters of all places, read as digits of changing bases, number what fits a pattern:
-0 … N − 1. The identifiers of one sample are the places 0, 1, 2, … under a keyed permutation of as
-many of the last places as $2^{62}$ holds (a Feistel network of four rounds that walks on until it is
-below N); what is before these is drawn. So no two are alike, however many pieces a sample has.
+**Distinct identifiers.** The characters of the places are digits of a number in mixed bases, so that
+the strings that fit a pattern have numbers 0 … N − 1. The last places, as many as give N ≤ $2^{62}$, are
+numbers 0, 1, 2, … under a keyed permutation: a Feistel network of four rounds, repeated until the result
+is below N. The other places are drawn independently. So no two identifiers of a sample are equal.
 
 **Privacy review.** Adjacency: any two records. A table on a device may have the column or not: it is
-dropped where records are read, and is in no report, no error and no count. Generated identifiers are a
-function of the pattern and of the sample's coins.
+dropped when records are read, and no report, error or count depends on it. Generated identifiers are a
+function of the pattern and of random numbers.
 
 References:
-    Black, Rogaway, *Ciphers with arbitrary finite domains* (2002), for walking a permutation.
+    Black, Rogaway, *Ciphers with arbitrary finite domains* (2002), for cycle walking.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ Words = NDArray[np.uint64]
 
 
 class IdentifierColumn(Column):
-    r"""A name or number that is made up for every synthetic record, and never reported.
+    r"""Column of a name or number that is generated for every sampled record, and never reported.
 
     Arguments:
-        pattern: What it looks like: characters, `\d`, classes `[A-Z]`, each perhaps with a count `{6}`.
+        pattern: Characters, `\d`, or classes `[A-Z]`, each optionally with a count `{6}`.
 
     Examples:
         >>> column = IdentifierColumn(kind="identifier", pattern=r"P-\d{6}")
@@ -64,21 +64,21 @@ class IdentifierColumn(Column):
 
     @cached_property
     def places(self) -> tuple[str, ...]:
-        """The characters that may stand in each place.
+        """Allowed characters of each place of an identifier.
 
         Raises:
-            PrivotError: for a pattern that is not of the plainest kind.
+            PrivotError: for a pattern with other constructs of regular expressions.
         """
         at, places = 0, []
         while at < len(self.pattern):
             part = _PART.match(self.pattern, at)
-            listed = part and _characters(part)
-            if not part or not listed or "\0" in listed:
+            allowed = part and _characters(part)
+            if not part or not allowed or "\0" in allowed:
                 raise PrivotError(
                     f"pattern {self.pattern!r} cannot be read from {self.pattern[at:][:12]!r} on: write "
                     r"characters, \d or classes such as [A-Z0-9], each perhaps with a count such as {6}"
                 )
-            places += [listed] * int(part[4] or 1)
+            places += [allowed] * int(part[4] or 1)
             at = part.end()
         if not 1 <= len(places) <= _MAX_PLACES:
             raise PrivotError(
@@ -88,14 +88,14 @@ class IdentifierColumn(Column):
 
     @property
     def size(self) -> int:
-        """Number of identifiers."""
+        """Number of different identifiers."""
         return math.prod(map(len, self.places))
 
     def made_up(self, num_rows: int, rng: np.random.Generator) -> MadeUp:
-        """Return a maker of `num_rows` distinct identifiers, so many at a time.
+        """Return a generator of `num_rows` distinct identifiers.
 
         Raises:
-            PrivotError: if there are not as many.
+            PrivotError: if the pattern has fewer identifiers.
         """
         if num_rows > self.size:
             raise PrivotError(
@@ -105,7 +105,7 @@ class IdentifierColumn(Column):
         return MadeUp(self.places, rng)
 
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
-        """Nothing: see the module."""
+        """Return no values: identifiers are never read."""
         return np.zeros(0), []
 
     @model_validator(mode="after")
@@ -115,11 +115,11 @@ class IdentifierColumn(Column):
 
 
 class MadeUp:
-    """Makes identifiers, no two alike.
+    """Generator of distinct identifiers.
 
     Arguments:
-        places: The characters that may stand in each place.
-        rng: Of the keys, and of places before those that are permuted.
+        places: Allowed characters of each place.
+        rng: Generator of the keys, and of the places that are drawn independently.
     """
 
     def __init__(self, places: tuple[str, ...], rng: np.random.Generator) -> None:
@@ -128,35 +128,36 @@ class MadeUp:
             split -= 1
         self._drawn, self._permuted, self._rng = places[:split], places[split:], rng
         self._keys = rng.integers(0, 2**63, _ROUNDS, np.uint64)
-        self._made = 0
+        self._next_number = 0
 
     def __call__(self, count: int) -> pa.Array:
-        """Make so many more."""
-        numbers = np.arange(self._made, self._made + count, dtype=np.uint64)
-        self._made += count
+        """Return the next `count` identifiers (count,)."""
+        numbers = np.arange(self._next_number, self._next_number + count, dtype=np.uint64)
+        self._next_number += count
         numbers = permuted(numbers, math.prod(map(len, self._permuted)), self._keys)
-        last = []
-        for each in reversed(self._permuted):
-            numbers, digits = np.divmod(numbers, np.uint64(len(each)))
-            last.append(np.array([*each])[digits])
-        drawn = [self._rng.choice([*each], count) for each in self._drawn]
-        texts = np.ascontiguousarray(np.stack([*drawn, *reversed(last)], axis=1))
+        permuted_places = []
+        for characters in reversed(self._permuted):
+            numbers, digits = np.divmod(numbers, np.uint64(len(characters)))
+            permuted_places.append(np.array([*characters])[digits])
+        drawn_places = [self._rng.choice([*characters], count) for characters in self._drawn]
+        places = [*drawn_places, *reversed(permuted_places)]
+        texts = np.ascontiguousarray(np.stack(places, axis=1))
         return pa.array(texts.view(f"U{texts.shape[1]}").reshape(count), pa.string())
 
 
 def _characters(part: re.Match[str]) -> str:
-    """Return the characters of one part of a pattern, each once; none if it cannot be read."""
-    listed, escaped, plain = part[1], part[2], part[3]
-    if listed is None:
+    """Return the distinct characters of one part of a pattern; "" if it cannot be parsed."""
+    char_class, escaped, plain = part[1], part[2], part[3]
+    if char_class is None:
         return plain or _escaped(escaped)
-    found = [_listed(*piece) for piece in _RANGE.findall(listed)]
-    return "".join(dict.fromkeys("".join(found))) if all(found) else ""
+    pieces = [_class_piece(*piece) for piece in _RANGE.findall(char_class)]
+    return "".join(dict.fromkeys("".join(pieces))) if all(pieces) else ""
 
 
-def _listed(low: str, high: str, special: str, one: str) -> str:
-    """The characters of a range, of what a backslash escapes, or one."""
+def _class_piece(low: str, high: str, escaped: str, plain: str) -> str:
+    """Return the characters of one piece of a class: a range, an escape, or a plain character."""
     if not low:
-        return one or _escaped(special)
+        return plain or _escaped(escaped)
     ends = [end if len(end) == 1 else _escaped(end[1]) for end in (low, high)]
     if any(len(end) != 1 for end in ends):
         return ""
@@ -171,7 +172,7 @@ def _escaped(character: str) -> str:
 
 
 def permuted(numbers: Words, size: int, keys: Words) -> Words:
-    """The places of numbers below `size` under a permutation of these that the keys choose.
+    """Return the images of numbers (n,) under a keyed permutation of 0 … size − 1.
 
     >>> keys = np.arange(4, dtype=np.uint64)
     >>> sorted(permuted(np.arange(10, dtype=np.uint64), 10, keys).tolist())
@@ -179,19 +180,19 @@ def permuted(numbers: Words, size: int, keys: Words) -> Words:
     """
     half = np.uint64(max(1, (max(size - 1, 1).bit_length() + 1) // 2))
     mask = np.uint64((1 << int(half)) - 1)
-    found = numbers.copy()
-    walking = np.arange(len(numbers))
-    while len(walking):
-        left, right = found[walking] >> half, found[walking] & mask
+    images = numbers.copy()
+    outside = np.arange(len(numbers))
+    while len(outside):
+        left, right = images[outside] >> half, images[outside] & mask
         for key in keys:
             left, right = right, left ^ (_mixed(right + key) & mask)
-        found[walking] = (left << half) | right
-        walking = walking[found[walking] >= size]
-    return found
+        images[outside] = (left << half) | right
+        outside = outside[images[outside] >= size]
+    return images
 
 
 def _mixed(words: Words) -> Words:
-    """The finalizer of SplitMix64: every bit depends on every other."""
+    """Hash words by SplitMix64's finalizer, in which every output bit depends on every input bit."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(words ^ (words >> np.uint64(31)))

@@ -1,4 +1,4 @@
-"""Numbers and dates, in an interval or in public bins of it."""
+"""Columns of numbers and of dates, reported as points of an interval or as codes of public bins."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
 from privot.schema.columns.raw_values import Problem, Steps, read_moments, read_numbers
 from privot.schema.domains import Array, Box, from_unit
 
-_FAR = 1000.0  # widths of the interval that made-up numbers leave
+_FAR = 1000.0  # test values beyond the bounds are so many widths of the interval away
 
 
 class NumberColumn(PointColumn, CodedColumn):
-    """A column whose values are numbers between two bounds, whatever they are in a table: dates, too."""
+    """Base of columns whose values are represented by numbers between two bounds: numbers and dates."""
 
     is_number: ClassVar[bool] = True
     bounds: tuple[float | str, float | str]
@@ -45,7 +45,7 @@ class NumberColumn(PointColumn, CodedColumn):
     @property
     @abstractmethod
     def domain(self) -> Box:
-        """The interval of the bounds."""
+        """Interval of the bounds, in the column's numbers."""
 
     @property
     @abstractmethod
@@ -54,7 +54,7 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @cached_property
     def codings(self) -> tuple[Bins, ...]:
-        """See `CodedColumn`; several where no bins are declared, and not every integer has its own."""
+        """See `CodedColumn`; several if no bins are declared and not every integer has its own bin."""
         alphabet, log = self.alphabet, self.on_log_scale
         values = alphabet.edges[-1] - alphabet.edges[0] if alphabet.integer else math.inf
         if self.bins is not None or alphabet.num_bins == values:
@@ -64,7 +64,7 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @property
     def on_log_scale(self) -> bool:
-        """True if its equal bins are equal in ln x."""
+        """Whether its equal bins are equal in ln x."""
         return False
 
     @cached_property
@@ -74,31 +74,31 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @property
     def declares_codes(self) -> bool:
-        """True if bins or spikes are declared."""
+        """Whether bins or spikes are declared."""
         return self.bins is not None or bool(self.alphabet.spikes)
 
     @property
     @abstractmethod
     def counted_in(self) -> object:
-        """Unit that its numbers count: two columns of one unit mean the same by a number."""
+        """Unit of its numbers: equal numbers of two columns with one unit are equal values."""
 
     @abstractmethod
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        """Edges, in its numbers, of so many equal bins over the bounds; as many as it likes if None."""
+        """Return edges, in its numbers, of `bins` equal bins; of a default number if None."""
 
     @property
     def step_seconds(self) -> int | None:
-        """Seconds in one of its numbers, which count from 1970; None of numbers that are no time."""
+        """Seconds per step if its numbers are time steps since 1970; None for other numbers."""
         return None
 
     @property
     def value_step(self) -> float:
-        """Distance of its values, as `in_values` has them; 0 where any number occurs."""
+        """Difference of neighboring values, in the units of `in_values`; 0 if any number may occur."""
         return float(self.alphabet.integer)
 
     @property
     def step_program(self) -> dict[str, Any]:
-        """Return a device's program to count its numbers."""
+        """Fields of a device's program that convert a value to the column's number."""
         return {"seconds": self.step_seconds}
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return how and how | self.step_program
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
-        """See `CodedColumn`: all edges and spikes of all, and what lies between them."""
+        """See `CodedColumn`: the edges and spikes of all declarations, and numbers between them."""
         columns = [self, *(cast("NumberColumn", other) for other in others)]
         bins = [column.atoms[0] for column in columns]
         if len({(column.counted_in, column.alphabet.integer) for column in columns}) > 1:
@@ -130,7 +130,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return {name: self._make_up(np.append(numbers, [np.nan] * self.nullable))}
 
     def find_code(self, name: str, value: object) -> int:
-        """See `CodedColumn`; a number or a date is in the bin, or the spike, that holds it."""
+        """See `CodedColumn`; a number or a date may be given instead of a label."""
         if value is None or value in self.labels:
             return super().find_code(name, value)
         number = self._number_of(value)
@@ -144,7 +144,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return int(self.alphabet.encode(np.array([number]))[0])
 
     def find_codes(self, name: str, value: object) -> list[int]:
-        """See `CodedColumn`; a range `"30..40"` has the bins and spikes that it meets."""
+        """See `CodedColumn`; a range is written `"30..40"`."""
         if not isinstance(value, str) or ".." not in value or value in self.labels:
             return super().find_codes(name, value)
         low, high = (self._number_of(end) for end in value.split("..", 1))
@@ -156,12 +156,12 @@ class NumberColumn(PointColumn, CodedColumn):
                 f"{self.bounds[0]} and {self.bounds[1]}"
             )
         below, above = np.array(bins.edges[:-1]), np.array(bins.edges[1:])
-        met = np.flatnonzero((below <= high) & (above - bins.integer >= low)).tolist()
-        return met + [bins.num_bins + i for i, s in enumerate(bins.spikes) if low <= s <= high]
+        codes = np.flatnonzero((below <= high) & (above - bins.integer >= low)).tolist()
+        return codes + [bins.num_bins + i for i, s in enumerate(bins.spikes) if low <= s <= high]
 
     @abstractmethod
     def _number_of(self, value: object) -> float | None:
-        """The number that a value, perhaps in words, says; None if it says none."""
+        """Return the column's number of a value, or of its text; None if it has none."""
 
     @abstractmethod
     def round_between(self, low: float, high: float) -> float:
@@ -169,11 +169,11 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @abstractmethod
     def _write(self, numbers: Array) -> pa.Array:
-        """Numbers as the table would hold them, NaN as null."""
+        """Convert the column's numbers (n,) to table values; NaN becomes null."""
 
     @abstractmethod
     def _make_up(self, numbers: Array) -> pa.Array:
-        """Numbers, however large and whether rounded or not, as a table could hold them."""
+        """Convert any numbers (n,), also between the column's steps, to possible table values."""
 
     def encode_points(self, name: str, table: pa.Table) -> Array:
         """See `PointColumn`."""
@@ -183,7 +183,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return self.decode_numbers(name, points[:, 0])
 
     def decode_numbers(self, name: str, numbers: Array) -> dict[str, pa.Array]:
-        """Table column of numbers (n,) within the bounds; NaN is missing."""
+        """Return the table column of numbers (n,) within the bounds; NaN is missing."""
         return {name: self._write(np.rint(numbers) if self.alphabet.integer else numbers)}
 
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
@@ -191,7 +191,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return {name: self._make_up(from_unit(self.domain, units)[:, 0])}
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
-        """See `CodedColumn`; whole numbers that are no more than codes have a code each."""
+        """See `CodedColumn`; integers with at most `num_codes` values have a code each."""
         bins, numbers = self.alphabet, self.read(name, drawn)[0]
         numbers = numbers[~np.isnan(numbers)]
         if not len(numbers):
@@ -201,19 +201,19 @@ class NumberColumn(PointColumn, CodedColumn):
             return self.model_validate(fields | self._bins_of(numbers, num_codes))
         if bins.num_bins == values:
             return self
-        none = {"spikes": ()} if "spikes" in fields else {}  # dates have none
-        return self.model_validate(fields | {"bins": int(values)} | none)
+        no_spikes = {"spikes": ()} if "spikes" in fields else {}  # dates have no such field
+        return self.model_validate(fields | {"bins": int(values)} | no_spikes)
 
     @abstractmethod
     def _bins_of(self, numbers: Array, num_codes: int) -> dict[str, object]:
-        """Fields that declare bins of equal mass, of numbers drawn from a model."""
+        """Return fields that declare bins of equal mass for numbers drawn from a model."""
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
-        """See `CodedColumn`; what lies beyond the bounds is in an outer bin."""
+        """See `CodedColumn`; numbers beyond the bounds are in an outer bin."""
         return self.alphabet.encode(self.accept(name, table))
 
     def encode_codings(self, name: str, table: pa.Table) -> Codes:
-        """See `CodedColumn`; by the atoms, however many codings there are."""
+        """See `CodedColumn`; numbers are encoded once, by the atoms."""
         atoms, codes = self.atoms
         return codes[:, atoms.encode(self.accept(name, table))]
 
@@ -232,12 +232,12 @@ class NumberColumn(PointColumn, CodedColumn):
     def make_up_codes(
         self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `CodedColumn`: half of an outer bin's lie far beyond the bounds."""
+        """See `CodedColumn`: half of the numbers of an outer bin lie far beyond the bounds."""
         return {name: self._make_up(decode_far(coding, codes, rng))}
 
 
 def decode_far(bins: Bins, codes: Codes, rng: np.random.Generator) -> Array:
-    """Numbers of codes (n,) of bins; half of those of an outer bin lie far beyond the bounds."""
+    """Decode codes (n,) to numbers (n,); half of those of an outer bin lie far beyond the bounds."""
     outside = rng.random(len(codes)) < 0.5
     numbers = bins.decode(codes, rng)
     ends = np.array([bins.edges[0], bins.edges[-1]])
@@ -248,20 +248,20 @@ def decode_far(bins: Bins, codes: Codes, rng: np.random.Generator) -> Array:
 
 
 class NumericColumn(NumberColumn):
-    """One number between two public bounds; if values are steps apart, counted in these.
+    """Column of one number between two public bounds; values on a grid are represented by step counts.
 
     Arguments:
         bounds: Smallest and largest value.
         integer: Whether only integers occur.
-        decimals: How many decimals values have, if not all occur.
-        step: How far apart values are, from the low bound on; in place of `decimals`.
-        bins: How the number is coded: a number of equal bins, or their edges (the outer two are the
-            bounds), or `"integers"` for a code each; ten bins by default.
-        scale: `"linear"`, or `"log"` for what spreads over orders of magnitude: bins that are not
-            declared by their edges are equal in ln x then.
-        spikes: Values that many people share exactly, each with a code of its own.
-        measured_in: The unit, for people: `"kg"`.
-        nullable: Whether it may be missing.
+        decimals: Number of decimals, if values are rounded.
+        step: Difference of neighboring values, starting at the low bound; instead of `decimals`.
+        bins: A number of equal bins, their edges (the outer two are the bounds), or `"integers"` for a
+            code for each integer; ten bins by default.
+        scale: `"linear"`, or `"log"` for values that span orders of magnitude: bins without declared
+            edges are then equal in ln x.
+        spikes: Values that many people share exactly, each with its own code.
+        measured_in: Unit of measurement, shown in reports, such as `"kg"`.
+        nullable: Whether a value may be missing.
 
     Examples:
         >>> column = NumericColumn(kind="numeric", bounds=(0, 2), step=0.25)
@@ -288,7 +288,7 @@ class NumericColumn(NumberColumn):
 
     @cached_property
     def counted_in(self) -> Steps | None:
-        """The steps that its numbers count; None if they are its values."""
+        """Steps that its numbers count; None if its numbers are the values themselves."""
         if self.decimals is not None:
             return Steps.to_decimals(self.decimals)
         return None if self.step is None else Steps.through(self.bounds[0], self.step)
@@ -317,14 +317,14 @@ class NumericColumn(NumberColumn):
 
     @cached_property
     def _ends(self) -> tuple[float, float]:
-        """The bounds, in its numbers."""
+        """Bounds, in its numbers."""
         low, high = self.bounds
         steps = self.counted_in
         return (steps.exactly(low, "bound"), steps.exactly(high, "bound")) if steps else (low, high)
 
     @cached_property
     def domain(self) -> Box:
-        """The interval of the bounds, in steps where values are some apart."""
+        """Interval of the bounds, in steps if values are on a grid."""
         return Box((self._ends[0],), (self._ends[1],))
 
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
@@ -337,7 +337,7 @@ class NumericColumn(NumberColumn):
         """Bins, spikes, and the missing value."""
         steps, spikes = self.counted_in, tuple(sorted(self.spikes))
         if isinstance(self.bins, tuple):
-            edges = self._declared_edges(self.bins)
+            edges = self._edges_of(self.bins)
         elif self.bins == "integers":
             if not self.integer:
                 raise PrivotError("bins 'integers' need integer = true: declare it, or other bins")
@@ -348,8 +348,8 @@ class NumericColumn(NumberColumn):
             spikes = tuple(steps.exactly(spike, "spike") for spike in spikes)
         return Bins(edges, spikes, self._whole, self.nullable)
 
-    def _declared_edges(self, bins: tuple[float, ...]) -> tuple[float, ...]:
-        """Edges of declared bins; steps begin where values are not below the edge."""
+    def _edges_of(self, bins: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the edges of declared bins; steps begin where values are not below the edge."""
         if not bins or (bins[0], bins[-1]) != self.bounds:
             raise PrivotError(
                 f"bins {list(bins)} do not begin and end with the bounds "
@@ -361,14 +361,14 @@ class NumericColumn(NumberColumn):
         return (self._ends[0], *inner, self._ends[1] + self._whole)
 
     def labels_in(self, coding: Bins) -> tuple[str, ...]:
-        """See `CodedColumn`; of steps, the values."""
+        """See `CodedColumn`; labels of steps are the values."""
         steps = self.counted_in
         if steps is None:
             return coding.labels
         return coding.labels_by(lambda count: exact_text(float(steps.value(np.array(count)))))
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
-        """Numbers (n,), NaN where missing."""
+        """Return numbers (n,), NaN where missing."""
         numbers, problems = read_numbers(table.column(name), name, self.nullable)
         return self.counted_in.count(numbers) if self.counted_in else numbers, problems
 
@@ -388,18 +388,18 @@ class NumericColumn(NumberColumn):
     def _bins_of(self, numbers: Array, num_codes: int) -> dict[str, object]:
         steps, (low, high) = self.counted_in, self.bounds
         values = steps.value(numbers) if steps else numbers
-        inner, found = equal_mass(values, num_codes, self.integer, roundest)
-        spikes = sorted({*self.spikes, *found})
-        edges = self._declared_edges((low, *inner, high))
+        inner, new_spikes = equal_mass(values, num_codes, self.integer, roundest)
+        spikes = sorted({*self.spikes, *new_spikes})
+        edges = self._edges_of((low, *inner, high))
         if self._whole:
             retained = without_empty(edges, [steps.place(s) if steps else s for s in spikes])[1:-1]
-        else:  # a mass at the bound, too small for a spike, stays in the last bin
+        else:  # no edge at the bound: a mass there that is no spike stays in the last bin
             retained = [edge for edge in inner if edge < high]
         inner = [edge for edge, place in zip(inner, edges[1:-1], strict=True) if place in retained]
         return {"bins": [low, *inner, high], "spikes": spikes, "scale": "linear"}
 
     def round_between(self, low: float, high: float) -> float:
-        """See `NumberColumn`: the one of fewest digits; of steps, the one nearest to it."""
+        """See `NumberColumn`: the value with the fewest digits, or the step nearest to it."""
         steps = self.counted_in
         if steps is None:
             return roundest(low, high)
@@ -449,18 +449,18 @@ def _as_text(moment: object) -> object:
     return moment.isoformat() if isinstance(moment, dt.date) else moment
 
 
-# A date or a time in ISO 8601; TOML's own dates are welcome.
+# Date or time in ISO 8601, or a date of TOML.
 Moment = Annotated[str, BeforeValidator(_as_text)]
 
 
 class DatetimeColumn(NumberColumn):
-    """A date, or a time to the hour, minute or second, between two public bounds; coded like a number.
+    """Column of a date, or a time to the hour, minute or second, between two public bounds.
 
     Its numbers are steps of the resolution since 1970.
 
     Arguments:
-        bounds: First and last moment, dates or times without an offset (they are UTC).
-        resolution: `"day"`, `"hour"`, `"minute"` or `"second"`: how exact moments are.
+        bounds: First and last date or time, in UTC without an offset.
+        resolution: `"day"`, `"hour"`, `"minute"` or `"second"`, to which times are rounded down.
         bins: A number of equal bins, or their edges; ten bins by default.
         nullable: Whether it may be missing.
 
@@ -493,7 +493,7 @@ class DatetimeColumn(NumberColumn):
         return choose_edges(low, high, True, bins)
 
     def number(self, moment: str) -> float:
-        """Steps of the resolution since 1970, rounded down."""
+        """Return the steps of the resolution since 1970, rounded down."""
         try:
             time = dt.datetime.fromisoformat(moment)
         except ValueError:
@@ -505,13 +505,13 @@ class DatetimeColumn(NumberColumn):
         return float((time - _EPOCH) // dt.timedelta(seconds=self.step_seconds))
 
     def moment(self, number: float) -> str:
-        """The date or time of a number of steps since 1970."""
+        """Return the date or time of a number of steps since 1970."""
         time = _EPOCH + dt.timedelta(seconds=number * self.step_seconds)
         return (time.date() if self.resolution == "day" else time).isoformat()
 
     @cached_property
     def domain(self) -> Box:
-        """The interval of the bounds, in steps of the resolution since 1970."""
+        """Interval of the bounds, in steps of the resolution since 1970."""
         return Box((self.number(self.bounds[0]),), (self.number(self.bounds[1]),))
 
     @cached_property
@@ -530,11 +530,11 @@ class DatetimeColumn(NumberColumn):
         return Bins(edges, (), integer=True, nullable=self.nullable)
 
     def labels_in(self, coding: Bins) -> tuple[str, ...]:
-        """See `CodedColumn`: the first and the last moment of each bin."""
+        """See `CodedColumn`: the first and the last date or time of each bin."""
         return coding.labels_by(self.moment)
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
-        """Steps of the resolution since 1970 (n,), NaN where missing."""
+        """Return the steps of the resolution since 1970 (n,), NaN where missing."""
         moments, problems = read_moments(table.column(name), name, self.nullable)
         whole = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy()
         steps = (whole // (1_000_000 * self.step_seconds)).astype(np.float64)
@@ -552,7 +552,7 @@ class DatetimeColumn(NumberColumn):
         return {"bins": [self.bounds[0], *map(self.moment, inner), self.bounds[1]]}
 
     def round_between(self, low: float, high: float) -> float:
-        """See `NumberColumn`: the first of a year, of a month, or else the middle."""
+        """See `NumberColumn`: the first day of a year or of a month, or else the middle."""
         last = pa.array([int(high * self.step_seconds)]).cast(pa.timestamp("s"))
         for unit in ("year", "month"):
             first = pc.floor_temporal(last, unit=unit)

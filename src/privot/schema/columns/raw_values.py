@@ -1,11 +1,10 @@
-"""Raw values of one table column as numbers, moments and texts, and what is wrong with the others.
+"""Parsing of one table column's raw values as numbers, times and texts, with a list of problems.
 
-Values may be text, as in a CSV: text that says a number or a date is one. Every function returns the
-values and the problems (which column, which rows, what kind of problem, and what to do); where there is
-a problem, the value is missing.
+Values may be text, as in a CSV, which is parsed as numbers or dates. Every function returns the
+values and the problems (column, rows, kind of problem, and remedy); a value with a problem is missing.
 
-Runs on the device, stores nothing and shows no value: errors end up in logs, bug reports and terminals
-that others than the records' holders read, and a column and a row are enough for the holders to look.
+This code runs on the device and stores nothing. Errors name column and row but show no value, because
+logs, bug reports and terminals may be read by others than the holders of the records.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.schema.domains import Array
 
-# What tables write where a number or a date is missing.
+# Texts that stand for a missing number or date.
 _ABSENT = (
     "",
     *["NA", "N/A", "n/a", "#N/A", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None", "NaT"],
@@ -37,17 +36,19 @@ _FILL = (
     "declare nullable = true in the schema, or fill or remove the row by a rule that does not look at "
     "other people's records"
 )
+_CORRECT = "correct it, add it to the schema, or declare which category stands for others"
+_WRITE_DATES = "write dates as 2024-05-31"
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One thing that is wrong in some rows of one table column.
+    """One kind of problem in some rows of one table column.
 
     Arguments:
         column: Name of the table column.
-        what: The kind of problem, as `"has no value"`.
+        what: Kind of the problem, such as `"has no value"`.
         remedy: What to do about it.
-        rows: Which rows, as a mask (n,).
+        rows: Mask (n,) of the rows that have it.
     """
 
     column: str
@@ -57,12 +58,12 @@ class Problem:
 
     @property
     def words(self) -> str:
-        """Column, kind and remedy."""
+        """Message: column, kind and remedy."""
         return f"column {self.column!r} {self.what}: {self.remedy}"
 
     @property
     def first(self) -> int:
-        """The first such row, counted from 0."""
+        """First row that has it, counted from 0."""
         return int(np.flatnonzero(self.rows)[0])
 
 
@@ -70,9 +71,9 @@ class RecordError(PrivotError):
     """A record that cannot be used.
 
     Arguments:
-        row: Of the table or of the whole source, counted from 0.
-        words: What is wrong with it, and what to do.
-        place: Where a person finds it; the row of the table by default.
+        row: Row of the table or of the whole source, counted from 0.
+        words: The problem and its remedy.
+        place: Location in the message; by default, the row of the table.
     """
 
     def __init__(self, row: int, words: str, place: str | None = None) -> None:
@@ -80,16 +81,16 @@ class RecordError(PrivotError):
         super().__init__(f"{place or f'row {row + 1:,}'}: {words}")
 
     def after(self, rows: int) -> Self:
-        """The same, of a source in which so many rows precede the table."""
+        """Return the same error for a source in which `rows` rows precede the table."""
         return type(self)(self.row + rows, self.words)
 
     def at(self, place: str) -> Self:
-        """The same, with a place that a person finds."""
+        """Return the same error with another location in the message."""
         return type(self)(self.row, self.words, place)
 
 
 def refuse(problems: Iterable[Problem]) -> None:
-    """Raise what is wrong in the first row that has a problem."""
+    """Raise a RecordError for the first row that has a problem, if there is one."""
     for problem in sorted(problems, key=lambda problem: problem.first):
         raise RecordError(problem.first, problem.words)
 
@@ -97,7 +98,7 @@ def refuse(problems: Iterable[Problem]) -> None:
 def read_numbers(
     values: pa.ChunkedArray, name: str, nullable: bool = True
 ) -> tuple[Array, list[Problem]]:
-    """Finite numbers (n,), NaN where missing."""
+    """Return finite numbers (n,), NaN where missing."""
     problems: list[Problem] = []
     if pa.types.is_null(values.type):
         values = values.cast(pa.float64())
@@ -109,7 +110,7 @@ def read_numbers(
         infinite = np.isinf(numbers)
         numbers = np.where(infinite, np.nan, numbers) if infinite.any() else numbers
         what = "is infinite, or too large for a number"
-        problems += _found((name, what, "give finite numbers only", infinite))
+        problems += _existing(name, (what, "give finite numbers only", infinite))
     else:
         numbers = np.full(len(values), np.nan)
         problems = _all(values, name, f"holds {kind}, not numbers", "give numbers only")
@@ -119,7 +120,7 @@ def read_numbers(
 def read_moments(
     values: pa.ChunkedArray, name: str, nullable: bool = True
 ) -> tuple[pa.ChunkedArray, list[Problem]]:
-    """Moments in microseconds, null where missing."""
+    """Return times (n,) in microseconds, null where missing."""
     kind = values.type
     problems: list[Problem] = []
     if _is_text(kind):
@@ -134,7 +135,7 @@ def read_moments(
 
 
 def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
-    """Texts as they stand, null where missing."""
+    """Return texts (n,) unchanged, null where missing."""
     try:
         return _texts(values), []
     except pa.ArrowException:
@@ -144,9 +145,9 @@ def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, lis
 
 
 def find_texts(values: pa.ChunkedArray, listed: Iterable[str]) -> NDArray[np.int32]:
-    """The place (n,) of every text in a list, or −1.
+    """Return the place (n,) of every text in a list, or −1.
 
-    From the list's end on where there is no text: a null, or the empty field of a CSV, if not listed.
+    A null, or an empty field that is not listed, has a place at or beyond the end of the list.
     """
     places = pc.index_in(values, value_set=pa.array([*listed, "", None], pa.string()))
     return np.asarray(pc.fill_null(places, -1).to_numpy())
@@ -155,34 +156,30 @@ def find_texts(values: pa.ChunkedArray, listed: Iterable[str]) -> NDArray[np.int
 def explain_unlisted(
     values: pa.ChunkedArray, name: str, categories: tuple[str, ...], unlisted: NDArray[np.bool_]
 ) -> list[Problem]:
-    """Problems of texts that are none of the categories."""
+    """Return problems of texts that are none of the categories."""
     if not unlisted.any():
         return []
     trimmed = pc.utf8_trim_whitespace(values)
     spaced = unlisted & _mask(pc.is_in(trimmed, value_set=pa.array(categories)))
     folded = pa.array([category.lower() for category in categories])
     cased = unlisted & ~spaced & _mask(pc.is_in(pc.utf8_lower(trimmed), value_set=folded))
-    return _found(
-        (name, "has spaces around its category", "remove them", spaced),
-        (name, "differs from a category by capitals", "write it as the schema does", cased),
-        (
-            name,
-            f"is none of its {len(categories)} categories",
-            "correct it, add it to the schema, or declare which category stands for others",
-            unlisted & ~spaced & ~cased,
-        ),
+    return _existing(
+        name,
+        ("has spaces around its category", "remove them", spaced),
+        ("differs from a category by capitals", "write it as the schema does", cased),
+        (f"is none of its {len(categories)} categories", _CORRECT, unlisted & ~spaced & ~cased),
     )
 
 
 def missing(
     absent: NDArray[np.bool_], nullable: bool, name: str, problems: list[Problem]
 ) -> list[Problem]:
-    """The problem of values that are absent for no other problem, where none may be."""
+    """Return the problem of values that are absent without another problem, unless `nullable`."""
     if nullable:
         return []
     for problem in problems:
         absent = absent & ~problem.rows
-    return _found((name, "has no value", _FILL, absent))
+    return _existing(name, ("has no value", _FILL, absent))
 
 
 def _parse_numbers(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
@@ -196,15 +193,15 @@ def _parse_numbers(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, 
     comma = bad & _mask(pc.match_substring_regex(texts, _COMMA))
     date = bad & ~comma & _mask(pc.match_substring_regex(texts, _DATE))
     numbers = pc.if_else(pa.array(bad), None, texts).cast(pa.float64())
-    return numbers, _found(
+    return numbers, _existing(
+        name,
         (
-            name,
             "has a number with a comma",
             "write a decimal point, and nothing between thousands",
             comma,
         ),
-        (name, "has a date, not a number", "correct it, or declare a datetime column", date),
-        (name, "has text, not a number", "write numbers as -12.5 or 3e4", bad & ~comma & ~date),
+        ("has a date, not a number", "correct it, or declare a datetime column", date),
+        ("has text, not a number", "write numbers as -12.5 or 3e4", bad & ~comma & ~date),
     )
 
 
@@ -219,15 +216,11 @@ def _parse_moments(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, 
     bad = _mask(pc.is_in(texts, value_set=impossible))
     zone = bad & _mask(pc.match_substring_regex(texts, _ZONE))
     date = bad & ~zone & _mask(pc.match_substring_regex(texts, _DATE))
-    return pc.if_else(pa.array(bad), None, texts).cast(kind), _found(
-        (name, "has a time with a zone", "write times in UTC, without an offset", zone),
-        (
-            name,
-            "has a date in another format, or one that no calendar has",
-            "write dates as 2024-05-31",
-            date,
-        ),
-        (name, "has text, not a date", "write dates as 2024-05-31", bad & ~zone & ~date),
+    return pc.if_else(pa.array(bad), None, texts).cast(kind), _existing(
+        name,
+        ("has a time with a zone", "write times in UTC, without an offset", zone),
+        ("has a date in another format, or one that no calendar has", _WRITE_DATES, date),
+        ("has text, not a date", _WRITE_DATES, bad & ~zone & ~date),
     )
 
 
@@ -240,7 +233,7 @@ def _is_moment(text: pa.Scalar) -> bool:
 
 
 def _present(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts without spaces around them, null where they say that a value is missing."""
+    """Strip spaces around texts, and replace texts that stand for a missing value by null."""
     texts = pc.utf8_trim_whitespace(texts)
     return pc.if_else(pc.is_in(texts, value_set=pa.array(_ABSENT)), None, texts)
 
@@ -262,31 +255,31 @@ def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _all(values: pa.ChunkedArray, name: str, what: str, remedy: str) -> list[Problem]:
-    """A problem of every value that there is."""
-    return _found((name, what, remedy, _mask(values.is_valid())))
+    """Return a problem that all values except nulls have."""
+    return _existing(name, (what, remedy, _mask(values.is_valid())))
 
 
-def _found(*candidates: tuple[str, str, str, NDArray[np.bool_]]) -> list[Problem]:
-    """The problems that some row has."""
-    return [Problem(*candidate) for candidate in candidates if candidate[3].any()]
+def _existing(name: str, *candidates: tuple[str, str, NDArray[np.bool_]]) -> list[Problem]:
+    """Return a column's problems, given as (what, remedy, rows), that at least one row has."""
+    return [Problem(name, what, remedy, rows) for what, remedy, rows in candidates if rows.any()]
 
 
 _MAX_STEPS = 2**48
-_EXTRA_DECIMALS = 3  # decimals more of what lies between steps
-_STEP_DECIMALS = 6  # decimals of a step: values off by less lie on it
+_EXTRA_DECIMALS = 3  # additional decimals of values between steps
+_STEP_DECIMALS = 6  # values that miss a step by less than this decimal count as on it
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Numbers that are whole steps apart, $x = o + k s$: prices to the cent, doses to half a gram.
+    """Grid of values $x = o + k s$, k an integer: prices to the cent, doses to half a gram.
 
-    A column of them is one of integers k, as a date is one of days. Bins hold whole steps, and what is
-    written is the decimal that a person would write.
+    A column of such values is represented by the integers k, as dates are by days. Bins contain whole
+    steps, and values are written as rounded decimals.
 
     Arguments:
-        origin: The number o, at step 0.
-        size: The step s.
-        digits: Decimals of such numbers.
+        origin: Value o of step 0.
+        size: Step s.
+        digits: Number of decimals of the values.
 
     Examples:
         >>> cents = Steps.to_decimals(2)
@@ -302,37 +295,37 @@ class Steps:
 
     @classmethod
     def to_decimals(cls, decimals: int) -> Steps:
-        """Numbers of some decimals."""
+        """Return the grid of all numbers with so many decimals."""
         return cls(0.0, 10.0**-decimals, decimals)
 
     @classmethod
     def through(cls, low: float, size: float) -> Steps:
-        """Numbers that are whole steps from `low`; 0 is step 0 where it is one of them."""
+        """Return the grid of step `size` through `low`; 0 has step 0 if it is on the grid."""
         digits = max(_decimals(low), _decimals(size))
         origin = round(low - size * math.floor(round(low / size, _STEP_DECIMALS)), digits)
         return cls(origin, size, digits)
 
     def count(self, values: Array) -> Array:
-        """Steps of values, not rounded."""
+        """Return the steps of values, not rounded."""
         return np.asarray((values - self.origin) / self.size)
 
     def value(self, counts: Array) -> Array:
-        """Values of steps, rounded to their decimals."""
+        """Return the values of steps, rounded to their decimals."""
         return np.asarray(np.round(self.origin + counts * self.size, self.digits))
 
     def between(self, counts: Array) -> Array:
-        """Values of counts that need not be whole: means, or centers of bins."""
+        """Return values of counts that need not be integers, such as means and centers of bins."""
         return np.asarray(np.round(self.origin + counts * self.size, self.digits + _EXTRA_DECIMALS))
 
     def place(self, value: float) -> float:
-        """Return the place of a value among the steps; on one, if it is off by a rounding."""
+        """Return the step count of a value, an integer if only rounding separates it from a step."""
         return round((value - self.origin) / self.size, _STEP_DECIMALS)
 
     def exactly(self, value: float, what: str) -> float:
-        """The whole step that a declared value is.
+        """Return the step count of a declared value on the grid.
 
         Raises:
-            PrivotError: if it is none, or more than can be counted.
+            PrivotError: if the value is not on the grid, or its count is too large.
         """
         count = self.place(value)
         if count != round(count):
@@ -348,7 +341,7 @@ class Steps:
 
 
 def _decimals(number: float) -> int:
-    """Count the decimals that a number is written with.
+    """Return the number of decimals in a number's shortest text.
 
     >>> [_decimals(x) for x in (100.0, 0.25, 1e-6)]
     [0, 2, 6]

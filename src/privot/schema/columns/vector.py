@@ -1,25 +1,25 @@
-r"""Vectors: several numbers under one domain.
+r"""Vector columns, and the sampling of positions within the cells of a sampled code.
 
-**Places within cells.** A cell of density d, between neighbors of densities $d_-$ and $d_+$, shares
-with each the density where they meet, a harmonic mean; of cells as wide as w and w′
+**Density within cells.** Within a cell the density is interpolated, so that samples show no steps. Where
+a cell of mean density d and width w meets a neighbor of mean density d′ and width w′, the density is a
+harmonic mean,
 
 $$ e = \min\Bigl( \frac{w + w'}{w'/d + w/d'},\ 2d,\ 2d' \Bigr) . $$
 
-From one end to the other it is **two lines** that meet at a knot: in the middle, at the height that
-keeps the mass, $2d − (e_- + e_+)/2 ≥ 0$; where d lies between the ends, that height is moved
-between them and the knot aside, so that a density which falls from cell to cell falls within each
-of them, too.
+Between its two ends, of densities $e_-$ and $e_+$, the density of a cell is **two line segments** that
+meet at a knot: in the middle, at the height $2d − (e_- + e_+)/2 ≥ 0$ that preserves the mass. If d lies
+between $e_-$ and $e_+$, the height is clipped between them and the knot moved, so that a density that
+decreases from cell to cell decreases within each cell, too.
 
-On the **line** (`LineCells`) cells may have any widths, and there are as many laws as the caller
-has classes of people; the outer end of an outer cell is where a single line leads, $\max(0, 2d −
-e)$. Integers have what falls into $[i, i+1)$. Cells of no width are points: nobody is drawn near
-them. Along the axes of a **grid** (`draw_ends`) a draw is a product, in which steps across cells
-are of second order: no grid is seen where records are plotted. There masses are how many of the
-points to be drawn are in each cell, with a few more in all: of a handful of points nothing is
-known, and they are nearly uniform. At the end of the grid, and of the domain, $e = d$.
+On the **line** (`LineCells`) cells may have any widths, and each class of a latent-class model has its
+own densities. The outer end of an outer cell has density $\max(0, 2d − e)$. Integer i gets the mass of
+$[i, i+1)$. Cells of width 0 are points. On a **grid** (`draw_ends`) the density is a product over the
+axes, whose steps between cells are of second order. There the mass of a cell is the number of points to
+be drawn in it plus a constant, so that few points are drawn nearly uniformly. At the edge of the grid,
+and of the domain, $e = d$.
 
-Privacy review: a function of codes, of a model's probabilities and of coins; whoever draws holds a
-model's codes, not people's.
+Privacy review: samples are a function of a model's codes and probabilities and of random numbers;
+nobody's record is used.
 
 References:
     Boneva, Kendall, Stefanov, *Spline transformations* (1971), for densities that keep histograms.
@@ -44,18 +44,18 @@ from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
 from privot.schema.columns.raw_values import Problem, read_numbers
 from privot.schema.domains import Array, Box, Domain, L1Ball, L2Ball, Polyline, from_unit
 
-_PSEUDO_POINTS = 4.0  # points in every cell
+_PSEUDO_POINTS = 4.0  # added to the number of points of every cell
 _MAX_TRIES = 100
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
 def draw_ends(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -> Array:
-    """Return both ends $e_-/d, e_+/d$ of each point's cell along each axis, (2, n, d).
+    """Return the end densities $e_-/d, e_+/d$ of each point's cell along each axis, (2, n, d).
 
     Arguments:
-        places: Cells (n, d), from 0 to side − 1.
-        side: Cells along each axis.
-        exists: Which cells (side, …, side) there are.
+        places: Cell of each point (n, d), from 0 to side − 1.
+        side: Number of cells along each axis.
+        exists: Mask (side, …, side) of the cells in the domain.
     """
     dimension = places.shape[1]
     shape = (side,) * dimension
@@ -72,7 +72,7 @@ def draw_ends(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -
 
 
 def draw_within(ends: Array, rng: np.random.Generator) -> Array:
-    """Places (…) in [0, 1) within cells, of two lines of mean 1 with these ends (2, …), up to 2.
+    """Draw places (…) in [0, 1) by densities of mean 1 on two segments with end densities (2, …) ≤ 2.
 
     Examples:
         >>> ends = np.array([[[0.0]], [[2.0]]]) * np.ones((2, 10_000, 1))  # the density is 2u
@@ -91,7 +91,7 @@ def draw_within(ends: Array, rng: np.random.Generator) -> Array:
     left = share < first
     share = np.where(left, share / np.maximum(first, 1e-300), (share - first) / (1 - first))
     start, end = np.where(left, below, height), np.where(left, height, above)
-    # Of a line from `start` to `end`, the place below which this share of its mass lies.
+    # Quantile `share` of a linear density from `start` to `end`.
     root = np.sqrt(np.maximum(start**2 + (end**2 - start**2) * share, 0.0))
     along = share * (start + end) / np.maximum(start + root, 1e-300)
     places = np.where(left, knot * along, knot + (1 - knot) * along)
@@ -100,12 +100,12 @@ def draw_within(ends: Array, rng: np.random.Generator) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class LineCells:
-    """Cells of numbers: intervals [low, high) side by side, points, and missing values.
+    """Cells of the real line: adjacent intervals [low, high), single points, and missing values.
 
     Arguments:
-        low: Where each begins (a,); NaN of a missing value.
-        high: Where it ends; equal to `low` of a point.
-        integer: Whether numbers are integers; those that are points are in no interval.
+        low: Lower end (a,) of each cell; NaN for a missing value.
+        high: Upper end (a,) of each cell; equal to `low` for a point.
+        integer: Whether numbers are integers; those that are points belong to no interval.
 
     Examples:
         >>> cells = LineCells(np.array([0.0, 4.0, 2.0]), np.array([4.0, 9.0, 2.0]), integer=True)
@@ -121,18 +121,18 @@ class LineCells:
 
     @cached_property
     def in_order(self) -> NDArray[np.int64]:
-        """The intervals, from left to right."""
+        """Indices of the intervals, from left to right."""
         wide = np.flatnonzero(self.high > self.low)
         return wide[np.argsort(self.low[wide], kind="stable")]
 
     @cached_property
     def points(self) -> Array:
-        """Numbers that are cells of their own."""
+        """Numbers that are cells by themselves, in increasing order."""
         return np.unique(self.low[self.high == self.low])
 
     @cached_property
     def widths(self) -> Array:
-        """Widths of the intervals in order: the length, or the number of integers that are no points."""
+        """Width of each interval in order: its length, or its number of integers that are not points."""
         low, high = self.low[self.in_order], self.high[self.in_order]
         if not self.integer:
             return np.asarray(high - low)
@@ -140,7 +140,7 @@ class LineCells:
         return np.asarray(np.maximum(high - low - inside, 1.0))
 
     def ends(self, masses: Array) -> Array:
-        """$e_-/d, e_+/d$ of every cell for every class, (2, a, classes), of masses (a, classes)."""
+        """Return end densities $e_-/d, e_+/d$ (2, a, classes) for cell masses (a, classes)."""
         order, widths = self.in_order, self.widths[:, None]
         ends = np.ones((2, *masses.shape))
         if len(order) < 2:
@@ -162,50 +162,50 @@ class LineCells:
         masses: Array,
         rng: np.random.Generator,
     ) -> Array:
-        """A number in each of `cells` (n,), NaN where missing, by the density of its class.
+        """Draw a number (n,) in each of `cells`, by the density of its class; NaN where missing.
 
         Arguments:
-            cells: Whose numbers are drawn.
-            classes: The class of each (n,).
-            masses: Of all cells by class (a, classes).
-            rng: Of the draws.
+            cells: Cell (n,) of each number.
+            classes: Class (n,) of each number.
+            masses: Mass of every cell in every class (a, classes).
+            rng: Generator of the draws.
         """
         ends = self.ends(masses)
         low, width = self.low[cells], (self.high - self.low)[cells]
-        numbers, left = low.copy(), np.flatnonzero(width > 0)
+        numbers, pending = low.copy(), np.flatnonzero(width > 0)
         for _ in range(_MAX_TRIES):
-            if not len(left):
+            if not len(pending):
                 break
-            places = draw_within(ends[:, cells[left], classes[left]], rng)
-            numbers[left] = low[left] + places * width[left]
+            places = draw_within(ends[:, cells[pending], classes[pending]], rng)
+            numbers[pending] = low[pending] + places * width[pending]
             if not self.integer:
                 break
-            numbers[left] = np.floor(numbers[left])
-            left = left[np.isin(numbers[left], self.points)]
+            numbers[pending] = np.floor(numbers[pending])
+            pending = pending[np.isin(numbers[pending], self.points)]
         return numbers
 
 
-# Bins along each axis, by the dimension: some 200 cells.
+# Default number of bins along each axis, by dimension: about 200 cells in all.
 DEFAULT_BINS = {2: 16, 3: 6}
 _TRIES = 64
 _ROUNDING = 1e-9
-# Cells are shrunk by so much of their side, and points outside those that are left, towards 0 by more:
-# a cell that only touches the domain has no code.
+# A cell that only touches the domain has no code: cells are shrunk by the share _SLIVER of their side,
+# and points in a cell without code move toward 0 by the larger share _PULL.
 _SLIVER, _PULL = 1e-6, 1e-5
 
 
 @dataclass(frozen=True)
 class Cells(Alphabet):
-    """Cells of a domain of two or three coordinates.
+    """Alphabet of the cells of a domain of two or three coordinates.
 
-    The box around the unit domain, $[−1, 1]^d$, is cut into $b^d$ equal cells, of which those that meet
-    the domain are numbered in C order; a vector that may be missing has one more code, the last. Bins
+    The box around the unit domain, $[−1, 1]^d$, is cut into $b^d$ equal cells. Cells that intersect
+    the domain are numbered in C order; a nullable vector has one more code, the last. Bins
     are declared or follow from d; they are never computed from data. Vectors are encoded on the device,
-    which stores nothing of them. They are decoded by the density of the module, in what of the cell lies
-    in the domain.
+    which stores nothing of them. A decoded vector is drawn from its cell's intersection with the domain,
+    by the density described in this module.
 
     Arguments:
-        domain: The set of the vectors, in the column's own units.
+        domain: Domain of the vectors, in the column's units.
         bins: Number of bins along each axis; by default 16 in the plane, 6 in space.
         nullable: Whether a vector may be missing.
 
@@ -238,22 +238,22 @@ class Cells(Alphabet):
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
-        """Bins (K, d) of every cell that meets the domain."""
+        """Bins (K, d) of every cell that intersects the domain."""
         d, unit = self.domain.dimension, self.domain.unit
         places = np.indices((self.side,) * d).reshape(d, -1).T
-        # A cell meets a box, a ball about 0, or its positive part, if its point nearest to 0 does.
+        # A cell intersects a box, a ball, or its non-negative part if its point nearest to 0 is inside.
         nearest = self._nearest(self._corners(places))
-        reach = np.abs(unit.project(nearest) - nearest).max(axis=1)
-        return np.asarray(places[reach <= _ROUNDING])
+        distance = np.abs(unit.project(nearest) - nearest).max(axis=1)
+        return np.asarray(places[distance <= _ROUNDING])
 
     def _nearest(self, low: Array) -> Array:
-        """The points of cells from `low` on that are nearest to 0."""
+        """Return the point nearest to 0 of each cell, given lower corners `low` (n, d)."""
         width = 2 / self.side
         return np.clip(0.0, low + _SLIVER * width, low + (1 - _SLIVER) * width)
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
-        """The code of every place, in C order; −1 outside the domain."""
+        """Code (b^d,) of every cell of the box in C order; −1 outside the domain."""
         numbers = np.full(self.side**self.domain.dimension, -1)
         numbers[self._flat(self._places)] = np.arange(len(self._places))
         return numbers
@@ -266,7 +266,7 @@ class Cells(Alphabet):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The corners of every cell."""
+        """Labels of all codes: the intervals of a cell."""
         low = self._corners(self._places)
         ends = np.stack([from_unit(self.domain, low), from_unit(self.domain, low + 2 / self.side)])
         cells = [
@@ -276,7 +276,7 @@ class Cells(Alphabet):
 
     @property
     def codes(self) -> list[int] | None:
-        """The code of every place in C order, −1 where there is none; None if they are all in order."""
+        """Code of every cell of the box in C order, −1 if it has none; None if all have codes."""
         numbers = self._numbers.tolist()
         return None if numbers == list(range(len(numbers))) else numbers
 
@@ -286,7 +286,7 @@ class Cells(Alphabet):
         return len(self._places) + self.nullable
 
     def encode(self, units: Array) -> Codes:
-        """Codes of points (n, d) of the domain in unit coordinates; rows of NaN are missing.
+        """Return the codes of points (n, d) of the domain in unit coordinates; rows of NaN are missing.
 
         Raises:
             PrivotError: for a missing vector of a column that is not nullable.
@@ -296,8 +296,8 @@ class Cells(Alphabet):
             raise PrivotError("a vector is missing in a column that is not nullable")
         inside = np.where(absent[:, None], 0.0, units)
         codes = self._code(inside)
-        touching = np.flatnonzero(codes < 0)
-        codes[touching] = self._code(inside[touching] * (1 - _PULL))
+        on_edge = np.flatnonzero(codes < 0)
+        codes[on_edge] = self._code(inside[on_edge] * (1 - _PULL))
         return np.where(absent, self.size - 1, codes)
 
     def _code(self, units: Array) -> Codes:
@@ -305,37 +305,38 @@ class Cells(Alphabet):
         return self._numbers[self._flat(places.clip(0, self.side - 1))]
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
-        """A point (n, d) in unit coordinates within the cell of each code; NaN where missing."""
+        """Draw points (n, d), in unit coordinates, within the cells of codes (n,); NaN where missing."""
         absent = np.asarray(codes >= len(self._places))
         places = self._places[np.where(absent, 0, codes)]
         exists = (self._numbers >= 0).reshape((self.side,) * self.domain.dimension)
         ends = draw_ends(places[~absent], self.side, exists)
         unit, low, points = self.domain.unit, self._corners(places), self._corners(places)
-        left = np.flatnonzero(~absent)
-        number = np.cumsum(~absent) - 1  # of those that are not absent
+        pending = np.flatnonzero(~absent)
+        column = np.cumsum(~absent) - 1  # place in `ends` of each present point
         for _ in range(_TRIES):
-            points[left] = low[left] + draw_within(ends[:, number[left]], rng) * (2 / self.side)
-            moved = np.abs(unit.project(points[left]) - points[left]).max(axis=1, initial=0.0)
-            left = left[moved > _ROUNDING]
-        points[left] = self._nearest(low[left])  # of cells that hardly meet the domain
+            within = draw_within(ends[:, column[pending]], rng)
+            points[pending] = low[pending] + within * (2 / self.side)
+            moved = np.abs(unit.project(points[pending]) - points[pending]).max(axis=1, initial=0.0)
+            pending = pending[moved > _ROUNDING]
+        points[pending] = self._nearest(low[pending])  # cells with a tiny intersection
         points = unit.project(points)
         points[absent] = np.nan
         return points
 
 
-_FAR = 1000.0  # times as far out as the domain, of made-up values
+_FAR = 1000.0  # test values beyond the domain are so many times as far from 0
 
 
 class VectorColumn(PointColumn, CodedColumn):
-    """Several numbers under one domain: a box, an ℓ1 or ℓ2 ball, or a known support.
+    """Column of several numbers in one domain: a box, an ℓ1 or ℓ2 ball, or a known support.
 
-    Exactly one of `bounds` (a pair a coordinate), `radius` (with `norm` 1 or 2, and `non_negative`
-    where it is known) and `support` (corners of a public polyline) declares the domain. With
-    `nullable`, the vector may be missing: it is, if any of its coordinates is.
+    Exactly one of `bounds` (a pair for each coordinate), `radius` (with `norm` 1 or 2, and
+    `non_negative`) and `support` (corners of a public polyline) declares the domain. With `nullable`,
+    the vector may be missing; it counts as missing if any coordinate is.
 
-    Beside other columns of a table, a vector of two or three coordinates is reported with them, as
-    one of the cells (`privot.schema.columns.vector`) that `bins` along each axis make. One of more
-    coordinates, or on a polyline, has no codes.
+    In a joint report with other columns, a vector of two or three coordinates is reported as one of the
+    cells (`Cells`) of a grid with `bins` bins along each axis. A vector of more coordinates, or on a
+    polyline, has no codes.
 
     Examples:
         >>> VectorColumn(kind="vector", columns=("x", "y"), radius=1.0).domain.diameter(2)
@@ -356,7 +357,7 @@ class VectorColumn(PointColumn, CodedColumn):
 
     @cached_property
     def domain(self) -> Domain:
-        """The declared set."""
+        """Declared domain."""
         declared = [
             field for field in ("bounds", "radius", "support") if getattr(self, field) is not None
         ]
@@ -384,7 +385,7 @@ class VectorColumn(PointColumn, CodedColumn):
 
     @cached_property
     def alphabet(self) -> Cells | None:  # type: ignore[override]  # where there are none
-        """Cells, and the missing vector."""
+        """Cells, and the missing vector; None if it cannot be reported as a code."""
         if self.support is not None or len(self.columns) not in DEFAULT_BINS:
             if self.bins is not None:
                 raise PrivotError(
@@ -396,7 +397,7 @@ class VectorColumn(PointColumn, CodedColumn):
 
     @property
     def declares_codes(self) -> bool:
-        """True if bins are declared."""
+        """Whether bins are declared."""
         return self.bins is not None
 
     @property
@@ -413,11 +414,11 @@ class VectorColumn(PointColumn, CodedColumn):
         return how | {"side": cells.side, "codes": cells.codes, "missing": cells.missing}
 
     def table_columns(self, name: str) -> tuple[str, ...]:
-        """Names of the table columns that hold its coordinates."""
+        """Return the names of the table columns that hold its coordinates."""
         return self.columns
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
-        """Coordinates (n, d), rows of NaN where any is missing."""
+        """Return the coordinates (n, d), rows of NaN where any is missing."""
         parts = [read_numbers(table.column(part), part, self.nullable) for part in self.columns]
         points = np.stack([numbers for numbers, _ in parts])  # columns stay together, as in a table
         points[:, np.isnan(points).any(axis=0)] = np.nan
@@ -432,7 +433,7 @@ class VectorColumn(PointColumn, CodedColumn):
         return self._write_points(name, from_unit(self.domain, units))
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
-        """See `CodedColumn`; what lies beyond the domain is in the cell of its projection."""
+        """See `CodedColumn`; a vector outside the domain has the code of its projection."""
         return self._cells.encode(self.encode_units(name, table))
 
     def decode_codes(
@@ -445,7 +446,7 @@ class VectorColumn(PointColumn, CodedColumn):
     def make_up_codes(
         self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `CodedColumn`: half of those on the domain's edge lie far beyond it."""
+        """See `CodedColumn`: half of the vectors in cells at the domain's edge lie far beyond it."""
         units = self._cells.decode(codes, rng)
         far = np.where(rng.random((len(codes), 1)) < 0.5, _FAR, 1.0) * units
         again = self.domain.unit.project(np.where(np.isnan(far), 0.0, far))
