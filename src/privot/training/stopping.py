@@ -1,8 +1,8 @@
-"""Progress callbacks, interruptions and time limits of fits; processes that torchrun started.
+"""Progress callbacks, interruptions and time limits of fits, and the processes that torchrun started.
 
-Interruptions are deferred to the end of a step (`deferred_interruption`), a run of steps is cut to a
-time limit (`StepLimit`), and a fit that improves step by step stops at one (`FitMonitor`). Nothing here
-needs PyTorch.
+`deferred_interruption` defers a signal to the end of a step, `StepLimit` estimates how many training
+steps fit into a time limit, and `FitMonitor` stops an iterative fit at a limit or an interruption. This
+module does not need PyTorch.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from privot.core.errors import load_object
 if TYPE_CHECKING:
     from privot.models import History
 
-# Networks that generators can be.
+# Architectures of generator networks.
 Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]
 
 
 def started_by_torchrun() -> bool:
-    """Return True in one of several processes that torchrun started."""
+    """Return True if this process is one of several that torchrun started."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def is_first() -> bool:
-    """Return True in the process that writes, rank 0."""
+    """Return True in the process of rank 0, which writes the files."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def num_threads() -> int:
-    """Return the threads for compiled loops: `OMP_NUM_THREADS` if set, or the processor's cores.
+    """Return the number of threads for compiled loops: `OMP_NUM_THREADS` or the number of cores.
 
-    torchrun sets it to 1.
+    torchrun sets `OMP_NUM_THREADS` to 1.
     """
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdigit() and int(given):
@@ -46,25 +46,25 @@ def num_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-Kind = TypeVar("Kind")
+Result = TypeVar("Result")
 
-# Steps after which the time of one is estimated; the first ones, which compile, do not count.
+# The time of a step is estimated after 20 steps; the first five, which may compile, are left out.
 _TIMED, _UNTIMED = 20, 5
 
 
 class Progress(Protocol):
-    """Callback after every step; the command line shows a bar."""
+    """Callback after every step of a fit."""
 
     def __call__(self, step: int, steps: int, loss: float) -> None:
-        """Report that `step` of `steps` is done; `loss` is its running mean."""
+        """Handle the end of `step` of `steps`; `loss` is the running mean of the loss."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was stopped by a signal, after its state was saved if there is a checkpoint.
+    """Exception of a fit that a signal stopped, after its state was saved if there is a checkpoint.
 
     Attributes:
-        history: History of the run until then.
-        model: Model that was learned until then, if a fit can make one.
+        history: History of the run until the signal.
+        model: Model learned until the signal, if the fit can build one.
 
     Examples:
         >>> Interrupted("stopped after 0 steps").history.done()
@@ -73,14 +73,14 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, message: str, history: History | None = None, model: Any = None) -> None:
         super().__init__(message)
-        # Imported when it is needed: settings are read without what models need.
+        # Imported on use, because settings import this module without the requirements of models.
         self.history: History = history or load_object("privot.models:History", "history")()
         self.model = model
 
 
 @contextmanager
 def learning(model: Callable[[History], Any]) -> Iterator[None]:
-    """Attach the model that was learned until then to an interruption within the block."""
+    """Set `model` of an `Interrupted` raised in the block to `model(history)`, and raise it again."""
     try:
         yield
     except Interrupted as interruption:
@@ -89,16 +89,16 @@ def learning(model: Callable[[History], Any]) -> Iterator[None]:
 
 
 class Interruption:
-    """State of a deferred interruption: `requested` once a signal came."""
+    """State of a deferred interruption: `requested` is True once a signal has arrived."""
 
     requested = False
 
 
 @contextmanager
 def deferred_interruption() -> Iterator[Interruption]:
-    """Note SIGINT and SIGTERM instead of raising; a second one is not held back.
+    """Record the first SIGINT or SIGTERM in the block instead of raising; a second one acts as usual.
 
-    A half-made step could not be resumed.
+    The caller finishes its step before it stops, because half a step cannot be resumed.
 
     Examples:
         >>> with deferred_interruption() as interruption:
@@ -107,7 +107,7 @@ def deferred_interruption() -> Iterator[Interruption]:
     """
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
-        yield interruption  # signals only ever reach the main thread
+        yield interruption  # Python handles signals in the main thread only
         return
     previous = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
 
@@ -125,18 +125,22 @@ def deferred_interruption() -> Iterator[Interruption]:
 
 
 class StepLimit:
-    """Number of steps that fit into a time limit, estimated from the first steps.
+    """Estimate of the number of steps that fit into a time limit.
 
     Arguments:
         seconds: Time limit of the whole run.
-        step: Step that this run begins at.
+        step: Number of steps done when this run begins.
     """
 
     def __init__(self, seconds: float, step: int) -> None:
         self._limit, self._first, self._untimed = seconds, step, 0.0
 
     def steps(self, step: int, seconds: float) -> int:
-        """Return the steps of the whole run once they can be estimated, or its time is up; until then 0.
+        """Return the number of steps of the whole run, or 0 as long as it cannot be estimated.
+
+        Arguments:
+            step: Number of steps done.
+            seconds: Time that they took.
 
         Examples:
             >>> limit = StepLimit(seconds=10.0, step=0)
@@ -148,20 +152,20 @@ class StepLimit:
             self._untimed = seconds
         if done < _TIMED and seconds < self._limit:
             return 0
-        each = (seconds - self._untimed) / max(1, done - _UNTIMED)
-        more = (self._limit - seconds) / each if each > 0 else 0.0
-        return step + max(0, round(more))
+        step_seconds = (seconds - self._untimed) / max(1, done - _UNTIMED)
+        left = (self._limit - seconds) / step_seconds if step_seconds > 0 else 0.0
+        return step + max(0, round(left))
 
 
 class FitMonitor:
-    """Progress, time limit and interruptions of a fit that improves step by step.
+    """Progress, time limit and interruptions of an iterative fit.
 
     Arguments:
-        minutes: Time limit, from now on; none by default.
+        minutes: Time limit in minutes from now; none by default.
         progress: Callback after every step.
 
     Attributes:
-        ended: Reason of an early end, in words; empty without one.
+        ended: Reason why the fit ended early; empty if it did not.
 
     Examples:
         >>> monitor = FitMonitor(minutes=0.0)
@@ -176,11 +180,11 @@ class FitMonitor:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
+        """Seconds since this monitor was created."""
         return time.perf_counter() - self._start
 
     def over(self) -> bool:
-        """Return True if the fit should stop here, where it has a result."""
+        """Return True if the fit should stop with its current result."""
         if self._interruption.requested:
             self.ended = "stopped by an interruption"
         elif self._minutes is not None and self.seconds > 60 * self._minutes:
@@ -188,27 +192,27 @@ class FitMonitor:
         return bool(self.ended)
 
     def step(self, ahead: int, loss: float | None = None) -> None:
-        """Report a step done, at most `ahead` more, and the loss if it is new."""
+        """Report that a step is done and at most `ahead` remain; `loss` is given if it is new."""
         self._steps, self._loss = self._steps + 1, self._loss if loss is None else loss
         if self._progress is not None:
             self._progress(self._steps, self._steps + ahead, self._loss)
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
-        """Have `over` report interruptions within the block, instead of ending the process."""
+        """Make `over` report signals that arrive in the block, instead of ending the process."""
         with deferred_interruption() as self._interruption:
             yield
 
     def facts(self) -> dict[str, float | str]:
-        """Return the seconds, and the reason of an early end, for a model's `made_with`."""
+        """Return the seconds, and the reason of an early end if any, for a model's `made_with`."""
         stopped = {"stopped": self.ended} if self.ended else {}
         return {"seconds": self.seconds, **stopped}
 
-    def finish(self, model: Kind) -> Kind:
-        """Return the fit's model.
+    def finish(self, model: Result) -> Result:
+        """Return the model of the fit.
 
         Raises:
-            Interrupted: with the model, if an interruption ended the fit.
+            Interrupted: with the model as attribute, if a signal ended the fit.
         """
         if self._interruption.requested:
             raise Interrupted(self.ended or "stopped by an interruption", model=model)
