@@ -51,10 +51,9 @@ The formal optimum (γ = 1, no square roots) was not better. Small ε lead to ma
 to sets of three and four.
 
 References:
-    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
-    privacy* (2018).
-    Silvey, Titterington, Torsney, *An algorithm for optimal designs on a finite design space* (1978);
-    Yu, *Monotonic convergence of a general algorithm for computing optimal designs* (2010).
+    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
+    (2018). Silvey, Titterington, Torsney, *An algorithm for optimal designs on a finite design space*
+    (1978); Yu, *Monotonic convergence of a general algorithm for computing optimal designs* (2010).
 """
 
 from __future__ import annotations

@@ -30,9 +30,8 @@ improves on the prior once the variance of some Fourier coefficient is below its
 all public; no record is seen.
 
 References:
-    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
-    privacy* (2018); Kairouz, Bonawitz, Ramage, *Discrete distribution estimation under local
-    privacy* (2016).
+    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
+    (2018); Kairouz, Bonawitz, Ramage, *Discrete distribution estimation under local privacy* (2016).
 """
 
 from __future__ import annotations
@@ -73,8 +72,7 @@ class ExpectedError:
 
     Arguments:
         report: `"joint"` (subset selection over cells) or `"split"` (randomized response per column).
-        report_columns: Number k of columns in every report; None for the forms that calibration
-            chooses.
+        report_columns: Number k of columns in every report; None for the forms that calibration chooses.
         columns: Fewest and most columns of a report.
         cells: Fewest and most values of one answer.
         pair_share: Mean share of people who report a given pair of columns.
