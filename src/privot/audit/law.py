@@ -105,14 +105,13 @@ def _draw_in_child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
             finally:
                 os._exit(exit_code)
         deadline = time.monotonic() + _CHILD_SECONDS
-        finished, status = os.waitpid(child, os.WNOHANG)
+        finished, status = 0, 0
         while not finished:
-            if time.monotonic() > deadline:
-                os.kill(child, signal.SIGKILL)
-                finished, status = os.waitpid(child, 0)
-                break
             time.sleep(0.01)
             finished, status = os.waitpid(child, os.WNOHANG)
+            if not finished and time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+                finished, status = os.waitpid(child, 0)
         return None if status else pa.ipc.open_stream(file.read_bytes()).read_all()
 
 
@@ -140,10 +139,7 @@ class LawTest:
 
 @dataclass(frozen=True)
 class Sample:
-    """Reports of n invented people.
-
-    `who` has, for each part, the index (n,) of every person's record; `table` has the reports.
-    """
+    """Reports of n invented people; `who` has, for each part, the indices (n,) of their records."""
 
     who: Mapping[str, Indices]
     table: pa.Table
@@ -273,10 +269,7 @@ def _test_independence(
 def _uniform_columns(
     reads: Mapping[str, Read], rng: np.random.Generator
 ) -> tuple[Array, Mask, np.ndarray]:
-    """Return uniform numbers (n, m), which of them were reported (n, m), and each column's part (m,).
-
-    At most 256 columns of a part are returned, chosen at random.
-    """
+    """Return uniform numbers (n, m), at most 256 a part, their mask, and each column's part (m,)."""
     numbers, present, owners = [], [], []
     for name, read in reads.items():
         uniforms = read.uniforms(rng)

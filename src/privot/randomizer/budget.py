@@ -178,10 +178,7 @@ def _check_shares(
 def _shared_multiplier(
     gaussian: int, pure: int, share: float, delta: float, num_reported: int
 ) -> float:
-    """Return the noise multiplier of Gaussian columns, the largest √j σ(jε/k, δ) for sensitivity 1.
-
-    j is the number of Gaussian columns in a report of `num_reported` columns, and ε/k is `share`.
-    """
+    """Return the largest √j σ(jε/k, δ) over the numbers j of Gaussian columns; `share` is ε/k."""
     multiplier = 0.0
     for j in range(max(1, num_reported - pure), min(num_reported, gaussian) + 1):
         root = math.sqrt(j)

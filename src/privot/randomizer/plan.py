@@ -380,10 +380,7 @@ def min_informative_reports(randomizer: Randomizer) -> int | None:
 
 
 def _least_number_of_points(mechanism: Mechanism, domain: Domain) -> int | None:
-    """Find the least number of reports whose planned error is below that of one report, by bisection.
-
-    The planned error is constant as long as the reports do not improve on the prior.
-    """
+    """Bisect for the least number of reports whose planned error is below that of one report."""
     prior = planned_error(mechanism, domain, 1) if domain.dimension <= 3 else math.nan
     most = next((2**k for k in range(40) if planned_error(mechanism, domain, 2**k) < prior), None)
     if most is None:

@@ -118,8 +118,7 @@ class Randomizer(Summarized):
             count = None if joint else report_columns
             randomizer = cls(schema, mechanisms, count, delta, joint, candidates)
             # Calibration rounds to the safe side; the guarantee is computed again from the noise.
-            reached = randomizer.guarantee.epsilon
-            if reached > epsilon:
+            if (reached := randomizer.guarantee.epsilon) > epsilon:
                 raise PrivotError(
                     f"epsilon {epsilon} could not be reached (noise gives {reached}): "
                     "please report this as a bug"

@@ -96,10 +96,7 @@ def _from_zero(column: NDArray[Any]) -> tuple[Ints, int]:
 
 
 def _ranks(keys: Ints, size: int) -> tuple[Ints, Ints]:
-    """Return a place of each distinct key in increasing order, and every key's rank.
-
-    Keys are at least 0 and below `size`.
-    """
+    """Return a place of each distinct key in order, and every key's rank; keys are below `size`."""
     if size > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
         _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
         return places, ranks

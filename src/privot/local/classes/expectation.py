@@ -135,10 +135,7 @@ def normalized(table: Array, tables: CountTables) -> Array:
 
 @compiled_reordering_part
 def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
-    """Multiply row 0 of `out` by the probabilities of all cells of the columns, in C order.
-
-    Rows are filled from the back, so that none is overwritten before it is used.
-    """
+    """Multiply row 0 of `out` by the columns' cell probabilities in C order, filled from the back."""
     rows = 1
     for j in columns:
         for row in range(rows - 1, -1, -1):
@@ -252,10 +249,7 @@ def _cell_weights(tables: CountTables, factor: int, mixed: Array, logs: Array) -
 
 @compiled_reordering_part
 def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
-    """Return cell probabilities (cells, classes) of all factors in multi-factor reports.
-
-    The second result has the first row of each factor, and the end.
-    """
+    """Return cell probabilities (cells, classes) of multi-factor reports, and the first row of each."""
     num_factors, queries = tables.gains.size, tables.queries
     used = np.zeros(num_factors, np.bool_)
     used[tables.multi_factors] = True

@@ -111,11 +111,7 @@ def stacked_marginals(
 
 
 def _extrapolate(p: Array, tables: CountTables) -> tuple[float, Array]:
-    """Make two EM steps, and extrapolate them if that does not lower the likelihood.
-
-    Returns:
-        The largest change of a probability, and the new probabilities.
-    """
+    """Extrapolate two EM steps if that is no worse; return the largest change and the new point."""
     one_class, counts = np.ones(1), tables.counts
     once, _ = em_step(tables, p, one_class)
     twice, at_once = em_step(tables, once, one_class)

@@ -376,14 +376,9 @@ def average(
     max_steps: int = _MAX_EVIDENCE_STEPS,
     monitor: FitMonitor | None = None,
 ) -> GridFit:
-    """Average the fits for all priors and strengths λ, with their evidence as weights.
+    """Average the fits for all priors and decreasing strengths λ, with their evidence as weights.
 
-    Arguments:
-        likelihood: Likelihood of the weights.
-        priors: Priors that are tried.
-        strengths: Values of λ, decreasing.
-        max_steps: Most steps for each prior and λ.
-        monitor: Time limit and interruption, checked after each λ.
+    Each λ takes at most `max_steps`; after each, `monitor` tells whether to stop.
     """
     fits, evidence, steps = list[Array](), list[float](), 0
     for prior in priors:

@@ -271,12 +271,7 @@ def linear_start(
 ) -> Start:
     """Estimate shares and means from noisy moments, with means shrunk by the known noise.
 
-    Arguments:
-        moments: Noisy moments of labels and coordinates.
-        stddev: Standard deviation of each feature's noise.
-        weight: Weight of the coordinates in the features, a₁.
-        variances: Typical variances of the coordinates (q,), up to a factor.
-        spreads: Their prior deviations (q,).
+    `stddev` is the noise of a feature, `weight` is a₁, and `variances` (q,) are typical up to a factor.
     """
     count = len(moments.first)
     shares = np.maximum(moments.shares, _MIN_SHARE / count)

@@ -147,10 +147,7 @@ class LocalLikelihood:
         return self._reaches(0.0)[longest_likely_reach(logs, people)]
 
     def _held_out_logs(self, wave: int, held_out: Array) -> Iterator[Array]:
-        """Yield for each reach the log-likelihoods of a wave's distinct reports.
-
-        The densities are fitted to the other reports of this wave and to all earlier waves.
-        """
+        """Yield by reach the log-likelihoods of a wave's reports, given the others until this wave."""
         counts, channel = list(self.counts), self.channels[self.channel_of_wave[wave]]
         counts[wave] = counts[wave] - held_out
         for density in self._densities(self.times[wave] - self.times, counts, self._reaches(0.0)):
@@ -163,10 +160,7 @@ class LocalLikelihood:
         reaches: Sequence[float],
         pooled: Array | None = None,
     ) -> Iterator[Array]:
-        """Yield the flat weights for each reach, with those of the reach before as reference.
-
-        `pooled` is the density of all waves, the first reference, if it is known already.
-        """
+        """Yield the flat weights for each reach; the first reference is `pooled`, if it is given."""
         tolerance = _ROUGH_TOLERANCE if pooled is None else _TOLERANCE
         total, density = (np.inf, None) if pooled is None else (len(ages), pooled)
         for reach in reaches:
@@ -301,10 +295,7 @@ class GridDrift:
         return ShareLikelihood(people @ ratios, (ratios * people[:, None]).T @ ratios)
 
     def _node_values(self, column: str, value: Any) -> tuple[Array, Array | None]:
-        """Return a table column's numbers at all weights (k,), and which of them are in a range (k,).
-
-        Missing numbers are NaN; without a value the second result is None.
-        """
+        """Return a column's numbers at all weights (k,), and their indicator (k,) of a range, if any."""
         name, randomizer = self.sampler.name, self.sampler.randomizer
         declared, density = randomizer.schema.point_column(name), self.sampler.density
         axes = [np.linspace(-1, 1, len(density.weights))] * density.weights.ndim
@@ -355,10 +346,7 @@ class GridDrift:
 
 
 def _hats(numbers: Array, masses: Array) -> Array:
-    """Return hat functions (k, hats) at equal distances of the ranks of numbers (k,) of masses (k,).
-
-    The hats have sum 1 at every number; missing numbers have one of their own.
-    """
+    """Return hat functions (k, hats) of the ranks of numbers (k,); missing numbers have their own."""
     present = ~np.isnan(numbers)
     order = np.unique(numbers[present], return_inverse=True)[1]
     mass = np.bincount(order, masses[present])

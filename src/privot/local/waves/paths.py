@@ -252,17 +252,10 @@ class _Kernel:
     def stepped(
         self, slopes: Array, indicators: Array, without: float, steps: Array
     ) -> tuple[Array, Array, Array]:
-        """Compute moments of the paths without a step, of weight `without`, and with each step.
+        """Compute moments of paths without a step, of weight `without`, and with each step w.
 
-        Arguments:
-            slopes: h (K, T).
-            indicators: Steps w (T, T − 1).
-            without: Weight of paths without a step.
-            steps: Weights of the steps (sizes, T − 1).
-
-        Returns:
-            Weights (n,) and means (n, K, T) of paths without a step and then with each step of enough
-            weight, and the weighted sum (K, T, T) of their covariances.
+        `steps` (sizes, T − 1) are the weights of the steps. Returns weights (n,) and means (n, K, T),
+        first without a step, and the weighted sum (K, T, T) of the covariances.
         """
         a, b = self._step_terms(slopes, indicators)
         sizes, waves = np.nonzero(steps > _MIN_WEIGHT * (without + steps.sum()) / steps.size)

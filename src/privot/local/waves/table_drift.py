@@ -97,10 +97,7 @@ class TableDrift:
         return self._moved([each.coordinates.at(each.paths.at(time)[0]) for each in self.series])
 
     def with_wave(self, release: Release, time: float) -> Self:
-        """Return the drift with a wave appended.
-
-        Its likelihood is expanded around the last wave's shares, then around the resulting shares.
-        """
+        """Append a wave, expanded around the last wave's shares and then around the resulting shares."""
         series, lasts = self.series, [each.paths.mean[-1] for each in self.series]
         for _ in range(_MAX_ROUNDS):
             pairs = zip(self.series, lasts, strict=True)
