@@ -88,9 +88,8 @@ def _draw_in_child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "reports"
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # Python warns of forks with threads
+            # Python warns of forks with threads.
+            warnings.simplefilter("ignore", DeprecationWarning)
             child = fork()
         if child == 0:
             exit_code = 1

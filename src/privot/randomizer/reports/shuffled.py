@@ -64,7 +64,7 @@ def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> 
     _require_randomized(promise)
     most = promise.epsilon if promise.where == "local" else promise.floor or math.inf
     delta = promise.delta if promise.where == "local" else 0.0
-    # Another machine may round a logarithm otherwise.
+    # Machines may round a logarithm differently.
     if local.epsilon > most * (1 + 1e-9) or getattr(local, "delta", 0.0) > delta:
         raise PrivotError(
             f"one report has {local}, and the schema promises {promise}: calibrate by the schema, or "
