@@ -1,8 +1,8 @@
 """Generative models, synthetic data and distances learned from data that stay private.
 
-Names and submodules load on first use: `import privot` takes milliseconds. What a person's device runs,
-`privot.device` and the ledger of `privot.waves`, needs Python alone; `Schema`, `Randomizer` and
-`Release` come with the extra `release`, and whatever learns with the extra `learn`.
+Names and submodules load on first use, so `import privot` takes milliseconds. The code for devices
+(`privot.device` and the ledger of `privot.waves`) needs only Python; `Schema`, `Randomizer` and
+`Release` need the extra `release`, and all packages that learn models need the extra `learn`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# Public names by the module that defines them.
 _NAMES = {
     "collector": ("collect",),
     "core.errors": ("PrivotError",),
@@ -35,12 +36,12 @@ _NAMES = {
     "schema": ("Schema",),
     "tables.files": ("read_table", "write_table"),
 }
-# Packages that the extra `learn` is for; networks among them need the extra `networks`.
-_LEARNING = {
+# Packages that need the extra `learn`; modules with networks also need the extra `networks`.
+_NEED_LEARN = {
     "transport", "models", "training", "local", "central", "aggregated", "integral", "evaluation",
     "report", "demo",
 }  # fmt: skip
-_WHERE = {name: package for package, names in _NAMES.items() for name in names}
+_MODULE_OF = {name: package for package, names in _NAMES.items() for name in names}
 
 __all__ = [
     "FitSettings",
@@ -63,14 +64,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE and name not in {module.name for module in iter_modules(__path__)}:
+    if name not in _MODULE_OF and name not in {module.name for module in iter_modules(__path__)}:
         raise AttributeError(f"module 'privot' has no attribute {name!r}")
-    package = _WHERE.get(name, name)
+    package = _MODULE_OF.get(name, name)
     from privot.core.errors import naming_extra
 
-    with naming_extra(f"privot.{name}", "learn" if package in _LEARNING else None):
+    with naming_extra(f"privot.{name}", "learn" if package in _NEED_LEARN else None):
         module = importlib.import_module(f"privot.{package}")
-        value = getattr(module, name) if name in _WHERE else module
+        value = getattr(module, name) if name in _MODULE_OF else module
     globals()[name] = value
     return value
 

@@ -1,16 +1,17 @@
-"""Common interface of all models, their folders, and checkpoints of runs.
+"""Common interface of all models, the format of their folders, and checkpoints of runs.
 
-A class states its fields and its arrays, and builds itself from them; the folder is the same for all:
-`model.json` (what it is, what it promises, how it was made), `weights.safetensors` and, if it was
-trained by steps, `history.parquet`. Nothing is pickled: loading a model runs no code from it.
+A model class defines its fields and arrays, and how a model is built from them. The folder has the same
+files for all classes: `model.json` (kind, guarantee, and settings of the fit), `weights.safetensors`
+and, for a model trained by steps, `history.parquet`. No file is a pickle, so loading a model runs no
+code from it.
 
-`model.json` is the **seal** of the folder: it lists the SHA-256 of every file that belongs to the model,
-and ends with that of its own text. Weights of which a few bytes were damaged would mostly still load,
-and be sampled as nonsense; so all of a folder is read and compared before any of it is used. The seal
-protects from damage, not from an author of models: whoever changes a model can seal it again.
+`model.json` is the **seal** of the folder: it lists the SHA-256 of every other file, and ends with the
+SHA-256 of its own text. Weights with a few damaged bytes would usually still load, and give useless
+samples, so all files are compared with the seal before any is used. The seal detects damage, not
+manipulation: anyone who changes a model can also write a new seal.
 
-**A checkpoint** is the state of a run: arrays, and what must agree when it resumes; never pickle. The
-file is its owner's alone: some objectives see raw records.
+**A checkpoint** stores the state of a run as arrays, and the values that must agree when the run
+resumes. Only the file's owner can read it, because the state of some objectives depends on raw records.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ __all__ = [
 
 Array = NDArray[Any]
 _DESCRIPTION = "model.json"
-# All files that a model's folder may hold; the report is a page for readers, and not the model.
+# All files that a model's folder may hold; the report is a page for readers and not read by `load`.
 WEIGHTS, HISTORY = "weights.safetensors", "history.parquet"
 FILES = (_DESCRIPTION, WEIGHTS, HISTORY, "report.html")
 
@@ -68,8 +69,8 @@ class ModelKind:
     """Kind of model, and the format of its folder.
 
     Arguments:
-        name: Package that defines it, followed by a rest if the package has several.
-        format: Version of the folder's format; this version of the library reads no other.
+        name: Package that defines the kind, and a dotted suffix if the package has several kinds.
+        format: Version of the folder's format; the library reads only this version.
         command: Command that writes such a folder.
 
     Examples:
@@ -82,18 +83,18 @@ class ModelKind:
     command: str
 
     def seal(self, folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the description into a folder that holds all its other files, and return it."""
-        stated = {"format": self.format, "kind": self.name, "privot": privot.__version__}
+        """Write `model.json` into a folder that has all other files; return its content."""
+        header = {"format": self.format, "kind": self.name, "privot": privot.__version__}
         files = {file.name: _digest(file) for file in sorted(folder.iterdir())}
-        text = _render(stated | dict(fields) | {"files": files})
+        text = _render(header | dict(fields) | {"files": files})
         (folder / _DESCRIPTION).write_bytes(text)
         return dict(json.loads(text))
 
     def read(self, folder: Path) -> dict[str, Any]:
-        """Read the description of a model's folder, after comparing every byte with its seal.
+        """Read `model.json` of a folder, and compare all files with the seal.
 
         Raises:
-            PrivotError: if a file is missing or damaged, of another kind or of another version.
+            PrivotError: if a file is missing or damaged, or the kind or format is another.
         """
         try:
             text = (folder / _DESCRIPTION).read_bytes()
@@ -113,19 +114,20 @@ class ModelKind:
                 f"model {folder} has format {version}, this version of privot reads format "
                 f"{self.format}: read it with the version that wrote it"
             )
-        if damaged := _damaged(folder, fields, text):
-            raise self.damaged(folder, damaged)
+        damage = _find_damage(folder, fields, text)
+        if damage is not None:
+            raise self.damaged(folder, damage)
         return dict(fields)
 
     def damaged(self, folder: Path, reason: str) -> PrivotError:
-        """Return the error to raise on a folder that cannot be used."""
+        """Return the error to raise for a damaged folder."""
         return PrivotError(
             f"model {folder} is damaged ({reason}): copy it again, or make it again by `{self.command}`"
         )
 
 
 def kind_of(folder: Path) -> str | None:
-    """Return the kind that a model's folder states; None if it states none, or cannot be read."""
+    """Return the kind named in `model.json`; None if there is none, or the file cannot be read."""
     try:
         kind = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8")).get("kind")
     except (OSError, ValueError, AttributeError):
@@ -133,9 +135,9 @@ def kind_of(folder: Path) -> str | None:
     return str(kind)
 
 
-def _damaged(folder: Path, fields: dict[str, Any], text: bytes) -> str | None:
-    """Return what of a folder differs from its seal; None if nothing does."""
-    # Compared as text: a byte between two values is one of the file's, too.
+def _find_damage(folder: Path, fields: dict[str, Any], text: bytes) -> str | None:
+    """Describe the first difference between a folder and its seal; None if there is none."""
+    # The text is compared, not the values, to detect changed bytes between values as well.
     if _render({name: value for name, value in fields.items() if name != "seal"}) != text:
         return f"{_DESCRIPTION} was changed"
     for name, digest in fields["files"].items():
@@ -148,7 +150,7 @@ def _damaged(folder: Path, fields: dict[str, Any], text: bytes) -> str | None:
 
 
 def _render(fields: dict[str, Any]) -> bytes:
-    """Return the description's text, which ends with the SHA-256 of what stands before."""
+    """Return the text of `model.json`, whose last field is the SHA-256 of the other fields."""
     plain = json.dumps(fields, indent=2, ensure_ascii=False)
     seal = hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
     text = json.dumps(fields | {"seal": seal}, indent=2, ensure_ascii=False)
@@ -160,16 +162,16 @@ def _digest(file: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-_SECONDS = 30.0
+_SECONDS_BETWEEN_SAVES = 30.0
 
 
 class Checkpoint:
-    """File of a run's state.
+    """File with the state of a run.
 
     Arguments:
         path: Path of the file; None for a run that saves no state.
-        identity: Plain values that identify the run (its settings, its data).
-        resume: Whether to continue from the file, if there is one.
+        identity: Plain values that identify the run (settings, a hash of the data).
+        resume: Whether to continue from the file if it exists.
 
     Examples:
         >>> checkpoint = Checkpoint(None, {"seed": 0}, resume=False)
@@ -180,21 +182,21 @@ class Checkpoint:
     def __init__(self, path: str | Path | None, identity: Mapping[str, Any], resume: bool) -> None:
         self.path = None if path is None else Path(path)
         self.resume = resume
-        # As JSON gives it back: lists for tuples.
+        # As it is read back from JSON, which turns tuples into lists.
         self.identity = json.loads(json.dumps(identity))
         self._saved = time.perf_counter()
 
     def of(self, identity: Mapping[str, Any]) -> Checkpoint:
-        """Return the same file with more values that must agree on resuming."""
+        """Return a checkpoint of the same file with further values in its identity."""
         return Checkpoint(self.path, self.identity | identity, self.resume)
 
     @property
     def due(self) -> bool:
         """True if the state was last saved over half a minute ago."""
-        return time.perf_counter() - self._saved > _SECONDS
+        return time.perf_counter() - self._saved > _SECONDS_BETWEEN_SAVES
 
     def save(self, state: Mapping[str, Array]) -> None:
-        """Write the state, if there is a file to write; an existing one survives any failure."""
+        """Write the state, if the checkpoint has a path; if writing fails, the old file stays."""
         if self.path is None:
             return
         arrays = {name: np.asarray(array, order="C") for name, array in state.items()}
@@ -204,10 +206,10 @@ class Checkpoint:
         self._saved = time.perf_counter()
 
     def load(self) -> dict[str, Array] | None:
-        """Return the state to continue from; None for a run that starts.
+        """Return the state to continue from; None for a new run.
 
         Raises:
-            PrivotError: if the file cannot be read, or is of another run.
+            PrivotError: if the file cannot be read, or belongs to another run.
         """
         if self.path is None or not self.resume or not self.path.exists():
             return None
@@ -234,7 +236,7 @@ NOWHERE = Checkpoint(None, {}, False)
 
 
 def _leaves(fields: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield values that are no dicts, each with its dotted name."""
+    """Yield the values of nested dictionaries, each with its dotted name."""
     if isinstance(fields, dict):
         for key, value in fields.items():
             yield from _leaves(value, f"{name}.{key}" if name else key)
@@ -248,7 +250,9 @@ COLUMNS = ("step", "loss", "learning_rate", "marginal_error", "seconds")
 
 @dataclass
 class History:
-    """Rows of (step, mean loss since the last row, learning rate, marginal error, seconds).
+    """History of a training run: rows (step, loss, learning rate, marginal error, seconds).
+
+    Loss and marginal error are means since the row before.
 
     Examples:
         >>> history = History([(100, 0.5, 0.001, 0.0, 2.5), (200, 0.25, 0.0, 0.0, 5.0)])
@@ -264,8 +268,8 @@ class History:
 
     def done(self) -> dict[str, float]:
         """Return the number of steps taken, and the seconds."""
-        taken = self.rows[-1] if self.rows else (0.0,) * len(COLUMNS)
-        return {"steps": int(taken[0]), "seconds": taken[COLUMNS.index("seconds")]}
+        last = self.rows[-1] if self.rows else (0.0,) * len(COLUMNS)
+        return {"steps": int(last[0]), "seconds": last[COLUMNS.index("seconds")]}
 
     def save(self, path: Path) -> None:
         """Write `history.parquet`."""
@@ -299,9 +303,9 @@ class Stored:
 
 
 class Learned(Summarized, ABC):
-    """Base class of everything learned from private records: it has a guarantee, and a folder on disk.
+    """Base class of results learned from private records, with a guarantee and a folder on disk.
 
-    A subclass that sets `kind` is known to [`load`][privot.models.load].
+    A subclass that sets `kind` is registered for [`load`][privot.models.load].
     """
 
     kind: ClassVar[ModelKind]
@@ -316,7 +320,7 @@ class Learned(Summarized, ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """Guarantee to the people whose records it was learned from."""
+        """Guarantee for the people whose records it was learned from."""
 
     def summary(self) -> dict[str, object]:
         """Return facts by name (see `Summarized`)."""
@@ -324,25 +328,25 @@ class Learned(Summarized, ABC):
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:
-        """Return plain values that it is built from, and facts of its making."""
+        """Return the plain values for `model.json`: parameters, and facts about the fit."""
 
     @abstractmethod
     def arrays(self) -> Mapping[str, Array]:
-        """Return its arrays, by name."""
+        """Return the arrays for `weights.safetensors` by name."""
 
     @classmethod
     @abstractmethod
     def build(cls, stored: Stored) -> Self:
-        """Build it from what `fields` and `arrays` returned."""
+        """Build the model from the stored values of `fields` and `arrays`."""
 
     def save(self, path: str | Path) -> None:
-        """Write the model's folder; an existing one survives any failure."""
-        stated = {
+        """Write the model's folder; if writing fails, an existing folder stays."""
+        promise = {
             "publishable": self.publishable,
             "guarantee": self.guarantee.to_dict(),
             "in_words": self.guarantee.describe(),
         }
-        fields = stated | self.fields()
+        fields = promise | self.fields()
         with replacing_folder(path, secret=not self.publishable) as folder:
             weights = {name: np.asarray(a, order="C") for name, a in self.arrays().items()}
             (folder / WEIGHTS).write_bytes(safetensors.numpy.save(weights))
@@ -355,7 +359,7 @@ class Learned(Summarized, ABC):
         """Read a model's folder.
 
         Raises:
-            PrivotError: if it is missing, damaged, of another kind or of another version.
+            PrivotError: if the folder is missing or damaged, or has another kind or format.
         """
         with cls.stored(path) as stored:
             return cls.build(stored)
@@ -363,7 +367,7 @@ class Learned(Summarized, ABC):
     @classmethod
     @contextmanager
     def stored(cls, path: str | Path) -> Iterator[Stored]:
-        """Yield the contents of a folder of this kind; errors of the block report it as damaged."""
+        """Yield the contents of a folder of this kind; errors in the block are raised as damage."""
         path = Path(path)
         recover_folder(path)
         fields = cls.kind.read(path)
@@ -385,9 +389,9 @@ class Learned(Summarized, ABC):
 
 
 class Model(Learned):
-    """Distribution of records that was learned from private ones: what every fit returns.
+    """Distribution of records learned from private records; every fit returns one.
 
-    `sample`, `save`, `guarantee` and `schema` mean the same whatever learned it.
+    `sample`, `save`, `guarantee` and `schema` have the same meaning for all estimators.
     """
 
     @property
@@ -403,7 +407,7 @@ class Model(Learned):
     def draw(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
-        """Yield records in pieces, of arguments that `sample` has checked."""
+        """Yield tables with `num_rows` records in total; `sample` has validated the arguments."""
 
     def sample(
         self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
@@ -411,14 +415,14 @@ class Model(Learned):
         """Draw synthetic records, as a table with the schema's columns.
 
         Arguments:
-            num_rows: How many.
-            seed: To repeat a draw; fresh randomness otherwise. Samples are not secret either way.
-            where: Only records with these values: by column, a category, True or False, None for
-                missing, a number or a date, for all that are in its bin, a bin's label, a range
-                `"30..40"`, or a list of them.
+            num_rows: Number of records.
+            seed: Seed of the draw; by default every call draws other records. Samples are public.
+            where: Condition on the records: for each named column a category, True or False, None for
+                missing, a number or date (which means its bin), a bin's label, a range `"30..40"`, or
+                a list of these.
 
         Raises:
-            PrivotError: if `num_rows` is negative, or the condition cannot be met.
+            PrivotError: if `num_rows` is negative, or the condition has probability 0.
 
         Examples:
             `model.sample(1000, where={"sex": "F", "age": [20, "25 to 32"]})`
@@ -428,26 +432,26 @@ class Model(Learned):
     def pieces(
         self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
     ) -> Iterator[pa.Table]:
-        """Yield the records of `sample` in pieces: any number of them, in the memory of one piece."""
+        """Yield the records of `sample` as several tables, so that memory holds one at a time."""
         num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)
         entropy = np.random.SeedSequence(None if seed is None else require_seed(seed))
-        rng, of_identifiers = map(np.random.default_rng, entropy.spawn(2))
-        drawn, looked = split_where(self.schema, where or {})
-        draw = partial(self.draw, rng=rng, where=drawn)
-        return completed(self.schema, draw, num_rows, of_identifiers, looked)
+        rng, identifier_rng = map(np.random.default_rng, entropy.spawn(2))
+        condition, rules = split_where(self.schema, where or {})
+        draw = partial(self.draw, rng=rng, where=condition)
+        return completed(self.schema, draw, num_rows, identifier_rng, rules)
 
 
-KINDS: dict[str, type[Any]] = {}  # of `Learned`, by the name of their kind
+KINDS: dict[str, type[Any]] = {}  # subclasses of `Learned` by the name of their kind
 
 
 def load(path: str | Path) -> Learned:
-    """Load the model in a folder, of any kind; its `guarantee` is what was promised.
+    """Load a model of any kind from its folder.
 
-    A kind's name begins with the package of privot that knows it, which is imported if need be; kinds of
-    other packages are known once those are imported.
+    The name of a kind begins with the package of privot that defines it, which is imported on demand.
+    Kinds defined elsewhere are known once their module is imported.
 
     Raises:
-        PrivotError: if the folder is missing or damaged, holds no model, or is of another version.
+        PrivotError: if the folder is missing or damaged, has no model, or another version's format.
 
     Examples:
         >>> load("nowhere")
@@ -463,11 +467,12 @@ def load(path: str | Path) -> Learned:
             "another fit, wrote"
         )
     kind = kind_of(path) or ""
-    # Letters alone: no path, and no `__main__`.
+    # The name comes from a file: only letters, so neither a path nor `__main__` is imported.
     package = re.match(r"[a-z]+(?=\.|$)", kind)
     if kind not in KINDS and package and find_spec(f"privot.{package[0]}"):
         module = importlib.import_module(f"privot.{package[0]}")
-        if (name := getattr(module, "MODEL_CLASSES", {}).get(kind)) is not None:
+        name = getattr(module, "MODEL_CLASSES", {}).get(kind)
+        if name is not None:
             getattr(module, name)  # imports the module that defines the class
     if kind not in KINDS:
         raise PrivotError(

@@ -100,7 +100,7 @@ def audited():
     """One honest audit: what is promised is compared with what the noise implies, without draws."""
     randomizer = Randomizer.calibrate(SIZE, 1.0, report="split")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(law, "_SINGLES", 2)
+        patch.setattr(law, "_NUM_SINGLES", 2)
         return audit_randomizer(randomizer, num_draws=100, confidence=SURE)
 
 
@@ -160,7 +160,7 @@ def test_a_value_that_no_limit_allows_is_tried(monkeypatch):
         return honest(self, table, **order)
 
     monkeypatch.setattr(Randomizer, "privatize", spy)
-    monkeypatch.setattr(law, "_SINGLES", 2)
+    monkeypatch.setattr(law, "_NUM_SINGLES", 2)
     audit_randomizer(Randomizer.calibrate(AGE, 1.0, report="split"), num_draws=100)
     values = np.concatenate([table["age"].to_numpy() for table in seen])
     assert values.min() < -10_000

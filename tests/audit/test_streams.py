@@ -15,5 +15,5 @@ def test_a_seeded_bug_is_caught(bug, no_streams):
 def test_a_seeded_bug_of_streams_is_caught(name, monkeypatch):
     """Half the noise shows in 384 single reports, as it must; what repeats, or is shifted, in a few."""
     if "half" not in name:
-        monkeypatch.setattr(law, "_SINGLES", 4)
+        monkeypatch.setattr(law, "_NUM_SINGLES", 4)
     assert caught(BUGS_OF_STREAMS[name])

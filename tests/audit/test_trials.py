@@ -21,8 +21,8 @@ def test_an_honest_randomizer_passes(name, monkeypatch):
 
     Reports of hundreds of numbers, or that cost as much, are a third as many.
     """
-    monkeypatch.setattr(law, "_SINGLES", 8)
-    monkeypatch.setattr(law, "_STREAM_ROWS", 2**8)
+    monkeypatch.setattr(law, "_NUM_SINGLES", 8)
+    monkeypatch.setattr(law, "_MAX_STREAM_ROWS", 2**8)
     draws = 300 if name in LONG else 1000
     result = audit_randomizer(HONEST[name](), num_draws=draws, confidence=1 - 1e-6)
     assert not result.refuted
@@ -62,7 +62,7 @@ def test_every_coding_of_a_number_is_audited(monkeypatch, coding):
     The false-alarm rate of the honest one is 1e-6. Streams, which are of one record, show the error:
     their p-value is 1e-33, within a factor of 1e5, where 3e-8 refutes. The large sample may be small.
     """
-    monkeypatch.setattr(law, "_SINGLES", 4)
+    monkeypatch.setattr(law, "_NUM_SINGLES", 4)
     schema = Schema.from_toml("""
 columns.n = {kind = "numeric", bounds = [0, 100]}
 columns.b = {kind = "boolean"}

@@ -20,7 +20,7 @@ import sys
 import torch
 from privot import models
 torch.set_num_threads(1)
-models._SECONDS = 0.0  # as often as a run of days has them
+models._SECONDS_BETWEEN_SAVES = 0.0  # as often as a run of days has them
 sys.argv = ["privot", "fit", "release.parquet", "-o", "model", "--resume", *sys.argv[1:]]
 from privot.cli import main
 main()

@@ -21,4 +21,4 @@ def no_streams(monkeypatch):
         for part in parts:
             yield from [(f"{part.name}: not tested", 1.0)] * 3
 
-    monkeypatch.setattr(law, "_stream_tests", unseen)
+    monkeypatch.setattr(law, "_test_streams", unseen)

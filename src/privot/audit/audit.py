@@ -1,36 +1,34 @@
-"""Audit of a whole randomizer: its stated guarantee against the behavior of its noise.
+"""Audit of a randomizer: tests whether its noise contradicts the guarantee that it states.
 
-**By arithmetic.** The guarantee is computed again from the schema and the noise; a file that states a
-smaller ε or δ, other neighbors or another unit is refuted without a single draw. Two machines may round
-a logarithm differently, and the inverse of a Gaussian's curve is found to a relative 1e-9, so ε counts
-as smaller only by more than 2e-9 of itself: no honest file is refuted, and no guarantee overstated by
-more than that passes.
+**Recomputed guarantee.** The guarantee is computed again from the schema and the noise. A stated ε or δ
+that is smaller, or another neighboring relation or unit, is refuted without any draws. Machines may
+round a logarithm differently, and the Gaussian calibration is accurate to a relative 1e-9, so an ε is
+refuted only if it is too small by more than a relative 2e-9.
 
-**By distribution.** Raw values of invented people, inside the declared limits and a thousand times as
-far out, go through `Randomizer.privatize` as on a device. The reports must be possible (on the grid,
-sets of the right size); turned into uniform numbers by each mechanism's own distribution
-(`Mechanism.probability_cells`), they must fit it, tails included, for every record, in one call and one
-by one; no noisy report may be more frequent than it allows; the noise must be independent between
-coordinates, columns, people, calls, threads and forked processes; and which columns are reported must
-not depend on the record.
+**Distribution.** Raw values of invented people, inside the declared limits and a thousand times as far
+out, go through `Randomizer.privatize` as on a device. Every report must be possible (on the grid, a set
+of the right size). The distribution function of the mechanism (`Mechanism.probability_cells`) turns
+reports into numbers that must be uniform for every record, for reports drawn in one call and one by one.
+No noisy report may be more frequent than its probability allows. Noise must be independent between
+coordinates, columns, people, calls, threads and forked processes, and the choice of reported columns
+must not depend on the record.
 
-**By trial.** The reports of two records that are as far apart as the domain allows give a lower bound
-on ε (`privot.audit.statistics`). For Gaussian noise, whose δ may be far below one over the draws, they
-bound μ, the distance of the two distributions: in Gaussian differential privacy a parameter as good as
-ε and δ. A bound above the guarantee refutes it; one below proves nothing. And no report that was drawn
-may be e^ε times likelier, by the distribution that was tested, for one record than for another, where
-the guarantee is pure.
+**Lower bounds.** The reports of two records that are as far apart as the domain allows give a lower
+bound on ε (`privot.audit.statistics`). For Gaussian noise, whose δ may be far below the inverse number
+of draws, they give a lower bound on μ of Gaussian differential privacy instead. A bound above the
+guarantee refutes it; a bound below it proves nothing. Under a pure guarantee, the likelihood ratio of
+two records must also be at most e^ε for every report drawn.
 
-A column's report is a function of the whole report, so the guarantee of the whole holds for each column
-too: the limit of a column is the smaller of its own ε and the stated one (where the stated δ is no
-larger than the column's).
+The report of one column is a function of the whole report, so the stated guarantee holds for every
+column: the ε of a column is bounded by the smaller of its own and the stated one (if the stated δ is at
+most the column's).
 
-**Errors.** All tests and bounds have error probabilities that hold for every number of draws. Tests
-share half of 1 − confidence equally, bounds the other half, which limits how often an honest randomizer
-is refuted.
+**Errors.** The error probabilities of all tests and bounds hold for every number of draws. The tests
+share one half of 1 − confidence equally, and the bounds the other half, so an honest randomizer is
+refuted with probability at most 1 − confidence.
 
-**What no audit finds**: a leak that shows only in more draws than are made, or only for records that are
-not tried; code that behaves differently elsewhere than here; access to the raw values before the noise.
+**Limits.** An audit misses leaks that show only in more draws or for other records, code that behaves
+differently on other machines, and access to raw values before the noise.
 """
 
 from __future__ import annotations
@@ -48,18 +46,18 @@ from privot.core.errors import PrivotError
 from privot.privacy import ApproximateDP, PureDP, calibrate_gaussian, guarantee_from_dict
 from privot.randomizer.randomizer import Randomizer
 
-_ROUNDING = 2e-9
-_LOG_ROUNDING = 1e-11  # of a sum of logarithms over the coordinates of a report
+_ROUNDING = 2e-9  # relative tolerance of ε and μ
+_LOG_ROUNDING = 1e-11  # absolute tolerance of a sum of logarithms over the coordinates of a report
 
 
 @dataclass(frozen=True)
 class ColumnAudit:
-    """One part of the report: with the audit's confidence, its ε at `delta` is ≥ `epsilon_lower`.
+    """Lower bound on the privacy loss of one part of the report, beside its guarantee.
 
-    `epsilon` is the guarantee, `event` the family of events behind the bound, `num_tested` the draws of
-    each record that tested it; `mu` and `mu_lower` are the same for Gaussian noise. `ratio` is the
-    largest log-likelihood ratio, by the part's own distribution, of a report that was drawn: at δ = 0 no
-    larger than ε.
+    With the audit's confidence, the ε at `delta` is at least `epsilon_lower`; `epsilon` is the
+    guarantee. `event` is the family of the event behind the bound, `num_tested` the draws of each record
+    that tested it; `mu` and `mu_lower` are guarantee and bound on μ for Gaussian noise. `ratio` is the
+    largest absolute log-likelihood ratio of a report drawn, at most ε if δ = 0.
     """
 
     column: str
@@ -78,15 +76,16 @@ class ColumnAudit:
         """True if the column's loss exceeds its guarantee."""
         if self.mu is not None and self.mu_lower is not None and self.mu_lower > self.mu:
             return True
-        likelier = self.delta == 0 and self.ratio > self.epsilon * (1 + _ROUNDING) + _LOG_ROUNDING
-        return likelier or self.epsilon_lower > self.epsilon
+        if self.delta == 0 and self.ratio > self.epsilon * (1 + _ROUNDING) + _LOG_ROUNDING:
+            return True
+        return self.epsilon_lower > self.epsilon
 
 
 @dataclass(frozen=True)
 class RandomizerAudit:
-    """Result of an audit: the guarantee `promised`, that `implied` by the noise, and all tests.
+    """Result of an audit: the `promised` guarantee, the one `implied` by the noise, tests and bounds.
 
-    All bounds and tests hold together with probability `confidence`.
+    All tests and bounds are correct together with probability at least `confidence`.
     """
 
     promised: PureDP | ApproximateDP
@@ -97,7 +96,7 @@ class RandomizerAudit:
 
     @property
     def overstated(self) -> bool:
-        """True if the arithmetic alone refutes the guarantee."""
+        """True if the recomputed guarantee is weaker than the promised one, or of another kind."""
         return (
             self.implied.epsilon > self.promised.epsilon * (1 + _ROUNDING)
             or _delta(self.implied) > _delta(self.promised)
@@ -108,8 +107,8 @@ class RandomizerAudit:
     @property
     def refuted(self) -> bool:
         """True if anything contradicts the guarantee."""
-        found = any(test.refuted for test in self.tests)
-        return self.overstated or found or any(column.refuted for column in self.columns)
+        failed = any(test.refuted for test in self.tests)
+        return self.overstated or failed or any(column.refuted for column in self.columns)
 
 
 def audit_randomizer(
@@ -124,8 +123,8 @@ def audit_randomizer(
     Arguments:
         randomizer: The randomizer that devices apply.
         promised: The guarantee stated for it; its own by default.
-        num_draws: Reports of each invented record; by default some 10⁵, fewer for many dimensions.
-        confidence: Probability that an honest randomizer passes.
+        num_draws: Reports of each invented record; by default up to 200,000, fewer for wide reports.
+        confidence: Least probability that an honest randomizer passes.
 
     Raises:
         PrivotError: if num_draws < 100, or the confidence is out of range.
@@ -136,30 +135,31 @@ def audit_randomizer(
         raise PrivotError(f"confidence is {confidence!r}: give a number between 0 and 1")
     promised = promised or randomizer.guarantee
     parts = trials(randomizer)
-    rng = np.random.default_rng()  # for invented people, and points of cells: no noise
+    rng = np.random.default_rng()  # draws invented people and points of cells, no privacy noise
     error = (1 - confidence) / 2
     try:
         sample = draw_sample(randomizer, parts, num_draws, rng)
     except PrivotError as refusal:
         # A device refused a record that the schema allows, or made a report that it cannot make.
-        tests = (LawTest("every record has a possible report", 0.0, 0.0, str(refusal)),)
-        return RandomizerAudit(promised, randomizer.guarantee, tests, (), confidence)
-    found = test_law(randomizer, parts, sample, error, rng)
-    tried = [part for part in parts if part.pairs]
-    bounds = sum(len(part.pairs) * (1 + (part.gaussian_mu() is not None)) for part in tried)
-    columns = tuple(_column(part, sample, promised, error / bounds) for part in tried)
-    return RandomizerAudit(promised, randomizer.guarantee, found, columns, confidence)
+        failed = LawTest("every record has a possible report", 0.0, 0.0, str(refusal))
+        return RandomizerAudit(promised, randomizer.guarantee, (failed,), (), confidence)
+    tests = test_law(randomizer, parts, sample, error, rng)
+    bounded = [part for part in parts if part.pairs]
+    num_bounds = 0
+    for part in bounded:  # Gaussian noise has two bounds a pair, on ε and on μ
+        num_bounds += len(part.pairs) * (1 if part.gaussian_mu() is None else 2)
+    columns = tuple(_audit_part(part, sample, promised, error / num_bounds) for part in bounded)
+    return RandomizerAudit(promised, randomizer.guarantee, tests, columns, confidence)
 
 
 def stated_guarantee(text: str) -> PureDP | ApproximateDP:
-    """Return the guarantee that a randomizer's JSON states, as written, whatever its noise.
+    """Return the guarantee that a randomizer's JSON states, without comparing it with the noise.
 
     Raises:
-        PrivotError: if there is none, or of a kind that no randomizer has.
+        PrivotError: if it states none, or a kind of guarantee that no randomizer has.
     """
     try:
-        values = json.loads(text)["guarantee"]
-        stated = guarantee_from_dict(values)
+        stated = guarantee_from_dict(json.loads(text)["guarantee"])
     except (PrivotError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         stated = None
     if not isinstance(stated, PureDP | ApproximateDP):
@@ -169,49 +169,57 @@ def stated_guarantee(text: str) -> PureDP | ApproximateDP:
     return stated
 
 
-def _column(
+def _audit_part(
     part: Trial, sample: Sample, promised: PureDP | ApproximateDP, error: float
 ) -> ColumnAudit:
-    """Bound the loss of one part, the largest over its pairs, each wrong with probability `error`."""
-    own, mu = part.guarantee(), part.gaussian_mu()
-    epsilon, delta = own.epsilon, _delta(own)
+    """Bound the privacy loss of one part over its pairs; each bound errs with probability ≤ `error`."""
+    mu = part.gaussian_mu()
+    epsilon, delta = part.guarantee().epsilon, _delta(part.guarantee())
     if _delta(promised) <= delta:
         epsilon = min(epsilon, promised.epsilon)
     if mu is not None and _delta(promised) > 0:
-        # The loosest μ that the stated ε and δ allow, rounded up.
+        # The largest μ that the stated ε and δ allow, rounded up.
         mu = min(mu, (1 + _ROUNDING) / calibrate_gaussian(1.0, promised.epsilon, _delta(promised)))
-    bounds, apart, ratio = [], 0.0, 0.0
+    bounds, mu_lower, ratio = [], 0.0, 0.0
     for pair in part.pairs:
-        scores = _scores(part, sample, pair)
-        ratio = max(ratio, *(float(np.abs(drawn).max()) for drawn in scores))
-        bounds.append(_bound(scores, delta, error))
+        ratios = _log_ratios(part, sample, pair)
+        ratio = max(ratio, float(np.abs(ratios).max()))
+        bounds.append(_bound_epsilon(ratios, delta, error))
         if mu is not None:
-            apart = max(apart, gaussian_mu_lower(*scores, error))
+            mu_lower = max(mu_lower, gaussian_mu_lower(*ratios, error))
     best = max(bounds, key=lambda result: result.epsilon_lower)
-    tried = (best.epsilon_lower, best.event, best.num_tested, ratio)
     return ColumnAudit(
-        part.name, part.kind, epsilon, delta, *tried, mu, None if mu is None else apart
+        column=part.name,
+        mechanism=part.kind,
+        epsilon=epsilon,
+        delta=delta,
+        epsilon_lower=best.epsilon_lower,
+        event=best.event,
+        num_tested=best.num_tested,
+        ratio=ratio,
+        mu=mu,
+        mu_lower=None if mu is None else mu_lower,
     )
 
 
-def _bound(scores: tuple[AnyArray, AnyArray], delta: float, error: float) -> AuditResult:
+def _bound_epsilon(ratios: tuple[AnyArray, AnyArray], delta: float, error: float) -> AuditResult:
+    """Bound ε from the log-likelihood ratios of the reports of two records, numbered 0 and 1."""
     return audit(
-        lambda which, count: scores[which],
+        lambda record, count: ratios[record],
         [(0, 1)],
-        num_draws=len(scores[0]),
+        num_draws=len(ratios[0]),
         delta=delta,
         confidence=1 - error,
         score=lambda outputs, record, other: outputs * (other - record),
     )
 
 
-def _scores(part: Trial, sample: Sample, pair: tuple[int, int]) -> tuple[AnyArray, AnyArray]:
-    """Return log-likelihood ratios of equally many reports of either record of a pair."""
-    who, table = sample.who[part.name], sample.table
-    rows = [np.flatnonzero(who == record) for record in pair]
-    fewest = min(map(len, rows))
-    first, second = (part.log_ratio(table.take(pa.array(own[:fewest])), *pair) for own in rows)
-    return first, second
+def _log_ratios(part: Trial, sample: Sample, pair: tuple[int, int]) -> tuple[AnyArray, AnyArray]:
+    """Return the log-likelihood ratios (n,) of n reports of each record of a pair."""
+    rows = [np.flatnonzero(sample.who[part.name] == record) for record in pair]
+    count = min(len(rows[0]), len(rows[1]))
+    first, second = (sample.table.take(pa.array(record_rows[:count])) for record_rows in rows)
+    return part.log_ratio(first, *pair), part.log_ratio(second, *pair)
 
 
 def _delta(guarantee: PureDP | ApproximateDP) -> float:

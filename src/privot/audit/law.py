@@ -1,14 +1,14 @@
 """Tests that reports have the distribution of their mechanisms, on one large sample and on streams.
 
-`privot.audit.audit` lists what is tested, `privot.audit.statistics` has the tests and their errors.
+`privot.audit.audit` lists the tests; `privot.audit.statistics` computes their p-values.
 
-**Streams.** A generator that is seeded, shared without a lock, or copied into a child process, repeats
-its noise, and the difference of two people's reports is then that of their records. Every stream is of
-the same record, some reports in one call and some one by one (single reports take another path): calls
-in this thread, in two threads at once, and in this process and its children after a fork, by Python and
-by the C library (where a system has it), whose children run none of Python's hooks. A child draws
-reports, leaves them in a file, and ends without output; if it does not end, as may happen where a
-process with threads forks, it is killed, and the stream is missing.
+**Streams.** A random generator that is seeded, shared without a lock, or copied into a child process
+repeats its noise, and the difference of two reports then reveals the difference of the records. So
+several streams of reports of one record are drawn: in successive calls, in two threads at once, and in
+parent and child after a fork. Forks are made by Python, and by the C library where there is one, since
+its children do not run Python's fork hooks. Each stream draws some reports in one call and some one by
+one, which is another code path. A child writes its reports to a file. If it does not end, as may happen
+when a process with threads forks, it is killed, and its stream is left out.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ from privot.randomizer.reports.rows import REPORT_ID, ReportTable
 
 Draw = Callable[[], pa.Table]
 
-_PATIENCE = 30.0  # seconds
+_CHILD_SECONDS = 30.0  # time limit of a child process
 
 
 def draw_streams(draw: Draw) -> dict[str, pa.Table]:
-    """Return the tables of reports that `draw` makes here, in threads and in children, by name."""
-    streams = {"first call": draw(), "second call": draw()} | _threads(draw)
+    """Call `draw` in this thread, in two threads and in child processes; return the tables by name."""
+    streams = {"first call": draw(), "second call": draw()} | _draw_in_threads(draw)
     for name, fork in _forks().items():
-        child = _child(draw, fork)
+        child = _draw_in_child(draw, fork)
         if child is not None:
             streams[f"child of {name}"] = child
             streams[f"parent after {name}"] = draw()
     return streams
 
 
-def _threads(draw: Draw) -> dict[str, pa.Table]:
+def _draw_in_threads(draw: Draw) -> dict[str, pa.Table]:
     barrier = threading.Barrier(2)
 
     def work() -> pa.Table:
@@ -68,60 +68,62 @@ def _threads(draw: Draw) -> dict[str, pa.Table]:
         return draw()
 
     with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(work) for _ in range(2)]
-    return {f"thread {i}": drawn.result() for i, drawn in enumerate(both, start=1)}
+        futures = [pool.submit(work) for _ in range(2)]
+    return {f"thread {i}": future.result() for i, future in enumerate(futures, start=1)}
 
 
 def _forks() -> dict[str, Callable[[], int]]:
-    """Return the ways to fork that this system has."""
+    """Return this system's functions that fork, by name."""
     if not hasattr(os, "fork"):
         return {}
     forks = {"os.fork": os.fork}
     with contextlib.suppress(AttributeError, OSError, TypeError):
-        # PyDLL keeps the interpreter's lock, as a host does.
+        # PyDLL holds the interpreter's lock during the call, as an embedding program does.
         forks["a fork in C"] = ctypes.PyDLL(None).fork
     return forks
 
 
-def _child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
-    """Return the reports that a child draws; None if it fails, or does not end in time."""
+def _draw_in_child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
+    """Return the reports that a child process draws; None if it fails or exceeds the time limit."""
     with tempfile.TemporaryDirectory() as folder:
-        left = Path(folder) / "reports"
+        file = Path(folder) / "reports"
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+            # Python warns of forks with threads.
+            warnings.simplefilter("ignore", DeprecationWarning)
             child = fork()
         if child == 0:
-            failed = 1
+            exit_code = 1
             try:
-                drawn = draw()
+                reports = draw()
                 with (
-                    pa.OSFile(str(left), "wb") as sink,
-                    pa.ipc.new_stream(sink, drawn.schema) as out,
+                    pa.OSFile(str(file), "wb") as sink,
+                    pa.ipc.new_stream(sink, reports.schema) as out,
                 ):
-                    out.write_table(drawn)
-                failed = 0
+                    out.write_table(reports)
+                exit_code = 0
             finally:
-                os._exit(failed)
-        deadline = time.monotonic() + _PATIENCE
-        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
-            if time.monotonic() > deadline:
-                os.kill(child, signal.SIGKILL)
-                ended = os.waitpid(child, 0)
-                break
+                os._exit(exit_code)
+        deadline = time.monotonic() + _CHILD_SECONDS
+        finished, status = 0, 0
+        while not finished:
             time.sleep(0.01)
-        return None if ended[1] else pa.ipc.open_stream(left.read_bytes()).read_all()
+            finished, status = os.waitpid(child, os.WNOHANG)
+            if not finished and time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+                finished, status = os.waitpid(child, 0)
+        return None if status else pa.ipc.open_stream(file.read_bytes()).read_all()
 
 
 _MAX_DRAWS, _MIN_DRAWS = 200_000, 1_000
-_VALUES = 2**22  # numbers in all reports of a sample
-_STREAM_VALUES, _STREAM_ROWS = 2**15, 2**11
-_SINGLES = 64  # of a stream
+_MAX_SAMPLE_NUMBERS = 2**22  # most numbers in all reports of a sample
+_MAX_STREAM_NUMBERS, _MAX_STREAM_ROWS = 2**15, 2**11
+_NUM_SINGLES = 64  # reports of each stream that are drawn one by one
 _COMPARED_ROWS, _COMPARED_NUMBERS = 2**17, 256
 
 
 @dataclass(frozen=True)
 class LawTest:
-    """One test: its hypothesis, p-value, and the `level` below which it refutes."""
+    """One test: its hypothesis, its p-value, and the `level` at or below which it is rejected."""
 
     question: str
     p_value: float
@@ -136,7 +138,7 @@ class LawTest:
 
 @dataclass(frozen=True)
 class Sample:
-    """Reports of invented people: the index (n,) of each one's record, by part, and their table."""
+    """Reports of n invented people; `who` has, for each part, the indices (n,) of their records."""
 
     who: Mapping[str, Indices]
     table: pa.Table
@@ -149,8 +151,8 @@ def draw_sample(
     most = max(part.num_records for part in parts)
     if num_draws is None:
         width = _report_width(randomizer, parts, rng)
-        num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _VALUES // (width * most)))
-    return _privatized(randomizer, parts, most * num_draws, rng)
+        num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _MAX_SAMPLE_NUMBERS // (width * most)))
+    return _draw_balanced(randomizer, parts, most * num_draws, rng)
 
 
 def test_law(
@@ -162,22 +164,22 @@ def test_law(
 ) -> tuple[LawTest, ...]:
     """Run all tests; the probability that any of them errs is at most `error`."""
     reads = {part.name: part.read(sample.table, sample.who[part.name], rng) for part in parts}
-    few = {name: own[:100] for name, own in sample.who.items()}
-    found = [
-        *_support(randomizer, reads, _people(parts, few, rng)),
-        *_fits(parts, sample, reads, rng),
-        *_frequencies(parts, sample, reads),
-        *_independence(reads, rng),
-        *_stream_tests(randomizer, parts, rng),
+    few = {name: indices[:100] for name, indices in sample.who.items()}
+    p_values = [
+        *_test_support(randomizer, reads, _people(parts, few, rng)),
+        *_test_distributions(parts, sample, reads, rng),
+        *_test_frequencies(parts, sample, reads),
+        *_test_independence(reads, rng),
+        *_test_streams(randomizer, parts, rng),
     ]
-    level = error / len(found)
-    return tuple(LawTest(question, p, level) for question, p in found)
+    level = error / len(p_values)
+    return tuple(LawTest(question, p, level) for question, p in p_values)
 
 
-def _privatized(
+def _draw_balanced(
     randomizer: Randomizer, parts: Sequence[Trial], rows: int, rng: np.random.Generator
 ) -> Sample:
-    """Draw reports of people among whom the records of every part are equally frequent."""
+    """Draw reports of invented people; every part's records are equally frequent."""
     who = {part.name: rng.permutation(np.arange(rows) % part.num_records) for part in parts}
     return Sample(who, _reports(randomizer, _people(parts, who, rng)))
 
@@ -185,6 +187,7 @@ def _privatized(
 def _people(
     parts: Sequence[Trial], who: Mapping[str, Indices], rng: np.random.Generator
 ) -> pa.Table:
+    """Return the raw table of people whose records are given by their indices."""
     columns: dict[str, pa.Array] = {}
     for part in parts:
         columns |= part.raw(who[part.name], rng)
@@ -192,7 +195,7 @@ def _people(
 
 
 def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
-    """Return reports as devices send them; refused if one is impossible."""
+    """Return reports as devices send them; raises PrivotError if one is impossible."""
     release = Release(ReportTable.of(randomizer.reports_in_order(people)), randomizer)
     release.require_possible()
     return release.table
@@ -200,118 +203,125 @@ def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
 
 def _report_width(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator) -> int:
     """Count the numbers of one report, in the table or among those tested."""
-    sample = _privatized(randomizer, parts, 16, rng)
+    sample = _draw_balanced(randomizer, parts, 16, rng)
     tested = (part.read(sample.table, sample.who[part.name], rng).low.size for part in parts)
     numbers = int(max(sum(tested), sample.table.nbytes // 8) // 16)
     return numbers + sum(part.work for part in parts)
 
 
-def _support(
+def _test_support(
     randomizer: Randomizer, reads: Mapping[str, Read], people: pa.Table
 ) -> Iterator[tuple[str, float]]:
-    """Check deterministic facts: one that is false refutes."""
+    """Yield 1 for each fact that holds for certain under an honest randomizer, else 0."""
     for name, read in reads.items():
         yield f"{name}: every report is a possible one", 0.0 if read.impossible else 1.0
     ids = randomizer.privatize(people).table.column(REPORT_ID).to_pylist()
     yield "rows come in the order of random ids", 1.0 if ids == sorted(ids) else 0.0
 
 
-def _fits(
+def _test_distributions(
     parts: Sequence[Trial], sample: Sample, reads: Mapping[str, Read], rng: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
     """Test every part's distribution: over all records, and given each record of every part."""
     for part in parts:
         read = reads[part.name]
         numbers = read.uniforms(rng)
-        found = [fit(numbers[read.present]), fit(numbers[read.present].reshape(-1, 1))]
+        p_values = [fit(numbers[read.present]), fit(numbers[read.present].reshape(-1, 1))]
         for who in sample.who.values():
             for record in range(int(who.max()) + 1):
-                found.append(fit(numbers[read.present & (who == record)]))
-        yield f"{part.name}: reports have the law of {part.kind}", _smallest(found)
+                p_values.append(fit(numbers[read.present & (who == record)]))
+        yield f"{part.name}: reports have the law of {part.kind}", _bonferroni(p_values)
 
 
-def _frequencies(
+def _test_frequencies(
     parts: Sequence[Trial], sample: Sample, reads: Mapping[str, Read]
 ) -> Iterator[tuple[str, float]]:
     """Test whether reports of one record agree to the last digit more often than by chance."""
     for part in parts:
         if part.noisy:
             read, who = reads[part.name], sample.who[part.name]
-            rows = [read.present & (who == record) for record in range(part.num_records)]
-            found = [most_common(Stream(read.keys[own], read.bits[own])) for own in rows]
-            yield f"{part.name}: no report comes more often than its law allows", _smallest(found)
+            p_values = []
+            for record in range(part.num_records):
+                rows = read.present & (who == record)
+                p_values.append(most_common(Stream(read.keys[rows], read.bits[rows])))
+            yield (
+                f"{part.name}: no report comes more often than its law allows",
+                _bonferroni(p_values),
+            )
 
 
-def _independence(
+def _test_independence(
     reads: Mapping[str, Read], rng: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
     """Test the independence of coordinates, of people, and of parts."""
-    numbers, present, owners = _compared(reads, rng)
+    numbers, present, owners = _uniform_columns(reads, rng)
     for name in reads:
-        own = owners == name
-        p = dependence(numbers[:, own], present[:, own])
+        columns = owners == name
+        p = dependence(numbers[:, columns], present[:, columns])
         yield f"{name}: coordinates are independent", p
-        p = neighbors(numbers[:_COMPARED_ROWS, own], present[:_COMPARED_ROWS, own])
+        p = neighbors(numbers[:_COMPARED_ROWS, columns], present[:_COMPARED_ROWS, columns])
         yield f"{name}: people are independent", p
     if len(reads) > 1:
         yield "columns are independent of each other", dependence(numbers, present)
 
 
-def _compared(
+def _uniform_columns(
     reads: Mapping[str, Read], rng: np.random.Generator
 ) -> tuple[Array, Mask, np.ndarray]:
-    """Return uniform numbers (n, m), at most 256 a part, who reported them, and the part of each."""
+    """Return uniform numbers (n, m), at most 256 a part, their mask, and each column's part (m,)."""
     numbers, present, owners = [], [], []
     for name, read in reads.items():
-        own = read.uniforms(rng)
-        width = own.shape[1]
+        uniforms = read.uniforms(rng)
+        width = uniforms.shape[1]
         if width > _COMPARED_NUMBERS:
-            own = own[:, np.sort(rng.choice(width, _COMPARED_NUMBERS, replace=False))]
-        numbers.append(own)
-        present.append(np.broadcast_to(read.present[:, None], own.shape))
-        owners += [name] * own.shape[1]
+            uniforms = uniforms[:, np.sort(rng.choice(width, _COMPARED_NUMBERS, replace=False))]
+        numbers.append(uniforms)
+        present.append(np.broadcast_to(read.present[:, None], uniforms.shape))
+        owners += [name] * uniforms.shape[1]
     return np.hstack(numbers), np.hstack(present), np.array(owners)
 
 
-def _stream_tests(
+def _test_streams(
     randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
-    """Test for repeats between streams, and the distribution of reports made one by one."""
+    """Test the distribution of reports drawn one by one, and that streams have no noise in common."""
     width = _report_width(randomizer, parts, rng)
-    size = max(32, min(_STREAM_ROWS, _STREAM_VALUES // width))
+    size = max(32, min(_MAX_STREAM_ROWS, _MAX_STREAM_NUMBERS // width))
     who = {part.name: np.zeros(size, np.int64) for part in parts}
     people = _people(parts, who, rng)
 
     def draw() -> pa.Table:
-        one_by_one = [_reports(randomizer, people.slice(i, 1)) for i in range(_SINGLES)]
+        one_by_one = [_reports(randomizer, people.slice(i, 1)) for i in range(_NUM_SINGLES)]
         return pa.concat_tables([_reports(randomizer, people), *one_by_one]).combine_chunks()
 
     streams = draw_streams(draw)
     for part in parts:
-        own = np.zeros(size + _SINGLES, np.int64)
-        reads = [part.read(table, own, rng) for table in streams.values()]
+        record = np.zeros(size + _NUM_SINGLES, np.int64)
+        reads = [part.read(table, record, rng) for table in streams.values()]
         numbers = [read.uniforms(rng) for read in reads]
         ways = {"one by one": slice(size, None), "of one record only": slice(size)}
-        for made, part_of in ways.items():
-            drawn = [u[part_of][r.present[part_of]] for u, r in zip(numbers, reads, strict=True)]
-            yield f"{part.name}: reports made {made} have the law, too", fit(np.concatenate(drawn))
-        agree = []
+        for way, rows in ways.items():
+            drawn = [u[rows][r.present[rows]] for u, r in zip(numbers, reads, strict=True)]
+            yield f"{part.name}: reports made {way} have the law, too", fit(np.concatenate(drawn))
+        agreements = []
         for i, j in combinations(range(len(reads)), 2):
-            both = (reads[i].present & reads[j].present)[:, None]
-            shown = np.broadcast_to(both, numbers[i].shape)
-            agree.append(agreement(numbers[i], numbers[j], shown))
-        cut = [piece for read in reads for piece in _pieces(read, size)]
-        again = [p for p in (repeats(cut),) if p is not None]
+            present = (reads[i].present & reads[j].present)[:, None]
+            both = np.broadcast_to(present, numbers[i].shape)
+            agreements.append(agreement(numbers[i], numbers[j], both))
+        p_values = [_bonferroni(agreements)]
+        repeated = repeats([piece for read in reads for piece in _pieces(read, size)])
+        if repeated is not None:
+            p_values.append(repeated)
         question = f"{part.name}: no noise repeats between {', '.join(streams)}"
-        yield question, _smallest([_smallest(agree), *again])
+        yield question, _bonferroni(p_values)
 
 
 def _pieces(read: Read, size: int) -> Iterator[Stream]:
-    """Yield two halves of the reports drawn in one call, and those drawn one by one."""
+    """Yield both halves of the reports drawn in one call, and the reports drawn one by one."""
     half = size // 2
     for rows in (slice(0, half), slice(half, size), slice(size, None)):
         yield Stream(read.keys[rows], read.bits[rows])
 
 
-def _smallest(p_values: Sequence[float]) -> float:
+def _bonferroni(p_values: Sequence[float]) -> float:
     return float(min(1.0, len(p_values) * min(p_values))) if p_values else 1.0

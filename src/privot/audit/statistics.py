@@ -1,61 +1,60 @@
-r"""Empirical lower bounds on ε, and tests of uniformity, independence and repeats at every sample size.
+r"""Empirical lower bounds on ε, and exact tests of uniformity, independence and repeated noise.
 
 **Lower bounds on ε.** If M is (ε, δ)-DP, then for any two neighboring records x, x′ and any event S
 
     ε ≥ log((P(M(x) ∈ S) − δ) / P(M(x′) ∈ S)).
 
-Draw from M(x) and M(x′); choose S on one half of the draws, count it on the other half, and
-bound both probabilities by Clopper–Pearson (1934). The chosen S does not depend on the draws
-that test it, so the bound holds with the stated confidence, however S is chosen; the
-error is split evenly over both bounds of every ordered pair tried (Ding et al. 2018; Jagielski,
-Ullman, Oprea 2020). A bound above the claimed ε refutes the claim; one below it proves nothing.
+Draw from M(x) and M(x′), choose S on one half of the draws, count the draws in S on the other half, and
+bound both probabilities by Clopper–Pearson (1934). S is independent of the draws that test it, so the
+bound holds with the stated confidence, however S is chosen. The error is split evenly over both bounds
+of every ordered pair (Ding et al. 2018; Jagielski, Ullman, Oprea 2020). A bound above the claimed ε
+refutes the claim; a bound below it proves nothing.
 
 **Events** are unions of cells, the cells being of three families:
 
-- *score*: bins of a scalar score, by default the output itself, ideally its log-likelihood
-  ratio, fine in both tails;
+- *score*: bins of a scalar score, narrow in both tails; the score is the output itself by default,
+  and ideally its log-likelihood ratio;
 - *values*: single outputs, when there are few;
-- *granularity*: how many binary digits after the point the float needs. Noise drawn as floats
-  and added to x leaves x's fingerprint there (Mironov 2012): 0 + noise reaches values that
-  1 + noise never takes. No histogram sees that.
+- *granularity*: the number of binary digits after the point that the float needs. Noise drawn as a
+  float and added to x reveals x there (Mironov 2012): 0 + noise takes values that 1 + noise cannot
+  take. Bins of the outputs do not show this.
 
-Each family offers its cells from the left, from the right, and by decreasing likelihood ratio.
+Unions are formed from the left, from the right, and by decreasing likelihood ratio of the cells.
 
-**Gaussian noise** promises μ of Gaussian differential privacy: no event has a higher probability than
-$Φ(Φ^{−1}(p) + μ)$ under one record if it has p under the other (Dong, Roth, Su 2022). So one event that
-is as likely as not, with both probabilities bounded, gives a lower bound on μ, where a δ far below one
-over the draws leaves nothing to count (Nasr et al. 2023).
+**Gaussian noise** satisfies μ-Gaussian differential privacy: an event of probability p under one record
+has at most probability $Φ(Φ^{−1}(p) + μ)$ under the other (Dong, Roth, Su 2022). So one event of
+probability near one half gives a lower bound on μ. A δ far below the inverse number of draws cannot be
+tested by counting, but μ can (Nasr et al. 2023).
 
-**Tests of numbers that should be independent and uniform.** Reports of the distribution that a mechanism
-claims are turned into such numbers (Rosenblatt 1952), so these are tests of any distribution. Each
-returns a **p-value** that is an upper bound at every sample size, no approximation: if the numbers are
-independent and uniform, it falls below α with probability at most α. Among many statistics the smallest
-p counts, times their number (Bonferroni).
+**Tests of numbers that should be independent and uniform.** Rosenblatt's transform (1952) turns reports
+into such numbers, so these tests apply to every distribution. Each returns a **p-value** that is valid
+at every sample size: if the numbers are independent and uniform, the p-value is at most α with
+probability at most α. The p-values of several statistics are combined by Bonferroni's correction.
 
 - *fit*: the empirical distribution function (Dvoretzky, Kiefer, Wolfowitz 1956, with Massart's
   constant): $P(\sup |F_n − F| > t) ≤ 2 e^{−2nt^2}$; counts in equal bins, and in tails of mass
   $2^{−j}$, by the binomial distribution; and means of Legendre polynomials, the most powerful against a
   wrong scale or shift;
-- *dependence* of numbers that belong to one person, and of people at some distance: means of
-  products $φ_i(u) φ_j(v)$, first with both linear, then quadratic (noise of common size and
-  independent sign).
+- *dependence* between numbers of one person, and between people a fixed number of rows apart: means
+  of products $φ_i(u) φ_j(v)$ of linear and of quadratic polynomials; the latter detect noise whose
+  size is shared and whose signs are independent.
 
 With $X$ of mean 0, variance 1 and $|X| ≤ b$, Bernstein's inequality bounds a sum of n of them:
 $P(|\sum X| ≥ t) ≤ 2 \exp(−t^2 / (2n + \tfrac23 b t))$.
 
-**Repeats.** Do streams of reports have a stretch in common, between two calls, threads or processes? A
-report whose probability was p has a surprisal of $−\log_2 p$ bits. If streams are drawn independently, a
-given stretch of b bits occurs at a given place of another with probability $2^{−b}$: among N
-comparisons, with probability at most $N 2^{−b}$. So stretches are made long enough to have
-$\log_2 N + 40$ bits, and a single one that is found twice refutes independence. Where reports have
-next to no surprisal (one of two answers, at a large ε), no stretch is long enough, and there is no test.
+**Repeats.** The question is whether two streams of reports (from different calls, threads or processes)
+contain the same sequence. A report of probability p has a surprisal of $−\log_2 p$ bits. If streams are
+independent, a given sequence of b bits occurs at a given place of another stream with probability
+$2^{−b}$, and among N comparisons with probability at most $N 2^{−b}$. The sequences compared have at
+least $\log_2 N + 40$ bits, so a single repeat refutes independence. Where reports have almost no
+surprisal (one of two answers, at a large ε), no sequence is long enough, and there is no test.
 
-Within a stream, the count of a report of probability p among n − 1 others is a binomial variable. For
-the most frequent report, n times the tail from its count on bounds the chance of any: a share of the
-reports that has no noise at all, too small to bend the distribution, is found as soon as some of them
-agree. All reports must be of one record: then equal noise means equal reports.
+Within a stream of n reports, the count of a report of probability p among the n − 1 others is binomial.
+Its upper tail times n bounds the probability that any report is so frequent. This detects a small share
+of reports without noise, which would barely change the distribution, as soon as a few of them agree. All
+reports must be of one record, so that equal noise means equal reports.
 
-An audit sees raw outputs of records that its caller invents: it takes no private data.
+Privacy: audits use outputs for records that the caller invents, and no private data.
 
 References:
     Rosenblatt, *Remarks on a multivariate transformation* (1952); Massart, *The tight constant in the
@@ -83,13 +82,15 @@ _BINS = 256
 _DEGREES = (1, 2, 3, 4)
 _LAGS = (1, 2, 3, 4, 5, 6, 7)
 _LINEAR, _QUADRATIC = np.sqrt(3.0), np.sqrt(5.0)  # largest values of the polynomials
-_BITS = 40
-_KEY_BITS = 60.0  # keys of different reports agree as seldom
+_BITS = 40  # b − log₂ N
+_KEY_BITS = (
+    60.0  # largest surprisal used: keys of different reports may collide with probability 2^−60
+)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def fit(numbers: Array) -> float:
-    """Return the p-value of numbers (n, m) whose columns should each be uniform.
+    """Return the p-value of the hypothesis that each column of numbers (n, m) is uniform.
 
     >>> rng = np.random.default_rng(0)
     >>> fit(rng.random((10_000, 2))) > 1e-3, fit(rng.random((10_000, 2)) ** 1.1) < 1e-6
@@ -102,17 +103,19 @@ def fit(numbers: Array) -> float:
     counts = np.bincount(bins.ravel(), minlength=_BINS * width).reshape(width, _BINS)
     steps = np.arange(1, _BINS + 1) / _BINS
     gap = float(np.abs(np.cumsum(counts, axis=1) / count - steps).max())
-    found = [
+    p_values = [
         width * 2 * np.exp(-2 * count * gap**2),
         _binomial(counts, count, 1 / _BINS),
         len(_DEGREES) * min(_polynomials(numbers)),
+        _tails(numbers),
     ]
-    found.append(_tails(numbers))
-    return float(min(1.0, len(found) * min(found)))
+    return float(min(1.0, len(p_values) * min(p_values)))
 
 
 def dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
-    """Return the p-value of numbers (n, m) whose columns should be independent, where `present`.
+    """Return the p-value of the hypothesis that the columns of numbers (n, m) are independent.
+
+    Only numbers where `present` (n, m) is True are used.
 
     >>> rng = np.random.default_rng(0)
     >>> apart = rng.random((10_000, 3))
@@ -126,19 +129,19 @@ def dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
         return 1.0
     linear, quadratic = _scores(numbers, present)
     both = present.astype(np.float64).T @ present
-    apart = ~np.eye(width, dtype=bool)
-    found = []
-    for mine, theirs, bound in (
+    off_diagonal = ~np.eye(width, dtype=bool)
+    p_values = []
+    for left, right, bound in (
         (linear, linear, _LINEAR**2),
         (quadratic, quadratic, _QUADRATIC**2),
         (linear, quadratic, _LINEAR * _QUADRATIC),
     ):
-        found.append(_bernstein((mine.T @ theirs)[apart], both[apart], bound))
-    return min(1.0, 3 * min(found))
+        p_values.append(_bernstein((left.T @ right)[off_diagonal], both[off_diagonal], bound))
+    return min(1.0, 3 * min(p_values))
 
 
 def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
-    """Return the p-value of rows (n, m) that should be independent of rows at some distance, by column.
+    """Return the p-value of the hypothesis that rows (n, m) a few places apart are independent.
 
     >>> rng = np.random.default_rng(0)
     >>> shared = np.repeat(rng.random((2_000, 1)), 8, axis=0)
@@ -149,33 +152,33 @@ def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
     linear, quadratic = _scores(numbers, present)
     powers = [2**j for j in range(3, max(3, count.bit_length() - 1))]
     lags = [lag for lag in (*_LAGS, *powers) if 2 * lag <= count]
-    found = [1.0]
+    p_values = [1.0]
     for lag in lags:
-        # Pairs at one lag whose first rows lie in blocks of one parity share no row.
+        # Rows are cut into blocks of length `lag`: pairs that begin in even blocks share no row.
         odd = np.arange(count - lag) // lag % 2 == 1
         pairs = present[:-lag] & present[lag:]
         for scores, bound in ((linear, _LINEAR**2), (quadratic, _QUADRATIC**2)):
             products = scores[:-lag] * scores[lag:]
             for phase in (odd, ~odd):
-                found.append(_bernstein(phase @ products, phase @ pairs.astype(float), bound))
-    return min(1.0, 4 * len(lags) * min(found))
+                p_values.append(_bernstein(phase @ products, phase @ pairs.astype(float), bound))
+    return min(1.0, 4 * len(lags) * min(p_values))
 
 
-def agreement(mine: Array, theirs: Array, present: NDArray[np.bool_]) -> float:
-    """Return the p-value of two samples (n, m) that should be independent, row by row and by column."""
-    products = _scores(mine, present)[0] * _scores(theirs, present)[0]
+def agreement(first: Array, second: Array, present: NDArray[np.bool_]) -> float:
+    """Return the p-value of the hypothesis that two samples (n, m) are independent, row by row."""
+    products = _scores(first, present)[0] * _scores(second, present)[0]
     return _bernstein(products.sum(axis=0), present.sum(axis=0), _LINEAR**2)
 
 
 def _scores(numbers: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Return Legendre polynomials of degree 1 and 2, of mean 0 and variance 1; 0 where not present."""
+    """Return normalized Legendre polynomials of degrees 1 and 2, or 0 where not present."""
     linear = np.where(present, _LINEAR * (2 * numbers - 1), 0.0)
     quadratic = np.where(present, _QUADRATIC * (6 * numbers * (numbers - 1) + 1), 0.0)
     return linear, quadratic
 
 
 def _bernstein(sums: Array, counts: NDArray[Any], bound: float) -> float:
-    """Return the p-value of the largest of `sums`, each of `counts` terms."""
+    """Return the p-value of the most extreme of `sums`, each of `counts` terms of size ≤ `bound`."""
     if sums.size == 0:
         return 1.0
     sums = np.abs(sums)
@@ -184,55 +187,56 @@ def _bernstein(sums: Array, counts: NDArray[Any], bound: float) -> float:
 
 
 def _polynomials(numbers: Array) -> Iterator[float]:
-    """Yield the p-values of the means of Legendre polynomials, by degree."""
-    place = 2 * numbers - 1
-    before, now = np.ones_like(place), place
+    """Yield the p-value of the mean of the normalized Legendre polynomial of each degree."""
+    x = 2 * numbers - 1
+    previous, current = np.ones_like(x), x
     for degree in _DEGREES:
         bound = np.sqrt(2 * degree + 1)
-        yield _bernstein(bound * now.sum(axis=0), np.full(now.shape[1], len(now)), bound)
-        before, now = now, ((2 * degree + 1) * place * now - degree * before) / (degree + 1)
+        yield _bernstein(bound * current.sum(axis=0), np.full(x.shape[1], len(x)), bound)
+        following = ((2 * degree + 1) * x * current - degree * previous) / (degree + 1)
+        previous, current = current, following
 
 
 def _tails(numbers: Array) -> float:
-    """Return the p-value of counts below 2^−j and above 1 − 2^−j, j = 2, 3 … to below one expected."""
+    """Return the p-value of the counts below 2^−j and above 1 − 2^−j, for j ≥ 2 up to log₂ n + 5."""
     count, width = numbers.shape
     powers = max(2, count.bit_length() + 4)
     edge = np.minimum(numbers, 1 - numbers)
-    # The largest j with edge < 2^−j; 0 is below all.
+    # The largest j with edge < 2^−j; an edge of 0 is below all.
     level = np.where(edge > 0, np.clip(-np.frexp(edge)[1], 0, powers), powers)
     cell = (2 * level + (numbers > 0.5)) * width + np.arange(width)
     counts = np.bincount(cell.ravel(), minlength=(powers + 1) * 2 * width)
     counts = counts.reshape(powers + 1, -1)[::-1].cumsum(axis=0)[::-1]
-    found = [_binomial(counts[power], count, 2.0**-power) for power in range(2, powers + 1)]
-    return min(1.0, len(found) * min(found))
+    p_values = [_binomial(counts[power], count, 2.0**-power) for power in range(2, powers + 1)]
+    return min(1.0, len(p_values) * min(p_values))
 
 
-def _binomial(counts: NDArray[Any], draws: int, share: float) -> float:
-    """Return the p-value of the most unlikely of `counts`, each of as many draws of one probability."""
+def _binomial(counts: NDArray[Any], draws: int, probability: float) -> float:
+    """Return the p-value of the most extreme of `counts`, each binomial with these parameters."""
     least, most = int(counts.min()), int(counts.max())
-    below = scipy.special.bdtr(least, draws, share)
-    above = scipy.special.bdtrc(most - 1, draws, share) if most else 1.0
+    below = scipy.special.bdtr(least, draws, probability)
+    above = scipy.special.bdtrc(most - 1, draws, probability) if most else 1.0
     return min(1.0, 2 * counts.size * float(min(below, above)))
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Reports in the order drawn: keys (n,), equal where reports are, and surprisals in bits."""
+    """Reports in the order drawn: hashes `keys` (n,) of the reports, and surprisals `bits` (n,)."""
 
     keys: NDArray[np.uint64]
     bits: NDArray[np.float64]
 
 
 def row_keys(values: NDArray[np.generic]) -> NDArray[np.uint64]:
-    """Return keys of rows (n, w) of 64-bit numbers: equal where rows are, else only by chance 2^−64."""
+    """Return 64-bit hashes (n,) of rows (n, w) of 64-bit numbers."""
     keys = np.zeros(len(values), np.uint64)
     for column in np.ascontiguousarray(values).view(np.uint64).T:
-        keys = _mixed(keys * _MULTIPLIER + column)
+        keys = _mix_bits(keys * _MULTIPLIER + column)
     return keys
 
 
 def repeats(streams: Sequence[Stream]) -> float | None:
-    """Return the p-value of a stretch common to two streams; None where none would be long enough.
+    """Return the p-value of a sequence common to two streams; None if none can have enough bits.
 
     >>> rng = np.random.default_rng(0)
     >>> words = [rng.integers(0, 2**32, 100).astype(np.uint64) for _ in range(2)]
@@ -252,17 +256,18 @@ def repeats(streams: Sequence[Stream]) -> float | None:
             return None
     seen: set[int] = set()
     for stream in streams:
+        # Disjoint sequences of this stream are compared with all sequences of the streams before.
         whole = len(stream.keys) // length
         bits = stream.bits[: whole * length].reshape(whole, length).sum(axis=1)
-        stretches = _stretches(stream.keys, length)
-        if not seen.isdisjoint(stretches[length * np.flatnonzero(bits >= wanted)].tolist()):
+        sequences = _sequence_keys(stream.keys, length)
+        if not seen.isdisjoint(sequences[length * np.flatnonzero(bits >= wanted)].tolist()):
             return float(comparisons * 2.0**-wanted)
-        seen.update(stretches.tolist())
+        seen.update(sequences.tolist())
     return 1.0
 
 
 def most_common(stream: Stream) -> float:
-    """Return the p-value of a report that is too frequent for its probability.
+    """Return the p-value of the hypothesis that no report is too frequent for its probability.
 
     >>> words = np.random.default_rng(0).integers(0, 2**32, 10_000).astype(np.uint64)
     >>> bare = np.where(np.arange(10_000) % 2_000, words, words[0])
@@ -275,23 +280,24 @@ def most_common(stream: Stream) -> float:
     often = counts > 1
     if not often.any():
         return 1.0
-    share = 2.0 ** -np.minimum(stream.bits[first[often]], _KEY_BITS)
-    drawn = len(stream.keys)
-    return min(1.0, drawn * float(scipy.special.bdtrc(counts[often] - 2, drawn - 1, share).min()))
+    probability = 2.0 ** -np.minimum(stream.bits[first[often]], _KEY_BITS)
+    draws = len(stream.keys)
+    tails = scipy.special.bdtrc(counts[often] - 2, draws - 1, probability)
+    return min(1.0, draws * float(tails.min()))
 
 
-def _stretches(keys: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
-    """Return keys of the stretches of `length` (a power of two) that begin at each place."""
+def _sequence_keys(keys: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
+    """Return hashes of the sequences of `length` (a power of two) keys that begin at each place."""
     if len(keys) < length:
         return keys[:0]
     step = 1
     while step < length:
-        keys = _mixed(keys[:-step] * _MULTIPLIER + keys[step:])
+        keys = _mix_bits(keys[:-step] * _MULTIPLIER + keys[step:])
         step *= 2
     return keys
 
 
-def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_bits(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return keys ^ (keys >> np.uint64(31))
@@ -311,8 +317,8 @@ _DIGITS = (-70, 130)
 class AuditResult:
     """Result of an audit: with `confidence`, the mechanism's ε at `delta` is ≥ `epsilon_lower`.
 
-    `pair` is the index of the ordered pair (2i as given, 2i+1 swapped) and `event` the family
-    behind the bound; `num_tested` draws a record tested it.
+    `pair` is the index of the ordered pair (2i as given, 2i+1 swapped), `event` the family of the event
+    behind the bound, and `num_tested` the draws of each record that tested it.
     """
 
     epsilon_lower: float
@@ -323,7 +329,7 @@ class AuditResult:
     num_tested: int
 
     def refutes(self, epsilon: float) -> bool:
-        """Say whether a claim of ε at this δ is refuted."""
+        """Return True if the bound refutes the claim of this ε at this δ."""
         return self.epsilon_lower > epsilon
 
 
@@ -340,12 +346,12 @@ def audit(
 
     Args:
         randomize: `randomize(record, n)` returns n independent outputs, shape (n,) or (n, d).
-        pairs: neighboring records, both orders of each are tried; put the extremes here.
+        pairs: neighboring records, as far apart as the domain allows; both orders are tried.
         num_draws: draws of each record, half of them to choose the event and half to test it.
         delta: the δ of the claim.
         confidence: probability that the bound is true.
-        score: `score(outputs, record, other)` returns n numbers, larger where `record` is the
-            likelier; ideally the log-likelihood ratio. Needed for outputs of shape (n, d).
+        score: `score(outputs, record, other)` returns n numbers, larger where `record` is more
+            likely, ideally the log-likelihood ratio; required for outputs of shape (n, d).
 
     >>> coins = np.random.default_rng(0)
     >>> flip = lambda bit, n: np.where(coins.random(n) < 0.75, bit, 1 - bit)
@@ -401,7 +407,7 @@ def _bound(
     error: float,
     score: Score | None,
 ) -> tuple[str, float]:
-    """Return the event's family and the bound, for one ordered pair."""
+    """Return the family of the best event and its bound on ε, for one ordered pair."""
     half = len(mine) // 2
     chosen: tuple[str, Binning, AnyArray] | None = None
     best = -np.inf
@@ -421,10 +427,10 @@ def _bound(
 
 
 def _orders(codes: AnyArray, other_codes: AnyArray) -> Iterator[tuple[AnyArray, AnyArray, int]]:
-    """Yield (order of cells, both records' counts by cell, draws behind the counts).
+    """Yield (order of cells, both records' counts (2, cells), number of draws counted).
 
-    A ratio order learned and judged on the same draws would pick lucky cells, so it is learned
-    on the first half of these draws and judged on the second.
+    The order by likelihood ratio is learned on the first half of the draws and counted on the second:
+    on the same draws it would overfit.
     """
     draws = len(codes)
     size = int(max(codes.max(), other_codes.max())) + 1
@@ -443,7 +449,7 @@ def _orders(codes: AnyArray, other_codes: AnyArray) -> Iterator[tuple[AnyArray, 
 def _clopper_pearson(hits: AnyArray, draws: int, error: float) -> tuple[AnyArray, AnyArray]:
     """Bound a probability from below and from above, each bound wrong with probability `error`."""
     misses = draws - hits
-    # betaincinv is only called inside its domain; the ends are known.
+    # betaincinv is called only inside its domain; the bounds at its ends are 0 and 1.
     lower = np.where(
         hits > 0, scipy.special.betaincinv(np.maximum(hits, 1), misses + 1, error), 0.0
     )
@@ -463,13 +469,13 @@ def _epsilon(
 def _families(
     mine: AnyArray, theirs: AnyArray, record: Any, other: Any, score: Score | None
 ) -> Iterator[tuple[str, Binning]]:
-    """Yield (name, outputs -> cell numbers), built from the choosing half alone."""
+    """Yield (name, function from outputs to cell numbers), from the half that chooses the event."""
     if score is not None:
 
         def scored(outputs: AnyArray) -> AnyArray:
             return np.asarray(score(outputs, record, other), dtype=np.float64)
 
-        yield "score", _bins(scored, mine, theirs)
+        yield "score", _score_bins(scored, mine, theirs)
     elif mine.ndim > 1:
         raise PrivotError(
             f"outputs have shape {mine.shape}: give score=, a number for each output, such as "
@@ -478,12 +484,12 @@ def _families(
     for column in range(mine.shape[1] if mine.ndim > 1 else 1):
         pick = _picker(column)
         if score is None:
-            yield "score", _bins(pick, mine, theirs)
-        # The first draws show if there are too many values: no need to sort all.
+            yield "score", _score_bins(pick, mine, theirs)
+        # If the first draws already have too many values, the others need not be sorted.
         if len(np.unique(pick(mine[: 8 * _MAX_VALUES]))) <= _MAX_VALUES:
             values = np.unique(np.concatenate([pick(mine), pick(theirs)]))
             if len(values) <= _MAX_VALUES:
-                yield "values", _matches(pick, values)
+                yield "values", _value_cells(pick, values)
         yield "granularity", _granularity(pick)
 
 
@@ -491,8 +497,10 @@ def _picker(column: int) -> Callable[[AnyArray], AnyArray]:
     return lambda outputs: np.asarray(outputs.reshape(len(outputs), -1)[:, column], np.float64)
 
 
-def _bins(scored: Callable[[AnyArray], AnyArray], mine: AnyArray, theirs: AnyArray) -> Binning:
-    """Return bins by quantiles of both records' scores, geometrically fine in both tails."""
+def _score_bins(
+    scored: Callable[[AnyArray], AnyArray], mine: AnyArray, theirs: AnyArray
+) -> Binning:
+    """Return bins at quantiles of both records' scores, geometrically narrower in both tails."""
     draws = len(mine)
     tail = np.geomspace(min(0.4, 20 / draws), 0.5, 90)
     levels = np.concatenate([tail, 1 - tail])
@@ -502,8 +510,8 @@ def _bins(scored: Callable[[AnyArray], AnyArray], mine: AnyArray, theirs: AnyArr
     return lambda outputs: np.searchsorted(edges, scored(outputs), side="right").astype(np.int64)
 
 
-def _matches(pick: Callable[[AnyArray], AnyArray], values: AnyArray) -> Binning:
-    """Return the index of each output among `values`; unseen values are a cell of their own."""
+def _value_cells(pick: Callable[[AnyArray], AnyArray], values: AnyArray) -> Binning:
+    """Return the function from outputs to their index in `values`; other values share one cell."""
 
     def cells(outputs: AnyArray) -> NDArray[np.int64]:
         picked = pick(outputs)
@@ -514,7 +522,7 @@ def _matches(pick: Callable[[AnyArray], AnyArray], values: AnyArray) -> Binning:
 
 
 def _granularity(pick: Callable[[AnyArray], AnyArray]) -> Binning:
-    """Return the number of binary digits after the point that each float needs, clipped."""
+    """Return the function from outputs to the number of binary digits after the point, clipped."""
 
     def cells(outputs: AnyArray) -> NDArray[np.int64]:
         mantissa, exponent = np.frexp(pick(outputs))

@@ -1,9 +1,9 @@
-"""Trials: for each part of a report, records to try, raw values, and the distribution of reports.
+"""Trials: test records for each part of a report, their raw values, and the distribution of reports.
 
-A part is one split column, the joint report, the coins that choose the split columns, or the report's
-id. Each has a few records: the farthest points of the domain, the center, and points a thousand times as
-far out, whose report must be that of their projection; codes at both ends of an alphabet and between;
-missing values, where they are allowed. The distributions are the mechanisms' own.
+A part is one split column, the joint report, the choice of split columns, or the report's id. Its test
+records are the farthest points of the domain, the center, and points a thousand times as far out, which
+must be reported like their projections; codes at both ends of an alphabet and between; and missing
+values, where they are allowed. The distributions are those that the mechanisms define.
 
 **Privacy review.** All records are invented here, from the public schema alone.
 """
@@ -34,12 +34,13 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Read:
-    """One part's reports of n people: cells (n, m) of their distribution, and who reported (n,).
+    """One part's reports of n people, as intervals of their distribution function.
 
     Arguments:
-        low, high: Cells of (0, 1), whose uniform points are uniform if the distribution is right.
-        present: Mask of who reported this part.
-        keys: Numbers that are equal where reports are.
+        low, high: Ends (n, m) of intervals in (0, 1): a point drawn uniformly from an interval is
+            uniform on (0, 1) if the reports have the assumed distribution.
+        present: Mask (n,) of the people who reported this part.
+        keys: Hashes (n,), equal if and only if reports are equal (up to collisions).
         impossible: Number of reports that no record can have.
     """
 
@@ -56,14 +57,15 @@ class Read:
         return np.where(self.present, bits, 0.0)
 
     def uniforms(self, rng: np.random.Generator) -> Array:
-        """Draw a uniform point of every cell."""
+        """Draw a uniform point of every interval (n, m)."""
         return (self.low + rng.random(self.low.shape) * (self.high - self.low)) % 1.0
 
 
 class Trial(ABC):
-    """One part of a report: records 0 … num_records−1 to try, and pairs of them to distinguish.
+    """Test of one part of a report, with test records numbered 0 … num_records−1.
 
-    Reports of a `noisy` part are points of a grid, whose cells have their exact probabilities.
+    `pairs` are records to distinguish for a lower bound on ε. The reports of a `noisy` part are points
+    of a grid, so the intervals of `read` have their exact probabilities.
     """
 
     name: str
@@ -74,19 +76,19 @@ class Trial(ABC):
     work: int = 0  # cost of drawing a report, as a count of numbers beyond its own
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return table columns with raw values of records `who` (n,), some outside the limits."""
+        """Return raw table columns of the records with indices `who` (n,), some outside the limits."""
         return {}
 
     @abstractmethod
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Read the reports of records `who` in a release's table, with cells by their distribution."""
+        """Read the reports in a release's table, whose records have the indices `who` (n,)."""
 
     def guarantee(self) -> PureDP | ApproximateDP:
-        """Return the guarantee of this part by itself: by default, independence of the record."""
+        """Return the guarantee of this part alone; by default ε = 0, independence of the record."""
         return PureDP(0.0)
 
     def gaussian_mu(self) -> float | None:
-        """Return its μ, where the guarantee is not pure."""
+        """Return μ of Gaussian differential privacy if the noise is Gaussian, else None."""
         return None
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
@@ -94,12 +96,14 @@ class Trial(ABC):
         raise NotImplementedError  # every part of a report defines its own
 
 
-_FAR = 1000.0
-_ROUNDINGS = 2.0**-50  # of a report converted to the table's units and back: four or five half ulps
+_FAR = 1000.0  # factor by which points lie outside the domain
+_ROUNDINGS = (
+    2.0**-50
+)  # relative error of a conversion to the table's units and back: 4 or 5 half ulps
 
 
 class _ColumnTrial(Trial):
-    """A split column."""
+    """Trial of a split column."""
 
     records: NDArray[Any]
 
@@ -114,7 +118,7 @@ class _ColumnTrial(Trial):
         """Set `records` and `pairs`."""
 
     def _rounding(self, values: Array) -> Array:
-        """Bound the rounding of reports (n, w) by the conversion of units."""
+        """Bound the rounding errors (n, w) of reports (n, w) due to conversion of units."""
         return np.zeros(values.shape)
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
@@ -139,12 +143,12 @@ class _ColumnTrial(Trial):
 
 
 class _CodesTrial(_ColumnTrial):
-    """A split column that is reported by its codes."""
+    """Trial of a split column that is reported by its codes."""
 
     def _make_records(self) -> None:
         self.column = self.randomizer.schema.coded[self.name]
         size = self.column.alphabet.size
-        # Some at random, so that no code escapes every audit.
+        # Random codes, so that repeated audits test every code.
         others = np.random.default_rng().integers(0, size, 3)
         self.records = np.unique([0, 1, size - 1, *others])
         last = len(self.records) - 1
@@ -155,7 +159,7 @@ class _CodesTrial(_ColumnTrial):
 
 
 class _PointsTrial(_ColumnTrial):
-    """A split column that is reported by its points."""
+    """Trial of a split column that is reported by its points."""
 
     noisy = True
 
@@ -164,13 +168,12 @@ class _PointsTrial(_ColumnTrial):
         domain = self.column.domain
         ends = np.array([point for pair in domain.unit.far_apart() for point in pair])
         ends = domain.unit.project(ends)
-        # A random place inside, so that none escapes every audit, and the middle.
+        # A random point, so that repeated audits test other places, and the center.
         inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
         units = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
         self.units = units[np.sort(np.unique(units, axis=0, return_index=True)[1])]
-        pairs = list(zip(range(0, 2 * len(ends), 2), range(1, 2 * len(ends), 2), strict=True))
         index = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in units]
-        self.pairs = tuple((index[first], index[second]) for first, second in pairs)
+        self.pairs = tuple((index[i], index[i + 1]) for i in range(0, 2 * len(ends), 2))
         stored = self.units
         if self.column.is_number:  # dates are whole numbers in a table
             raw = pa.table(self.column.make_up_points(self.name, self.units))
@@ -192,16 +195,17 @@ class _PointsTrial(_ColumnTrial):
 
     def _rounding(self, values: Array) -> Array:
         domain = self.mechanism.report_domain(self.column.domain)
-        allowed, size = np.zeros(values.shape), np.abs(domain.center) / domain.scale
-        allowed[:, : len(size)] = _ROUNDINGS * (size + np.abs(values[:, : len(size)]) + 1)
-        return allowed
+        bound, center = np.zeros(values.shape), np.abs(domain.center) / domain.scale
+        width = len(center)
+        bound[:, :width] = _ROUNDINGS * (center + np.abs(values[:, :width]) + 1)
+        return bound
 
     def gaussian_mu(self) -> float | None:
         return self.mechanism.gaussian_mu(self.column.domain)
 
 
 class _JointTrial(Trial):
-    """The joint report: records are atoms of all its columns, so that every coding is tried."""
+    """Trial of the joint report; its records are atoms of all columns, so every coding is tested."""
 
     name, kind, pairs = "joint report", "subset_selection", ((0, 1), (0, 2))
 
@@ -210,23 +214,23 @@ class _JointTrial(Trial):
         self.columns = {name: schema.coded[name] for name in joint.design.columns}
         atoms, codes = zip(*(column.atoms for column in self.columns.values()), strict=True)
         sizes = np.array([alphabet.size for alphabet in atoms])
-        some = np.random.default_rng().random(len(sizes))  # no code escapes every audit
-        places = np.vstack([np.outer([0.0, 0.25, 0.5, 0.75], sizes), some * sizes])
+        random = np.random.default_rng().random(len(sizes))  # repeated audits test every code
+        places = np.vstack([np.outer([0.0, 0.25, 0.5, 0.75], sizes), random * sizes])
         self.records = np.vstack([0 * sizes, 0 * sizes + 1, sizes - 1, places]).astype(np.int64)
-        own = [each[:, column] for each, column in zip(codes, self.records.T, strict=True)]
-        self.codes = np.concatenate(own).T
+        by_column = [table[:, atom] for table, atom in zip(codes, self.records.T, strict=True)]
+        self.codes = np.concatenate(by_column).T
         self.num_records = len(self.records)
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        made: dict[str, pa.Array] = {}
+        table: dict[str, pa.Array] = {}
         for (name, column), records in zip(self.columns.items(), self.records.T, strict=True):
-            made |= column.make_up_codes(name, column.atoms[0], records[who], rng)
-        return made
+            table |= column.make_up_codes(name, column.atoms[0], records[who], rng)
+        return table
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
         answers = self.joint.read(table)
         low, high = self.joint.probability_cells(answers, self.codes[who], rng)
-        # Cells are in order, so a set is the sum of its cells' keys.
+        # Cells are sorted, so the key of a set can be the sum of its cells' keys.
         sets = np.add.reduceat(
             row_keys(answers.cells.astype(np.int64)[:, None]), answers.offsets[:-1]
         )
@@ -243,7 +247,7 @@ class _JointTrial(Trial):
 
 
 class _CandidatesTrial(Trial):
-    """The candidates report: records far apart with two labels, and one outside the domain."""
+    """Trial of the candidates report: records far apart with two labels, and one outside the domain."""
 
     kind = "candidates"
 
@@ -268,10 +272,10 @@ class _CandidatesTrial(Trial):
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         report, labels = self.report, self.report.labels
-        made = report.coordinates.column.make_up_points(report.name, self.units[who])
+        table = report.coordinates.column.make_up_points(report.name, self.units[who])
         if labels is not None and report.label is not None:
-            made |= labels.make_up_codes(report.label, labels.alphabet, self.codes[who], rng)
-        return made
+            table |= labels.make_up_codes(report.label, labels.alphabet, self.codes[who], rng)
+        return table
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
         answers = self.report.read(table)
@@ -290,7 +294,7 @@ class _CandidatesTrial(Trial):
 
 
 class _CoinsTrial(Trial):
-    """The choice of split columns: any k of them, by coins that are independent of the record."""
+    """Trial of the choice of split columns: a uniform set of k columns, independent of the record."""
 
     name, kind, num_records = "columns reported", "coins", 1
 
@@ -307,18 +311,18 @@ class _CoinsTrial(Trial):
 
 
 class _IdTrial(Trial):
-    """The report's id: 128 fair bits, in eight parts."""
+    """Trial of the report's id: 128 fair bits, in eight numbers of 16 bits."""
 
     name, kind, num_records = "report ids", "fair coins", 1
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        # Cells of 16 bits each; a repeated id is impossible (by chance, below 1e-26).
+        # A repeated id counts as impossible: its probability is below 1e-26.
         words = id_words(one_array(table.column(REPORT_ID)))
-        parts = words.astype(">u8").view(">u2").astype(np.float64)
+        numbers = words.astype(">u8").view(">u2").astype(np.float64)
         keys = row_keys(words)
-        twice = len(keys) - len(np.unique(keys))
-        here = np.ones(len(keys), bool)
-        return Read(parts / 2**16, (parts + 1) / 2**16, here, keys, twice)
+        repeated = len(keys) - len(np.unique(keys))
+        present = np.ones(len(keys), bool)
+        return Read(numbers / 2**16, (numbers + 1) / 2**16, present, keys, repeated)
 
 
 def trials(randomizer: Randomizer) -> list[Trial]:

@@ -65,19 +65,19 @@ def _cleared_in_children() -> mmap.mmap | None:
 
 
 def started_by_torchrun() -> bool:
-    """Return True in one of several processes that torchrun started."""
+    """Return True if this process is one of several that torchrun started."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def is_first() -> bool:
-    """Return True in the process that writes, rank 0."""
+    """Return True in the process of rank 0, which writes the files."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def num_threads() -> int:
-    """Return the threads for compiled loops: `OMP_NUM_THREADS` if set, or the processor's cores.
+    """Return the number of threads for compiled loops: `OMP_NUM_THREADS` or the number of cores.
 
-    torchrun sets it to 1.
+    torchrun sets `OMP_NUM_THREADS` to 1.
     """
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdigit() and int(given):
@@ -88,27 +88,27 @@ def num_threads() -> int:
 def map_threads(
     function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]]
 ) -> Iterator[Result]:
-    """Map a function in order, in threads of this process: compiled loops release Python's lock."""
+    """Map a function over tuples of arguments in threads; compiled loops release Python's lock."""
     calls = list(arguments)
     workers = min(num_threads(), len(calls))
     if workers < 2:
-        yield from (function(*each) for each in calls)
+        yield from (function(*call) for call in calls)
         return
     with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(lambda each: function(*each), calls)
+        yield from pool.map(lambda call: function(*call), calls)
 
 
 class Interruption:
-    """State of a deferred interruption: `requested` once a signal came."""
+    """State of a deferred interruption: `requested` is True once a signal has arrived."""
 
     requested = False
 
 
 @contextmanager
 def deferred_interruption() -> Iterator[Interruption]:
-    """Note SIGINT and SIGTERM instead of raising; a second one is not held back.
+    """Record the first SIGINT or SIGTERM in the block instead of raising; a second one acts as usual.
 
-    A half-made step could not be resumed.
+    The caller finishes its step before it stops, because half a step cannot be resumed.
 
     Examples:
         >>> with deferred_interruption() as interruption:
@@ -117,7 +117,7 @@ def deferred_interruption() -> Iterator[Interruption]:
     """
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
-        yield interruption  # signals only ever reach the main thread
+        yield interruption  # Python handles signals in the main thread only
         return
     previous = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
 

@@ -1,4 +1,4 @@
-"""Learning from locally privatized records: nobody is trusted with a raw one."""
+"""Learning from locally privatized reports, without a trusted curator of raw records."""
 
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from privot.local.settings import FitSettings
     from privot.local.waves.wave_model import WaveModel, fit_waves
 
-# Imported when they are used: `privot fit --help` reads the settings alone.
-_PLACES = {
+# Imported on first use, because `privot fit --help` needs only the settings.
+_MODULES = {
     "FitSettings": "privot.local.settings",
     "LocalModel": "privot.local.model",
     "Synthesizer": "privot.local.fitting",
@@ -21,7 +21,7 @@ _PLACES = {
     "pair_weights": "privot.local.model",
     "refine": "privot.local.model",
 }
-__getattr__ = lazy_names(__name__, _PLACES)
+__getattr__ = lazy_names(__name__, _MODULES)
 # Kinds of models, and the class of each.
 MODEL_CLASSES = {"local": "LocalModel", "local.waves": "WaveModel"}
 

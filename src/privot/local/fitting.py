@@ -1,17 +1,15 @@
-"""Learning the distribution of the clean records from their reports, by the estimator for the release.
+"""Fit of the distribution of clean records to their reports, by the estimator that suits the release.
 
-Tables whose columns are all reported as codes are fitted by **latent classes**, whose likelihood is
-exact and needs no batches; the mixture of split reports is raked to the columns' own marginals, which
-are unbiased. One column of points of few coordinates is fitted by a density on a **grid**, whose
-likelihood is exact as well; candidates of vectors and images by **Gaussian classes**, whose likelihood
-has a closed form; and anything else by a **generator** and entropic optimal transport, by several
-processes together where torchrun started them.
+Tables whose columns are all reported as codes are fitted by **latent classes**, with the exact
+likelihood. One column of points with few coordinates is fitted by a density on a **grid**, also with the
+exact likelihood. Candidates of vectors and images are fitted by **Gaussian classes**, whose likelihood
+has a closed form. All other releases are fitted by a **generator** network and entropic optimal
+transport, by several processes if torchrun started them.
 
-Privacy: a function of the release alone, hence post-processing: the guarantee of the release is the
-guarantee of the model, whatever is fitted, however long, however often. The seed is no secret; neither
-are held-out reports, which are as private as the others.
+Privacy: a model is a function of the release alone, hence post-processing. It has the guarantee of the
+release, whatever is fitted and how often. The seed and the held-out reports need not be secret.
 
-`Synthesizer` is the same fit by scikit-learn's conventions: parameters first, `fit`, then `sample`.
+`Synthesizer` offers the same fit with scikit-learn's conventions.
 """
 
 from __future__ import annotations
@@ -45,14 +43,15 @@ if TYPE_CHECKING:
 
 
 class FewReports(UserWarning):
-    """Warning that a model of so few reports reflects little but the estimator's assumptions."""
+    """Warning that the reports are too few, so the model reflects mostly the estimator's assumptions."""
 
 
+# Settings that an estimator does not use.
 _IGNORED = {
     "latent_classes": ("steps", "batch_size", "learning_rate"),
     "grid": ("batch_size", "learning_rate"),
 }
-# Imported on use: only these need PyTorch.
+# Imported on use, because these need PyTorch.
 _SINGLE_RELEASE_ESTIMATORS = {
     "gaussian_classes": "privot.local.networks.gaussian_fit:fit_gaussians",
     "generator": "privot.local.networks.generator_fit:fit_generator",
@@ -95,28 +94,28 @@ def fit(
     """Learn the distribution of the clean records from their privatized reports.
 
     Arguments:
-        release: The reports; nothing else is used. Several releases of a campaign that moved to other
-            randomizers are fitted together (`privot.local.releases`), the newest given last.
-        settings: Settings of the fit; the defaults otherwise.
-        times: Times of waves of a population that drifts: a number or a date for each release, in
-            order. The model is then a `WaveModel` (`privot.local.fit_waves`).
+        release: The reports, or several releases of a campaign that changed its randomizer, the newest
+            last, which are fitted together (`privot.local.releases`).
+        settings: Settings of the fit; the defaults if None.
+        times: Time of each release, a number or a date, in increasing order, for waves of a population
+            that drifts. The result is then a `WaveModel` (`privot.local.fit_waves`).
         device: Device of a generator: `"auto"`, `"cpu"`, `"cuda"`.
         checkpoint: File for the state of a generator's run, saved every half minute and on Ctrl-C.
-        resume: Continue from the checkpoint, if there is one.
-        progress: Callback with the step, the number of steps, and the loss, after every step of
-            training, or every setting and fit of latent classes.
-        loss: Loss of a generator, in place of the settings' one: a function of a step
+        resume: Whether to continue from the checkpoint if it exists.
+        progress: Callback with the step, the number of steps and the loss, after every step of
+            training, or after every setting and fit of latent classes.
+        loss: Loss of a generator that replaces the one of the settings: a function of a step
             (`privot.local.networks.steps`), or the name of a loss.
-        **keywords: Fields of the settings: `seed=3`, `estimator="generator"`, `steps=2000`. Same seed,
-            same machine, same model.
+        **keywords: Fields of the settings: `seed=3`, `estimator="generator"`, `steps=2000`. The same
+            seed gives the same model on the same machine.
 
     Raises:
         PrivotError: for settings that cannot be used, or a checkpoint of another run.
-        Interrupted: on Ctrl-C, after the checkpoint was saved; its `model` is what was learned so far.
+        Interrupted: on Ctrl-C, after the checkpoint was saved; its `model` is the model so far.
 
     Warns:
-        FewReports: if there are too few reports to learn anything (a public number); the model's
-            `made_with` records it as well.
+        FewReports: if there are too few reports to learn anything; the number needed depends on public
+            values only. The model's `made_with` records the warning.
     """
     if isinstance(loss, str):
         keywords, loss = keywords | {"loss": loss}, None
@@ -136,11 +135,13 @@ def fit(
         check_delta(part.randomizer.delta, len(part))
     _ = weakest(*(part.guarantee for part in releases.parts))  # refuses batches that are too small
     needed = min_informative_reports(releases.newest.randomizer)
-    model = _fitted(releases, estimator, settings, run)
+    model = _fit_by_estimator(releases, estimator, settings, run)
     return model if needed is None or count >= needed else _marked_as_few(model, count, needed)
 
 
-def _fitted(releases: Releases, estimator: str, settings: FitSettings, run: Run) -> LocalModel:
+def _fit_by_estimator(
+    releases: Releases, estimator: str, settings: FitSettings, run: Run
+) -> LocalModel:
     """Fit by one estimator, if it knows the releases and the settings."""
     size, count = settings.batch_size, len(releases)
     if size is not None and size > count:
@@ -151,10 +152,12 @@ def _fitted(releases: Releases, estimator: str, settings: FitSettings, run: Run)
         raise PrivotError(
             "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
         )
-    if (place := _SINGLE_RELEASE_ESTIMATORS.get(estimator)) is not None:
+    if estimator in _SINGLE_RELEASE_ESTIMATORS:
         release = releases.only(estimator)
-        return load_object(place, f"estimator {estimator!r}")(release, settings, run)
-    _refuse_ignored(estimator, settings, run)
+        fit_release = load_object(_SINGLE_RELEASE_ESTIMATORS[estimator], f"estimator {estimator!r}")
+        model: LocalModel = fit_release(release, settings, run)
+        return model
+    _require_all_used(estimator, settings, run)
     monitor = FitMonitor(settings.minutes, run.progress)
     if estimator == "latent_classes" and not releases.all_coded:
         raise PrivotError(
@@ -169,8 +172,8 @@ def _fitted(releases: Releases, estimator: str, settings: FitSettings, run: Run)
     return monitor.finish(replace(model, made_with=model.made_with | monitor.facts()))
 
 
-def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
-    """Refuse settings that only a generator uses."""
+def _require_all_used(estimator: str, settings: FitSettings, run: Run) -> None:
+    """Raise an error for settings that the estimator would ignore."""
     given = [name for name in _IGNORED[estimator] if getattr(settings, name) is not None]
     given += ["loss"] if settings.loss != "auto" else []
     given += ["architecture"] if settings.architecture != "mlp" else []
@@ -194,7 +197,7 @@ def _refuse_ignored(estimator: str, settings: FitSettings, run: Run) -> None:
 
 
 def _marked_as_few(model: LocalModel, count: int, needed: int) -> LocalModel:
-    """Warn, and record in the model, that there are too few reports to learn anything."""
+    """Warn that there are too few reports, and return the model with the warning in `made_with`."""
     few = "1 report is" if count == 1 else f"{count:,} reports are"
     text = (
         f"{few} no more informative than none, so the model is what the estimator assumes: collect "
@@ -210,13 +213,13 @@ _PARAMETERS = ("schema", "epsilon", "settings", "seed")
 class Synthesizer(Summarized):
     """Estimator with scikit-learn's interface, for records that each person privatizes.
 
-    Follows scikit-learn's conventions without needing it: parameters are stored as given, `fit` returns
-    the estimator itself, fitted attributes end with an underscore, and `clone` works.
+    It follows scikit-learn's conventions without importing it: parameters are stored as given, `fit`
+    returns the estimator, fitted attributes end with an underscore, and `clone` works.
 
     Arguments:
         schema: Schema of the records.
-        epsilon: Largest ε of a release that `fit` accepts, if there is to be a limit.
-        settings: Settings of the fit; the defaults otherwise.
+        epsilon: Largest ε of a release that `fit` accepts; no limit if None.
+        settings: Settings of the fit; the defaults if None.
         seed: Seed of the fit.
 
     Attributes:
@@ -259,7 +262,7 @@ class Synthesizer(Summarized):
         """Set parameters.
 
         Raises:
-            PrivotError: for a name that is no parameter.
+            PrivotError: for an unknown parameter.
         """
         for name, value in params.items():
             if name not in _PARAMETERS:
@@ -268,10 +271,10 @@ class Synthesizer(Summarized):
         return self
 
     def fit(self, release: Release, y: None = None) -> Self:
-        """Learn from a release; `y` is ignored, as scikit-learn's interface requires it.
+        """Learn from a release; scikit-learn's interface requires `y`, which is ignored.
 
         Raises:
-            PrivotError: for raw records, a release of another schema, or of more than `epsilon`.
+            PrivotError: for raw records, or a release of another schema or a larger ε than `epsilon`.
         """
         Releases.of(release)
         if release.schema != self.schema:
@@ -296,7 +299,7 @@ class Synthesizer(Summarized):
         Raises:
             PrivotError: before `fit`, and as the model's own.
         """
-        return self._fitted().sample(num_rows, seed, where)
+        return self._fit_by_estimator().sample(num_rows, seed, where)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model's folder: see [`Model.save`][privot.models.Learned.save].
@@ -304,21 +307,23 @@ class Synthesizer(Summarized):
         Raises:
             PrivotError: before `fit`.
         """
-        self._fitted().save(path)
+        self._fit_by_estimator().save(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Load a fitted synthesizer that `save` or `privot fit` wrote; its parameters are the defaults.
+        """Load a model that `save` or `privot fit` wrote, as a fitted synthesizer.
+
+        Parameters other than the schema have their defaults.
 
         Raises:
-            PrivotError: if there is no such folder, or it is damaged.
+            PrivotError: if the folder is missing or damaged.
         """
         model = LocalModel.load(path)
         synthesizer = cls(model.schema)
         synthesizer.model_ = model
         return synthesizer
 
-    def _fitted(self) -> LocalModel:
+    def _fit_by_estimator(self) -> LocalModel:
         if not hasattr(self, "model_"):
             raise PrivotError("the synthesizer is not fitted: call fit(release) first")
         return self.model_

@@ -1,50 +1,50 @@
-r"""Gaussian classes: labels, and given the label a Gaussian projected to the unit sphere.
+r"""Gaussian classes: a label, and given the label a Gaussian vector projected to the unit sphere.
 
 A record is a label c, of share $w_c$, and a point z of the unit sphere of $ℝ^q$
 (`privot.mechanisms.candidates.features`). Given c, with ξ, η standard normal,
 
 $$ z' = k_c \big( m_c + P_c (A ξ + D^{1/2} η) \big), \qquad z = z' / ‖z'‖ , $$
 
-A being q × r, D diagonal, and $k_c$ such that $\mathbb E ‖z'‖^2 = 1$. All classes share A and D:
-covariances of their own cost more reports than they bring. $P_c = I − ρ_c h_c h_c^⊤$ with the mean's
-direction $h_c = m_c / ‖m_c‖$ and $ρ_c = ‖m_c‖^2 / (‖m_c‖^2 + \mathrm{tr} (A A^⊤ + D))$ flattens the
-Gaussian to the sphere, the more, the more concentrated it is: its variance in the radial direction is
-removed, so that every parameter is identified.
+where A is q × r, D is diagonal, and $k_c$ is such that $\mathbb E ‖z'‖^2 = 1$. All classes share A and
+D, because reports are too few for a covariance of each class. The matrix $P_c = I − ρ_c h_c h_c^⊤$, with
+the mean's direction $h_c = m_c / ‖m_c‖$ and $ρ_c = ‖m_c‖^2 / (‖m_c‖^2 + \mathrm{tr} (A A^⊤ + D))$,
+reduces the variance in the radial direction, which the projection to the sphere would remove anyway. So
+every parameter is identified.
 
-**The channel** (`SmoothChannel`) of a candidates report is smooth and has few parameters. Let y be the
-reported candidate times √D, so that its numbers have variance 1, and φ the record's features,
-$‖φ‖ = 1$. Given nothing else about the seed, the density of y against that of all candidates is a
-function of $u = ⟨φ, y⟩$ alone (`privot.mechanisms.candidates.codebook`), a step from b to a that is
-smooth since the other candidates are random:
+**Channel** (`SmoothChannel`). Let y be the candidate in a report times √N, with N its dimension, so that
+its numbers have variance 1, and let φ be the record's features, $‖φ‖ = 1$. The density of y relative to
+that of all candidates depends on $u = ⟨φ, y⟩$ only (`privot.mechanisms.candidates.codebook`). It is a
+step from b to a, smoothed by the randomness of the other candidates:
 
 $$ f(y | φ) = b + (a − b) \, Φ\Big( \frac{u − t}{τ} \Big) , $$
 
-t and τ being the mean and the standard deviation of the random score that a candidate has to exceed.
-Where φ is Gaussian, so is u, and the mean of f is of the same form: the wider u, the wider the step.
+where t and τ are the mean and the standard deviation of the score that a candidate must exceed. If φ is
+Gaussian, so is u, and the mean of f has the same form with a wider step.
 
-**The tilt.** The likelihood's closed form ([`likelihood`][privot.local.networks.gaussian_fit]) weighs a
-longer z′ more: with s = $a_0 + a_1 ‖z'‖^2$, by
+**Tilt.** The closed-form likelihood ([`likelihood`][privot.local.networks.gaussian_fit]) gives a point
+z′ the weight Z(s), with s = $a_0 + a_1 ‖z'‖^2$ and
 
 $$ Z(s) = b + (a − b) \, Φ\big(−t / \sqrt{s + τ^2}\big) . $$
 
-So the law of records under the likelihood is that of z with weight Z: points z′ are drawn, and accepted
-with probability proportional to Z(s), up to a ceiling that one in a thousand exceeds.
+So records are sampled from the distribution of z weighted by Z: points z′ are drawn, and accepted with
+probability proportional to Z(s), clipped at the 99.9 % quantile of Z.
 
-**Pictures** (`Pictures`) are images within their bounds, completed from the few cosines that a model
-draws. An image of the lowest cosines alone is blurred, and rings out of its bounds: clipped, it has
-other cosines than those drawn, and less contrast. So its other cosines are chosen:
+**Images** (`Pictures`) are completed from the few cosine coefficients that a model draws. An image of
+the lowest cosines alone is blurred and exceeds its bounds; clipping it changes these cosines and reduces
+contrast. So the higher cosines are chosen in two steps:
 
-1. **texture**: they start as independent normal numbers whose standard deviation continues where the
-   learned ones end, as $σ (1 + f_q) / (1 + f)$, f being the frequency;
-2. **bounds**: the image is clipped, its q lowest cosines are restored, and so on, eight times:
-   alternating projections on two convex sets, the box of pixels and the images with these cosines.
+1. **texture**: they start as independent normal numbers whose standard deviation
+   $σ (1 + f_q) / (1 + f)$, with f the frequency, continues that of the learned cosines;
+2. **bounds**: the image is clipped and its q lowest cosines are restored, eight times in turn. These
+   are alternating projections on two convex sets, the box of pixels and the images with these cosines.
 
-Where no image within bounds has the cosines that were drawn, some error remains. So the draw is
-corrected: $v ↦ m_c + M (v − μ_c)$, whose $m_c$ and M are found by drawing, completing and comparing,
-such that the *completed* images approach the learned means $μ_c$ of each class and the learned
-covariance. M takes the covariance B found to the wanted A, $B^{-1/2} (B^{1/2} A B^{1/2})^{1/2}
-B^{-1/2}$: the optimal transport between the two Gaussians, none of whose stretches is more than 1.3 at
-once. All of it is a function of the learned law and of the schema.
+If no image within bounds has the cosines drawn, an error remains. So cosines are corrected before,
+$v ↦ m_c + M (v − μ_c)$, with $m_c$ and M such that the *completed* images approximate the learned means
+$μ_c$ and the learned covariance. They are found by iteration: images are drawn and completed, and M is
+multiplied by the optimal transport map $B^{-1/2} (B^{1/2} A B^{1/2})^{1/2} B^{-1/2}$ from their
+covariance B to the learned covariance A, whose eigenvalues are clipped to at most 1.3.
+
+Privacy: everything is a function of the learned distribution and the schema.
 
 References:
     Cheney, Goldstein, *Proximity maps for convex sets* (1959), for alternating projections.
@@ -74,19 +74,22 @@ from privot.schema.images import cosine_rows
 if TYPE_CHECKING:
     from privot.local.model import Condition
 
-_SCORE_GRID = np.linspace(-8.0, 8.0, 4001)  # u, over which the step is tabulated
-_PILOT_ROWS, _CEILING_QUANTILE = 4096, 0.999
+_SCORE_GRID = np.linspace(-8.0, 8.0, 4001)  # values of u at which the step is tabulated
+_PILOT_ROWS, _CEILING_QUANTILE = 4096, 0.999  # points and quantile of Z that set the ceiling
 _NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5
 _MAX_PICTURES, _MIN_PICTURES_PER_CLASS, _MAX_NUMBERS = 3000, 32, 2**23
-_LAST_COSINES = 10  # highest frequencies, by which texture begins
-_MIN_VARIANCE_RATIO, _MAX_STRETCH = 1e-4, 1.3  # to the largest variance; in one correction
+_LAST_COSINES = 10  # number of highest learned cosines from which σ is estimated
+_MIN_VARIANCE_RATIO, _MAX_STRETCH = (
+    1e-4,
+    1.3,
+)  # floor relative to the largest variance; per correction
 _LAW_FIELDS = ("shares", "missing", "means", "factors", "variances")
 _PICTURE_FIELDS = ("texture", "means", "shifted", "stretch")
 
 
 @dataclass(frozen=True)
 class SmoothChannel:
-    """Density of reports relative to that of candidates.
+    """Density of a report given a record, relative to the density of all candidates.
 
     Examples:
         >>> channel = SmoothChannel.of(ClosestCandidates.for_dimension(500, epsilon=5.0), 0.02)
@@ -98,7 +101,7 @@ class SmoothChannel:
     outside: float  # b
     threshold: float  # t
     width: float  # τ
-    label_weight: float  # a₀, the share of a record's length that is its label's
+    label_weight: float  # a₀, the label's share of the squared length of the features
 
     @classmethod
     def of(cls, mechanism: ClosestCandidates, label_weight: float) -> Self:
@@ -113,7 +116,7 @@ class SmoothChannel:
         return cls(inside, outside, threshold, width, label_weight)
 
     def mass(self, squared_lengths: Array) -> Array:
-        """Compute Z, the mean density over all candidates, of points of any squared lengths."""
+        """Compute Z, the mean density over all candidates, for points of these squared lengths (n,)."""
         variance = self.label_weight + (1 - self.label_weight) * np.asarray(squared_lengths)
         below = -self.threshold / np.sqrt(variance + self.width**2)
         return np.asarray(self.outside + (self.inside - self.outside) * scipy.special.ndtr(below))
@@ -121,10 +124,10 @@ class SmoothChannel:
 
 @dataclass(frozen=True, eq=False)
 class GaussianClasses:
-    """Labels with a Gaussian each, projected to the sphere."""
+    """Distribution of labels, and of points of the sphere given each label."""
 
     channel: SmoothChannel  # channel of the reports, which determines the tilt
-    shares: Array  # w (C,), 1 in sum
+    shares: Array  # w (C,), with sum 1
     missing: Array  # share of missing points in each class (C,)
     means: Array  # m (C, q)
     factors: Array  # A (q, r)
@@ -154,14 +157,14 @@ class GaussianClasses:
     def draw_labels(
         self, count: int, rng: np.random.Generator, allowed: list[int] | None = None
     ) -> NDArray[np.int64]:
-        """Draw labels (n,), of those allowed."""
+        """Draw labels (count,), only from `allowed` if it is given."""
         shares = self.shares
         if allowed is not None:
             shares = np.where(np.isin(np.arange(len(shares)), allowed), shares, 0.0)
         return rng.choice(len(shares), count, p=shares / shares.sum())
 
     def draw_points(self, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
-        """Draw points (n, q) of the sphere given labels (n,); rows of NaN are missing."""
+        """Draw points (n, q) of the sphere given labels (n,); a missing point is a row of NaN."""
         points = np.empty((len(labels), self.means.shape[1]))
         for label in np.unique(labels):
             rows = np.flatnonzero(labels == label)
@@ -170,19 +173,20 @@ class GaussianClasses:
         return points
 
     def _draw_present(self, label: int, count: int, rng: np.random.Generator) -> Array:
-        """Draw points (count, q) of a class that are not missing."""
+        """Draw points (count, q) of a class that are not missing, by rejection."""
         pilot = self._weights(self._draw_untilted(label, _PILOT_ROWS, rng))
         ceiling = np.quantile(pilot, _CEILING_QUANTILE)
-        accepted, found = [np.empty((0, self.means.shape[1]))], 0
-        while found < count:
-            points = self._draw_untilted(label, max(256, 4 * (count - found)), rng)
+        accepted, num_accepted = [np.empty((0, self.means.shape[1]))], 0
+        while num_accepted < count:
+            points = self._draw_untilted(label, max(256, 4 * (count - num_accepted)), rng)
             weights = self._weights(points)
             accepted.append(points[rng.random(len(points)) * ceiling < weights])
-            found += len(accepted[-1])
+            num_accepted += len(accepted[-1])
         points = np.concatenate(accepted)[:count]
         return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
 
     def _draw_untilted(self, label: int, count: int, rng: np.random.Generator) -> Array:
+        """Draw points z′ (count, q) of a class."""
         size, rank = self.factors.shape
         noise = rng.standard_normal((count, rank)) @ self.factors.T
         noise += rng.standard_normal((count, size)) * np.sqrt(self.variances)
@@ -196,17 +200,17 @@ class GaussianClasses:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Completion of images from their lowest cosines."""
+    """Completion of images from their lowest cosines and their brightness."""
 
     coordinates: Coordinates  # the cosines that are drawn
     texture: float  # σ
-    means: Array  # means μ (C, q) of numbers and brightness in each class
-    shifted: Array  # m (C, q)
+    means: Array  # learned means μ (C, q) of cosines and brightness of each class
+    shifted: Array  # corrected means m (C, q)
     stretch: Array  # M (q, q)
 
     @classmethod
     def of(cls, law: GaussianClasses, coordinates: Coordinates, rng: np.random.Generator) -> Self:
-        """Fit the corrections of a law."""
+        """Estimate the texture and the corrections for a distribution."""
         count, size = len(law.shares), coordinates.count + coordinates.channels
         most = min(_MAX_PICTURES, _MAX_NUMBERS // math.prod(coordinates.column.image_shape or ()))
         labels = np.repeat(np.arange(count), max(_MIN_PICTURES_PER_CLASS, most // count))
@@ -218,36 +222,35 @@ class Pictures:
         pictures = cls(coordinates, texture, means, means, np.eye(size))
         wanted = np.cov((v - means[labels]).T)
         for _ in range(_NUM_CORRECTIONS):
-            found = _join_brightness(
-                coordinates, *coordinates.take(pictures.complete(v, labels, rng))
-            )
-            found_means = _class_means(found, labels, count)
-            spread = np.cov((found - found_means[labels]).T)
+            completed = coordinates.take(pictures.complete(v, labels, rng))
+            completed_v = _join_brightness(coordinates, *completed)
+            completed_means = _class_means(completed_v, labels, count)
+            covariance = np.cov((completed_v - completed_means[labels]).T)
             pictures = replace(
                 pictures,
-                shifted=pictures.shifted + means - found_means,
-                stretch=_transport(spread, wanted) @ pictures.stretch,
+                shifted=pictures.shifted + means - completed_means,
+                stretch=_transport(covariance, wanted) @ pictures.stretch,
             )
         return pictures
 
     def of_points(
         self, points: Array, labels: NDArray[np.integer], rng: np.random.Generator
     ) -> Array:
-        """Complete images (n, N) in unit pixels from points of the sphere, of classes (n,)."""
+        """Complete images (n, N) in unit pixels from points of the sphere (n, q) and labels (n,)."""
         return self.complete(
             _join_brightness(self.coordinates, *self.coordinates.numbers(points)), labels, rng
         )
 
     def complete(self, v: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
-        """Complete images (n, N) in unit pixels from numbers with brightness (n, q) of classes (n,)."""
+        """Complete images (n, N) in unit pixels from cosines and brightness v (n, q) and labels (n,)."""
         corrected = self.shifted[labels] + (v - self.means[labels]) @ self.stretch.T
         x, brightness = np.split(corrected, [self.coordinates.count], axis=1)
         wanted = x, brightness / self.coordinates.typical_length
         pixels = self.coordinates.pixels(*wanted) + self._draw_texture(len(v), rng)
         for _ in range(_NUM_PROJECTIONS):
             np.clip(pixels, -1.0, 1.0, out=pixels)
-            found = self.coordinates.take(pixels)
-            pixels += self.coordinates.pixels(wanted[0] - found[0], wanted[1] - found[1])
+            current = self.coordinates.take(pixels)
+            pixels += self.coordinates.pixels(wanted[0] - current[0], wanted[1] - current[1])
         return np.clip(pixels, -1.0, 1.0, out=pixels)
 
     def arrays(self) -> dict[str, Array]:
@@ -255,7 +258,7 @@ class Pictures:
         return {f"picture.{name}": np.asarray(getattr(self, name)) for name in _PICTURE_FIELDS}
 
     def _draw_texture(self, count: int, rng: np.random.Generator) -> Array:
-        """Draw texture (n, N), of higher frequencies than the cosines."""
+        """Draw random images (count, N) whose frequencies are all higher than the learned ones."""
         height, width, *channels = self.coordinates.column.image_shape or ()
         depth = math.prod(channels)
         frequency = np.hypot(np.arange(height)[:, None], np.arange(width))[:, :, None]
@@ -268,7 +271,7 @@ class Pictures:
 
 
 def _join_brightness(coordinates: Coordinates, x: Array, brightness: Array) -> Array:
-    """Append brightness to numbers (n, q), scaled like a cosine."""
+    """Append the brightness (n, channels), scaled like a cosine, to cosines x (n, count)."""
     return np.concatenate([x, brightness * coordinates.typical_length], axis=1)
 
 
@@ -277,9 +280,9 @@ def _class_means(x: Array, labels: NDArray[np.integer], count: int) -> Array:
     return np.stack([x[labels == label].mean(axis=0) for label in range(count)])
 
 
-def _transport(found: Array, wanted: Array) -> Array:
-    """Return the symmetric matrix that takes one covariance to another, or a step of the way."""
-    root, inverse = _power(found, 0.5), _power(found, -0.5)
+def _transport(covariance: Array, wanted: Array) -> Array:
+    """Return the optimal transport map between Gaussians of two covariances, eigenvalues clipped."""
+    root, inverse = _power(covariance, 0.5), _power(covariance, -0.5)
     values, vectors = np.linalg.eigh(inverse @ _power(root @ wanted @ root, 0.5) @ inverse)
     return np.asarray((vectors * np.clip(values, 1 / _MAX_STRETCH, _MAX_STRETCH)) @ vectors.T)
 
@@ -293,10 +296,10 @@ def _power(matrix: Array, exponent: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class GaussianSampler:
-    """Sampler of Gaussian classes: a label first, then a point given it."""
+    """Sampler of records from Gaussian classes: first a label, then a vector or an image given it."""
 
-    law: GaussianClasses  # law of labels and points
-    report: CandidatesReport  # their columns
+    law: GaussianClasses  # distribution of labels and points
+    report: CandidatesReport  # report of the candidates, which names the columns
     pictures: Pictures | None = None  # completion of images; None for vectors
     kind: ClassVar[str] = "gaussian_classes"
 

@@ -1,23 +1,23 @@
-"""A model learned from a release, its sampler, and the refinement of a schema by a pilot's model.
+"""Model learned from a release, its sampler, and the refinement of a schema by the model of a pilot.
 
-A sampler is a generator's network, latent classes, a density on a grid, or Gaussian classes, which draw
-a label and then a point given it. The first two draw a latent first and every column given it, so both
-can draw **conditionally**: given that some coded columns hold one of some codes, latents are weighted by
-the probability that they give to that, and those columns are drawn from their restricted distributions.
-For latent classes this is exact; a network's latents are drawn from a pool in proportion to weights. For
-Gaussian classes a label can be given; for a grid, bins or cells of its column, exactly.
+A sampler is a generator network, latent classes, a density on a grid, or Gaussian classes. Samplers can
+draw **conditionally**, given that some coded columns have one of some codes. Latent classes and
+generators draw a latent and every column given it: latents are weighted by the probability of the
+condition, and the columns are drawn from their restricted distributions. This is exact for latent
+classes; a generator draws its latents from a pool in proportion to the weights. Gaussian classes can be
+conditioned on their label, and a grid, exactly, on bins or cells of its column.
 
-**Refinement** (`refine`, `pair_weights`). A campaign surveys its first people, say a fifth, by a schema
-of bounds alone; their model gives bins of equal mass and the values that many share, and the others are
-surveyed by these. Rare categories can be left out of the list, so that `other` stands for them. Pairs of
-columns that depend on each other in the model can be reported more often, the others less often. The two
-releases are fitted together (`privot.local.releases`), so no report is lost.
+**Refinement** (`refine`, `pair_weights`). A campaign surveys its first people, say a fifth, with a
+schema that declares bounds only. Their model gives bins of equal mass and values that many people share,
+with which the others are surveyed. Rare categories can be merged into `other`. Pairs of columns that
+depend on each other in the model can be reported more often, other pairs less often. Both releases are
+fitted together (`privot.local.releases`), so no report is lost.
 
-**Privacy review.** Adjacency and ε are unchanged: every person reports once, by one randomizer, and has
-that one's ε. The second schema, and the weights of its pairs, depend on the first people's *reports*,
-through a model of them, so they are as private as these, and public; of the others' records, nothing is
-used but their noised values. Who reports first must not depend on records: the first to come, or drawn
-by coins.
+**Privacy review.** Adjacency and ε are unchanged: every person reports once, with one randomizer and its
+ε. The second schema and the weights of its pairs are functions of a model of the first people's
+*reports*, hence post-processing of these, and public. The records of the others are used only through
+their own reports. Who reports first must not depend on the records: the first to answer, or people drawn
+at random.
 
 References:
     Joseph, Kulkarni, Mao, Wu, *Locally private Gaussian estimation* (2019), for two rounds with
@@ -50,21 +50,21 @@ Condition = Mapping[str, list[int]]
 
 
 class Sampler(Protocol):
-    """A distribution of records."""
+    """Distribution of records that can be sampled and stored."""
 
     kind: ClassVar[str]
 
     def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
-        """Draw records given a condition, as a table."""
+        """Draw records that satisfy a condition."""
 
     def shape(self) -> dict[str, Any]:
-        """Return what is needed, beside the arrays, to restore it."""
+        """Return the plain values that restore the sampler, together with the arrays."""
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Return its arrays, by name."""
+        """Return the arrays of the sampler by name."""
 
 
-# The class of each kind of sampler, imported when a model has it: only networks need PyTorch.
+# Classes of samplers by kind, imported on use, because only networks need PyTorch.
 _SAMPLERS = {
     "latent_classes": "privot.local.classes.mixture:LatentClassSampler",
     "grid": "privot.local.grid.channels:GridSampler",
@@ -75,10 +75,9 @@ _SAMPLERS = {
 
 
 def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Read a condition in words as allowed codes by column.
+    """Convert a condition on values (see `Model.sample`) to allowed codes by column.
 
-    A column's value is a category, True or False, None for missing, a number or a date, whose bin is
-    meant, the label of a bin, a range, for all bins that it meets, or a list of them.
+    A number or a date stands for its bin, and a range for all bins that it intersects.
 
     Raises:
         PrivotError: for a column or a value that the schema does not declare.
@@ -95,22 +94,22 @@ def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[i
     return condition
 
 
-_SAMPLE_ROWS, _SAMPLE_NUMBERS = 65_536, 2**22  # at once; numbers are those of images
+_SAMPLE_ROWS, _SAMPLE_NUMBERS = 65_536, 2**22  # records, or pixels, that are drawn at once
 _REFINE_ROWS = 100_000
-_MIN_PAIR_WEIGHT = 0.1  # of a pair without dependence: the pilot may have missed it
-_MIN_DEPENDENCE = 1e-12  # squared: less is rounding
+_MIN_PAIR_WEIGHT = 0.1  # weight of a pair without dependence, which the pilot may have missed
+_MIN_DEPENDENCE = 1e-12  # mean squared dependence below which it counts as rounding error
 
 
 @dataclass(frozen=True, repr=False)
 class LocalModel(Model):
-    """A distribution of clean records, learned from a release.
+    """Distribution of clean records, learned from their reports.
 
     Arguments:
         sampler: Distribution that records are drawn from.
-        randomizer: Randomizer of the records that it was learned from (of the newest release).
-        made_with: Settings and facts of the fit, plain values.
-        history: Loss and learning rate over the steps; None if it was not trained by steps.
-        earlier: Randomizers of earlier releases that it was learned from as well.
+        randomizer: Randomizer of the release (of the newest, if there were several).
+        made_with: Settings and facts of the fit, as plain values.
+        history: History of the training; None for a model that was not trained by steps.
+        earlier: Randomizers of earlier releases that were fitted together with the newest.
     """
 
     kind: ClassVar[ModelKind] = ModelKind("local", 3, "privot fit")
@@ -123,7 +122,7 @@ class LocalModel(Model):
 
     @classmethod
     def of(cls, releases: Releases, sampler: Sampler, made_with: dict[str, Any]) -> Self:
-        """Build a model of one or several releases, which records the guarantee of each."""
+        """Build a model of one or several releases; `made_with` records the guarantee of each."""
         *earlier, newest = releases.randomizers
         if earlier:
             parts = releases.parts
@@ -138,7 +137,7 @@ class LocalModel(Model):
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee of the release, by post-processing; of several, the weakest."""
+        """Guarantee of the release, by post-processing; the weakest one of several releases."""
         randomizers = (*self.earlier, self.randomizer)
         if len(randomizers) == 1:
             return self.randomizer.batch_guarantee(self.made_with.get("num_reports", 1))
@@ -186,18 +185,18 @@ class LocalModel(Model):
 
 
 def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed: int = 0) -> Schema:
-    """Refine the model's schema: numbers and dates get bins of equal mass in the model.
+    """Return the model's schema with new bins of equal mass for numbers and dates.
 
     Arguments:
         model: Model of a pilot's release, fitted by `privot.fit`.
         num_codes: Approximate number of bins and spikes of each number.
-        rarest: Share of the model's people below which a category joins `other`, in columns that
-            declare one. Samples of later models have `other` in its place.
+        rarest: Categories with a smaller share in the model are merged into `other`, in columns that
+            declare `other`. Samples of later models have `other` in their place.
         seed: Seed of the records that are drawn from the model.
 
     Raises:
-        PrivotError: if `model` is no model of a release, `rarest` is no share, or a rule names a
-            category which joined `other`.
+        PrivotError: if `model` is not a model of a release, `rarest` is not in [0, 1), or a rule names
+            a merged category.
     """
     if not isinstance(model, LocalModel):
         raise PrivotError(
@@ -216,14 +215,14 @@ def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed:
 
 
 def pair_weights(model: LocalModel) -> dict[tuple[str, str], float]:
-    r"""Weigh pairs of columns by their dependence in a pilot's model (see `weight_pairs`).
+    r"""Compute weights of pairs of columns for `weight_pairs`, from their dependence in a pilot's model.
 
-    $w_{ij} = .1 + .9\, t_{ij}^2 / \overline{t^2}$, where $t_{ij}$ is the total variation of the pair's
-    table from independence and the bar a mean over pairs: weights have mean 1, and all are 1 where the
-    pilot found no dependence.
+    $w_{ij} = 0.1 + 0.9\, t_{ij}^2 / \overline{t^2}$, where $t_{ij}$ is the total variation between the
+    pair's joint table and the product of its marginals, and the bar is a mean over pairs. The weights
+    have mean 1; all are 1 if the model shows no dependence.
 
     Raises:
-        PrivotError: if `model` is no model of a table whose columns are all reported as codes.
+        PrivotError: if `model` is not a model of a table whose columns are all reported as codes.
     """
     sampler = model.sampler if isinstance(model, LocalModel) else None
     if not isinstance(sampler, LatentClassSampler):
@@ -233,10 +232,10 @@ def pair_weights(model: LocalModel) -> dict[tuple[str, str], float]:
         )
     classes, names = sampler.classes, list(model.schema.coded)
     squares = {}
-    for one, other in combinations(range(len(names)), 2):
-        table = classes.marginal((one, other))
-        alone = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
-        squares[names[one], names[other]] = float((np.abs(table - alone).sum() / 2) ** 2)
+    for i, j in combinations(range(len(names)), 2):
+        table = classes.marginal((i, j))
+        product = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
+        squares[names[i], names[j]] = float((np.abs(table - product).sum() / 2) ** 2)
     mean = float(np.mean([*squares.values()])) if squares else 0.0
     if mean < _MIN_DEPENDENCE:
         return dict.fromkeys(squares, 1.0)

@@ -1,20 +1,19 @@
-"""Releases that are fitted together: a campaign that moved to another randomizer, and its earlier ones.
+"""Releases that are fitted together, from a campaign that changed its randomizer.
 
-Bins, categories, ε, the mechanism or the number of columns may change, and columns may be added; each
-report has the likelihood of the randomizer that drew it. The model is in terms of the newest schema.
+Bins, categories, ε, mechanisms and the number of reported columns may change, and columns may be added.
+Each report has the likelihood of the randomizer that drew it. The model has the newest schema.
 
-**Guarantees.** Each person has the guarantee of the randomizer that they reported by; all of them have
-the weakest. Whoever reported by two of them has spent both, which cannot be detected here: a campaign
-that moves samples new people, or states that the sum is spent.
+**Guarantees.** Each person has the guarantee of the randomizer with which they reported; the weakest of
+these holds for everybody. A person who reported with two randomizers has spent both budgets, which
+cannot be detected here: a campaign must survey new people after the change, or state the sum.
 
-**Assumption**: people of all releases are drawn from one population. A population that changes between
-two campaigns is learned as a mixture of both.
+**Assumption**: the people of all releases are samples of one population. If it changes between the
+releases, the model is a mixture of both populations.
 
 **Atoms** of a column are the coarsest partition of its values that refines every alphabet in which it is
-reported. Several releases may code a column differently, and one release may report it in several
-alphabets. Two values of one atom have the same code in each of them, so no report distinguishes them;
-two atoms differ in some. Atoms of a column with one alphabet are its codes. An atom of a number or date
-is an interval or a point: the intersection of its codes.
+reported. Releases may code a column differently, and one release may report it in several alphabets. Two
+values in the same atom have the same code in every alphabet, so no report distinguishes them. If a
+column has one alphabet, its atoms are the codes. An atom of a number or date is an interval or a point.
 """
 
 from __future__ import annotations
@@ -40,25 +39,25 @@ from privot.schema.domains import Array
 
 
 class Coding(NamedTuple):
-    """An alphabet in which a column is reported."""
+    """Codes of a column's atoms in one alphabet."""
 
     codes: Codes  # codes of the atoms (a,)
     size: int  # number of codes
 
 
 class ReportedColumn(NamedTuple):
-    """A column as one release reports it."""
+    """Column as one release reports it."""
 
     column: CodedColumn  # as the release's schema declares it
-    jointly: bool  # reported with others, in all its codings; otherwise in its own alphabet
+    jointly: bool  # True in a joint report, which uses all codings; otherwise one alphabet is used
 
     @property
     def alphabets(self) -> tuple[Alphabet, ...]:
-        """Alphabets of its reports."""
+        """Alphabets in which the column is reported."""
         return self.column.codings if self.jointly else (self.column.alphabet,)
 
     def encode(self, name: str, table: pa.Table) -> Codes:
-        """Encode raw values as codes (alphabets, n)."""
+        """Encode the raw values of a table as codes (alphabets, n)."""
         if self.jointly:
             return self.column.encode_codings(name, table)
         return self.column.encode_codes(name, table)[None]
@@ -74,9 +73,9 @@ class Atoms:
     """Atoms of one column.
 
     Arguments:
-        codings: By release, every alphabet in which it reports the column; none if it does not.
-        codes: Codes in the newest schema (a,).
-        cells: Intervals and points of numbers and dates.
+        codings: For each release, the codings in which it reports the column; empty if it does not.
+        codes: Code of each atom in the newest schema (a,).
+        cells: Intervals and points of the atoms of a number or date.
     """
 
     codings: tuple[tuple[Coding, ...], ...]
@@ -85,7 +84,7 @@ class Atoms:
 
     @classmethod
     def of(cls, name: str, by_release: Sequence[ReportedColumn | None]) -> Self:
-        """Find the atoms of a column as each release reports it; the newest is the last."""
+        """Find the atoms of a column, given how each release reports it; the newest is the last."""
         reported = [each for each in by_release if each is not None]
         newest = reported[-1].column
         alphabets = [alphabet for each in reported for alphabet in each.alphabets]
@@ -93,24 +92,24 @@ class Atoms:
             codes = reported[0].atoms
             codes = np.concatenate([codes, codes[:1]])  # its own alphabet is the first
         else:
+            # Atoms are the distinct columns of codes, sorted by the newest release's codes first.
             values = newest.common_values(name, [each.column for each in reported[:-1]])
             parts = [each.encode(name, pa.table(values)) for each in reported[::-1]]
-            own = newest.encode_codes(name, pa.table(values))[None]
-            codes = np.unique(np.concatenate([own, *parts]), axis=1)
+            newest_codes = newest.encode_codes(name, pa.table(values))[None]
+            codes = np.unique(np.concatenate([newest_codes, *parts]), axis=1)
+            # The rows go back to the order of the releases, the codes of the newest schema last.
             ends = np.cumsum([1, *map(len, parts)])
             codes = np.concatenate([*np.split(codes, ends[:-1])[:0:-1], codes[:1]])
         cells = None
         if newest.is_number:
             alphabets += [newest.alphabet] * (len(codes) - len(alphabets))
             cells = _cells(cast("list[Bins]", alphabets), codes)
-        found = iter(codes)
-        codings = tuple(
-            ()
-            if each is None
-            else tuple(Coding(next(found), alphabet.size) for alphabet in each.alphabets)
-            for each in by_release
-        )
-        return cls(codings, codes[-1], cells)
+        codings, row = list[tuple[Coding, ...]](), 0
+        for each in by_release:
+            sizes = [] if each is None else [alphabet.size for alphabet in each.alphabets]
+            codings.append(tuple(Coding(codes[row + i], size) for i, size in enumerate(sizes)))
+            row += len(sizes)
+        return cls(tuple(codings), codes[-1], cells)
 
     @property
     def size(self) -> int:
@@ -119,15 +118,15 @@ class Atoms:
 
 
 def _cells(alphabets: Sequence[Bins], codes: Codes) -> LineCells:
-    """Intersect the cells of codes (alphabets, atoms), within the bounds of the last alphabet.
+    """Intersect the intervals of codes (alphabets, atoms), clipped to the bounds of the last alphabet.
 
-    Values beyond the bounds are in an outer bin, so these are unbounded; atoms beyond the last
-    alphabet's bounds are at a bound, where it projects their values.
+    Outer bins are unbounded, because they contain the values beyond the bounds. Atoms beyond the bounds
+    of the last alphabet become points at a bound, to which it projects their values.
     """
     low, high = np.full(codes.shape[1], -np.inf), np.full(codes.shape[1], np.inf)
-    for bins, own in zip(alphabets, codes, strict=True):
+    for bins, bin_codes in zip(alphabets, codes, strict=True):
         below, above = _ends(bins)
-        low, high = np.maximum(low, below[own]), np.minimum(high, above[own])
+        low, high = np.maximum(low, below[bin_codes]), np.minimum(high, above[bin_codes])
     newest = alphabets[-1]
     first, last = newest.edges[0], newest.edges[-1]
     single = low == high
@@ -139,7 +138,7 @@ def _cells(alphabets: Sequence[Bins], codes: Codes) -> LineCells:
 
 
 def _ends(bins: Bins) -> tuple[Array, Array]:
-    """Return both ends of every code; a spike's are equal, a missing value's are NaN."""
+    """Return the low and high ends (codes,) of all codes; equal for spikes, NaN for missing values."""
     edges = np.array(bins.edges)
     edges[[0, -1]] = -np.inf, np.inf
     points = [*bins.spikes, *[np.nan] * bins.nullable]
@@ -151,7 +150,7 @@ class Releases:
     """Releases that are fitted together, the newest last.
 
     Arguments:
-        parts: One or more; every column of an earlier one is in the newest, of the same kind.
+        parts: One or more releases; every column of an earlier one is in the newest, of the same kind.
     """
 
     parts: tuple[Release, ...]
@@ -162,7 +161,11 @@ class Releases:
 
     @classmethod
     def of(cls, given: Release | Sequence[Release]) -> Self:
-        """Validate one release, or several."""
+        """Validate one release or a list of releases.
+
+        Raises:
+            PrivotError: if something else is given, or releases share reports or cannot be combined.
+        """
         parts = given if isinstance(given, list | tuple) else (given,)
         for part in parts or [None]:
             if not isinstance(part, Release):
@@ -194,7 +197,7 @@ class Releases:
 
     @property
     def all_coded(self) -> bool:
-        """Say whether every column is reported as a code, so that counts of reports are sufficient."""
+        """True if every column is reported as a code, so that counts of reports are sufficient."""
         return all(
             mechanism.form(each.schema.columns[name]).learns_codes
             for each in self.randomizers
@@ -203,7 +206,7 @@ class Releases:
 
     @property
     def best_estimator(self) -> str:
-        """Estimator for these reports, as `FitSettings` names it."""
+        """Name of the estimator that `"auto"` chooses for these reports."""
         if self.newest.randomizer.candidates is not None:
             return "gaussian_classes"
         if len(self.newest.schema.columns) == 1 and all(map(serves_grid, self.randomizers)):
@@ -211,7 +214,7 @@ class Releases:
         return "latent_classes" if self.all_coded else "generator"
 
     def only(self, estimator: str) -> Release:
-        """Return the only release, or refuse several, for an estimator that takes one."""
+        """Return the only release; raise an error if there are several, for the named estimator."""
         if len(self.parts) > 1:
             raise PrivotError(
                 f"estimator {estimator!r} learns from one release, {len(self.parts)} are given: tables "
@@ -250,14 +253,15 @@ def _require_comparable(number: int, schema: Schema, newest: Schema) -> None:
 
 
 def _require_distinct(parts: Sequence[Release]) -> None:
-    """Refuse releases that share reports, by their ids: they would count twice.
+    """Raise an error if releases share reports, which would count twice.
 
-    Ids are 128 random bits (`privot.randomizer.reports.rows`), public beside each report: two agree
-    if, and but for a chance below n²/2^129 only if, one report is in both.
+    Reports are compared by their public ids of 128 random bits (`privot.randomizer.reports.rows`), which
+    agree by chance with probability below n²/2^129.
     """
-    known = [part.rows.id_words() for part in parts] if len(parts) > 1 else []
-    for (first, earlier), (second, later) in combinations(enumerate(known, start=1), 2):
-        if shared := shared_ids(earlier, later):
+    ids = [part.rows.id_words() for part in parts] if len(parts) > 1 else []
+    for (first, earlier), (second, later) in combinations(enumerate(ids, start=1), 2):
+        shared = shared_ids(earlier, later)
+        if shared:
             raise PrivotError(
                 f"releases {first} and {second} ({parts[first - 1].rows.source}, "
                 f"{parts[second - 1].rows.source}) share {shared:,} reports, by their ids: give each "
@@ -266,6 +270,6 @@ def _require_distinct(parts: Sequence[Release]) -> None:
 
 
 def reported_column(randomizer: Randomizer, name: str) -> ReportedColumn | None:
-    """Return a column as a randomizer reports it; None if it does not."""
+    """Return a column as a randomizer reports it; None if the randomizer does not report it."""
     column = randomizer.schema.coded.get(name)
     return None if column is None else ReportedColumn(column, randomizer.joint is not None)

@@ -1,4 +1,4 @@
-"""Settings of a fit: the estimator, its parameters, and how it is run."""
+"""Settings of a fit: the estimator, its parameters, and options of the run."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
 
 @dataclass(frozen=True)
 class FitSettings:
-    """Settings of a fit. The defaults are meant to be right.
+    """Settings of a fit; the defaults suit most releases.
 
     Arguments:
         estimator: `"latent_classes"` (a mixture of product distributions, for tables whose columns
             are all reported as codes), `"grid"` (a density, for one column of points of at most three
-            coordinates), `"gaussian_classes"` (a Gaussian of each label, for candidates),
-            `"generator"` (a network trained by steps, for anything else), or `"auto"`: the one of the
-            first three that is for the release, or else a generator.
+            coordinates), `"gaussian_classes"` (a Gaussian for each label, for candidates),
+            `"generator"` (a network trained by steps, for other releases), or `"auto"`, which chooses
+            the first of these that suits the release.
         loss: Loss of a generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
             `privot.local.networks.generator_fit`).
-        steps: Number of optimizer steps; 12 000 by default, 2 000 for the likelihood, 6 000 for images,
-            ten passes over the reports for Gaussian classes. For a grid, the most steps of the ascent;
-            1 000 by default, on the line 200 a strength.
-        batch_size: Reports, and generated records, a step; 500 by default, 200 for the likelihood, 250
-            for images, 128 for labeled ones.
-        learning_rate: Peak learning rate of Adam; 1e-3 by default, 3e-3 for the likelihood and images,
-            2.5e-3 for labeled ones.
+        steps: Number of optimizer steps; by default 12 000, for the likelihood 2 000, for images 6 000,
+            for Gaussian classes ten passes over the reports. For a grid the most steps of the ascent:
+            by default 1 000, and in one dimension 200 for each strength of the penalty.
+        batch_size: Number of reports, and of generated records, in a step; by default 500, for the
+            likelihood 200, for images 250, for labeled images 128.
+        learning_rate: Peak learning rate of Adam; by default 1e-3, for the likelihood and images 3e-3,
+            for labeled images 2.5e-3.
         averaging: Decay of the moving average of the weights.
-        latent_dim: Dimension of the latent; as many as the features, between 4 and 16, by default.
+        latent_dim: Dimension of the latent; by default the number of features, clipped to 4 … 16.
         hidden: Widths of the generator's hidden layers, or a DCGAN's channels.
         architecture: Network of a generator of images: `"mlp"`, `"dcgan"`, or the latter without batch
             normalization, `"dcgan_unnormalized"`.
         tolerance: Marginal error at which a batch's transport problem counts as solved.
         max_iterations: Most Sinkhorn iterations per step.
         seed: Seed of initial weights, batches, latents, held-out reports.
-        minutes: Time limit. A run of steps then takes as many as fit, so its result depends on the
-            machine; any other estimator stops with the best so far.
+        minutes: Time limit in minutes. Training then plans as many steps as fit, so its result depends
+            on the machine; other estimators stop with the best result so far.
     """
 
     estimator: Estimator = "auto"
@@ -91,7 +91,7 @@ class FitSettings:
     def schedule(
         self, loss: str = "plain", images: bool = False, labels: bool = False
     ) -> tuple[int, int, float]:
-        """Return steps, batch size and learning rate of a run with this loss, or of (labeled) images."""
+        """Return steps, batch size and learning rate; defaults depend on the loss and the records."""
         steps, size, rate = (2_000, 200, 3e-3) if loss == "likelihood" else (12_000, 500, 1e-3)
         if images:
             steps, size, rate = (6_000, 128, 2.5e-3) if labels else (6_000, 250, 3e-3)
@@ -117,14 +117,14 @@ def settings_with(settings: FitSettings | None, keywords: Mapping[str, Any]) -> 
 
 @dataclass(frozen=True)
 class Run:
-    """Execution of a fit: what does not change its result, apart from a custom loss.
+    """Options of the execution of a fit, and a custom loss.
 
     Arguments:
         device: `"auto"`, `"cpu"`, `"cuda"`.
-        checkpoint: File of the state.
-        resume: Continue from the checkpoint.
+        checkpoint: File for the state of the run.
+        resume: Whether to continue from the checkpoint.
         progress: Callback after every step.
-        loss: Loss of a step, in place of the settings' one.
+        loss: Custom loss of a step, which replaces the loss of the settings.
     """
 
     device: str = "cpu"

@@ -1,4 +1,4 @@
-"""The randomizer, which turns records into reports, and the release of these reports."""
+"""Randomizer, which turns records into reports, and releases of these reports."""
 
 from privot.core.errors import naming_extra
 

@@ -1,23 +1,23 @@
 r"""Division of one person's privacy budget among the parts of a report.
 
 The joint report, the candidates report and the split columns are reports of the same person, so their
-losses add up (basic composition).
+privacy losses add up (basic composition).
 
-**Split columns.** With k of the columns in a report, each pure mechanism gets $ε/k$: the reported
-columns are drawn independently of the record, so whichever k they are, their losses add up to at most ε.
+**Split columns.** If a report has k columns, each pure mechanism gets $ε/k$. The columns are drawn
+independently of the record, so the losses of any k columns add up to at most ε.
 
-Gaussian columns are one joint Gaussian mechanism. Column i alone has the privacy parameter
-$μ_i = Δ_i/σ_i$; j of them together have $(\sum μ_i^2)^{1/2}$, so with equal shares $μ$ a report of j
+Gaussian columns together are one Gaussian mechanism. Column i has the privacy parameter
+$μ_i = Δ_i/σ_i$, and j columns together have $(\sum μ_i^2)^{1/2}$. So with equal $μ$, a report of j
 Gaussian and k−j pure columns is $(ε, δ)$-private if
 
 $$ \sqrt{j}\, μ ≤ μ(jε/k, δ), $$
 
-where $μ(ε, δ)$ solves the exact formula of Balle and Wang (2018). The column's noise satisfies this
-for every j that can occur.
+where $μ(ε, δ)$ solves the exact formula of Balle and Wang (2018). The noise of Gaussian columns
+satisfies this for every j that can occur.
 
-**Shares.** Where all columns are reported, some may be given an ε of their own, and the others share
-the rest as above. Losses of different mechanisms add up all the same: with an (ε_1, δ)-private
-Gaussian image and an ε_2-private label, the report is (ε_1 + ε_2, δ)-private (basic composition).
+**Shares.** If all columns are reported, some may have an ε of their own, and the others share the rest
+as above. The losses of different mechanisms add up: with an (ε_1, δ)-private Gaussian image and an
+ε_2-private label, the report is (ε_1 + ε_2, δ)-private.
 
 References:
     Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
@@ -58,7 +58,7 @@ _ROUNDING_MARGIN = 1 + 2.0**-38
 
 
 def require_kind(mechanism: str, delta: float) -> None:
-    """Refuse an unknown mechanism, or a δ that does not fit it."""
+    """Raise an error for an unknown mechanism, or a δ that does not fit it."""
     known = ["auto", *(kind for kind, cls in mechanism_kinds().items() if cls.by_kind)]
     if mechanism not in known:
         raise PrivotError(f"mechanism {mechanism!r} is not known: use one of {', '.join(known)}")
@@ -95,29 +95,30 @@ def calibrate_columns(
     require_kind(mechanism, delta)
     columns, shares = {name: schema.columns[name] for name in names}, shares or {}
     kinds = {name: kind_for(column, name, mechanism) for name, column in columns.items()}
-    shared = [
+    gaussian = [
         name for name, kind in kinds.items() if kind != "auto" and not mechanism_kind(kind).pure
     ]
     if shares:
-        _check_shares(shares, names, shared, epsilon, num_reported)
-    # Rounded down, so that shares, each rounded (by as much as large ones are), stay within ε.
-    left, sharing = epsilon - math.fsum(shares.values()), num_reported - len(shares)
-    share = math.nextafter((left - epsilon * 2.0**-50 * bool(shares)) / sharing, 0.0)
+        _check_shares(shares, names, gaussian, epsilon, num_reported)
+    # Rounded down, so that the sum of the rounded shares does not exceed ε.
+    left, num_sharing = epsilon - math.fsum(shares.values()), num_reported - len(shares)
+    equal_share = math.nextafter((left - epsilon * 2.0**-50 * bool(shares)) / num_sharing, 0.0)
     mechanisms: dict[str, Mechanism] = {}
     for name, kind in kinds.items():
-        own = shares.get(name, share)
+        share = shares.get(name, equal_share)
         if kind == "auto":
             alone = len(schema.columns) == 1
-            mechanisms[name] = choose_mechanism(columns[name], own, alone=alone).mechanism
-        elif name not in shared:
-            mechanisms[name] = mechanism_kind(kind).for_column(columns[name], own)
-    if not shared:
+            mechanisms[name] = choose_mechanism(columns[name], share, alone=alone).mechanism
+        elif name not in gaussian:
+            mechanisms[name] = mechanism_kind(kind).for_column(columns[name], share)
+    if not gaussian:
         return mechanisms
-    # The roundings of many columns may add up: add noise until the guarantee, computed, is reached.
-    pure = len(names) - len(shared) - len(shares)
-    multiplier = _shared_multiplier(len(shared), pure, share, delta, sharing) * _ROUNDING_MARGIN
+    # Rounding errors of many columns may add up: noise is added until the computed guarantee holds.
+    pure = len(names) - len(gaussian) - len(shares)
+    multiplier = _shared_multiplier(len(gaussian), pure, equal_share, delta, num_sharing)
+    multiplier *= _ROUNDING_MARGIN
     while True:
-        for name in shared:
+        for name in gaussian:
             domain = columns[name].domain
             assert domain is not None
             mechanisms[name] = Gaussian.of_multiplier(domain, multiplier)
@@ -127,14 +128,17 @@ def calibrate_columns(
 
 
 def kind_for(column: Column, name: str, mechanism: str) -> str:
-    """Return the kind of mechanism of a column: `mechanism`, unless it is unfit for it.
+    """Return the kind of mechanism of a column: `mechanism` if it fits the column.
 
-    Columns without a domain, such as categories, then use randomized response.
+    Columns without a domain, such as categories, otherwise use randomized response.
 
     Raises:
-        PrivotError: if the column has a domain, and the mechanism is unfit for it.
+        PrivotError: if the mechanism does not fit a column with a domain.
     """
-    if mechanism == "auto" or not (reason := mechanism_kind(mechanism).unfit(column)):
+    if mechanism == "auto":
+        return mechanism
+    reason = mechanism_kind(mechanism).unfit(column)
+    if not reason:
         return mechanism
     if column.domain is None:
         return RandomizedResponse.kind
@@ -144,17 +148,17 @@ def kind_for(column: Column, name: str, mechanism: str) -> str:
 def _check_shares(
     shares: Mapping[str, float],
     names: Sequence[str],
-    shared: Sequence[str],
+    gaussian: Sequence[str],
     epsilon: float,
     num_reported: int,
 ) -> None:
-    """Refuse shares of other columns than `names`, or that use up `epsilon`."""
+    """Raise an error for shares of columns that are unknown or Gaussian, or that use up `epsilon`."""
     for name, share in shares.items():
-        if name not in names or name in shared:
+        if name not in names or name in gaussian:
             raise PrivotError(
                 f"shares name column {name!r}, which "
-                + ("gets the rest: its noise is Gaussian" if name in shared else "is unknown")
-                + f": name some of {[n for n in names if n not in shared]}"
+                + ("gets the rest: its noise is Gaussian" if name in gaussian else "is unknown")
+                + f": name some of {[n for n in names if n not in gaussian]}"
             )
         if not isinstance(share, int | float) or not 0 < share < epsilon:
             raise PrivotError(
@@ -172,13 +176,13 @@ def _check_shares(
 
 
 def _shared_multiplier(
-    points: int, pure: int, share: float, delta: float, num_reported: int
+    gaussian: int, pure: int, share: float, delta: float, num_reported: int
 ) -> float:
-    """Return the largest √j σ(jε/k, δ), j = Gaussian columns of a report, for sensitivity 1."""
+    """Return the largest √j σ(jε/k, δ) over the numbers j of Gaussian columns; `share` is ε/k."""
     multiplier = 0.0
-    for j in range(max(1, num_reported - pure), min(num_reported, points) + 1):
+    for j in range(max(1, num_reported - pure), min(num_reported, gaussian) + 1):
         root = math.sqrt(j)
-        # One evaluation decides whether the noise so far is enough for j columns.
+        # Calibration is needed only if the noise so far is too small for j columns.
         if multiplier == 0 or gaussian_delta(multiplier, root, j * share) > delta:
             multiplier = root * calibrate_gaussian(1.0, j * share, delta)
     return multiplier
@@ -187,7 +191,7 @@ def _shared_multiplier(
 def split_guarantee(
     schema: Schema, mechanisms: Mapping[str, Mechanism], num_reported: int, delta: float
 ) -> PureDP | ApproximateDP:
-    """Return the guarantee of any `num_reported` columns together, from their noise; ε is rounded up.
+    """Compute the guarantee of any `num_reported` columns from their noise; ε is rounded up.
 
     Raises:
         PrivotError: if a mechanism does not fit its column, or needs δ > 0 and there is none.
@@ -203,13 +207,13 @@ def split_guarantee(
             )
         mu = None if column.domain is None else mechanism.gaussian_mu(column.domain)
         if mu is None:
-            spent = mechanism.guarantee(column.domain)
-            if not isinstance(spent, PureDP):
+            guarantee = mechanism.guarantee(column.domain)
+            if not isinstance(guarantee, PureDP):
                 raise PrivotError(
                     f"mechanism {mechanism.kind!r} of column {name!r} spends δ and is not Gaussian, "
                     "whose shares alone add up: report the column by another"
                 )
-            losses.append(spent.epsilon)
+            losses.append(guarantee.epsilon)
         else:
             multipliers.append(mu)
     multipliers.sort(reverse=True)
@@ -218,7 +222,7 @@ def split_guarantee(
         return PureDP(sum_up(losses[:num_reported]), unit=schema.unit)
     if delta == 0:
         raise PrivotError("delta 0 is not possible with Gaussian noise: state the delta")
-    # Exact sums of the k largest pure losses, and what j Gaussian columns add to k−j of them.
+    # The worst report has the k−j largest pure losses and the j largest μ, for some j.
     pure = list(accumulate(map(Fraction, losses), initial=Fraction(0)))
     worst = 0.0
     for j in range(max(0, num_reported - len(losses)), min(num_reported, len(multipliers)) + 1):
@@ -227,7 +231,7 @@ def split_guarantee(
             worst = round_up(rest)
             continue
         joint = math.hypot(*multipliers[:j]) * (1 + 2.0**-50)
-        # One evaluation decides whether j columns stay below the worst so far.
+        # The exact ε is needed only if j Gaussian columns exceed the worst report so far.
         left = float(Fraction(worst) - rest) * (1 - 2.0**-50)
         if left <= 0 or gaussian_delta(1.0, joint, left) > delta:
             worst = max(worst, round_up(Fraction(gaussian_epsilon(1.0, joint, delta)) + rest))
@@ -261,9 +265,10 @@ def calibrate_reports(
     check_delta(delta)
     epsilon, delta = float(epsilon), float(delta)
     kind = "auto" if mechanism is None else mechanism
-    whole = report != "split" and report_columns is None and not shares
-    if whole and (candidates := _calibrate_candidates(schema, epsilon, delta, kind)):
-        return {}, None, candidates
+    if report != "split" and report_columns is None and not shares:
+        candidates = _calibrate_candidates(schema, epsilon, delta, kind)
+        if candidates is not None:
+            return {}, None, candidates
     if kind == CANDIDATES:
         raise PrivotError(
             f"mechanism {kind!r} is for one image, or one vector of more than {FEW_COORDINATES} "
@@ -271,7 +276,7 @@ def calibrate_reports(
         )
     if mechanism is not None:
         require_kind(kind, delta)
-    # A vector is in a cell of the joint report, unless it is alone or has a mechanism of its own.
+    # The joint report includes cells of vectors, unless there are only vectors, or a mechanism is given.
     named = [name for name in schema.coded if name not in schema.vectors]
     coded = {n: c for n, c in schema.coded.items() if n in named or (named and mechanism is None)}
     if report == "auto":
@@ -296,10 +301,10 @@ def _calibrate_joint(
     mechanism: str | None,
     report_columns: int | None,
 ) -> tuple[dict[str, Mechanism], JointReport]:
-    """Return a joint report of the `coded` columns, and mechanisms of all others, which are split."""
+    """Return mechanisms of all split columns, and the joint report of the `coded` columns."""
     apart, share = [name for name in schema.columns if name not in coded], epsilon
     if apart:
-        # One step down, so that the shares, each rounded, cannot add up to more than ε.
+        # Rounded down, so that the sum of the rounded shares does not exceed ε.
         share = math.nextafter(epsilon / (len(apart) + 1), 0.0)
     elif mechanism is not None:
         raise PrivotError(
@@ -321,11 +326,10 @@ def _calibrate_joint(
 
 
 def _is_joined(schema: Schema, named: Sequence[str]) -> bool:
-    """Say whether a table's columns, of which some are `named`, are one report by default."""
-    # A label is learned with its image, from reports of both.
-    if not named or (schema.images and len(named) == 1):
+    """Return True if the coded columns `named` of a schema are reported jointly by default."""
+    if not named or (schema.images and len(named) == 1):  # an image and its label are split
         return False
-    # A lone number or date is a point: undeclared bins would only blur it.
+    # A single number or date is reported as a point, unless the schema declares its codes.
     first, *others = schema.columns.values()
     return bool(others) or first.declares_codes or not takes_points(first)
 
@@ -333,9 +337,9 @@ def _is_joined(schema: Schema, named: Sequence[str]) -> bool:
 def _calibrate_candidates(
     schema: Schema, epsilon: float, delta: float, kind: str
 ) -> CandidatesReport | None:
-    """Return a candidates report of a column and its label, which are the whole schema.
+    """Return a candidates report of the schema's only image or long vector and its label.
 
-    None where another mechanism is named, or candidates are unfit or err more than Laplace noise.
+    Returns None if the schema has other columns, another mechanism is named, or Laplace noise errs less.
     """
     chosen = choose_columns(schema)
     if kind not in ("auto", CANDIDATES) or chosen is None:
@@ -351,7 +355,7 @@ def _calibrate_candidates(
 
 
 def require_count(report_columns: int | None, total: int) -> None:
-    """Refuse a number of reported columns that is not one of 1 to `total`, or None for all."""
+    """Raise an error unless `report_columns` is None or an integer from 1 to `total`."""
     if report_columns is None:
         return
     if type(report_columns) is not int or not 1 <= report_columns <= total:

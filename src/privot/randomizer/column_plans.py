@@ -1,31 +1,32 @@
-r"""Expected errors of every mechanism for one column of points, and the ε and n of equal error.
+r"""Expected errors of all mechanisms for one column of points, and the ε and n of equal error.
 
-A **way** of reporting maps ε and the number n of people to the expected error. Errors fall in both, so
-the ε, and the number of people, at which another way reaches the error of the chosen one are found by
+A **way** of reporting is a function from ε and the number n of people to the expected error. Errors
+decrease in both, so the ε and the n at which another way has the error of the chosen one are found by
 bisection.
 
-**Places, numbers and dates** err by a Wasserstein distance (`privot.mechanisms.mechanism`).
+**Places, numbers and dates**: the error is a Wasserstein distance (`privot.mechanisms.mechanism`).
 
-**Long vectors and images** err in means, label by label. With n people who have one of C labels each,
-equally often, the mean of a label's records errs in every one of q coordinates by the standard
-deviation τ, so that its expected length is $τ \sqrt q$, where records have length 1 at most:
+**Long vectors and images**: the error is that of the mean of each label's records. Let n people have one
+of C labels, equally often. The mean of a label errs in each of q coordinates with standard deviation τ,
+so the error has the expected length $τ \sqrt q$, while records have length at most 1:
 
 - candidates: $τ = C / (g \sqrt{a_1 n})$ (`privot.mechanisms.candidates`);
-- noise of standard deviation σ, with ε/2 for it and ε/2 for the label's randomized response:
-  $τ = σ C \sqrt{\mathbb E w^2 / n}$, w being the weight that makes the response unbiased:
-  $(1[\text{reported}] − p_0) / (p_1 − p_0)$. Without a label C = 1, w = 1, and the noise has all of ε.
+- noise of standard deviation σ with ε/2, and randomized response of the label with ε/2:
+  $τ = σ C \sqrt{\mathbb E w^2 / n}$ with the weight that makes the response unbiased,
+  $w = (1[\text{reported}] − p_0) / (p_1 − p_0)$. Without a label C = 1, w = 1, and the noise has ε.
 
 This is exact for the linear estimate; a fit by likelihood errs less.
 
-**Accuracy.** The accuracy of a classifier of labels depends on the unknown population, which simulated
-pictures of C classes replace: the mean of coordinate k lies $\sqrt{b_k}$ from the common one,
-$b_k = \frac14 k^{−1} / \sum_{j ≤ 100} j^{−1}$, records scatter around it with variance $k b_k / 1.5$,
-and labels are predicted by the best linear rule that knows these variances and means with their noise.
-With ten classes and no noise its accuracy is .84. The numbers lie between those of two public training
-sets, written digits and clothes (`python -m studies reports.plans` measures the differences); if the
-classes of a population are closer or farther apart, all accuracies are lower or higher.
+**Accuracy.** The accuracy of a classifier of labels depends on the population, which is unknown, so it
+is
+simulated: coordinate k of the mean of each of C classes deviates from the common mean with variance
+$b_k = \frac14 k^{−1} / \sum_{j ≤ 100} j^{−1}$, records deviate from it with variance $k b_k / 1.5$, and
+labels are predicted by the best linear rule for known variances and noisy means. With ten classes and no
+noise its accuracy is 0.84. These values lie between those of two public training sets, handwritten
+digits and clothes (`python -m studies reports.plans` measures the differences). If the classes of a
+population are closer or farther apart, all accuracies are lower or higher.
 
-Privacy review: public inputs only (the schema, ε, n), hence nothing that depends on a record.
+**Privacy review.** Inputs are public (the schema, ε, n); nothing depends on a record.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from privot.schema import Column, Schema
 from privot.schema.columns.column import PointColumn
 
 LEAST_EPSILON = 2.0**-10
-_HALVINGS = 16  # of a range of 2^20, or 2^38, to a thousandth
+_HALVINGS = 16  # steps of a bisection on the logarithmic scale, to about a thousandth
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class Expected:
     """Expected quality of some reports.
 
     Arguments:
-        error: Error in the plan's measure; NaN where none is computed.
-        simulate: Computes the accuracy of a linear classifier of labels; None where there is none.
+        error: Error in the plan's measure; NaN if none is computed.
+        simulate: Function that computes the accuracy of a linear classifier of labels, if any.
     """
 
     error: float
@@ -68,19 +69,21 @@ class Expected:
         return None if self.simulate is None else self.simulate()
 
 
-Way = Callable[[float, int], Expected]  # of ε and n; raises PrivotError for an unreachable ε
+Way = Callable[
+    [float, int], Expected
+]  # function of ε and n; raises PrivotError if ε is out of range
 
 
 @dataclass(frozen=True)
 class PlannedReport:
-    """One way of reporting, and the ε or n at which it reaches the error of the chosen one.
+    """One way of reporting, and the ε or n at which it has the error of the chosen one.
 
     Arguments:
         report: Kind of the mechanism.
         error: Error at the plan's ε and number of people.
-        accuracy: Accuracy of a linear classifier of labels, for candidates of labeled pictures; or None.
-        same_epsilon: The ε of equal error; None where it exceeds 1000.
-        same_people: The number of people of equal error; None where there is none.
+        accuracy: Accuracy of a linear classifier, for candidates of labeled images; otherwise None.
+        same_epsilon: ε of equal error; None if it exceeds 1000.
+        same_people: Number of people of equal error; None if there is none.
     """
 
     report: str
@@ -92,7 +95,7 @@ class PlannedReport:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Expected quality of the chosen way, for more or fewer people and at another ε."""
+    """Expected quality of the chosen way for another number of people and another ε."""
 
     people: int
     epsilon: float
@@ -112,7 +115,7 @@ class ColumnPlan:
         epsilon: Privacy loss of one report of these columns.
         delta: The δ at which Gaussian noise is compared.
         options: All ways of reporting, the chosen one first.
-        forecasts: Forecasts of that one, for a tenth and ten times the people, half and twice the ε.
+        forecasts: Forecasts of the chosen way for a tenth to ten times the people, half to twice the ε.
     """
 
     columns: tuple[str, ...]
@@ -131,32 +134,33 @@ class ColumnPlan:
 def compare_ways(
     ways: Mapping[str, Way], taken: str, epsilon: float, people: int
 ) -> tuple[tuple[PlannedReport, ...], tuple[Forecast, ...]]:
-    """Return all ways, the one `taken` first, the others by their error; and forecasts of it."""
+    """Return all ways, the one `taken` first and the others by their error, and its forecasts."""
     goal = ways[taken](epsilon, people)
     first = PlannedReport(taken, goal.error, goal.accuracy, epsilon, people)
-    others = [
-        report
-        for kind, way in ways.items()
-        if kind != taken and (report := _compared(goal.error, kind, way, epsilon, people))
-    ]
-    counts = [n for n in (people // 10, people, people * 10) if 1 <= n <= MOST_PEOPLE]
-    losses = [e for e in (epsilon / 2, epsilon, epsilon * 2) if e <= LARGEST_EPSILON]
-    forecasts = [(n, e, _if_possible(ways[taken], e, n)) for n in counts for e in losses]
-    return (first, *sorted(others, key=lambda o: o.error)), tuple(
-        Forecast(n, e, made.error, made.accuracy) for n, e, made in forecasts if made
-    )
+    others = []
+    for kind, way in ways.items():
+        compared = None if kind == taken else _compare(goal.error, kind, way, epsilon, people)
+        if compared is not None:
+            others.append(compared)
+    forecasts = []
+    for n in (people // 10, people, people * 10):
+        for e in (epsilon / 2, epsilon, epsilon * 2):
+            if 1 <= n <= MOST_PEOPLE and e <= LARGEST_EPSILON:
+                expected = _if_possible(ways[taken], e, n)
+                if expected is not None:
+                    forecasts.append(Forecast(n, e, expected.error, expected.accuracy))
+    return (first, *sorted(others, key=lambda option: option.error)), tuple(forecasts)
 
 
-def _compared(
-    goal: float, kind: str, way: Way, epsilon: float, people: int
-) -> PlannedReport | None:
-    own = _if_possible(way, epsilon, people)
-    if own is None:
+def _compare(goal: float, kind: str, way: Way, epsilon: float, people: int) -> PlannedReport | None:
+    """Find the ε and the number of people at which a way has the error `goal`; None if it is unfit."""
+    expected = _if_possible(way, epsilon, people)
+    if expected is None:
         return None
 
     def at_epsilon(log_epsilon: float) -> float:
-        made = _if_possible(way, math.exp(log_epsilon), people)
-        return math.inf if made is None else made.error
+        reached = _if_possible(way, math.exp(log_epsilon), people)
+        return math.inf if reached is None else reached.error
 
     def at_people(log_people: float) -> float:
         return way(epsilon, max(1, round(math.exp(log_people)))).error
@@ -165,8 +169,8 @@ def _compared(
     same_people = _bisect(at_people, goal, 0, math.log(MOST_PEOPLE))
     return PlannedReport(
         kind,
-        own.error,
-        own.accuracy,
+        expected.error,
+        expected.accuracy,
         None if same_epsilon is None else math.exp(same_epsilon),
         None if same_people is None else math.ceil(math.exp(same_people)),
     )
@@ -175,12 +179,12 @@ def _compared(
 def _if_possible(way: Way, epsilon: float, people: int) -> Expected | None:
     try:
         return way(epsilon, people)
-    except PrivotError:  # this ε is out of its range
+    except PrivotError:  # ε is out of range
         return None
 
 
 def _bisect(error: Callable[[float], float], goal: float, low: float, high: float) -> float | None:
-    """Return the argument at which a falling error reaches the goal."""
+    """Return the argument from `low` to `high` at which a decreasing error reaches the goal, or None."""
     if not error(high) <= goal:
         return None
     for _ in range(_HALVINGS):
@@ -190,16 +194,16 @@ def _bisect(error: Callable[[float], float], goal: float, low: float, high: floa
 
 
 def ways_of_places(column: Column, delta: float, *, alone: bool) -> dict[str, Way]:
-    """Return all mechanisms of points that fit the column; alone, or beside others."""
+    """Return the ways for a column of few coordinates; `alone` if the schema has no other column."""
     return {
-        kind: partial(_expect, column, made, delta, alone)
-        for kind, made in mechanism_kinds(column).items()
-        if made.by_kind and not made.takes_codes
+        name: partial(_expect, column, kind, delta, alone)
+        for name, kind in mechanism_kinds(column).items()
+        if kind.by_kind and not kind.takes_codes
     }
 
 
 def of_kind(column: Column, kind: type[Mechanism], epsilon: float, delta: float) -> Mechanism:
-    """Return a mechanism of points for the column; δ is for Gaussian noise only."""
+    """Calibrate a mechanism of points for the column; δ is used by Gaussian noise only."""
     assert column.domain is not None
     if kind.shares_delta:
         return Gaussian.calibrate(column.domain, epsilon, delta)
@@ -210,12 +214,13 @@ def _expect(
     column: Column, kind: type[Mechanism], delta: float, alone: bool, epsilon: float, people: int
 ) -> Expected:
     assert column.domain is not None
-    made = of_kind(column, kind, epsilon, delta)
-    if not alone and made.form(column).alone:
+    mechanism = of_kind(column, kind, epsilon, delta)
+    if not alone and mechanism.form(column).alone:
         raise PrivotError(f"mechanism {kind.kind!r} needs a report of its own: use 'laplace'")
-    return Expected(planned_error(made, column.domain, people))
+    return Expected(planned_error(mechanism, column.domain, people))
 
 
+# Simulated images: variance between classes, its ratio to that within, and number of coordinates.
 _BETWEEN, _BETWEEN_TO_WITHIN, _COSINES = 0.25, 1.5, 100
 _POPULATIONS, _RECORDS = 20, 1000
 
@@ -223,7 +228,7 @@ _POPULATIONS, _RECORDS = 20, 1000
 def ways_of_means(
     schema: Schema, name: str, label: str | None, delta: float, *, candidates: bool
 ) -> dict[str, Way]:
-    """Return candidates, if allowed, and Laplace and Gaussian noise."""
+    """Return the ways for a long vector or an image: candidates if allowed, Laplace, and Gaussian."""
     ways: dict[str, Way] = {}
     if candidates:
         ways[CANDIDATES] = partial(_candidates, schema, name, label)
@@ -255,7 +260,7 @@ def _stddev(
     delta: float,
     epsilon: float,
 ) -> float:
-    """Return the τ of a single person, in unit coordinates."""
+    """Return the standard deviation τ for n = 1, in unit coordinates."""
     column = schema.point_column(name)
     if label is None:
         return math.sqrt(of_kind(column, kind, epsilon, delta).variance)
@@ -275,23 +280,28 @@ def _noise(
 
 @cache
 def simulated_accuracy(classes: int, numbers: int, tau: float) -> float:
-    """Accuracy on simulated pictures, with errors of `tau` in each of the lowest `numbers` cosines.
+    """Simulate the accuracy of a linear classifier of images, as the module describes.
+
+    Arguments:
+        classes: Number of labels.
+        numbers: Number of reported coordinates.
+        tau: Standard deviation of the error of each coordinate of a class mean.
 
     Examples:
         >>> [round(simulated_accuracy(10, 100, tau), 2) for tau in (0.0, 0.02, 0.1)]
         [0.84, 0.79, 0.51]
     """
-    rng, right = np.random.default_rng(0), 0
+    rng, correct = np.random.default_rng(0), 0
     order = np.arange(1, min(numbers, _COSINES) + 1)
     between = _BETWEEN / order / (1 / np.arange(1, _COSINES + 1)).sum()
     within = between * order / _BETWEEN_TO_WITHIN
-    shrinkage = between / (between + tau**2)  # of a mean, a posteriori
+    shrinkage = between / (between + tau**2)  # of the posterior mean of a class mean
     spread = within + shrinkage * tau**2
     for _ in range(_POPULATIONS):
         means = rng.standard_normal((classes, order.size)) * np.sqrt(between)
-        known = shrinkage * (means + tau * rng.standard_normal(means.shape))
+        estimates = shrinkage * (means + tau * rng.standard_normal(means.shape))
         labels = rng.integers(classes, size=_RECORDS)
         records = means[labels] + rng.standard_normal((_RECORDS, order.size)) * np.sqrt(within)
-        scores = (records / spread) @ known.T - (known**2 / spread).sum(axis=1) / 2
-        right += int((scores.argmax(axis=1) == labels).sum())
-    return right / (_POPULATIONS * _RECORDS)
+        scores = (records / spread) @ estimates.T - (estimates**2 / spread).sum(axis=1) / 2
+        correct += int((scores.argmax(axis=1) == labels).sum())
+    return correct / (_POPULATIONS * _RECORDS)

@@ -1,24 +1,23 @@
-"""Privatization on a Ray cluster, each worker with its own entropy; needs no PyTorch.
+"""Privatization of records on a Ray cluster.
 
-**Exactly once, and its meaning for privacy.** Ray runs a task again when its worker dies. A record
-is then noised twice, and the guarantee of one report holds only if nobody sees the first noise. So:
+**Every record is noised once.** Ray runs a task again if its worker dies. A record is then noised twice,
+and the guarantee of one report holds only if nobody sees the first report. Therefore:
 
-* `privatize_files` (`privot privatize --engine ray`) makes one task of each part of the source. A task
-  publishes its part by a link that fails if the part is there (`privot.randomizer.publishing`). A
-  task that died before left a draft that no reader receives; one that died after is run again, finds
-  its part, and noises nothing.
-* `privatize` returns a lazy Ray data set. A task's output becomes visible to the rest of the pipeline
-  when the task has ended, all at once; of a task that died, nothing was visible. But Ray also runs a
-  task again when its *finished* output is lost with a node, and every time the data set is executed: so
-  consume it once, into a place that nobody reads before the whole job has ended. Where that is not
-  possible, use `privatize_files`.
+* `privatize_files` (`privot privatize --engine ray`) runs one task for each part of the source. A task
+  publishes its part by a link, which fails if the part exists (`privot.randomizer.publishing`). A task
+  that dies before the link leaves a draft that no reader receives; a task that is repeated after the
+  link finds its part and noises nothing.
+* `privatize` returns a lazy Ray data set. The output of a task becomes visible only when the task has
+  ended. But Ray also repeats a task if its *finished* output is lost with a node, and whenever the data
+  set is executed again. So execute the data set once, and write it to a place that nobody reads before
+  the job has ended. If that is not possible, use `privatize_files`.
 
-**Independent noise.** Each worker is a process of its own, and every thread in it keys its own stream
-from the operating system (`privot.mechanisms.samplers`), also after a fork. No generator's
-state, and no seed, is sent with a task: the randomizer that is sent is public.
+**Independent noise.** Every worker is a separate process, and each of its threads has its own random
+stream from the operating system (`privot.mechanisms.samplers`), also after a fork. Tasks receive the
+public randomizer, and neither seeds nor states of generators.
 
-**When it pays.** To start Ray takes some ten seconds, and one process has threads on all cores: on one
-machine this is slower at any size. It is for several machines, and for more parts than one has cores.
+**Speed.** Starting Ray takes about ten seconds, and without Ray one process uses all cores. So on one
+machine Ray is slower for any number of records; it is meant for several machines.
 
 References:
     Moritz et al., *Ray: a distributed framework for emerging AI applications* (2018).
@@ -48,17 +47,16 @@ from privot.tables.record_files import RecordBatches, open_records
 if TYPE_CHECKING:
     import ray.data  # takes a second in each worker, and no task needs it
 
-_PATIENCE = 30.0  # seconds
+_CANCEL_SECONDS = 30.0  # time limit for canceled tasks to end
 
 
 def privatize(
     dataset: ray.data.Dataset, randomizer: Randomizer, *, keep_order: bool = False
 ) -> ray.data.Dataset:
-    """Privatize every record of a Ray data set, lazily, in random order.
+    """Privatize every record of a Ray data set lazily; reports come in random order.
 
-    Ray sorts them by their ids, which are random, across all blocks; with `keep_order` it does not, and
-    they come in the order of the records, which is not private. Read the module's note on what to do
-    with the result, and execute it once.
+    Reports are sorted by their random ids across all blocks. With `keep_order` they have the order of
+    the records, which is not private. Execute the result only once (see the module).
 
     Raises:
         PrivotError: if order is to be kept, and the schema promises shuffled reports; in a worker,
@@ -86,23 +84,23 @@ def privatize_files(
     progress: Progress | None = None,
     log: Callable[[str], None] = lambda words: None,
 ) -> Privatized:
-    """Noise the records of Parquet files on a Ray cluster; see `privot.randomizer.privatize`.
+    """Privatize the records of Parquet files on a Ray cluster (see `privot.randomizer.privatize`).
 
-    Every worker must see `source` and `output` under these paths: a local folder for a local cluster, a
-    shared one otherwise. Connects to the cluster that Ray finds, or starts a local one.
+    All workers must have access to `source` and `output` under these paths. Connects to the cluster that
+    Ray finds, or starts a local one.
 
     Arguments:
         randomizer: Randomizer of every record.
         source: A Parquet file, or a folder of them.
         output: A path that ends in parquet, csv or csv.gz, or a folder.
         form: Columns to ignore.
-        left: Treatment of what a killed run left: "refuse", "resume" or "discard" it.
-        part_rows: Records a task.
+        left: Treatment of the parts that a killed run left: "refuse", "resume" or "discard".
+        part_rows: Number of records in a task.
         progress: Callback after every task.
         log: Callback for messages about a resumed run.
 
     Raises:
-        PrivotError: as `privatize_records`, and for a source whose rows are not counted.
+        PrivotError: as `privatize_records`, and for a source whose number of rows is unknown.
     """
     source, output = source.resolve(), output.resolve()
     records = open_records(source, randomizer.schema, form)
@@ -128,9 +126,9 @@ def _make_on_workers(
     source: Path,
     form: RecordForm,
 ) -> tuple[int, dict[str, int]]:
-    """Make the missing parts, one task for each; see `make_parts`."""
-    there, expected = parts.done(), records.num_rows or 0
-    missing = [n for n in range(-(-expected // parts.part_rows)) if n not in there]
+    """Privatize the missing parts, one task for each; see `make_parts`."""
+    done, expected = parts.done(), records.num_rows or 0
+    missing = [n for n in range(-(-expected // parts.part_rows)) if n not in done]
     fresh, outside = 0, Counter[str]()
     if not missing:
         return fresh, outside
@@ -140,13 +138,13 @@ def _make_on_workers(
     try:
         while running:
             ended, running = ray.wait(running)
-            done = ray.get(ended[0])
-            if isinstance(done, PrivotError):
-                raise done
-            fresh += done[0]
-            outside.update(done[1])
+            result = ray.get(ended[0])
+            if isinstance(result, PrivotError):
+                raise result
+            fresh += result[0]
+            outside.update(result[1])
             if progress is not None:
-                progress("noise", len(there) * parts.part_rows + fresh, expected)
+                progress("noise", len(done) * parts.part_rows + fresh, expected)
     except ray.exceptions.RayError as error:
         raise PrivotError(
             f"a worker of the cluster failed ({type(error).__name__}): the parts that are whole are "
@@ -155,13 +153,13 @@ def _make_on_workers(
     finally:
         for task in running:
             ray.cancel(task, force=True)
-        if running:  # nobody is to write a part into a folder that is being removed
-            ray.wait(running, num_returns=len(running), timeout=_PATIENCE)
+        if running:  # tasks must not write parts into a folder that is being removed
+            ray.wait(running, num_returns=len(running), timeout=_CANCEL_SECONDS)
     return fresh, dict(outside)
 
 
 def _connect() -> None:
-    """Use the cluster that is there (RAY_ADDRESS, or ray.init), or start one on this machine."""
+    """Connect to the cluster of RAY_ADDRESS or an earlier ray.init, or start one on this machine."""
     if ray.is_initialized():
         return
     if "RAY_ADDRESS" in os.environ:
@@ -173,7 +171,7 @@ def _connect() -> None:
 def _make_part(
     number: int, text: str, source: Path, form: RecordForm, parts: Parts
 ) -> tuple[int, dict[str, int]] | PrivotError:
-    """Noise one part, unless it is there. A refusal is a result; only a crash is retried."""
+    """Privatize one part unless it exists; errors are returned, so that Ray repeats only crashes."""
     if parts.path(number).exists():
         return 0, {}
     randomizer = Randomizer.from_json(text)

@@ -1,59 +1,59 @@
 r"""Fisher information of reports about columns and pairs, expected errors, and the design of forms.
 
-Public inputs only: alphabet sizes, ε, and the number n of people. A form C, a set of columns, is drawn
-by $n_C$ people.
+All inputs are public: alphabet sizes, ε, and the number n of people. A form C is a set of columns, and
+is drawn by $n_C$ people.
 
-**Information of one report.** Split the density $g = p ∏K_i$ of records into orthogonal parts
+**Information of one report.** The density $g = p ∏K_i$ of records is a sum of orthogonal terms
 $1 + \sum_V g_V$: a main effect of each column, an interaction of each pair, and so on. At the uniform
 distribution, one report has the Fisher information $ι \cdot \mathrm{mean}(g_V^2)$ about $g_V$, $V ⊆ C$:
 
-- joint: the likelihood of a set S of w of the $K = ∏_{i∈C} K_i$ cells is linear in the cells'
-  probabilities, of slope $p − q$ (the chances that the own and a given other cell is in S), and S is
-  uniform, so $ι = (p−q)^2 (K−1) / (w(K−w))$, the same for every V: the information of a report of k
-  columns about a pair depends on all K cells, not on the pair's own;
-- split, randomized response of ε/k on each of k columns, drawn uniformly: responses have density
-  $1 + \sum_V g_V ∏_{i∈V} (p_i−q_i)$, so $ι_V = ∏_{i∈V} (p_i−q_i)^2$.
+- joint reports: the likelihood of a set S of w of the $K = ∏_{i∈C} K_i$ cells is linear in the cells'
+  probabilities with slope $p − q$ (the probabilities that the true cell, and a given other cell, is in
+  S), and S is uniform, so $ι = (p−q)^2 (K−1) / (w(K−w))$ for every V. The information of a report about
+  a pair depends on all K cells, not only on those of the pair;
+- split reports, randomized response with ε/k on each of k columns drawn uniformly: responses have the
+  density $1 + \sum_V g_V ∏_{i∈V} (p_i−q_i)$, so $ι_V = ∏_{i∈V} (p_i−q_i)^2$.
 
-Informations of different people add up: $J_V = \sum_{C ⊇ V} n_C ι_{C,V}$.
+The information of different people adds up: $J_V = \sum_{C ⊇ V} n_C ι_{C,V}$.
 
 **Error.** Main effects of a column have $K_i−1$ dimensions, interactions of a pair
-$(K_i−1)(K_j−1)$. The unbiased estimate with least variance, a weighted mean of supports of cells, gives
-each cell of column i, and of the pair i, j, the variance
+$(K_i−1)(K_j−1)$. The unbiased estimate of least variance, a weighted mean of the supports of cells, has
+for each cell of column i, and of the pair i, j, the variance
 
 $$ \frac{1}{K_i^2} \frac{K_i−1}{J_i}, \qquad \frac{1}{K_i^2 K_j^2} \Bigl(
    \frac{K_i−1}{J_i} + \frac{K_j−1}{J_j} + \frac{(K_i−1)(K_j−1)}{J_{ij}} \Bigr) , $$
 
-which is the Cramér–Rao bound, so that of maximum likelihood without any model. Expected total
-variation is $½ \sqrt{2/π} \sum \mathrm{sd}$ over the cells.
+which is the Cramér–Rao bound, and the asymptotic variance of maximum likelihood without a model. The
+expected total variation is $½ \sqrt{2/π} \sum \mathrm{sd}$ over the cells.
 
-**Design of forms**, the default of calibration. Candidates are all sets of one to four columns whose
-cells and number stay small; a design gives each a share $π_C$ of the people. Its information about a
-column or a pair is $J_V = \sum_{C ⊇ V} π_C ι_C$. The design minimizes
+**Design of forms**, the default of calibration. Candidates are the sets of one to four columns, as long
+as their cells and their number are not too large; a design gives each a share $π_C$ of the people, and
+has the information $J_V = \sum_{C ⊇ V} π_C ι_C$ about a column or a pair. The design minimizes
 
 $$ \sum_{i<j} \sqrt{\frac{a_i}{J_i} + \frac{a_j}{J_j} + γ_{ij} \frac{a_i a_j}{J_{ij}}} ,
    \qquad a_i = e_i (e_i−1), \quad e_i = K_i^{.7} . $$
 
-With $γ_{ij} = 1$ and $a_i = K_i − 1$, that is the two-way error of an estimate without a model. Few
-long alphabets are even, and rare values have small errors: of $K_i$ values $K_i^{.7}$ count. A model
-needs far less of the interactions, as columns depend on each other in a few ways rather than in all,
-and the less the noisier they are, while no model reduces one-way errors: so $γ_{ij} = .2
-\min(1, ε/8)^3$, and $1/m^2$ of one of their $(K_i−1)(K_j−1)$ dimensions more. The sum is convex in π,
-and the multiplicative algorithm $π_C ← π_C \sqrt{g_C / \sum π g}$ with the gradient $−g$ reaches its
-least value (Silvey, Titterington, Torsney 1978). Real populations differ from these assumptions, so
-shares are tempered to their square roots, and every pair that fits is in a form. Weights of pairs,
-where given (`privot.randomizer.overrides`), multiply $γ_{ij}$, up to 1.
+With $γ_{ij} = 1$ and $a_i = K_i − 1$ this is the two-way error of an estimate without a model. The
+values of long alphabets are rarely equally frequent, and rare values have small errors, so $K_i$ is
+replaced by $K_i^{.7}$. A model reduces the errors of interactions, since columns depend on each other in
+few ways, but not one-way errors. So $γ_{ij} = .2 \min(1, ε/8)^3$ plus $1/m^2$ of one of the
+$(K_i−1)(K_j−1)$ dimensions. The sum is convex in π, and the multiplicative algorithm $π_C ← π_C
+\sqrt{g_C / \sum π g}$, with −g the gradient, converges to the minimum (Silvey, Titterington, Torsney
+1978). As real populations differ from these assumptions, shares are replaced by their square roots, and
+every pair that fits is in some form. Weights of pairs (`privot.randomizer.overrides`) multiply $γ_{ij}$,
+up to 1.
 
 The form of γ and the tempering were chosen on random Bayesian networks and latent classes of 6 to 20
-columns of 2 to 42 values, 40 000 people: against all pairs or triples alike, two-way errors of latent
-classes fell by some 15 % at ε = 1, 5 to 8 % at ε = 2 and 8, and 2 % at ε = 4. With $K_i$ in the place
-of $K_i^{.7}$ they are 3 % more at ε = 2 and the same within 1 % above. The formal optimum (γ = 1, no
-tempering) gained nothing. Small ε lead to many single columns, large ε to sets of three and four.
+columns of 2 to 42 values, with 40 000 people. Compared with equal shares of all pairs or all triples,
+the two-way errors of latent classes were smaller by 15 % at ε = 1, 5 to 8 % at ε = 2 and 8, and 2 % at ε
+= 4. With $K_i$ instead of $K_i^{.7}$ they were larger by 3 % at ε = 2, and equal within 1 % at larger ε.
+The formal optimum (γ = 1, no square roots) was not better. Small ε lead to many single columns, large ε
+to sets of three and four.
 
 References:
-    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
-    privacy* (2018).
-    Silvey, Titterington, Torsney, *An algorithm for optimal designs on a finite design space* (1978);
-    Yu, *Monotonic convergence of a general algorithm for computing optimal designs* (2010).
+    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
+    (2018). Silvey, Titterington, Torsney, *An algorithm for optimal designs on a finite design space*
+    (1978); Yu, *Monotonic convergence of a general algorithm for computing optimal designs* (2010).
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ from privot.schema.domains import Array, Domain
 if TYPE_CHECKING:
     from privot.randomizer.randomizer import Randomizer
 
-# Expected total variation of a sum of Gaussian errors over cells, per sum of their deviations.
+# Expected total variation of Gaussian errors of cells, divided by the sum of their deviations.
 _PER_DEVIATION = math.sqrt(2 / math.pi) / 2
 
 
 def cell_information(num_cells: Sequence[int], epsilon: float) -> Array:
-    """Return the ι of joint reports, by their numbers of cells."""
+    """Return ι (forms,) of joint reports with these numbers of cells (forms,)."""
     return np.array([_cell_information(int(cells), epsilon) for cells in num_cells])
 
 
@@ -96,11 +96,11 @@ def _cell_information(num_cells: int, epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """Information of each form about columns and pairs; pairs are flat indices i·m + j, i < j.
+    """Information of each form about each column and pair; pair i < j has the index i·m + j.
 
     Arguments:
-        columns: ι of a form where it holds the column, sparse, (columns, forms).
-        pairs: ι where it holds the pair, sparse, (columns², forms).
+        columns: ι of the forms that contain a column, else 0; sparse (m, forms).
+        pairs: ι of the forms that contain a pair, else 0; sparse (m², forms).
     """
 
     columns: scipy.sparse.csr_array
@@ -108,7 +108,7 @@ class Incidence:
 
     @classmethod
     def of(cls, forms: Sequence[tuple[int, ...]], total: int, iota: Array) -> Self:
-        """Make the matrices of forms of `total` columns, each with its ι."""
+        """Build the matrices for forms of `total` columns, with ι (forms,)."""
         single = [(c, n) for n, form in enumerate(forms) for c in form]
         double = [
             (i * total + j, n) for n, form in enumerate(forms) for i, j in combinations(form, 2)
@@ -121,23 +121,23 @@ class Incidence:
         return cls(*parts)
 
     def information(self, shares: Array) -> tuple[Array, Array]:
-        """Return one report's mean information on main effects (m,) and interactions (m²,)."""
+        """Compute a report's mean information on main effects (m,) and interactions (m²,)."""
         return self.columns @ shares, self.pairs @ shares
 
     def gradient(self, of_columns: Array, of_pairs: Array) -> Array:
-        """Return the gradient by each form's share, from those by the two informations."""
+        """Compute the gradient in the shares (forms,) from those in the two results of `information`."""
         return np.asarray(self.columns.T @ of_columns + self.pairs.T @ of_pairs)
 
     def number(self, pairs: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
-        """Return the flat indices of pairs."""
+        """Return the indices of pairs."""
         return np.array(pairs, np.int64) @ np.array([self.columns.shape[0], 1])
 
 
 def joint_errors(design: FormDesign, epsilon: float, people: int) -> tuple[Array, Array]:
-    """Expected total variation of every column (m,) and pair (m, m), from one cell of each form.
+    """Compute the expected total variation of every column (m,) and pair (m, m) from joint reports.
 
-    Infinite where no form holds them; the table of pairs is symmetric, its diagonal zero. A column with
-    several codings counts by the longest.
+    It is infinite for a pair in no form. The matrix is symmetric with zero diagonal. A column with
+    several codings counts with the longest.
     """
     sizes = design.sizes
     weights = np.array(design.weights, np.float64)
@@ -151,7 +151,7 @@ def joint_errors(design: FormDesign, epsilon: float, people: int) -> tuple[Array
 def split_errors(
     sizes: Sequence[int], report_columns: int, epsilon: float, people: int
 ) -> tuple[Array, Array]:
-    """Expected total variation as `joint_errors`, of randomized response of ε/k on each of k columns."""
+    """Compute the errors of `joint_errors` for randomized response with ε/k on each of k columns."""
     responses = [RandomizedResponse(size, epsilon / report_columns) for size in sizes]
     slopes = np.array([np.subtract(*response.probabilities) for response in responses])
     pair = np.outer(slopes, slopes) ** 2 * pair_share(report_columns, len(sizes))
@@ -159,7 +159,7 @@ def split_errors(
 
 
 def pair_share(k: int, total: int) -> float:
-    """Share k(k−1)/(m(m−1)) of all people who report a given pair of m columns."""
+    """Return the share k(k−1)/(m(m−1)) of people who report a given pair, with k of m columns each."""
     return k * (k - 1) / (total * (total - 1)) if total > 1 else 0.0
 
 
@@ -168,7 +168,7 @@ def _errors(sizes: Sequence[int], main: Array, pair: Array, people: int) -> tupl
     with np.errstate(divide="ignore"):
         columns = free / (people * main)
         both = columns[:, None] + columns + np.outer(free, free) / (people * pair)
-    # K cells of deviation (variance/K²)^½ each: the number of cells cancels.
+    # The sum over K cells of deviations (…/K²)^½ is (…)^½.
     two_way = _PER_DEVIATION * np.sqrt(both)
     np.fill_diagonal(two_way, 0.0)
     return _PER_DEVIATION * np.sqrt(columns), two_way
@@ -177,20 +177,20 @@ def _errors(sizes: Sequence[int], main: Array, pair: Array, people: int) -> tupl
 Forms = tuple[tuple[int, ...], ...]
 
 _MAX_LENGTH = 4
-_MAX_TABLES = 2**12  # forms of one length beyond two: the estimator stores a table for each
+_MAX_TABLES = 2**12  # most forms of three or of four columns: the estimator stores a table for each
 _ITERATIONS = 300
-_INTERACTION_SHARE = 0.2  # of the interactions' dimensions that a model needs, at ε = 8 and more
-_SIZE_POWER = 0.7  # an alphabet counts as its size to this power
-_MIN_SHARE = 0.01  # forms with less than this share of a pair's average are left out
+_INTERACTION_SHARE = 0.2  # first factor of γ
+_SIZE_POWER = 0.7  # power of K in a
+_MIN_SHARE = 0.01  # forms with a smaller share, times the number of pairs, are left out
 _MAX_WEIGHT = 1000
 
 
 def choose_forms(
-    sizes: Sequence[int], epsilon: float, of_pairs: Array | None = None
+    sizes: Sequence[int], epsilon: float, pair_weights: Array | None = None
 ) -> tuple[Forms, tuple[int, ...]]:
-    """Choose sets of columns to report together, by their index, and the weights to draw them by.
+    """Choose the forms, as tuples of column indices, and the integer weights with which they are drawn.
 
-    With `of_pairs` (m, m), symmetric, the interactions of some pairs count more than others'.
+    `pair_weights` (m, m), symmetric, are weights of the pairs' interactions.
 
     Examples:
         >>> forms, weights = choose_forms([2, 10, 10, 9], 1.0)
@@ -212,7 +212,9 @@ def choose_forms(
     if not pairs:
         alone = tuple((column,) for column in range(len(sizes)))
         return alone, (1,) * len(alone)
-    weights_of_pairs = None if of_pairs is None else np.array([of_pairs[pair] for pair in pairs])
+    weights_of_pairs = None
+    if pair_weights is not None:
+        weights_of_pairs = np.array([pair_weights[pair] for pair in pairs])
     shares = _design(sizes, candidates, pairs, epsilon, weights_of_pairs)
     floor = _MIN_SHARE / len(pairs)
     chosen = {form: s for form, s in zip(candidates, shares.tolist(), strict=True) if s > floor}
@@ -225,16 +227,17 @@ def choose_forms(
 
 
 def _candidates(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    found: list[tuple[int, ...]] = []
+    """Return all sets of columns that may be forms."""
+    candidates: list[tuple[int, ...]] = []
     for length in range(1, min(_MAX_LENGTH, len(sizes)) + 1):
         most = _MAX_TABLES if length > 2 else MOST_FORMS - len(sizes)
         if length == 1 or math.comb(len(sizes), length) <= most:
-            found += [
+            candidates += [
                 form
                 for form in combinations(range(len(sizes)), length)
                 if math.prod(sizes[column] for column in form) <= MOST_CELLS
             ]
-    return found
+    return candidates
 
 
 def _design(
@@ -242,27 +245,27 @@ def _design(
     candidates: Sequence[tuple[int, ...]],
     pairs: Sequence[tuple[int, ...]],
     epsilon: float,
-    wanted: Array | None = None,
+    pair_weights: Array | None = None,
 ) -> Array:
-    """Return the shares of the candidates that minimize the sum of errors."""
+    """Return the shares π (candidates,) that minimize the sum of errors."""
     cells = [math.prod(sizes[column] for column in form) for form in candidates]
     incidence = Incidence.of(candidates, len(sizes), cell_information(cells, epsilon))
     effective = np.array(sizes, np.float64) ** _SIZE_POWER
     free = effective * (effective - 1)
     first, second = np.array(pairs).T
     dimensions = np.array([(sizes[i] - 1.0) * (sizes[j] - 1.0) for i, j in pairs])
-    needed = _INTERACTION_SHARE * min(1.0, epsilon / 8) ** 3 + 1 / len(sizes) ** 2 / dimensions
-    needed = np.minimum(1.0, needed if wanted is None else needed * wanted)
-    both = needed * free[first] * free[second]
+    gamma = _INTERACTION_SHARE * min(1.0, epsilon / 8) ** 3 + 1 / len(sizes) ** 2 / dimensions
+    gamma = np.minimum(1.0, gamma if pair_weights is None else gamma * pair_weights)
+    both = gamma * free[first] * free[second]
     number = incidence.number(pairs)
-    apart = np.setdiff1d(np.arange(len(sizes)), pairs)
+    unpaired = np.setdiff1d(np.arange(len(sizes)), pairs)  # columns too large for a pair
     shares = np.full(len(candidates), 1 / len(candidates))
     for _ in range(_ITERATIONS):
         main, pair = incidence.information(shares)
         one, two = free / main, both / pair[number]
         slope = 0.5 / np.sqrt(one[first] + one[second] + two)
         of_columns = np.bincount(first, slope, len(sizes)) + np.bincount(second, slope, len(sizes))
-        of_columns[apart] = 0.5 / np.sqrt(one[apart])  # of columns too large for a pair
+        of_columns[unpaired] = 0.5 / np.sqrt(one[unpaired])
         of_pairs = np.zeros(pair.size)
         of_pairs[number] = slope * two / pair[number]
         gradient = incidence.gradient(of_columns * one / main, of_pairs)
@@ -272,14 +275,15 @@ def _design(
 
 
 def guess_error(cells: Sequence[int]) -> float:
-    """Return the mean total variation of the uniform guess on tables of so many cells."""
+    """Return the mean total variation of the uniform guess over tables with these numbers of cells."""
     return float(np.mean([(1 - 1 / size) ** size for size in cells]))
 
 
 def min_informative_reports(randomizer: Randomizer) -> int | None:
-    """Return the least number of reports that improve on a guess.
+    """Return the least number of reports that improve on an estimate without reports.
 
-    None for long vectors, images and candidates, which have no such plan, and where no number would.
+    Returns None for long vectors, images and candidates, whose plans have no such number, and if no
+    number of reports improves on it.
 
     Examples:
         >>> from privot.randomizer import Randomizer
@@ -298,22 +302,22 @@ def min_informative_reports(randomizer: Randomizer) -> int | None:
         errors, _ = split_errors(sizes, randomizer.num_reported, epsilon, 1)
     elif len(splits) == 1:
         ((name, split),) = splits.items()
-        return _beyond_the_known(split.mechanism, randomizer.schema.point_column(name).domain)
+        return _least_number_of_points(split.mechanism, randomizer.schema.point_column(name).domain)
     else:
         return None
     needed = float(np.mean(errors) / guess) ** 2
     return math.ceil(needed) if needed <= MOST_PEOPLE else None
 
 
-def _beyond_the_known(mechanism: Mechanism, domain: Domain) -> int | None:
-    """Bisect for the least number of reports: the planned error is constant until a wave improves."""
-    nothing = planned_error(mechanism, domain, 1) if domain.dimension <= 3 else math.nan
-    most = next((2**k for k in range(40) if planned_error(mechanism, domain, 2**k) < nothing), None)
+def _least_number_of_points(mechanism: Mechanism, domain: Domain) -> int | None:
+    """Bisect for the least number of reports whose planned error is below that of one report."""
+    prior = planned_error(mechanism, domain, 1) if domain.dimension <= 3 else math.nan
+    most = next((2**k for k in range(40) if planned_error(mechanism, domain, 2**k) < prior), None)
     if most is None:
         return None
     least = most // 2
     while most - least > max(1, most // 100):
         middle = (least + most) // 2
-        improved = planned_error(mechanism, domain, middle) < nothing
+        improved = planned_error(mechanism, domain, middle) < prior
         least, most = (least, middle) if improved else (middle, most)
     return most

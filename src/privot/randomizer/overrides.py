@@ -1,13 +1,13 @@
-"""Randomizers made from weights of column pairs, or from stated noise instead of ε.
+"""Randomizers from stated noise instead of ε, and randomizers with weights of column pairs.
 
-**Weights.** Calibration knows alphabets only, and treats all pairs of columns as equally dependent. The
-weight of a pair multiplies the importance of its interaction in the design of the forms
-(`privot.randomizer.information`): the same ε, other forms. A pilot's model can supply them
-(`privot.local.model.pair_weights`).
+**Weights.** Calibration treats all pairs of columns as equally dependent. The weight of a pair
+multiplies the importance of its interaction in the design of the forms
+(`privot.randomizer.information`), so the forms change, but not ε. Weights can come from the model of a
+pilot (`privot.local.model.pair_weights`).
 
-**Privacy review** of weights. Adjacency and ε do not change: any form has the whole ε, with whatever
-probability it is drawn. Weights are public, as all forms are: they must not be computed from records,
-but from public knowledge, or from a model of other people's reports, which is as private as these.
+**Privacy review** of weights. Adjacency and ε do not change: every form spends ε, whatever its
+probability. Weights are public, like the forms. They must not be computed from records, only from public
+knowledge or from a model of other people's reports, which is post-processing of these.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ def randomizer_from_noise(
     mechanism: str = "gaussian",
     shares: Mapping[str, float] | None = None,
 ) -> Randomizer:
-    """Make a randomizer whose images and vectors have this noise, whatever its ε.
+    """Create a randomizer whose images and vectors have the stated noise.
 
-    To reproduce a paper takes its noise, not its ε. The guarantee is computed by the randomizer, as
-    any other's: from the noise and the diameter of the declared domains.
+    This serves to reproduce papers that state noise instead of ε. As for every randomizer, the
+    guarantee is computed from the noise and the diameter of the declared domains.
 
     Arguments:
         schema: Declaration of the columns.
-        noise: Standard deviation of `"gaussian"` or scale of `"laplace"` noise, in unit coordinates,
-            in which a box, or an image's pixels, go from −1 to 1, and a ball has radius 1.
-        delta: The δ at which the guarantee is stated; for `"gaussian"` only.
+        noise: Standard deviation of `"gaussian"` or scale of `"laplace"` noise, in unit coordinates, in
+            which boxes and pixels range from −1 to 1, and balls have radius 1.
+        delta: δ of the guarantee; for `"gaussian"` only.
         mechanism: `"gaussian"` or `"laplace"`.
-        shares: The ε of every other column, which is reported by randomized response.
+        shares: ε of every other column, which is reported by randomized response.
 
     Examples:
         >>> schema = Schema.from_toml('''
@@ -84,14 +84,14 @@ def randomizer_from_noise(
 
 
 def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float]) -> Randomizer:
-    """Return the randomizer with forms that favor pairs of larger weight; its guarantee is the same.
+    """Return a randomizer with the same guarantee, whose forms favor pairs of larger weight.
 
-    Forms are chosen anew, of any length, whatever those of the randomizer were. Where the schema
-    promises shuffled reports, ε₀ is found anew, since the guarantee of a batch depends on the forms.
+    New forms of any length replace those of the randomizer. If the schema promises shuffled reports, ε₀
+    is calibrated again, because the guarantee of a batch depends on the forms.
 
     Arguments:
         randomizer: Randomizer of a table whose columns are reported jointly.
-        weights: Weights of pairs of its columns, in either order, above 0; 1 for all others.
+        weights: Positive weights of pairs of its columns, in either order; other pairs have weight 1.
 
     Examples:
         >>> import privot
@@ -112,7 +112,7 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
             "with report 'joint'"
         )
     columns = joint.design.columns
-    of_pairs = np.ones((len(columns), len(columns)))
+    pair_weights = np.ones((len(columns), len(columns)))
     for pair, weight in weights.items():
         if len({*pair}) != 2 or not {*pair} <= {*columns}:
             raise PrivotError(
@@ -121,10 +121,10 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
         if not (math.isfinite(weight) and weight > 0):
             raise PrivotError(f"the weight of {pair!r} is {weight!r}: give a number above 0")
         first, second = map(columns.index, pair)
-        of_pairs[first, second] = of_pairs[second, first] = weight
+        pair_weights[first, second] = pair_weights[second, first] = weight
 
     def weighted(epsilon: float) -> Randomizer:
-        forms = choose_forms(joint.design.sizes, epsilon, of_pairs)
+        forms = choose_forms(joint.design.sizes, epsilon, pair_weights)
         design = FormDesign(joint.design.codings, *forms)
         return replace(randomizer, joint=JointReport(design, epsilon))
 

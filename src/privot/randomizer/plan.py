@@ -1,40 +1,37 @@
-r"""Expected errors of a calibrated randomizer and its alternatives, before any report is collected.
+r"""Expected errors of a calibrated randomizer and of its alternatives, before reports are collected.
 
-A plan has one part for the columns that are reported as codes, and one for each column that is reported
-as a point: a number, a place, a longer vector or an image (`privot.randomizer.column_plans`).
+A plan has one part for all columns that are reported as codes, and one for each column that is reported
+as a point: a number, a place, a long vector or an image (`privot.randomizer.column_plans`).
 
-**Columns of codes.** By default, forms of several lengths are drawn (`privot.randomizer.information`,
-which has the information of reports and the errors that follow). Beside them stand reports of k of m
-columns, drawn uniformly, which hold a pair of columns in a share $k(k−1)/(m(m−1))$ of all. With k = 1
-no pair is reported: marginals only.
+**Columns of codes.** By default, forms of several lengths are drawn; `privot.randomizer.information`
+computes their errors. They are compared with reports of k of m columns drawn uniformly, of which a share
+$k(k−1)/(m(m−1))$ contains a given pair. With k = 1 only marginals can be learned.
 
-**Uniform is the worst case.** Given the number of reports, the variance of this estimate in a cell is a
-linear function of the pair's true table less the square of one, so concave; so is its root, and so is
-the sum over cells, which does not change if the codes of a column are renamed. Averaged over all
-renamings any table is uniform, hence (Jensen) no population has a larger expected error, as far as
-errors are normal. The plan needs to assume nothing about the population.
+**Uniform tables are the worst case.** For a given number of reports, the variance of the estimate in a
+cell is a linear function of the pair's true table minus the square of a linear function, hence concave.
+So are its root and the sum of the roots over cells, which is invariant under permutations of the codes.
+The average of a table over all permutations is uniform, so by Jensen's inequality no population has a
+larger expected error (for normal errors). The plan makes no assumption about the population.
 
-**What it leaves out.** Probabilities are no less than 0, and columns depend on each other in a few ways
-rather than in all: a model that shares strength among cells and pairs, such as latent classes, does
-better than this, the more so the noisier the reports. On ten columns of a census (40 000 people) by a
-factor of 2 at ε = 8, 3 at ε = 4 and 6 at ε = 2. The factor on other data is unknown before the reports
-are in; the order of the choices was the same. Simulations of populations from a pilot's model or at
-random say more: `privot.evaluation.forecast`.
+**Limits.** The expected errors are those of an estimate without a model. A model such as latent classes,
+whose probabilities are positive and whose columns depend on each other in few ways, errs less, above all
+if reports are noisy: on ten columns of a census (40 000 people) by a factor of 2 at ε = 8, 3 at ε = 4
+and 6 at ε = 2, with the same order of the options. The factor for other data is not known in advance.
+`privot.evaluation.forecast` simulates the errors for given populations.
 
-**Least informative number of reports.** Without reports the best guess of a column of codes is uniform:
-if every distribution on K values is equally likely, its total variation is $(1 − 1/K)^K$ on average.
-That of n reports falls like $1/\sqrt n$, so they are informative from
-$n\,(\mathrm{error}_n / \mathrm{guess})^2$ reports on. Reports of points of few coordinates improve on
-what is known of a wave without them once their variance is below it (`privot.mechanisms.mechanism`):
-they are informative once any wave improves.
+**Least informative number of reports.** Without reports, a column of codes is best estimated by a
+uniform distribution, whose mean total variation is $(1 − 1/K)^K$ if all distributions on K values are
+equally likely. The error of n reports decreases like $1/\sqrt n$, so they are informative if n is at
+least $n\,(\mathrm{error}_n / \mathrm{guess})^2$. For points with few coordinates, the planned error
+improves on the prior once the variance of some Fourier coefficient is below its prior variance
+(`privot.mechanisms.mechanism`).
 
-**Privacy review.** A function of the schema, the randomizer, ε and the number of people, all public: no
-record is seen.
+**Privacy review.** Everything is a function of the schema, the randomizer, ε and the number of people,
+all public; no record is seen.
 
 References:
-    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
-    privacy* (2018); Kairouz, Bonawitz, Ramage, *Discrete distribution estimation under local
-    privacy* (2016).
+    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
+    (2018); Kairouz, Bonawitz, Ramage, *Discrete distribution estimation under local privacy* (2016).
 """
 
 from __future__ import annotations
@@ -69,27 +66,26 @@ from privot.randomizer.reports.joint import FormDesign, largest_fitting
 from privot.schema import Schema
 from privot.schema.domains import Array
 
-_MAX_PLANNED = 4  # columns of a report
-_DELTA_TIMES_PEOPLE = 0.01
+_MAX_PLANNED = 4  # largest k that is compared
+_DELTA_TIMES_PEOPLE = 0.01  # δ n, for the comparison with Gaussian noise
 Codings = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """Expected total variation of an estimate without a model, at most, for one way of reporting.
+    """Expected errors (total variation) of one way of reporting, in the worst case and without a model.
 
     Arguments:
-        report: `"joint"` (subset selection over cells) or `"split"` (randomized response a column).
-        report_columns: Number k of columns in every report; None for forms of several lengths, as
-            calibration chooses them.
+        report: `"joint"` (subset selection over cells) or `"split"` (randomized response per column).
+        report_columns: Number k of columns in every report; None for the forms that calibration chooses.
         columns: Fewest and most columns of a report.
-        cells: Fewest and most values that one answer can have.
-        pair_share: Share of all people who report a given pair of columns, the mean over pairs.
-        one_way: Mean over columns.
-        two_way: Mean over pairs of columns; None where some pair is never reported.
+        cells: Fewest and most values of one answer.
+        pair_share: Mean share of people who report a given pair of columns.
+        one_way: Mean error over columns.
+        two_way: Mean error over pairs of columns; None if some pair is never reported.
         people_needed: Number of people at which the two-way error (with one column, the one-way error)
-            is the target; None where there is none.
-        marginals_only: Whether reports hold one column of several.
+            is the target; None if there is none.
+        marginals_only: Whether every report has one of several columns.
     """
 
     report: str
@@ -105,21 +101,21 @@ class ExpectedError:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """Every way of reporting a table with its expected error, and the one to take.
+    """Expected errors of all ways to report a table, and a recommendation.
 
     Arguments:
         epsilon: Privacy loss of one report of these columns.
         sizes: Number of values of every column, by name.
-        target_error: The error that `people_needed` refers to.
-        guess: Mean two-way error (with one column, one-way) of the uniform guess, if every
-            distribution is equally likely: $(1 − 1/K)^K$ for K cells. A larger expected error means
-            that reports without a model are worth less than no reports.
+        target_error: Error to which `people_needed` refers.
+        guess: Mean two-way error (with one column, one-way) of the uniform guess if all distributions
+            are equally likely, $(1 − 1/K)^K$ for K cells. Reports with a larger expected error are
+            useless without a model.
         options: All options that were compared.
-        recommended: The forms that calibration chooses; where they cannot hold every pair, the option of
-            least two-way error.
-        reason: Reason of the recommendation, in one sentence.
-        forecasts: The two-way error (with one column, one-way) of the forms that calibration chooses,
-            for a tenth and ten times the people, half and twice the ε.
+        recommended: The forms that calibration chooses, or the option of least two-way error if these
+            do not include every pair.
+        reason: Reason for the recommendation, in one sentence.
+        forecasts: Two-way error (with one column, one-way) of the forms that calibration chooses, for
+            a tenth to ten times the people, and half to twice the ε.
     """
 
     epsilon: float
@@ -141,12 +137,14 @@ def plan_table(
         sizes: Number of values of every column; bins of numbers and dates, cells of vectors.
         epsilon: Privacy loss of one report of these columns.
         people: Number of reports.
-        target_error: The error that `people_needed` refers to.
-        whole: Whether these are all columns; beside others, no split reports are planned.
+        target_error: Error to which `people_needed` refers.
+        whole: Whether these are all columns; otherwise no split reports are planned.
     """
     codings = {name: (size,) for name, size in sizes.items()}
     most = min(_MAX_PLANNED, len(sizes))
-    options = [_expected_joint(_chosen(codings, epsilon), None, epsilon, people, target_error)]
+    options = [
+        _expected_joint(_chosen_design(codings, epsilon), None, epsilon, people, target_error)
+    ]
     if len(sizes) > 1:
         for k in range(1, min(most, largest_fitting(sizes.values())) + 1):
             design = FormDesign.uniform(codings, k)
@@ -171,24 +169,24 @@ def plan_table(
     )
 
 
-def _chosen(codings: Codings, epsilon: float) -> FormDesign:
+def _chosen_design(codings: Codings, epsilon: float) -> FormDesign:
     return FormDesign(codings, *choose_forms([size for (size,) in codings.values()], epsilon))
 
 
 def _forecasts(
     codings: Codings, here: ExpectedError, epsilon: float, people: int
 ) -> tuple[Forecast, ...]:
-    """Errors fall like the root of the number of people; forms change with ε."""
-    found = []
+    """Forecast errors for other ε, with the forms for that ε, and for other numbers of people."""
+    forecasts = []
     for loss in (each for each in (epsilon / 2, epsilon, epsilon * 2) if each <= LARGEST_EPSILON):
-        there = here
+        expected = here
         if loss != epsilon:
-            there = _expected_joint(_chosen(codings, loss), None, loss, people, 0.5)
-        error = there.one_way if there.two_way is None else there.two_way
-        for several in (people // 10, people, people * 10):
-            if 1 <= several <= MOST_PEOPLE:
-                found.append(Forecast(several, loss, error * math.sqrt(people / several), None))
-    return tuple(found)
+            expected = _expected_joint(_chosen_design(codings, loss), None, loss, people, 0.5)
+        error = expected.one_way if expected.two_way is None else expected.two_way
+        for count in (people // 10, people, people * 10):
+            if 1 <= count <= MOST_PEOPLE:
+                forecasts.append(Forecast(count, loss, error * math.sqrt(people / count), None))
+    return tuple(forecasts)
 
 
 def _expected_joint(
@@ -208,24 +206,25 @@ def _expected(
     people: int,
     target: float,
 ) -> ExpectedError:
-    """Return the first five fields of `ExpectedError`, `way`, with means of the errors."""
+    """Build an `ExpectedError` from its first five fields, `way`, and errors (m,) and (m, m)."""
     one_way, two_way = errors
     above = two_way[np.triu_indices(len(one_way), 1)]
     one = float(one_way.mean())
     two = float(above.mean()) if above.size and np.isfinite(above).all() else None
     goal, needed = two if above.size else one, None
-    if goal is not None and math.isfinite(goal):  # falls like the root of the number of people
+    if goal is not None and math.isfinite(goal):  # decreases like 1/√people
         needed = math.ceil(people * (goal / target) ** 2)
     marginals_only = way[2][1] == 1 < len(one_way)
     return ExpectedError(*way, one, two, needed, marginals_only)
 
 
 def _least(options: Sequence[ExpectedError]) -> ExpectedError:
-    """Return the option of least two-way error; where none holds pairs, of least one-way error."""
+    """Return the option of least two-way error, or of least one-way error if none reports all pairs."""
     return min(options, key=lambda o: (o.two_way is None, o.two_way or 0.0, o.one_way))
 
 
 def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -> str:
+    """State the reason for recommending the option `best`."""
     if best.two_way is None:
         more = "no report holds two columns" if total > 1 else "there is one column"
         return f"{more}, and a {best.report} report has the least one-way error"
@@ -250,10 +249,10 @@ class Plan:
 
     Arguments:
         epsilon: Privacy loss of the whole report.
-        unit: Owner of one report, as the schema says.
-        people: Number n of them (people, unless the schema says otherwise).
-        table: Plan of the columns that are reported as codes, if there are any.
-        columns: Plan of every column that is reported as a point.
+        unit: Unit of privacy, which owns one report, as the schema declares it.
+        people: Number n of units, and of reports.
+        table: Plan of the columns that are reported as codes; None if there are none.
+        columns: Plans of the columns that are reported as points.
 
     Examples:
         >>> Plan(epsilon=1.0, unit="person", people=1000, table=None, columns=()).people
@@ -274,9 +273,9 @@ def plan_reports(
 
     Arguments:
         schema: Declaration of the columns.
-        epsilon: Privacy loss of one person's whole report, shared as calibration shares it.
+        epsilon: Privacy loss of one whole report, divided among columns as calibration divides it.
         people: Number of reports.
-        target_error: Two-way error of a table that `people_needed` refers to.
+        target_error: Two-way error of a table to which `people_needed` refers.
 
     Examples:
         >>> plan = plan_reports(Schema.from_toml('''
@@ -319,7 +318,7 @@ def _table(randomizer: Randomizer, people: int, target_error: float) -> TablePla
         names, share = joint.design.columns, joint.epsilon
     else:
         names = list(split)
-        share = sum(made.guarantee().epsilon for made in split.values())
+        share = sum(mechanism.guarantee().epsilon for mechanism in split.values())
     sizes = {name: schema.coded[name].alphabet.size for name in names}
     whole = len(sizes) == len(schema.columns)
     return plan_table(sizes, share, people, target_error, whole=whole)
@@ -328,22 +327,24 @@ def _table(randomizer: Randomizer, people: int, target_error: float) -> TablePla
 def _columns(randomizer: Randomizer, people: int) -> list[ColumnPlan]:
     schema, delta = randomizer.schema, _DELTA_TIMES_PEOPLE / people
     plans = []
-    if (seeded := randomizer.candidates) is not None:
-        ways = ways_of_means(schema, seeded.name, seeded.label, delta, candidates=True)
-        measure, spent = "mean" if seeded.label is None else "class means", seeded.mechanism.epsilon
-        found = compare_ways(ways, CANDIDATES, spent, people)
-        plans.append(ColumnPlan(tuple(seeded.columns), measure, spent, delta, *found))
-    for name, made in randomizer.mechanisms.items():
+    report = randomizer.candidates
+    if report is not None:
+        ways = ways_of_means(schema, report.name, report.label, delta, candidates=True)
+        measure = "mean" if report.label is None else "class means"
+        epsilon = report.mechanism.epsilon
+        compared = compare_ways(ways, CANDIDATES, epsilon, people)
+        plans.append(ColumnPlan(tuple(report.columns), measure, epsilon, delta, *compared))
+    for name, mechanism in randomizer.mechanisms.items():
         column = schema.columns[name]
-        if made.takes_codes or column.domain is None:
+        if mechanism.takes_codes or column.domain is None:
             continue
-        spent = made.guarantee(column.domain).epsilon
-        if math.isnan(planned_error(made, column.domain, people)):
+        epsilon = mechanism.guarantee(column.domain).epsilon
+        if math.isnan(planned_error(mechanism, column.domain, people)):
             measure = "mean"
             ways = ways_of_means(schema, name, None, delta, candidates=False)
         else:
             measure = "W1" if column.is_number else "W2"
             ways = ways_of_places(column, delta, alone=len(schema.columns) == 1)
-        found = compare_ways(ways, made.requested_kind, spent, people)
-        plans.append(ColumnPlan((name,), measure, spent, delta, *found))
+        compared = compare_ways(ways, mechanism.requested_kind, epsilon, people)
+        plans.append(ColumnPlan((name,), measure, epsilon, delta, *compared))
     return plans

@@ -1,33 +1,29 @@
-"""Streaming privatization: from files larger than memory to a file, a pipe, or shards.
+"""Streaming privatization from files larger than memory to a file, a pipe, or a folder of shards.
 
-Records are read batch by batch, noised on threads, stored in parts, put in random order and published
-at once (`privot.randomizer.publishing`). A batch is one call of `Randomizer.privatize`, so one person's
-guarantee does not depend on how the records were cut.
+Records are read in batches, privatized on threads, stored in parts, sorted into random order, and
+published at once (`privot.randomizer.publishing`). A batch is one call of `Randomizer.privatize`, so a
+person's guarantee does not depend on the batches.
 
-**Pipes.** A pipe that breaks is sent the same reports again, never new ones: its reader has what came
-through before, and to noise the same records afresh would give some people a second report, and spend
-their budget twice. So the parts of a pipe's reports are stored in the **state folder** of the account
-that holds the raw records (`privot.core.files`) until all of them are through: written, and, as far as
-the system reports, read. They are found again by a keyed hash of the records' bytes and of the
-randomizer, whatever the file is called or whether it comes on a pipe. While they are there, a fresh
-run is refused, to a pipe or to a file, and `--resume` sends the same reports, in the same order.
+**Pipes.** If a pipe breaks, the same reports are sent again. Its reader may have received some reports,
+and new reports of the same records would spend these people's budgets twice. So the parts are stored in
+the **state folder** of the account that has the raw records (`privot.core.files`) until all reports were
+written and, as far as the system can tell, read. The parts are found again by a keyed hash of the
+randomizer and of the records' bytes, whatever the file's name. As long as they are stored, a new run
+with the same records is refused, and `--resume` sends the same reports in the same order.
 
-**Privacy review.** Adjacency, Δ and who sees what are those of `privot.randomizer.randomizer`. New
-here are four things. *The order*: a release has as many rows as there are records, in a random order.
-*When a record is refused*: each batch is encoded, and refused if need be, before anything is drawn
-from it, but earlier batches were noised by then. Nothing of that noise is published, and it is deleted
-on the spot: a refusal shows readers of the output nothing but that there is none. *What a killed run
-leaves*: parts that belong to whoever holds the raw records until `--resume` publishes them. *What an
-unfinished pipe leaves*: reports that are sent again are the same (post-processing), but parts in the
-order of the records stay, under a name that is a hash of raw records. Messages contain the name:
-without the account's key nobody can try records until one fits it. Parts and key belong to whoever
-holds the records; the folder is readable by its owner only, and is deleted when the pipe has been sent
-whole. Whether a reader that took everything lost it afterwards cannot be known: what it lost is lost,
-and to noise again is a second budget.
+**Privacy review.** Adjacency, Δ and who sees what are those of `privot.randomizer.randomizer`. In
+addition: *Order*: a release has as many rows as there are records, in random order. *Refused records*:
+every batch is validated before anything is drawn, but earlier batches were privatized already. Their
+reports are deleted and not published, so readers of the output learn only that there is none. *Killed
+runs* leave parts with the owner of the raw records until `--resume` publishes them. *Broken pipes* leave
+parts in the order of the records, under a name that is a keyed hash of the raw records and appears in
+messages; without the account's key, nobody can test which records have this hash. Parts and key belong
+to the owner of the records, the folder is readable by its owner only, and it is deleted when all reports
+were sent. If a reader loses reports after reading them, they are lost: privatizing again would spend a
+second budget.
 
-Each thread draws from its own stream of the operating system's entropy. The counts of values outside
-their bounds are exact functions of raw records: they are returned to whoever holds these, and written
-nowhere.
+Every thread has its own random stream from the operating system. The counts of values outside their
+bounds are exact functions of raw records; they are returned to the caller and not written anywhere.
 """
 
 from __future__ import annotations
@@ -76,22 +72,22 @@ except ImportError:  # not POSIX: the system does not report what was read
     fcntl = termios = None  # type: ignore[assignment]
 
 _POLL_SECONDS = 0.01
-# The path of the parts identifies the records.
+# Identity of the parts of a pipe, whose path is a hash of the records.
 IDENTITY = {"known by": "the place"}
 
 
 class UnsentReportsError(PrivotError):
-    """Error of a pipe that may have read some reports; all of them are stored."""
+    """Error of a pipe that broke; its reader may have some reports, and all of them are stored."""
 
 
 def place_of_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
-    """Return the path of a pipe's parts; a temporary one if the records have yet to be read."""
+    """Return the path of a pipe's parts; a temporary one if records must be read to be identified."""
     if records.identity() is None:
         if left != "refuse" and records.content() is None:
             raise PrivotError(
                 f"{left}: records that come from memory are not recognized again: use a file"
             )
-        return _folder() / f"reading-{secrets.token_hex(8)}"
+        return _pipes_folder() / f"reading-{secrets.token_hex(8)}"
     place = _place(records, randomizer)
     if left == "resume" and not unfinished(place).exists():
         raise _nothing_stored()
@@ -101,9 +97,9 @@ def place_of_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) ->
 def recognized(
     fresh: Parts, records: RecordBatches, randomizer: Randomizer, left: Left
 ) -> tuple[Parts, bool]:
-    """Return the parts of records that had to be read to be identified, and whether they are old.
+    """Return the parts of records that were read to be identified, and whether an earlier run made them.
 
-    Parts that an earlier run stored replace those just made, whose noise nobody has seen.
+    Parts of an earlier run replace the new ones, whose reports nobody has seen.
     """
     if records.content() is None:
         return fresh, False
@@ -120,11 +116,12 @@ def recognized(
 
 
 def require_sent(records: RecordBatches, randomizer: Randomizer, left: Left) -> None:
-    """Refuse records for a file while a pipe's reports of them are stored; "discard" deletes these."""
-    folder = state_folder() / "pipes"
-    if not folder.is_dir() or not any(folder.iterdir()) or records.content() is None:
+    """Raise an error if reports of these records for a pipe are stored; "discard" deletes them."""
+    pipes = state_folder() / "pipes"
+    if not pipes.is_dir() or not any(pipes.iterdir()) or records.content() is None:
         return
-    if (folder := _stored(records, randomizer, left)).exists():
+    folder = _stored(records, randomizer, left)
+    if folder.exists():
         raise PrivotError(
             f"reports of these records are stored in {folder}, of which a pipe's reader may have some: "
             "send the same again with -o - --resume; to noise afresh, --discard them, but whoever's "
@@ -133,7 +130,7 @@ def require_sent(records: RecordBatches, randomizer: Randomizer, left: Left) -> 
 
 
 def _stored(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
-    """Return the folder of these records' parts, and discard it if `left` says so."""
+    """Return the folder of these records' stored parts; delete it if `left` is "discard"."""
     folder = unfinished(_place(records, randomizer))
     if left == "discard":
         discard(folder)
@@ -142,11 +139,12 @@ def _stored(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
 
 def _place(records: RecordBatches, randomizer: Randomizer) -> Path:
     text = f"{records.content()} {randomizer.to_json()}".encode()
-    return _folder() / blake2b(text, key=secret_key(), digest_size=16).hexdigest()
+    return _pipes_folder() / blake2b(text, key=secret_key(), digest_size=16).hexdigest()
 
 
-def _folder() -> Path:
-    _ = secret_key()  # names are made with it: there is no folder without
+def _pipes_folder() -> Path:
+    """Return the folder for the parts of pipes, and create it if needed."""
+    _ = secret_key()  # raises an error without the key, which the names of parts need
     folder = state_folder() / "pipes"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -164,13 +162,13 @@ def _nothing_stored() -> PrivotError:
 
 
 def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None) -> int:
-    """Write all parts' reports as CSV, and wait for their reader; returns the number of rows.
+    """Write the reports of all parts as CSV, and wait until they are read; returns the number of rows.
 
-    The names of the parts are flushed to the disk first, as their content was: whatever a loss of power
-    takes away was not sent.
+    The directory entries of the parts are flushed to the disk first, so that reports which were sent are
+    not lost at a power failure.
 
     Raises:
-        UnsentReportsError: if they do not all go through; the parts stay.
+        UnsentReportsError: if the pipe breaks; the parts stay.
     """
     for folder in (parts.folder, *list(parts.folder.parents)[:2]):
         flush_folder(folder)
@@ -186,7 +184,7 @@ def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | No
 
 
 def _wait_until_read(stream: IO[bytes]) -> None:
-    """Return when a pipe's reader has taken all; raise BrokenPipeError when it never will."""
+    """Wait until a pipe's reader has read everything; raise BrokenPipeError if the reader is gone."""
     try:
         handle = stream.fileno()
         piped = stat.S_ISFIFO(os.fstat(handle).st_mode)
@@ -194,31 +192,31 @@ def _wait_until_read(stream: IO[bytes]) -> None:
         return
     if fcntl is None or not piped:
         return
-    alone = select.poll()
-    alone.register(handle, 0)
+    poll = select.poll()
+    poll.register(handle, 0)
     while True:
-        left = struct.unpack("i", fcntl.ioctl(handle, termios.FIONREAD, b"\0\0\0\0"))[0]
-        if not left:
+        unread = struct.unpack("i", fcntl.ioctl(handle, termios.FIONREAD, b"\0\0\0\0"))[0]
+        if not unread:
             return
-        if any(event & (select.POLLERR | select.POLLHUP) for _, event in alone.poll(0)):
+        if any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
             raise BrokenPipeError
         time.sleep(_POLL_SECONDS)
 
 
-_BATCH_VALUES = 2**20
-_PART_BATCHES = 8
-# For a source of unknown length: bytes a bucket of a file, buckets of a pipe.
+_BATCH_VALUES = 2**20  # most numbers in the reports of a batch
+_PART_BATCHES = 8  # batches in a part
+# For a source whose number of rows is unknown: bytes of a file per bucket, and buckets of a pipe.
 _BUCKET_BYTES = 2**25
 _PIPE_BUCKETS = 64
 
-# Noises the records of missing parts; returns how many, and by column how many were out of bounds.
+# Function that privatizes the records of missing parts; see `make_parts`.
 MakeParts = Callable[
     [Randomizer, RecordBatches, Parts, Progress | None], tuple[int, dict[str, int]]
 ]
 
 
 class RefusedRecordsError(PrivotError):
-    """Error of records that cannot be used: nothing of the whole run is published."""
+    """Error of records that cannot be used, after which nothing of the run is published."""
 
 
 @dataclass(frozen=True)
@@ -227,8 +225,8 @@ class Privatized:
 
     Arguments:
         num_rows: Number of reports in the output.
-        resumed_rows: Number of these that an earlier run, which was killed, had made.
-        outside: Number of raw values of this run outside their bounds, by column: **not private**.
+        resumed_rows: Number of these that an earlier, killed run had made.
+        outside: Number of raw values of this run outside their bounds, by column (**not private**).
     """
 
     num_rows: int
@@ -247,26 +245,26 @@ def privatize_records(
     log: Callable[[str], None] = lambda words: None,
     make: MakeParts | None = None,
 ) -> Privatized:
-    """Noise every record once, and publish the reports in random order.
+    """Privatize every record once, and publish the reports in random order.
 
     Arguments:
         randomizer: Randomizer of every record.
         records: Source of the records (`open_records`).
         output: A path that ends in parquet, csv or csv.gz; a folder, for a release in shards; or a
             stream of bytes, for CSV.
-        left: Treatment of what a killed run, or a broken pipe, has left: "refuse" to start again,
-            "resume" it, or "discard" it (whoever got some of its reports gets others now).
-        part_rows: Records a part, and about as many reports a shard.
+        left: Treatment of the parts that a killed run or a broken pipe has left: "refuse" to run,
+            "resume" the run, or "discard" the parts and draw new reports.
+        part_rows: Number of records in a part, and approximately of reports in a shard.
         progress: Callback after every batch.
         log: Callback for messages about a resumed run.
-        make: Function that noises the records: on all cores of this machine by default.
+        make: Function that privatizes the records; by default `make_parts`, on all cores.
 
     Raises:
-        PrivotError: for records that the schema does not allow (nothing is left); for an output, or
-            parts of another run, that exist; if a disk is full or a pipe breaks (parts stay).
+        PrivotError: for records that the schema does not allow (no parts are left); if the output, or
+            parts of another run, exist; if a disk is full or a pipe breaks (parts stay).
     """
     identity = records.identity()
-    known = identity is not None  # a pipe's records are identified once they are read
+    known = identity is not None  # records from a pipe are identified only after they were read
     if isinstance(output, Path):
         refuse_unknown_output(output)
         require_sent(records, randomizer, left)
@@ -304,7 +302,7 @@ def make_parts(
     workers: int | None = None,
     only: Callable[[int], bool] = lambda part: True,
 ) -> tuple[int, dict[str, int]]:
-    """Noise, on threads, the records of all missing parts that `only` allows.
+    """Privatize, on threads, the records of all missing parts that `only` allows.
 
     Returns:
         The number of records, and the counts of values outside their bounds (not private).
@@ -321,19 +319,19 @@ def make_parts(
     def noise(batch: tuple[int, pa.Table]) -> tuple[int, pa.Table, dict[str, int]]:
         number, rows = batch
         try:
-            reports = randomizer.reports_in_order(rows)  # parts are put in random order
+            reports = randomizer.reports_in_order(rows)  # parts are put in random order later
         except RecordError as error:
             raise error.after(number * size) from None
         return number, reports, randomizer.count_outside(rows)
 
     def noised() -> Generator[tuple[int, pa.Table], None, None]:
-        """Yield reports as they are made; refused records raise another error than a full disk."""
+        """Yield part numbers and reports; refused records raise RefusedRecordsError."""
         nonlocal fresh
         wanted = records.batches(size, lambda n: n // per_part in done or not only(n // per_part))
         try:
-            for number, reports, moved in map_ahead(noise, wanted, workers or CORES):
+            for number, reports, counts in map_ahead(noise, wanted, workers or CORES):
                 fresh += reports.num_rows
-                outside.update(moved)
+                outside.update(counts)
                 yield number // per_part, reports
                 if progress is not None:
                     progress("noise", resumed + fresh, _expected(records, resumed + fresh))
@@ -378,7 +376,7 @@ def _begin(
 
 
 def batch_rows(randomizer: Randomizer) -> int:
-    """Return the number of records to noise at once: a power of two, less where a report is wide."""
+    """Return the number of records in a batch: a power of two, smaller for wide reports."""
     reported = 0
     for name in randomizer.mechanisms:
         domain = randomizer.schema.columns[name].domain
@@ -392,7 +390,7 @@ def batch_rows(randomizer: Randomizer) -> int:
 
 
 def _expected(records: RecordBatches, rows: int) -> int | None:
-    """Return the number of records, estimated from the share read where it is unknown."""
+    """Return the number of records, or an estimate from the share that was read, if it is known."""
     if records.num_rows is not None:
         return records.num_rows
     share = records.share_read()

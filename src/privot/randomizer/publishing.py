@@ -1,36 +1,34 @@
-"""Publication of reports: stored in parts, sorted by random id, written as a file, shards or CSV.
+"""Publication of reports, which are stored in parts, sorted by random id, and written to a file or pipe.
 
-Everything here is done to reports: post-processing, which may be repeated at no cost. A release appears
-at once, when all of it is there; before they go to a pipe, the reports wait on a disk. The number and
-the sizes of shards or row groups follow from the number of reports and the rows of a part: buckets,
-whose number depends on the raw file's bytes, are cut anew.
+All functions are post-processing of reports. A release becomes visible at once, when it is complete;
+reports for a pipe are stored on the disk first. The sizes of shards and row groups depend only on the
+number of reports and the size of a part, since the buckets below, whose number depends on the size of
+the raw file, are divided again.
 
-**Parts.** Part k holds the reports of records k·R to (k+1)·R − 1 of the source. All parts are written
-in `<output>.unfinished`, and nobody receives anything before `<output>` appears by one rename, when all
-parts are there. A part is written as a draft, flushed to the disk, and linked to its name, which fails
-if the name exists. So
+**Parts.** Part k has the reports of records k·R to (k+1)·R − 1 of the source. All parts are written in
+the folder `<output>.unfinished`, and `<output>` appears by one rename when all parts are complete. A
+part is written as a draft, flushed to the disk, and linked to its name, which fails if the name exists.
+So
 
-* a part that has its name is whole and is never written again: a resumed run passes over its records,
-  and of two runs at once only one can write a part;
-* a part without its name may have left a draft. Its noise left nobody's hands: the draft is deleted,
-  and the records are noised afresh. **Whoever copied a draft meanwhile holds a second report of the
-  same people**, which is why a resumed run reports how many it deleted.
+* a part that has its name is complete and never written again: a resumed run skips its records, and of
+  two simultaneous runs only one can write a part;
+* the draft of a part without its name was not published. A resumed run deletes it and draws new reports.
+  **Anyone who copied a draft then has a second report of the same people**, so a resumed run logs
+  how many drafts it deleted.
 
-**Order.** Reports that do not fit in memory are sorted by their ids. Each begins with an independent
-uniform word W of 64 bits (`privot.randomizer.reports.rows`). Its bucket is $⌊W B/2^{64}⌋$, uniform up
-to $B/2^{64}$; buckets are laid one after the other, and within a bucket reports are sorted by id, so
-all are. A part is sorted too, so that its share of each bucket is one run; a bucket is gathered from
-all parts, and only one has to fit in memory.
+**Order.** Reports that do not fit in memory are sorted by id in B buckets. Ids begin with an independent
+uniform 64-bit word W (`privot.randomizer.reports.rows`), and the bucket is $⌊W B/2^{64}⌋$. Buckets are
+written in order, and the reports of a bucket sorted by id. Every part is sorted as well, so its reports
+of a bucket are contiguous; a bucket is gathered from all parts, and only one bucket must fit in memory.
 
-**CSV**, for pipes, holds the table of a release, without its randomizer. Numbers are written so that
-reading them gives the same bits, an id as 32 hexadecimal digits. A list (the cells of a joint report,
-the codes of a set, an image) is one field of numbers with spaces between; `none` is the empty list. A
-field is empty where the column was not reported. The text does not name the randomizer, which the
-reader has to supply.
+**CSV**, for pipes, has the table of a release without its randomizer, which the reader must supply.
+Numbers are written with enough digits to restore all bits, ids as 32 hexadecimal digits. A list (the
+cells of a joint report, the codes of a set, an image) is one field with numbers separated by spaces;
+`none` is the empty list. A field is empty if the column was not reported.
 
-**Privacy review.** Parts are in the order of the records, and their manifest has a hash over the names,
-sizes and times of the raw files: the folder belongs to whoever holds the raw records, is readable by its
-owner only like every file in it, and is deleted when the output is there.
+**Privacy review.** Parts are in the order of the records, and their manifest has a hash of the names,
+sizes and times of the raw files. So the folder belongs to the owner of the raw records, only the owner
+can read it and its files, and it is deleted when the output is complete.
 """
 
 from __future__ import annotations
@@ -92,12 +90,12 @@ def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: boo
 def read_text(
     source: Path | IO[bytes], randomizer: Randomizer, log: Callable[[str], None]
 ) -> Iterator[pa.Table]:
-    """Yield the reports of a CSV piece by piece, unchecked; an illegible value is null.
+    """Yield the reports of a CSV in pieces, without validation; values that cannot be read are null.
 
     Arguments:
-        source: The CSV.
-        randomizer: The randomizer that made them.
-        log: Callback for lines that have more or fewer fields, which are skipped.
+        source: Path or stream of the CSV.
+        randomizer: Randomizer of the reports.
+        log: Callback for lines with a wrong number of fields, which are skipped.
     """
 
     def skip(line: csv.InvalidRow) -> str:
@@ -110,7 +108,7 @@ def read_text(
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    # Nothing reported of the only column is an empty line.
+    # A line is empty if the only column was not reported.
     lines = csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip)
     blocks = csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
     with csv.open_csv(source, blocks, lines, options) as reader:
@@ -124,13 +122,13 @@ def read_text(
 
 
 def as_text(reports: pa.Table) -> Iterator[tuple[str, pa.Array]]:
-    """Yield columns as they are written: ids and lists as text."""
+    """Yield the columns of a CSV, in which ids and lists are text."""
     for name in reports.column_names:
         column = one_array(reports.column(name))
         if column.type == ID_TYPE:
             column = to_hex(column)
         elif _is_list(column.type):
-            column = _joined(column)
+            column = _join_numbers(column)
         yield name, column
 
 
@@ -140,19 +138,21 @@ def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
     except pa.ArrowInvalid:
-        # Untrusted text may be no number: only what is, is read.
+        # Some text is not a number: it becomes null, and the rest is converted.
         texts = pc.if_else(pc.match_substring_regex(texts, _pattern(kind)), texts, None)
         return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
 
 
-def _joined(lists: pa.Array) -> pa.Array:
+def _join_numbers(lists: pa.Array) -> pa.Array:
+    """Convert lists of numbers to text."""
     lists = lists.cast(pa.list_(lists.type.value_type)).cast(pa.list_(pa.string()))
     texts = pc.binary_join(lists, " ")
     return pc.if_else(pc.equal(texts, ""), _EMPTY, texts)
 
 
 def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    # No text splits into an empty list: split one number, and leave it out again.
+    """Convert text to lists of numbers of type `kind`."""
+    # Splitting text cannot give an empty list: "none" is replaced by one number, which is dropped.
     empty = np.asarray(pc.fill_null(pc.equal(column, _EMPTY), False))
     numbers = pa.list_(kind.value_type)
     lists = pc.split_pattern(pc.if_else(empty, "0", column), " ").cast(numbers)
@@ -169,18 +169,18 @@ def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def _of_length(
     kind: pa.DataType, values: pa.Array, width: np.ndarray, absent: np.ndarray
 ) -> pa.Array:
-    """Return lists of the required length; null for others and where absent."""
-    right = ~absent & (width == kind.list_size)
+    """Return lists of the length that `kind` requires; null for other lengths and where absent."""
+    valid = ~absent & (width == kind.list_size)
     rows = np.zeros((len(width), kind.list_size), kind.value_type.to_pandas_dtype())
-    rows[right] = (
-        values.filter(pa.array(np.repeat(right, width))).to_numpy().reshape(-1, kind.list_size)
-    )
+    numbers = values.filter(pa.array(np.repeat(valid, width))).to_numpy()
+    rows[valid] = numbers.reshape(-1, kind.list_size)
     return pa.FixedSizeListArray.from_arrays(
-        pa.array(rows.ravel()), type=kind, mask=pa.array(~right)
+        pa.array(rows.ravel()), type=kind, mask=pa.array(~valid)
     )
 
 
 def _pattern(kind: pa.DataType) -> str:
+    """Return a regular expression of the text that can be converted to a type."""
     if _is_list(kind):
         number = _pattern(kind.value_type).strip("^$")
         return f"^({_EMPTY}|{number}( {number})*)$"
@@ -194,15 +194,15 @@ def _pattern(kind: pa.DataType) -> str:
 
 
 def _at_most(largest: int) -> str:
-    """Return a pattern of the integers up to `largest`, in decimals."""
+    """Return a regular expression of the integers from 0 to `largest`, in decimals."""
     digits = str(largest)
-    ways = [rf"\d{{1,{len(digits) - 1}}}", digits]
+    alternatives = [rf"\d{{1,{len(digits) - 1}}}", digits]
     for place, digit in enumerate(digits):
         first = int(place == 0)
         if int(digit) > first:
             below = f"[{first}-{int(digit) - 1}]"
-            ways.append(rf"{digits[:place]}{below}\d{{{len(digits) - place - 1}}}")
-    return "|".join(ways)
+            alternatives.append(rf"{digits[:place]}{below}\d{{{len(digits) - place - 1}}}")
+    return "|".join(alternatives)
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -213,7 +213,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 _FORMAT = 1
 _MANIFEST = "unfinished.json"
-# Fields that a resumed run has in common with the one that began it, and what a difference means.
+# Fields of the manifest that must agree when a run is resumed, and the meaning of a difference.
 _SAME = {
     "format": "another version of privot",
     "randomizer": "another randomizer",
@@ -223,17 +223,17 @@ _SAME = {
 }
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP)
 
-# Treatment of what a stopped run has left.
+# Treatment of the parts that a stopped run has left.
 Left = Literal["refuse", "resume", "discard"]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a run, so that a killed run is resumed where it was.
+    """Folder with the parts of a run, from which a killed run can be resumed.
 
     Arguments:
-        folder: Path of the parts.
-        part_rows: Records a part.
+        folder: Path of the folder.
+        part_rows: Number of records in a part.
         buckets: Number of random buckets of each part.
         deleted_drafts: Number of drafts of a killed run that were deleted.
     """
@@ -257,11 +257,14 @@ class Parts:
 
         Arguments:
             output: Path of the run's output.
-            part_rows: Records a part.
+            part_rows: Number of records in a part.
             buckets: Number of random buckets of each part.
             randomizer: JSON of the randomizer.
-            identity: Fields that change with the source; None if there are none.
-            left: Treatment of parts of a killed run.
+            identity: Values that identify the source; None if it cannot be identified.
+            left: Treatment of the parts of a killed run.
+
+        Raises:
+            PrivotError: if the output or parts exist, or parts belong to another run.
         """
         folder = unfinished(output)
         if left == "discard":
@@ -282,7 +285,7 @@ class Parts:
                     shutil.rmtree(trash)
                 else:
                     trash.unlink(missing_ok=True)
-            # Parts without a manifest are left from a killed removal: their records are unknown.
+            # Parts without a manifest, from an interrupted removal, are refused like a damaged one.
             if (folder / _MANIFEST).exists() or any(folder.glob("part-*.arrow")):
                 _require_same_run(folder, made_with)
             else:
@@ -297,12 +300,12 @@ class Parts:
         return self.folder / f"part-{number:06d}.arrow"
 
     def done(self) -> set[int]:
-        """Return the numbers of the parts that are whole."""
+        """Return the numbers of the complete parts."""
         names = (re.fullmatch(r"part-(\d+)\.arrow", file.name) for file in self.folder.iterdir())
         return {int(name[1]) for name in names if name}
 
     def publish(self, number: int, write: Callable[[Path], int]) -> int:
-        """Let `write` fill a draft and return its number of rows, then give it the part's name."""
+        """Write a part: `write` fills a draft and returns its rows, then it is linked to its name."""
         path = self.path(number)
         draft = beside(path)
         try:
@@ -322,19 +325,19 @@ class Parts:
         return rows
 
     def whole(self) -> list[Path]:
-        """Return all parts in order; refused if one is missing."""
+        """Return the paths of all parts in order; raise an error if one is missing."""
         numbers = sorted(self.done())
         if not numbers or numbers != list(range(len(numbers))):
             raise PrivotError(f"{self.folder} lacks parts: run again with --resume")
         return [self.path(number) for number in numbers]
 
     def remove(self) -> None:
-        """Delete all parts, because everything is published, or nothing is to be."""
+        """Delete all parts."""
         discard(self.folder)
 
 
 def discard(folder: Path) -> None:
-    """Delete parts, which disappear all at once."""
+    """Delete a folder of parts; it is renamed first, so that all parts disappear at once."""
     trash = beside(folder)
     with suppress(FileNotFoundError):
         os.rename(folder, trash)
@@ -347,6 +350,7 @@ def unfinished(output: Path) -> Path:
 
 
 def _require_fresh(output: Path, folder: Path, resume: bool) -> None:
+    """Raise an error if the output exists, or if parts exist and are not to be resumed."""
     if output.exists():
         if resume and folder.exists():  # killed after the last rename
             shutil.rmtree(folder)
@@ -360,7 +364,7 @@ def _require_fresh(output: Path, folder: Path, resume: bool) -> None:
 
 
 def left_behind(folder: Path) -> PrivotError:
-    """Return the error of a fresh run where a stopped one left parts."""
+    """Return the error to raise for a new run if a stopped run has left parts."""
     return PrivotError(
         f"{folder} is left from a run that was stopped: continue it with --resume; to start again, "
         "--discard it, but for people whose report somebody received, the budget is spent twice"
@@ -368,6 +372,7 @@ def left_behind(folder: Path) -> PrivotError:
 
 
 def _require_same_run(folder: Path, now: dict[str, Any]) -> None:
+    """Raise an error if the manifest of the parts does not agree with that of this run."""
     try:
         left = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -385,11 +390,11 @@ def _require_same_run(folder: Path, now: dict[str, Any]) -> None:
 
 
 def _link(draft: Path, path: Path) -> None:
-    """Give a file its name unless the name is taken."""
+    """Link a draft to a name; raise FileExistsError if the name exists."""
     try:
         os.link(draft, path)
     except OSError as error:
-        # Some network file systems have no links; a rename would replace, so look first.
+        # Some network file systems have no links, and a rename would replace an existing file.
         if error.errno not in _NO_LINKS:
             raise
         if path.exists():
@@ -404,18 +409,18 @@ def _hash(text: str) -> str:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 CORES = os.cpu_count() or 1
-# Callback for the stage ("noise", "shuffle"), the reports done, and their total if known.
+# Callback with the stage ("noise", "shuffle"), the number of reports done, and their total if known.
 Progress = Callable[[str, int, int | None], None]
 
 
 def refuse_unknown_output(output: Path) -> None:
-    """Refuse, before anything is read, a path that could not be written."""
+    """Raise an error for an output path of an unsupported format."""
     if output.suffix and table_suffix(output) == ".npz":
         raise PrivotError(f"{output} would be npz: give parquet, csv, csv.gz, or a folder")
 
 
 def write_scattered(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
-    """Write a part as Arrow batches, one a bucket, from tables of one type; returns the row count."""
+    """Write tables as a part with one Arrow batch per bucket; returns the number of rows."""
     tables = list(pieces)
     if not tables:
         raise PrivotError("there are no rows: give at least one record")
@@ -443,13 +448,13 @@ def _read_buckets(part: Path, first: int, stop: int) -> list[pa.RecordBatch]:
 
 
 def bucket_rows(parts: Sequence[Path], buckets: int) -> list[int]:
-    """Count the reports of some parts in each bucket."""
+    """Count the reports in each bucket over all parts."""
     rows = [[batch.num_rows for batch in _read_buckets(part, 0, buckets)] for part in parts]
     return [sum(counts) for counts in zip(*rows, strict=True)]
 
 
 def gather(parts: Sequence[Path], first: int, stop: int) -> pa.Table:
-    """Read the reports of all parts in buckets `first` to `stop` − 1, by increasing id."""
+    """Read the reports of buckets `first` to `stop` − 1 from all parts, sorted by id."""
     batches = [batch for part in parts for batch in _read_buckets(part, first, stop)]
     return in_order(pa.Table.from_batches(batches))
 
@@ -457,11 +462,13 @@ def gather(parts: Sequence[Path], first: int, stop: int) -> pa.Table:
 def publish(
     parts: Parts, output: Path | IO[bytes], randomizer: str, progress: Progress | None = None
 ) -> int:
-    """Write all parts' reports in random order, as the output's suffix says; returns the row count.
+    """Write the reports of all parts in random order; returns the number of rows.
+
+    The suffix of the output determines its format.
 
     Raises:
-        PrivotError: if a part is missing, the disk is full, or another run has published meanwhile;
-            the parts stay.
+        PrivotError: if a part is missing, the disk is full, or another run has written the output; the
+            parts stay.
     """
     if isinstance(output, Path) and output.exists():
         raise PrivotError(
@@ -488,7 +495,7 @@ def publish(
 def reordered(
     parts: Sequence[Path], buckets: int, size: int, progress: Progress | None = None
 ) -> Iterator[pa.Table]:
-    """Yield all reports of some parts, by increasing id, in tables of `size` rows (but the last)."""
+    """Yield the reports of all parts, sorted by id, in tables of `size` rows (fewer in the last)."""
     rows = bucket_rows(parts, buckets)
     runs = _runs(rows, size)
 
@@ -527,30 +534,30 @@ def map_ahead(
 
 def _cut(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
     """Cut the rows of tables into tables of `size`; the last may be shorter."""
-    held: list[pa.Table] = []
+    pending: list[pa.Table] = []
     rows = 0
     for table in tables:
         start = 0
         while rows + table.num_rows - start >= size:
-            held.append(table.slice(start, size - rows))
+            pending.append(table.slice(start, size - rows))
             start += size - rows
-            yield pa.concat_tables(held)
-            held, rows = [], 0
-        held.append(table.slice(start))
+            yield pa.concat_tables(pending)
+            pending, rows = [], 0
+        pending.append(table.slice(start))
         rows += table.num_rows - start
     if rows:
-        yield pa.concat_tables(held)
+        yield pa.concat_tables(pending)
 
 
-def _runs(rows: list[int], least: int) -> list[tuple[int, int]]:
-    """Group buckets that are not empty into runs, small ones together up to `least` reports."""
+def _runs(rows: list[int], most: int) -> list[tuple[int, int]]:
+    """Group consecutive buckets into runs of at most `most` reports, or of one larger bucket."""
     runs: list[tuple[int, int]] = []
-    first, held = 0, 0
+    first, total = 0, 0
     for bucket, number in enumerate(rows):
-        if held and held + number > least:
+        if total and total + number > most:
             runs.append((first, bucket))
-            first, held = bucket, 0
-        held += number
-    if held:
+            first, total = bucket, 0
+        total += number
+    if total:
         runs.append((first, len(rows)))
     return runs

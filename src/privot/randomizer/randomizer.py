@@ -1,20 +1,20 @@
-"""The randomizer, which every device applies to its own record, and the release of the reports.
+"""Randomizer, which every device applies to its own record, and the release of the reports.
 
 The randomizer is public: a schema, and how each of its columns is reported. Columns of a table are
-reported **jointly**, a few as one cell of their product alphabet (`privot.randomizer.reports.joint`);
-an image or a long vector, with its label, by public **candidates**
-(`privot.randomizer.reports.candidates`); other vectors, and columns that the user chooses, are
-**split** (`privot.randomizer.reports.split`). Its guarantee is that of one report under *local*
-differential privacy.
+reported **jointly**, a few of them as one cell of their product alphabet
+(`privot.randomizer.reports.joint`). An image or a long vector, with its label, is reported by public
+**candidates** (`privot.randomizer.reports.candidates`). Other vectors, and columns that the user
+chooses, are **split** (`privot.randomizer.reports.split`). The guarantee is that of one report under
+*local* differential privacy.
 
 **Privacy review.** Adjacency: any two records of the schema. Sensitivity: any two cells of a joint
 report; the diameter of each split column's domain, rounding to the grid included; a candidates report
-needs none. What leaves the device: the randomized values, and fresh coins, independent of the record:
-which columns they are and how they are coded, and the report's id (`privot.randomizer.reports.rows`),
-whose order is that of the rows. What depends on the record besides is its holder's, and in no
-release: the samplers' time, counts of `count_outside`, and refusals.
-(A refused device is seen to send nothing; `nullable` and `other` leave nothing to refuse.) A second
-report is a second budget: a device resends its first.
+needs none. What leaves the device: the randomized values, and random draws that are independent of the
+record, namely which columns are reported, how they are coded, and the report's id
+(`privot.randomizer.reports.rows`), which determines the order of the rows. Some other things depend on
+the record but are in no release: the time of the samplers, the counts of `count_outside`, and refused
+values. (A device whose value is refused is seen to send nothing; with `nullable` and `other` no value is
+refused.) A second report would spend a second budget, so a device sends its first report again.
 """
 
 from __future__ import annotations
@@ -35,13 +35,7 @@ from privot.core.files import replacing_file
 from privot.core.summary import Summarized
 from privot.mechanisms import Mechanism, compare_mechanisms
 from privot.mechanisms.mechanism import mechanism_from_dict
-from privot.privacy import (
-    ApproximateDP,
-    DistributedDP,
-    PureDP,
-    compose,
-    guarantee_from_dict,
-)
+from privot.privacy import ApproximateDP, DistributedDP, PureDP, compose, guarantee_from_dict
 from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.budget import calibrate_reports, require_count, split_guarantee
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
@@ -59,20 +53,20 @@ from privot.schema import Schema
 from privot.tables.files import as_table
 
 PROGRAM_VERSION = 2
-TIME_STEP = 3600  # seconds, to which devices round the times of reports
+TIME_STEP = 3600  # seconds to which devices round the times of reports
 
 
 @dataclass(frozen=True, repr=False)
 class Randomizer(Summarized):
-    """A schema, its split columns' mechanisms, and the joint report of the others.
+    """Local randomizer of the records of a schema.
 
     Arguments:
         schema: Declaration of the columns.
-        mechanisms: One mechanism for every split column, by name.
-        report_columns: Number of split columns in each report, drawn by fresh coins; all if None.
-        delta: The δ of the guarantee; 0 unless a mechanism is Gaussian.
-        joint: Joint report of all other columns, if there are any.
-        candidates: Candidates report of a vector or an image, with its label, if there is one.
+        mechanisms: Mechanism of every split column, by name.
+        report_columns: Number of split columns in each report, drawn at random; all if None.
+        delta: δ of the guarantee; 0 unless a mechanism is Gaussian.
+        joint: Joint report of coded columns, if there is one.
+        candidates: Candidates report of a vector or an image and its label, if there is one.
     """
 
     schema: Schema
@@ -85,7 +79,7 @@ class Randomizer(Summarized):
     def __post_init__(self) -> None:
         self._require_each_column_once()
         self._require_names_unreserved()
-        # The guarantee refuses mechanisms that do not fit, or have none.
+        # The guarantee raises an error for mechanisms that do not fit or have no guarantee.
         require_promised(self.schema.promise, self.guarantee)
 
     @classmethod
@@ -100,23 +94,26 @@ class Randomizer(Summarized):
         report_columns: int | None = None,
         shares: Mapping[str, float] | None = None,
     ) -> Self:
-        """Choose the least noise that keeps the schema's promise, or (`epsilon`, `delta`)-local privacy.
+        """Choose the least noise that satisfies the schema's promise, or (`epsilon`, `delta`) locally.
 
-        Where the promise is of shuffled reports, each gets the largest ε₀, up to the promise's floor,
-        whose batch of the least number of people keeps ε and δ by the law of these very reports
-        (`privot.privacy.shuffling`), to .1 %.
+        For a promise about shuffled reports, every report gets the largest ε₀, up to the promise's
+        floor, for which a batch of the promise's number of people satisfies ε and δ. The computation
+        uses the distribution of these reports (`privot.privacy.shuffling`) and is accurate to 0.1 %.
 
         Arguments:
             schema: Declaration of the columns, and of the promise if `epsilon` is None.
-            epsilon: Privacy loss of one person's whole report, if the schema promises nothing.
-            delta: Between 0 and 1 for `"gaussian"`, else 0.
-            report: `"split"`: columns get equal shares, and Gaussian ones share one guarantee;
-                `"joint"`: a table's columns are one report (vectors in cells unless a mechanism is
-                named), as are an image or a long vector and its label; `"auto"`: that, or split.
-            mechanism: Kind for split columns, or `"auto"`, the default: the one of least planned
-                error. Categories that a kind does not fit use randomized response.
-            report_columns: Number of columns a person reports; with 1, only marginals are learned.
-            shares: The ε of some split columns; the others share the rest of `epsilon`.
+            epsilon: Privacy loss of one person's whole report, if the schema has no promise.
+            delta: Between 0 and 1 for `"gaussian"`, otherwise 0.
+            report: `"split"`: columns have equal shares of ε, and Gaussian columns one guarantee
+                together; `"joint"`: the coded columns are one report (with cells of vectors, unless a
+                mechanism is named), or a vector or image with its label is; `"auto"`: the better.
+            mechanism: Kind of mechanism for split columns, or `"auto"` (the default) for the kind of
+                least planned error. Categories that a kind does not fit use randomized response.
+            report_columns: Number of columns in a report; with 1, only marginals can be learned.
+            shares: ε of some split columns; the others share the rest of `epsilon`.
+
+        Raises:
+            PrivotError: for arguments that are out of range or contradict each other or the schema.
         """
         promise = promised(schema, epsilon)
         if promise is not None and delta:
@@ -129,14 +126,14 @@ class Randomizer(Summarized):
                 schema, epsilon, delta, report, mechanism, report_columns, shares
             )
             count = None if joint else report_columns
-            made = cls(schema, mechanisms, count, delta, joint, candidates)
-            # Every step rounds to the safe side; the guarantee is checked again, from the noise.
-            if made.guarantee.epsilon > epsilon:
+            randomizer = cls(schema, mechanisms, count, delta, joint, candidates)
+            # Calibration rounds to the safe side; the guarantee is computed again from the noise.
+            if (reached := randomizer.guarantee.epsilon) > epsilon:
                 raise PrivotError(
-                    f"epsilon {epsilon} could not be reached (noise gives {made.guarantee.epsilon}): "
+                    f"epsilon {epsilon} could not be reached (noise gives {reached}): "
                     "please report this as a bug"
                 )
-            return made
+            return randomizer
 
         if promise is None:
             return cast(Self, local(cast(float, epsilon), delta))
@@ -146,7 +143,7 @@ class Randomizer(Summarized):
 
     @cached_property
     def guarantee(self) -> PureDP | ApproximateDP:
-        """Guarantee of one report, all parts together, computed from the noise, never merely stored."""
+        """Guarantee of one report with all its parts, computed from the noise."""
         if not 0 <= self.delta < 1:
             raise PrivotError(f"delta {self.delta} is not a small probability: give 0 ≤ delta < 1")
         schema, mechanisms, joint = self.schema, self.mechanisms, self.joint
@@ -157,15 +154,15 @@ class Randomizer(Summarized):
             parts.append(self.candidates.guarantee(schema.unit))
         if mechanisms:
             parts.append(split_guarantee(schema, mechanisms, self.num_reported, self.delta))
-        together: PureDP | ApproximateDP = compose(*parts)
-        return together
+        total: PureDP | ApproximateDP = compose(*parts)
+        return total
 
     @property
     def report_law(self) -> ReportLaw:
-        """Overlap of a whole report's laws under two records, by which shuffled ones are accounted."""
+        """Overlap of the distributions of a report under two records, for shuffling amplification."""
         laws = [part.report_law for part in self.parts]
         if len(laws) > 1 and self.num_reported == 1 and not (self.joint or self.candidates):
-            share = 1 / len(laws)  # one column of all, by a public coin
+            share = 1 / len(laws)  # a report has one column, drawn at random
             return ReportLaw.mixed([(share, law or self._worst_law) for law in laws])
         return (laws[0] if len(laws) == 1 else None) or self._worst_law
 
@@ -179,10 +176,10 @@ class Randomizer(Summarized):
         return ReportLaw.worst(self.guarantee.epsilon)
 
     def batch_guarantee(self, num_reports: int) -> PureDP | ApproximateDP | DistributedDP:
-        """Return the guarantee of a batch: each report's own, or that of so many shuffled ones.
+        """Return the guarantee of a report in a batch, shuffled if the schema promises shuffling.
 
         Raises:
-            PrivotError: if shuffled reports are fewer than the promise's least number of people.
+            PrivotError: if there are fewer shuffled reports than the promise's number of people.
         """
         promise = self.schema.promise
         if promise is None or promise.where == "local":
@@ -191,11 +188,12 @@ class Randomizer(Summarized):
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""
-        how = dict.fromkeys(self.joint.design.columns if self.joint else [], "joint report")
-        seeded = self.candidates.columns if self.candidates else []
-        how |= dict.fromkeys(seeded, "candidates report")
-        how |= {name: mechanism.kind for name, mechanism in self.mechanisms.items()}
-        return {"columns": how, "guarantee": self.guarantee}
+        kinds = dict.fromkeys(self.joint.design.columns if self.joint else [], "joint report")
+        kinds |= dict.fromkeys(
+            self.candidates.columns if self.candidates else [], "candidates report"
+        )
+        kinds |= {name: mechanism.kind for name, mechanism in self.mechanisms.items()}
+        return {"columns": kinds, "guarantee": self.guarantee}
 
     @property
     def num_reported(self) -> int:
@@ -215,30 +213,30 @@ class Randomizer(Summarized):
 
     @cached_property
     def program(self) -> dict[str, Any] | None:
-        """Program by which a device draws from integers alone (`privot.device`); None without one."""
+        """Program by which devices draw reports with integers only; None if a mechanism has none."""
         if self.candidates:
             return None
         joint, splits = self.joint, self.splits.values()
         coded = {name: self.schema.coded[name] for name in joint.design.columns} if joint else {}
-        takes = {name: column.code_program(name, column.codings) for name, column in coded.items()}
-        takes |= {split.name: split.value_program() for split in splits}
+        values = {name: column.code_program(name, column.codings) for name, column in coded.items()}
+        values |= {split.name: split.value_program() for split in splits}
         draws = [{"column": s.name, "draw": s.mechanism.program(s.column)} for s in splits]
-        if None in takes.values() or any(each["draw"] is None for each in draws):
+        if None in values.values() or any(each["draw"] is None for each in draws):
             return None
         program = {
             "version": PROGRAM_VERSION,
             "time_step": TIME_STEP,
-            "columns": takes,
+            "columns": values,
             "joint": joint.program() if joint else None,
             "split": {"choose": self.num_reported, "reports": draws} if draws else None,
         }
         if self.schema.unread_columns:
             program["unread"] = list(self.schema.unread_columns)
-        return dict(json.loads(json.dumps(program)))  # as whoever reads it sees it
+        return dict(json.loads(json.dumps(program)))  # as it is read back from JSON
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON, 64 digits, by which reports on the wire name it."""
+        """SHA-256 of the canonical JSON in 64 hexadecimal digits, which reports on the wire contain."""
         return str(json.loads(self._text)["fingerprint"])
 
     @cached_property
@@ -248,7 +246,7 @@ class Randomizer(Summarized):
         return parts | {REPORT_ID: ID_TYPE}
 
     def expected_noise(self) -> list[dict[str, Any]]:
-        """Describe the noise of each part in a row, with the reason for its mechanism."""
+        """Describe the noise of each part, with the reason for its mechanism."""
         rows, alone = [part.expected() for part in self.parts], len(self.schema.columns) == 1
         for row in rows:
             mechanism = self.mechanisms.get(row["column"])
@@ -261,7 +259,7 @@ class Randomizer(Summarized):
 
     @property
     def marginals_only(self) -> bool:
-        """True if reports hold one column of several, so that no joint structure can be learned."""
+        """True if every report has one of several columns, so that only marginals can be learned."""
         if self.joint is not None:
             return self.joint.design.lengths[1] == 1 < len(self.joint.design.columns)
         return self.num_reported == 1 and len(self.schema.columns) > 1 and not self.candidates
@@ -273,7 +271,11 @@ class Randomizer(Summarized):
 
         Arguments:
             data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
-            keep_order: Rows come in random order; True keeps the records', which is **not private**.
+            keep_order: Whether to keep the order of the records, which is **not private**; by default
+                rows are in random order.
+
+        Raises:
+            PrivotError: for records that the schema does not allow.
         """
         if keep_order:
             self.require_order()
@@ -281,7 +283,7 @@ class Randomizer(Summarized):
         return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
 
     def require_order(self) -> None:
-        """Refuse the order of records where the schema promises shuffled reports."""
+        """Raise an error for the order of records if the schema promises shuffled reports."""
         if self.schema.promise and self.schema.promise.where == "shuffled":
             raise PrivotError(
                 "keep_order is True, and the schema promises shuffled reports: leave it out, or promise "
@@ -289,25 +291,28 @@ class Randomizer(Summarized):
             )
 
     def reports_in_order(self, data: Any) -> pa.Table:
-        """Return fresh reports in the order of their records, for whoever puts them in random order."""
-        self.schema.check_table(table := as_table(data))  # all that is refused is before any draw
-        joint, seeded = self.joint, self.candidates
+        """Return new reports in the order of their records; the caller puts them in random order."""
+        table = as_table(data)
+        self.schema.check_table(table)
+        # All columns are encoded before any draw, because encoding may refuse values.
+        joint, candidates = self.joint, self.candidates
         codes = self.schema.encode_codings(joint.design.columns if joint else (), table)
-        records = seeded.encode(table) if seeded else None
+        records = candidates.encode(table) if candidates else None
         encoded = {name: split.encode(table) for name, split in self.splits.items()}
         columns = joint.privatize(codes).to_table() if joint else {}
-        columns |= seeded.privatize(records) if seeded and records else {}
+        columns |= candidates.privatize(records) if candidates and records else {}
         if encoded:
             columns |= privatize_columns(self.splits, self.num_reported, encoded)
         return pa.table(columns | {REPORT_ID: draw_ids(table.num_rows)})
 
     def count_outside(self, data: Any) -> dict[str, int]:
-        """Count the raw values of each column outside its domain: **not private**."""
-        self.schema.check_table(table := as_table(data))
+        """Count the raw values of each column outside its domain (**not private**)."""
+        table = as_table(data)
+        self.schema.check_table(table)
         return {name: c.count_outside(name, table) for name, c in self.schema.points.items()}
 
     def reasons(self, table: pa.Table) -> pa.Array:
-        """Return the reason why each row of columns of these types is no report; null for reports."""
+        """Return for each row of a table the reason why no device sends it; null if it is possible."""
         return first_reasons(self._faults(table), table.num_rows)
 
     def _faults(self, table: pa.Table) -> Iterator[tuple[np.ndarray, str]]:
@@ -321,33 +326,38 @@ class Randomizer(Summarized):
         yield count != wanted, f"it does not hold {wanted} columns of those split"
 
     def to_json(self) -> str:
-        """Canonical JSON, with guarantee and fingerprint; of one that was read, what was read."""
+        """Return the canonical JSON with guarantee and fingerprint, or the JSON that was read."""
         return self._text
 
     @cached_property
     def _text(self) -> str:
         split = [name for name in self.schema.columns if name in self.mechanisms]
-        seeded = {} if self.candidates is None else {"candidates": self.candidates.to_dict()}
+        candidates = {} if self.candidates is None else {"candidates": self.candidates.to_dict()}
         return seal(
             schema=self.schema.to_dict(),
             mechanisms={name: self.mechanisms[name].to_dict() for name in split},
             report_columns=self.report_columns,
             delta=self.delta,
             joint=None if self.joint is None else self.joint.to_dict(),
-            **seeded,
+            **candidates,
             guarantee=self.guarantee.to_dict(),
             device=self.program,
         )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Read the canonical JSON; refused if it was damaged or altered, or is from a newer version."""
+        """Read the canonical JSON.
+
+        Raises:
+            PrivotError: if it was damaged or altered, or comes from a newer version.
+        """
         fields = unseal(text)
         try:
-            schema, seeded = Schema.from_dict(fields["schema"]), fields.get("candidates")
+            schema = Schema.from_dict(fields["schema"])
             mechanisms = {n: mechanism_from_dict(m) for n, m in fields["mechanisms"].items()}
             joint = None if fields["joint"] is None else JointReport.from_dict(fields["joint"])
-            candidates = seeded and CandidatesReport.from_dict(schema, seeded)
+            candidates = fields.get("candidates")
+            candidates = candidates and CandidatesReport.from_dict(schema, candidates)
             count, delta = fields["report_columns"], fields["delta"]
             randomizer = cls(schema, mechanisms, count, delta, joint, candidates)
             stated, program = guarantee_from_dict(fields["guarantee"]), fields["device"]
@@ -357,7 +367,7 @@ class Randomizer(Summarized):
         computed, agree = randomizer.guarantee, False
         if isinstance(stated, PureDP | ApproximateDP) and type(stated) is type(computed):
             rest = replace(stated, epsilon=computed.epsilon) == computed
-            # Another machine may round a logarithm otherwise.
+            # Machines may round a logarithm differently.
             agree = rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
         if not agree:
             raise PrivotError(
@@ -369,7 +379,7 @@ class Randomizer(Summarized):
                 "the randomizer's program for devices is not that of its mechanisms, so it has no "
                 "guarantee there: calibrate it again"
             )
-        # Reports, and records whose reports wait for a pipe, refer to it, whatever a version rounds.
+        # Reports refer to the text that was read, even if this version would round differently.
         vars(randomizer)["_text"] = sealed
         return randomizer
 
@@ -379,28 +389,28 @@ class Randomizer(Summarized):
         return cls.from_json(read_text(path))
 
     def save(self, path: str | Path) -> None:
-        """Write `randomizer.json`; an existing file survives any failure."""
+        """Write `randomizer.json`; if writing fails, an existing file stays."""
         with replacing_file(path) as draft:
             draft.write_text(self.to_json() + "\n", encoding="utf-8")
 
     def _require_each_column_once(self) -> None:
-        """Refuse parts that do not report every column of the schema, as declared, once."""
+        """Raise an error unless the parts report every column of the schema once, as declared."""
         schema, mechanisms, joint = self.schema, self.mechanisms, self.joint
         codings = {} if joint is None else joint.design.codings
-        seeded = [] if self.candidates is None else self.candidates.columns
-        if sorted([*mechanisms, *codings, *seeded]) != sorted(schema.columns):
+        candidates = [] if self.candidates is None else self.candidates.columns
+        if sorted([*mechanisms, *codings, *candidates]) != sorted(schema.columns):
             raise PrivotError(
                 f"mechanisms are for columns {sorted(mechanisms)}, the joint report for "
-                f"{sorted(codings)} and candidates for {sorted(seeded)}, the schema has "
+                f"{sorted(codings)} and candidates for {sorted(candidates)}, the schema has "
                 f"{sorted(schema.columns)}: cover each once"
             )
-        # Columns are numbered in the schema's order wherever reports are read.
-        joined = {n: c for n, c in schema.coded.items() if n not in seeded}
-        whole = not joined.keys() & mechanisms.keys() - schema.vectors.keys()
-        tabular = [name for name in joined if name not in mechanisms] if whole else []
-        if joint is not None and list(codings) != tabular:
+        # A joint report has all coded columns, in the schema's order; only vectors may be split.
+        coded = [name for name in schema.coded if name not in candidates]
+        split = [name for name in coded if name in mechanisms and name not in schema.vectors]
+        expected = [] if split else [name for name in coded if name not in mechanisms]
+        if joint is not None and list(codings) != expected:
             raise PrivotError(
-                f"the joint report has columns {list(codings)}, the schema's table {list(joined)}: "
+                f"the joint report has columns {list(codings)}, the schema's table {coded}: "
                 "report all of them together, in this order, or all of them split; vectors may be apart"
             )
         for name, sizes in codings.items():
@@ -412,28 +422,30 @@ class Randomizer(Summarized):
         require_count(self.report_columns, len(mechanisms))
 
     def _require_names_unreserved(self) -> None:
-        """Refuse columns whose names a release has for something else."""
+        """Raise an error for columns with names that a release uses for other columns."""
         fitting = [s for s in self.splits.values() if s.mechanism.fits(s.column)]
         names = [name for split in fitting for name in split.types]
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
             raise PrivotError(
                 f"columns {repeated} are reserved names of a release, for the flags of missing values "
                 "or places on a curve: give the schema's columns other names"
             )
-        if taken := {SHEET, CELLS, SEED, INDEX, REPORT_ID} & {*self.schema.table_columns, *names}:
+        reserved = {SHEET, CELLS, SEED, INDEX, REPORT_ID} & {*self.schema.table_columns, *names}
+        if reserved:
             raise PrivotError(
-                f"columns {sorted(taken)} are reserved names of a release, for joint reports, "
+                f"columns {sorted(reserved)} are reserved names of a release, for joint reports, "
                 "candidates and ids: give the schema's columns other names"
             )
 
 
 @dataclass(frozen=True, repr=False)
 class Release(Summarized):
-    """The reports and the randomizer that made them: all that estimation and training can see.
+    """Reports and their randomizer, which are the only data that estimators use.
 
     Arguments:
-        rows: One row a report, in memory or in a file.
-        randomizer: The randomizer that made the reports.
+        rows: Table with one row per report, in memory or in a file.
+        randomizer: Randomizer of the reports.
     """
 
     rows: ReportTable
@@ -464,7 +476,7 @@ class Release(Summarized):
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee to each person who reported once; of shuffled reports, by how many they are."""
+        """Guarantee for each person who reported once; for shuffled reports, that of the batch."""
         return self.randomizer.batch_guarantee(len(self))
 
     @cached_property
@@ -473,31 +485,31 @@ class Release(Summarized):
         return pa.concat_tables(self.rows.pieces())
 
     def pieces(self) -> Iterator[Release]:
-        """Yield the same reports, some 10⁵ at a time, so that not all need be in memory."""
+        """Yield the reports as releases of about 10⁵ reports, so that not all are in memory."""
         return (Release(ReportTable.of(piece), self.randomizer) for piece in self.rows.pieces())
 
     def reports(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return one split column's reports, and a mask (n,) of who reported it.
+        """Return the reports of one split column, and the mask (n,) of people who reported it.
 
-        Noisy numbers are unit coordinates (n, d), 0 where not reported; any other reports are the codes
-        that they support (n, w), padded with −1.
+        Noisy numbers are unit coordinates (n, d), 0 where not reported; other reports are the codes that
+        they support (n, w), padded with −1.
         """
         return self.randomizer.splits[name].read(self.table)
 
     @cached_property
     def joint_answers(self) -> JointAnswers:
-        """The joint reports; refused if there are none."""
-        if joint := self.randomizer.joint:
-            return joint.read(self.table)
-        raise PrivotError("the release holds no joint reports: read its columns' reports")
+        """Joint reports; raises PrivotError if there are none."""
+        if self.randomizer.joint is None:
+            raise PrivotError("the release holds no joint reports: read its columns' reports")
+        return self.randomizer.joint.read(self.table)
 
     def save(self, path: str | Path) -> None:
-        """Write `release.parquet`; an existing file survives any failure."""
+        """Write `release.parquet`; if writing fails, an existing file stays."""
         self.rows.save(path, self.randomizer.to_json())
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open a file or folder of shards, which must not change; its reports are not checked."""
+        """Open a file or a folder of shards without validating the reports; it must not change later."""
         rows, text = ReportTable.open(path)
         release = cls(rows, Randomizer.from_json(text))
         rows.require_types(release.randomizer.types)
@@ -505,22 +517,27 @@ class Release(Summarized):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Open a release, and refuse impossible or repeated reports: it was altered."""
+        """Open a release and validate its reports.
+
+        Raises:
+            PrivotError: if a report is impossible or repeated, so the file was altered.
+        """
         release = cls.open(path)
         release.require_possible()
         return release
 
     def first_fault(self) -> tuple[int, str] | None:
-        """Return the index of an impossible or repeated report, and the reason; None without one."""
+        """Return the index of an impossible or repeated report and the reason, or None."""
         return first_fault(self.rows, self.randomizer.reasons)
 
     def require_possible(self) -> None:
-        """Refuse impossible or repeated reports.
+        """Validate all reports.
 
         Raises:
-            PrivotError: naming the first row, and the reason.
+            PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        if fault := self.first_fault():
+        fault = self.first_fault()
+        if fault is not None:
             row, reason = fault
             raise PrivotError(
                 f"{self.rows.source}, report {row + 1:,}: {reason}, so the file was altered: "

@@ -1,12 +1,12 @@
-"""Signatures of randomizers: devices accept the noise of a trusted signer only.
+"""Signatures of randomizers, by which devices accept only randomizers of a trusted signer.
 
-The checksum of a randomizer (`privot.randomizer.reports.validation`) guards against accidents; whoever
-can write the file can compute it again, with less noise. An **Ed25519 signature** (RFC 8032) of its
-bytes, beside it in `randomizer.json.sig`, can be made by the holder of the key only, and a device that
-pins the public key refuses any other file before it reads it.
+The checksum of a randomizer (`privot.randomizer.reports.validation`) protects against accidents only:
+anyone who can write the file can reduce the noise and compute the checksum again. An **Ed25519
+signature** (RFC 8032) of the file's bytes, in `randomizer.json.sig` beside it, can be made only with the
+private key. A device that pins the public key refuses any other file before reading it.
 
-**Privacy review.** Nothing here sees a record. The holder of the key can sign a randomizer of any ε: a
-page that pins the fingerprint as well is safe from its theft, and from randomizers signed before.
+**Privacy review.** Nothing here sees a record. The holder of the key can sign a randomizer with any ε. A
+page that pins the fingerprint as well is protected from stolen keys and from older signed randomizers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from privot.core.files import cannot_write, replacing_file
 
 
 def new_key(path: Path) -> None:
-    """Write a fresh private key, in PEM, readable by its owner only; never over another file."""
+    """Write a new private key in PEM, readable by its owner only; existing files are not replaced."""
     write_key(path, Ed25519PrivateKey.generate())
 
 
@@ -77,7 +77,7 @@ def signature_path(path: Path) -> Path:
 
 
 def sign(path: Path, key: Ed25519PrivateKey) -> str:
-    """Sign a file, beside it; returns the signature, 64 bytes in base64."""
+    """Write the signature of a file beside it; returns the signature, 64 bytes in base64."""
     text = base64.b64encode(key.sign(path.read_bytes())).decode()
     with replacing_file(signature_path(path)) as draft:
         draft.write_text(text + "\n", encoding="ascii")
@@ -85,10 +85,10 @@ def sign(path: Path, key: Ed25519PrivateKey) -> str:
 
 
 def require_signature(path: Path, pinned: str) -> None:
-    """Refuse a file that the holder of a public key did not sign.
+    """Raise an error unless a file has a valid signature for the pinned public key.
 
     Raises:
-        PrivotError: if there is no signature, it is of another key or file, or the key is malformed.
+        PrivotError: if the signature is missing, or of another key or file, or the key is malformed.
     """
     try:
         signature = base64.b64decode(signature_path(path).read_text("ascii"), validate=False)

@@ -1,6 +1,6 @@
-"""The training loop, its state on disk, and how it is interrupted. Knows no release, no privacy.
+"""Training loop with checkpoints and clean interruption; independent of releases and of privacy.
 
-The names here need no PyTorch; `privot.training.loop` and `privot.training.parallel` do.
+The names exported here need no PyTorch; `privot.training.loop` and `privot.training.parallel` do.
 """
 
 from privot.training.stopping import FitMonitor, Interrupted, Progress

@@ -1,4 +1,4 @@
-"""Generators: networks from latents to features, alone or with a label. Know nothing of privacy.
+"""Generator networks from latents to features, alone or with a label; independent of privacy.
 
 References:
     Radford, Metz, Chintala, *Unsupervised representation learning with deep convolutional generative
@@ -21,10 +21,10 @@ from privot.training.stopping import Architecture
 
 
 class MLP(nn.Module):
-    r"""The generator $G(z) = W_L\, φ(… φ(W_1 z + b_1) …) + b_L$ with $z ∼ N(0, I)$.
+    r"""Multilayer perceptron $G(z) = W_L\, φ(… φ(W_1 z + b_1) …) + b_L$ with $z ∼ N(0, I)$.
 
-    φ is a leaky rectifier of slope 0.1: piecewise linear, so that sharp edges and isolated clusters
-    are cheap to express.
+    φ is a leaky rectifier of slope 0.1. It is piecewise linear, so few units suffice for sharp edges and
+    isolated clusters.
 
     Arguments:
         latent_dim: Dimension of z.
@@ -54,7 +54,7 @@ class MLP(nn.Module):
         self.architecture: Architecture = "mlp"
         widths = [latent_dim, *hidden]
         layers: list[nn.Module] = []
-        # PyTorch's layers draw their weights from the global generator: lend it a seed, then restore.
+        # Layers draw their weights from PyTorch's global generator: it is seeded, then restored.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             for width_in, width_out in pairwise(widths):
@@ -74,14 +74,16 @@ class MLP(nn.Module):
 
 
 class DCGAN(nn.Module):
-    r"""Images by transposed convolutions: each hidden layer doubles the side of the one before.
+    r"""Image generator by transposed convolutions, each of which doubles the side of the image.
 
-    The first layer makes `hidden[0]` channels of side s/2^L out of z, L the number of hidden layers.
-    Each has batch normalization and a rectifier behind it; convolutions of 4 × 4, stride 2, lie between.
-    The last gives features, of which a head's tanh makes pixels. Weights start as N(0, 0.02²), latents
-    are uniform on [−1, 1]^k, as published; 28 × 28 takes two hidden layers, 64 × 64 four.
+    The first layer turns z into `hidden[0]` channels of side s/2^L, with L the number of hidden layers.
+    Each hidden layer is followed by batch normalization, a rectifier and a 4 × 4 transposed convolution
+    of stride 2. The outputs are features, which the head's tanh turns into pixels. As published, initial
+    weights are N(0, 0.02²) and latents uniform on [−1, 1]^k; 28 × 28 images take two hidden layers,
+    64 × 64 images four.
 
-    While it trains, batch normalization makes an image depend on its whole batch; a model's does not.
+    During training, batch normalization makes an image depend on its batch; a saved model uses running
+    statistics instead.
 
     Arguments:
         latent_dim: Dimension k of z.
@@ -111,8 +113,8 @@ class DCGAN(nn.Module):
                 "channels); use an MLP"
             )
         height, width, *channels = shape
-        times = 2 ** len(hidden)
-        if height % times or width % times or not hidden:
+        factor = 2 ** len(hidden)
+        if height % factor or width % factor or not hidden:
             raise PrivotError(
                 f"hidden {hidden}: {len(hidden)} layers double a side as often, which no images of "
                 f"{height} × {width} are made by; give as many layers as halvings leave whole sides"
@@ -120,10 +122,10 @@ class DCGAN(nn.Module):
         self.latent_dim, self.num_features, self.hidden = latent_dim, prod(shape), tuple(hidden)
         self.architecture: Architecture = "dcgan" if batch_norm else "dcgan_unnormalized"
         layers: list[nn.Module] = []
-        # PyTorch's layers draw their weights from the global generator: lend it a seed, then restore.
+        # Layers draw their weights from PyTorch's global generator: it is seeded, then restored.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            first = (height // times, width // times)
+            first = (height // factor, width // factor)
             layers.append(nn.ConvTranspose2d(latent_dim, hidden[0], first))
             for width_in, width_out in pairwise((*hidden, *(channels or [1]))):
                 layers += [nn.BatchNorm2d(width_in)] if batch_norm else []
@@ -153,7 +155,7 @@ def make_network(
     hidden: tuple[int, ...],
     seed: int = 0,
 ) -> MLP | DCGAN:
-    """Return a network of this architecture for records of this shape (images, if it is no MLP)."""
+    """Return a network whose outputs have this shape; a DCGAN's shape is that of images."""
     require_choice("architecture", architecture, get_args(Architecture))
     if architecture == "mlp":
         return MLP(latent_dim, prod(shape), hidden, seed)
@@ -161,17 +163,17 @@ def make_network(
 
 
 class Conditional(nn.Module):
-    r"""Conditional generator: a label beside the latent.
+    r"""Conditional generator, whose network takes a latent and a label.
 
     $$ G(z, c) = N\big((z, \mathrm{e}_c)\big), \qquad c ∼ p $$
 
-    with $e_c$ the unit vector of class c. Features are the image's, followed by $e_c$, so that a labeled
-    image is *one* record: what the privatized label says about c and what the privatized pixels say
-    about the image enter the same cost.
+    where $e_c$ is the unit vector of label c. The output is the network's features followed by $e_c$, so
+    a labeled image is *one* record: the costs of the privatized label and of the privatized pixels are
+    added.
 
     Arguments:
-        network: With `num_labels` latent coordinates more than z has.
-        shares: Probability of each label, public or estimated from private reports.
+        network: Network N, whose inputs have the dimension of z plus the number of labels.
+        shares: Probability p of each label (num_labels,), public or estimated from private reports.
 
     Examples:
         >>> generator = Conditional(MLP(latent_dim=2 + 3, num_features=4), torch.ones(3) / 3)
@@ -198,18 +200,18 @@ class Conditional(nn.Module):
         self.num_features = network.num_features + self.num_labels
 
     def forward(self, latent: Tensor) -> Tensor:
-        """Return features and labels' unit vectors of latents that end with these vectors."""
+        """Return features and unit vectors (n, num_features) of latents (n, latent_dim)."""
         return torch.cat([self.network(latent), latent[:, -self.num_labels :]], dim=1)
 
     def draw_latent(
         self, num_rows: int, rng: torch.Generator, labels: Tensor | None = None
     ) -> Tensor:
-        """Draw latents (num_rows, latent_dim) whose end is the label's unit vector.
+        """Draw latents (num_rows, latent_dim) whose last coordinates are the label's unit vector.
 
         Arguments:
-            num_rows: How many.
-            rng: Draws z, and the labels where none are given.
-            labels: Classes (num_rows,) wanted.
+            num_rows: Number of latents.
+            rng: Random generator of z, and of the labels if none are given.
+            labels: Labels (num_rows,); by default drawn with probabilities `shares`.
         """
         if labels is None:
             labels = torch.multinomial(self.shares.cpu(), num_rows, replacement=True, generator=rng)
@@ -219,5 +221,5 @@ class Conditional(nn.Module):
 
 
 def torch_generator(rng: np.random.Generator) -> torch.Generator:
-    """Return a generator of PyTorch whose numbers are a function of the state of NumPy's."""
+    """Return a PyTorch generator seeded with a draw from NumPy's generator."""
     return torch.Generator().manual_seed(int(rng.integers(2**63)))

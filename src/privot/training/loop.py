@@ -1,11 +1,10 @@
-r"""The training loop: draw, differentiate, step, average; record; stop cleanly; resume bit for bit.
+r"""Training loop with averaged weights, a history, clean interruption, and exact resumption.
 
-Adam with a short linear warm-up and cosine decay to zero; the final weights are an exponential moving
-average over the steps, which removes most of the noise of the last batches.
+The optimizer is Adam with a short linear warm-up and cosine decay to zero. The final weights are an
+exponential moving average over the steps, which removes most of the noise of the last batches.
 
-**A time limit** does not cut a run short: the time of a step is estimated from the first ones, as many
-are planned as will fit, and the learning rate falls to zero over these. Their number depends on the
-machine.
+**Time limit.** The time of a step is estimated from the first steps, and as many steps are planned as
+fit into the limit, so the learning rate still decays to zero. Their number depends on the machine.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ from privot.training.stopping import Interrupted, Progress, StepLimit
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]
 
 _WARM_UP_STEPS = 50
-_HISTORY_ROWS = 400
+_HISTORY_ROWS = 400  # approximate number of rows of a history
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings that determine the numbers of a run, apart from the objective.
+    """Settings that, with the objective, determine the result of a run.
 
     Arguments:
         steps: Number of optimizer steps.
         learning_rate: Peak learning rate of Adam.
-        averaging: Decay of the moving average of the weights, a step.
+        averaging: Decay per step of the moving average of the weights.
         seed: Seed of batches, latents and simulated noise.
-        minutes: Time limit in minutes; fewer steps are taken where these would take longer.
+        minutes: Time limit in minutes; fewer steps are taken if `steps` would take longer.
     """
 
     steps: int
@@ -65,12 +64,12 @@ class TrainingSettings:
             raise PrivotError(f"averaging {self.averaging} is not in [0, 1): try 0.999")
 
     def rate(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0."""
+        """Return the learning rate of a step; steps are counted from 0."""
         warm_up = min(1.0, (step + 1) / _WARM_UP_STEPS)
         return self.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * step / self.steps))
 
     def at_row(self, step: int) -> bool:
-        """Return True if the history has a row after a step, counted from 1."""
+        """Return True if the history gets a row after a step; steps are counted from 1."""
         return step % max(1, self.steps // _HISTORY_ROWS) == 0 or step == self.steps
 
 
@@ -84,20 +83,20 @@ def train(
     seek: Callable[[int], None] | None = None,
     group: Group = ALONE,
 ) -> History:
-    """Train `model` in place on `objective`; its weights end as their moving average.
+    """Train `model` in place on `objective`, and set its weights to their moving average.
 
-    That is so after an interruption, too: what was learned until then can be used.
+    The weights are set after an interruption as well, so the model can be used.
 
     Arguments:
         model: Module with the weights that `objective` depends on.
-        objective: Loss and marginal error of one step, drawn with the generator it is given.
+        objective: Function from a random generator to the loss and the marginal error of one step.
         settings: Steps, learning rate, averaging, seed.
-        checkpoint: File of the state, saved every half minute and on interruption; its identity is what
-            must agree when resuming besides `settings` (the data, the architecture).
+        checkpoint: File of the state, saved every half minute and on interruption. A resumed run must
+            have the same `settings` and the checkpoint's identity (the data, the architecture).
         progress: Callback after every step.
-        seek: Callback with the step that a run starts from, before it does.
-        group: The processes that train together; `objective` gives the loss of all of them, and
-            gradients of this one's rows.
+        seek: Callback with the number of the first step, called before that step.
+        group: The processes that train together. `objective` returns the loss over the rows of all
+            processes; its gradients are those of this process's rows.
 
     Raises:
         Interrupted: on SIGINT or SIGTERM, between two steps.
@@ -105,11 +104,12 @@ def train(
     """
     state = TrainingState(model, settings.averaging, settings.learning_rate, settings.seed)
     checkpoint = checkpoint.of(asdict(settings))
-    if (saved := checkpoint.load()) is not None:
+    saved = checkpoint.load()
+    if saved is not None:
         state.load({name: torch.from_numpy(array) for name, array in saved.items()})
     if seek is not None:
         seek(state.step)
-    started, recent = time.perf_counter() - state.seconds, _Recent()
+    started, recent = time.perf_counter() - state.seconds, _RunningMeans()
     limit = None if settings.minutes is None else StepLimit(60 * settings.minutes, state.step)
     with deferred_interruption() as interruption:
         while state.step < (settings := state.plan(settings, limit)).steps:
@@ -123,8 +123,8 @@ def train(
             if at_row or stop:
                 rate = settings.rate(state.step - 1)
                 state.history.rows.append((state.step, *recent.means(rate), state.seconds))
-                recent = _Recent(recent.shown)
-            # Checkpoints fall on rows of the history, so that its means survive resuming, too.
+                recent = _RunningMeans(recent.shown)
+            # State is saved only with a row of the history, so no partial means have to be saved.
             if at_row and (checkpoint.due or stop) and group.rank == 0:
                 checkpoint.save({name: x.cpu().numpy() for name, x in state.tensors().items()})
             if stop:
@@ -142,9 +142,9 @@ def _step(
     state: TrainingState,
     group: Group,
 ) -> tuple[float, float]:
-    """Take one step of optimizer and average; return its loss and marginal error."""
-    for weights in state.optimizer.param_groups:
-        weights["lr"] = settings.rate(state.step)
+    """Take one step of the optimizer and the average; return the loss and the marginal error."""
+    for parameters in state.optimizer.param_groups:
+        parameters["lr"] = settings.rate(state.step)
     loss, marginal_error = objective(state.rng)
     state.optimizer.zero_grad(set_to_none=True)
     loss.backward()
@@ -155,8 +155,8 @@ def _step(
     return float(loss.detach()), marginal_error
 
 
-class _Recent:
-    """Means since the history's last row."""
+class _RunningMeans:
+    """Means of loss and marginal error since the history's last row; `shown` is for progress bars."""
 
     def __init__(self, shown: float = math.nan) -> None:
         self.loss = self.marginal_error = 0.0
@@ -178,7 +178,7 @@ class _Recent:
 
 
 class TrainingState:
-    """State of a run: all that it needs to continue bit for bit on the same machine."""
+    """State of a run, from which it continues bit for bit on the same machine."""
 
     def __init__(self, model: nn.Module, averaging: float, learning_rate: float, seed: int) -> None:
         self.model = model
@@ -186,20 +186,22 @@ class TrainingState:
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.99))
         self.rng = torch.Generator().manual_seed(seed)
         self.step = 0
-        self.fewer_steps = 0  # than the settings', by a time limit; else 0
+        self.time_limited_steps = (
+            0  # steps that fit into the time limit; 0 until they are estimated
+        )
         self.seconds = 0.0
         self.history = History()
 
     def plan(self, settings: TrainingSettings, limit: StepLimit | None) -> TrainingSettings:
-        """Return settings with as many steps as a limit allows, once that can be estimated."""
-        if limit is not None and not self.fewer_steps:
-            self.fewer_steps = min(limit.steps(self.step, self.seconds), settings.steps)
-        return replace(settings, steps=self.fewer_steps or settings.steps)
+        """Return the settings with the number of steps that fit into the time limit, once known."""
+        if limit is not None and not self.time_limited_steps:
+            self.time_limited_steps = min(limit.steps(self.step, self.seconds), settings.steps)
+        return replace(settings, steps=self.time_limited_steps or settings.steps)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all tensors of the state, by name."""
+        """Return all tensors of the state by name."""
         tensors = {"rng": self.rng.get_state(), "step": torch.tensor(self.step)}
-        tensors["fewer_steps"] = torch.tensor(self.fewer_steps)
+        tensors["fewer_steps"] = torch.tensor(self.time_limited_steps)
         tensors |= {f"model.{k}": v for k, v in self.model.state_dict().items()}
         tensors |= {f"average.{k}": v for k, v in self.average.state_dict().items()}
         for index, moments in self.optimizer.state_dict()["state"].items():
@@ -209,11 +211,11 @@ class TrainingState:
         return tensors
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Continue from the tensors of a run with the same model and settings."""
-        self.model.load_state_dict(_part(tensors, "model."))
-        self.average.load_state_dict(_part(tensors, "average."))
+        """Restore the state from the tensors of a run with the same model and settings."""
+        self.model.load_state_dict(_with_prefix(tensors, "model."))
+        self.average.load_state_dict(_with_prefix(tensors, "average."))
         optimizer = self.optimizer.state_dict()
-        for key, value in _part(tensors, "optimizer.").items():
+        for key, value in _with_prefix(tensors, "optimizer.").items():
             index, moment = key.split(".")
             optimizer["state"].setdefault(int(index), {})[moment] = value
         self.optimizer.load_state_dict(optimizer)
@@ -221,14 +223,14 @@ class TrainingState:
         rows = tensors["history"].reshape(-1, len(COLUMNS)).tolist()
         self.history = History([tuple(row) for row in rows])
         self.step, self.seconds = int(tensors["step"]), float(tensors["seconds"])
-        self.fewer_steps = int(tensors["fewer_steps"])
+        self.time_limited_steps = int(tensors["fewer_steps"])
 
 
 def _running_average(decay: float) -> Callable[[Any, Any, Any], None]:
-    """Return an exponential moving average that forgets its first steps while they are few.
+    """Return the update of an exponential moving average whose decay grows to `decay`.
 
-    At step t its decay is min(`decay`, (1+t)/(10+t)): otherwise the initial weights would weigh on
-    every run of less than a few times 1/(1−`decay`) steps.
+    At step t it is min(`decay`, (1+t)/(10+t)). With a constant decay, the initial weights would bias
+    every run shorter than a few times 1/(1−`decay`) steps.
     """
 
     def update(averages: Any, weights: Any, num_averaged: Any) -> None:
@@ -238,5 +240,6 @@ def _running_average(decay: float) -> Callable[[Any, Any, Any], None]:
     return update
 
 
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with a prefix, under the rest of their names."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -1,17 +1,16 @@
-r"""Processes, threads and memory of a training step: several processes share one global batch.
+r"""Processes, threads and memory of training steps; several processes share one global batch.
 
-Started by torchrun, every process (rank) holds the same weights, draws the same random numbers for the
-**whole** batch, and works on its share of the rows. Rows of the others that a step needs are gathered:
-more processes make the same batch faster, or a larger one as fast, never several small ones side by
-side. For plans between batches that is not a detail: two plans of b/2 points have the mini-batch bias of
-b/2, the gathered one that of b.
+Under torchrun, every process (rank) has the same weights, draws the same random numbers for the
+**whole** batch, and computes its share of the rows. A step gathers the rows of the other processes that
+it needs, so the result is that of one large batch. This matters for transport plans: the mini-batch bias
+of a plan between all b points is smaller than that of two plans between b/2 points each.
 
-The loss L depends on all rows through the gathered tensors. With $L$ known to everybody and rank r
-differentiating it with respect to its own rows only, $∇_θ L = \sum_r ∇_θ^{(r)} L$, which one
-all-reduce adds up. The sum is the same number on all ranks, so their weights stay equal; they are
-those of one process with the same batch, up to the order of additions.
+The loss L depends on all rows through the gathered tensors. Each rank r computes L and differentiates it
+with respect to its own rows only, and one all-reduce sums the gradients, $∇_θ L = \sum_r ∇_θ^{(r)} L$.
+The sum is identical on all ranks, so their weights stay equal to each other, and to those of one process
+with the same batch up to the order of additions.
 
-Only rank 0 writes; checkpoints hold nothing of how many ranks there were.
+Only rank 0 writes files. Checkpoints do not depend on the number of ranks.
 
 References:
     Li et al., *PyTorch distributed: experiences on accelerating data parallel training* (2020).
@@ -41,32 +40,32 @@ _TIMEOUT = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Group:
-    """The processes that train together; one alone by default."""
+    """Processes that train together; by default a single one."""
 
     rank: int = 0  # number of this process
     size: int = 1  # number of processes
 
     def share(self, total: int) -> slice:
-        """Return this process's rows of `total`.
+        """Return the range of this process's rows among `total` rows.
 
         Raises:
-            PrivotError: if they cannot be shared equally.
+            PrivotError: if `total` is not a multiple of the number of processes.
         """
         if total % self.size:
             raise PrivotError(
                 f"batch_size {total} cannot be shared by {self.size} processes: give a multiple"
             )
-        each = total // self.size
-        return slice(self.rank * each, (self.rank + 1) * each)
+        count = total // self.size
+        return slice(self.rank * count, (self.rank + 1) * count)
 
     def gather(self, own: Tensor) -> Tensor:
-        """Return all processes' rows in order, without gradients."""
+        """Return the rows of all processes in order of rank, without gradients."""
         if self.size == 1:
             return own
         rows = own.new_empty((self.size * len(own), *own.shape[1:]))
         mine, parts = own.detach().contiguous(), rows.split(len(own))
         parts[self.rank].copy_(mine)
-        # Straight from each to each: gloo's all-gather takes twice the time of two that swap.
+        # Processes exchange rows directly: gloo's all-gather takes twice as long with two processes.
         others = [rank for rank in range(self.size) if rank != self.rank]
         swaps = [dist.P2POp(dist.isend, mine, rank) for rank in others]
         swaps += [dist.P2POp(dist.irecv, parts[rank], rank) for rank in others]
@@ -75,14 +74,14 @@ class Group:
         return rows
 
     def gather_with_gradient(self, own: Tensor) -> Tensor:
-        """Return all processes' rows; the gradient of each row is summed over all processes."""
+        """Return the rows of all processes; the gradient of a row is summed over all processes."""
         if self.size == 1:
             return own
         rows: Tensor = _Gather.apply(own, self)
         return rows
 
     def total(self, part: Tensor) -> Tensor:
-        """Return the sum of the processes' parts, known to all; each differentiates its own."""
+        """Return the sum of all processes' parts; gradients flow to this process's part only."""
         if self.size == 1:
             return part
         total: Tensor = _Total.apply(part)
@@ -99,7 +98,7 @@ class Group:
             grad.copy_(part.view_as(grad))
 
     def any(self, flag: bool) -> bool:
-        """Return True if the flag is set in one of the processes."""
+        """Return True if the flag is set in any process."""
         if self.size == 1:
             return flag
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
@@ -112,11 +111,10 @@ ALONE = Group()
 
 
 def join(device: torch.device) -> Group:
-    """Join the processes that torchrun started, or none: by gloo, on GPUs by nccl.
+    """Join the process group that torchrun started (gloo on CPUs, nccl on GPUs), or return `ALONE`.
 
-    It is left when the process ends: one that joined, left and joined again would read addresses that
-    are no longer true. Until `stay` is called, at once. (Compiled loops use as many threads as
-    PyTorch, to which torchrun gives one.)
+    The group is left only when the process exits, since a second `join` would read outdated addresses.
+    A process leaves without waiting for the others unless `stay` was called.
     """
     if not started_by_torchrun():
         return ALONE
@@ -130,19 +128,20 @@ def join(device: torch.device) -> Group:
 
 
 def stay(group: Group) -> None:
-    """Wait at exit for the other processes, before their connections are closed.
+    """Make this process wait at exit for the others, before connections are closed.
 
-    The first process may have to save for long while the others have nothing left to do. One that ends
-    in the middle of work waits for nobody: the others are in a step that would never meet it.
+    Rank 0 may still be saving when the others are done. A process that fails earlier must not wait,
+    because the others are inside a step and would not reach the barrier.
     """
     if group.size > 1:
         _at_exit(_leave_together)
 
 
-def _at_exit(way: Callable[[], None]) -> None:
-    for other in (_leave, _leave_together):
-        atexit.unregister(other)
-    atexit.register(way)
+def _at_exit(leave: Callable[[], None]) -> None:
+    """Register how to leave the group, in place of an earlier registration."""
+    for function in (_leave, _leave_together):
+        atexit.unregister(function)
+    atexit.register(leave)
 
 
 def _leave() -> None:
@@ -150,27 +149,31 @@ def _leave() -> None:
 
 
 def _leave_together() -> None:
-    with suppress(RuntimeError):  # another one was killed meanwhile
+    with suppress(RuntimeError):  # raised if another process was killed
         dist.barrier()
     _leave()
 
 
 def local_device(name: str) -> torch.device:
-    """Return the device of a name; `"auto"` is a GPU if there is one, of several this process's own.
+    """Return the device of a name; `"auto"` is a GPU if there is one, and of several the local rank's.
 
     Raises:
-        PrivotError: for a GPU where there is none.
+        PrivotError: if a GPU is named but none is available.
     """
     cuda = torch.cuda.is_available()
     if name.startswith("cuda") and not cuda:
         raise PrivotError(f"device {name!r} is not available here: use 'auto' or 'cpu'")
-    device = torch.device(("cuda" if cuda else "cpu") if name == "auto" else name)
+    if name == "auto":
+        name = "cuda" if cuda else "cpu"
+    device = torch.device(name)
     if device.type != "cuda" or device.index is not None:
         return device
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
 class _Gather(torch.autograd.Function):
+    """Gather rows of all processes; the backward pass sums the gradients of this process's rows."""
+
     @staticmethod
     def forward(ctx: Any, own: Tensor, group: Group) -> Tensor:
         ctx.share = group.share(group.size * len(own))
@@ -184,6 +187,8 @@ class _Gather(torch.autograd.Function):
 
 
 class _Total(torch.autograd.Function):
+    """Sum over processes; the backward pass returns the gradient of the sum."""
+
     @staticmethod
     def forward(ctx: Any, part: Tensor) -> Tensor:
         total = part.detach().clone()
@@ -195,17 +200,16 @@ class _Total(torch.autograd.Function):
         return grads[0]
 
 
-# Largest number of entries of a batch's cost matrix that one thread works on alone.
+# Largest number of entries of a cost matrix for which one thread is used.
 _MAX_ENTRIES_OF_ONE_THREAD = 2**20
 
 
 @contextmanager
 def threads_for(num_entries: int) -> Iterator[None]:
-    """Use one thread inside the block if steps handle matrices of few entries.
+    """Use one thread inside the block if the matrices of a step have few entries.
 
-    Threads that meet after every small operation gain nothing, and on a machine whose cores are
-    busy they wait for each other: ten to fifty times slower was measured. One thread also makes
-    the numbers independent of the number of cores.
+    Threads that synchronize after every small operation gain nothing, and on a busy machine a step took
+    ten to fifty times as long. With one thread, results do not depend on the number of cores.
     """
     keep_freed_memory()
     before = torch.get_num_threads()
@@ -219,9 +223,9 @@ def threads_for(num_entries: int) -> Iterator[None]:
 
 @contextmanager
 def short_products() -> Iterator[None]:
-    """Let products of single precision use bfloat16 inside the block, where the processor has it.
+    """Allow bfloat16 in matrix products of single precision inside the block.
 
-    Twice as fast on such processors, and the same as before on others.
+    This is twice as fast on processors with bfloat16, and has no effect on others.
     """
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
@@ -233,11 +237,11 @@ def short_products() -> Iterator[None]:
 
 @cache
 def keep_freed_memory() -> None:
-    """Have this process keep arrays of a step's size, once they are freed, for the next step.
+    """Make the allocator reuse freed arrays of up to 31 MiB instead of returning them to the system.
 
-    Linux's allocator returns freed arrays above 128 KiB to the system, and fetches the next one page by
-    page: up to a third of a small step's time. Freeing one large block, untouched, raises that limit to
-    the block's size, for good (mallopt(3), M_MMAP_THRESHOLD; it adjusts itself up to 32 MiB).
+    Linux's allocator returns freed arrays above 128 KiB to the system, and the page faults of the next
+    array take up to a third of a small step. Freeing one large block raises that threshold to the
+    block's size for the rest of the process (mallopt(3), M_MMAP_THRESHOLD, at most 32 MiB).
     """
     block = np.empty(31 * 2**20, np.uint8)
     del block

@@ -1,8 +1,8 @@
 """Progress callbacks, interruptions and time limits of fits.
 
-Interruptions are deferred to the end of a step (`privot.core.processes`), a run of steps is cut to a
-time limit (`StepLimit`), and a fit that improves step by step stops at one (`FitMonitor`). Nothing here
-needs PyTorch.
+Signals are deferred to the end of a step (`privot.core.processes`), `StepLimit` estimates how many
+training steps fit into a time limit, and `FitMonitor` stops an iterative fit at a limit or an
+interruption. This module does not need PyTorch.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from privot.core.processes import Interruption, deferred_interruption
 if TYPE_CHECKING:
     from privot.models import History
 
-# Networks that generators can be.
+# Architectures of generator networks.
 Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]
 
 
-Kind = TypeVar("Kind")
+Result = TypeVar("Result")
 
-# Steps after which the time of one is estimated; the first ones, which compile, do not count.
+# The time of a step is estimated after 20 steps; the first five, which may compile, are left out.
 _TIMED, _UNTIMED = 20, 5
 
 
 class Progress(Protocol):
-    """Callback after every step; the command line shows a bar."""
+    """Callback after every step of a fit."""
 
     def __call__(self, step: int, steps: int, loss: float) -> None:
-        """Report that `step` of `steps` is done; `loss` is its running mean."""
+        """Handle the end of `step` of `steps`; `loss` is the running mean of the loss."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was stopped by a signal, after its state was saved if there is a checkpoint.
+    """Exception of a fit that a signal stopped, after its state was saved if there is a checkpoint.
 
     Attributes:
-        history: History of the run until then.
-        model: Model that was learned until then, if a fit can make one.
+        history: History of the run until the signal.
+        model: Model learned until the signal, if the fit can build one.
 
     Examples:
         >>> Interrupted("stopped after 0 steps").history.done()
@@ -49,14 +49,14 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, message: str, history: History | None = None, model: Any = None) -> None:
         super().__init__(message)
-        # Imported when it is needed: settings are read without what models need.
+        # Imported on use, because settings import this module without the requirements of models.
         self.history: History = history or load_object("privot.models:History", "history")()
         self.model = model
 
 
 @contextmanager
 def learning(model: Callable[[History], Any]) -> Iterator[None]:
-    """Attach the model that was learned until then to an interruption within the block."""
+    """Set `model` of an `Interrupted` raised in the block to `model(history)`, and raise it again."""
     try:
         yield
     except Interrupted as interruption:
@@ -65,18 +65,22 @@ def learning(model: Callable[[History], Any]) -> Iterator[None]:
 
 
 class StepLimit:
-    """Number of steps that fit into a time limit, estimated from the first steps.
+    """Estimate of the number of steps that fit into a time limit.
 
     Arguments:
         seconds: Time limit of the whole run.
-        step: Step that this run begins at.
+        step: Number of steps done when this run begins.
     """
 
     def __init__(self, seconds: float, step: int) -> None:
         self._limit, self._first, self._untimed = seconds, step, 0.0
 
     def steps(self, step: int, seconds: float) -> int:
-        """Return the steps of the whole run once they can be estimated, or its time is up; until then 0.
+        """Return the number of steps of the whole run, or 0 as long as it cannot be estimated.
+
+        Arguments:
+            step: Number of steps done.
+            seconds: Time that they took.
 
         Examples:
             >>> limit = StepLimit(seconds=10.0, step=0)
@@ -88,20 +92,20 @@ class StepLimit:
             self._untimed = seconds
         if done < _TIMED and seconds < self._limit:
             return 0
-        each = (seconds - self._untimed) / max(1, done - _UNTIMED)
-        more = (self._limit - seconds) / each if each > 0 else 0.0
-        return step + max(0, round(more))
+        step_seconds = (seconds - self._untimed) / max(1, done - _UNTIMED)
+        left = (self._limit - seconds) / step_seconds if step_seconds > 0 else 0.0
+        return step + max(0, round(left))
 
 
 class FitMonitor:
-    """Progress, time limit and interruptions of a fit that improves step by step.
+    """Progress, time limit and interruptions of an iterative fit.
 
     Arguments:
-        minutes: Time limit, from now on; none by default.
+        minutes: Time limit in minutes from now; none by default.
         progress: Callback after every step.
 
     Attributes:
-        ended: Reason of an early end, in words; empty without one.
+        ended: Reason why the fit ended early; empty if it did not.
 
     Examples:
         >>> monitor = FitMonitor(minutes=0.0)
@@ -116,11 +120,11 @@ class FitMonitor:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
+        """Seconds since this monitor was created."""
         return time.perf_counter() - self._start
 
     def over(self) -> bool:
-        """Return True if the fit should stop here, where it has a result."""
+        """Return True if the fit should stop with its current result."""
         if self._interruption.requested:
             self.ended = "stopped by an interruption"
         elif self._minutes is not None and self.seconds > 60 * self._minutes:
@@ -128,27 +132,27 @@ class FitMonitor:
         return bool(self.ended)
 
     def step(self, ahead: int, loss: float | None = None) -> None:
-        """Report a step done, at most `ahead` more, and the loss if it is new."""
+        """Report that a step is done and at most `ahead` remain; `loss` is given if it is new."""
         self._steps, self._loss = self._steps + 1, self._loss if loss is None else loss
         if self._progress is not None:
             self._progress(self._steps, self._steps + ahead, self._loss)
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
-        """Have `over` report interruptions within the block, instead of ending the process."""
+        """Make `over` report signals that arrive in the block, instead of ending the process."""
         with deferred_interruption() as self._interruption:
             yield
 
     def facts(self) -> dict[str, float | str]:
-        """Return the seconds, and the reason of an early end, for a model's `made_with`."""
+        """Return the seconds, and the reason of an early end if any, for a model's `made_with`."""
         stopped = {"stopped": self.ended} if self.ended else {}
         return {"seconds": self.seconds, **stopped}
 
-    def finish(self, model: Kind) -> Kind:
-        """Return the fit's model.
+    def finish(self, model: Result) -> Result:
+        """Return the model of the fit.
 
         Raises:
-            Interrupted: with the model, if an interruption ended the fit.
+            Interrupted: with the model as attribute, if a signal ended the fit.
         """
         if self._interruption.requested:
             raise Interrupted(self.ended or "stopped by an interruption", model=model)

@@ -266,8 +266,8 @@ def test_reports_that_a_device_makes_are_possible_and_absurd_ones_are_not():
 
 def test_an_honest_randomizer_passes_the_audit(monkeypatch):
     """False-alarm rate 1e-6."""
-    monkeypatch.setattr(law, "_SINGLES", 8)
-    monkeypatch.setattr(law, "_STREAM_ROWS", 2**8)
+    monkeypatch.setattr(law, "_NUM_SINGLES", 8)
+    monkeypatch.setattr(law, "_MAX_STREAM_ROWS", 2**8)
     honest = Randomizer.calibrate(seeded_bugs.PLACE, 2.0, mechanism="planar_laplace")
     result = audit_randomizer(honest, num_draws=1000, confidence=1 - 1e-6)
     assert result.tests

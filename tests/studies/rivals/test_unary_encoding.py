@@ -164,8 +164,8 @@ def honest():
 
 def test_an_honest_randomizer_passes_the_audit(monkeypatch):
     """False-alarm rate 1e-6."""
-    monkeypatch.setattr(law, "_SINGLES", 8)
-    monkeypatch.setattr(law, "_STREAM_ROWS", 2**8)
+    monkeypatch.setattr(law, "_NUM_SINGLES", 8)
+    monkeypatch.setattr(law, "_MAX_STREAM_ROWS", 2**8)
     result = audit_randomizer(honest(), num_draws=300, confidence=1 - 1e-6)
     assert result.tests
     assert not result.refuted

@@ -1,49 +1,50 @@
-r"""Fitting latent classes to releases of tables: EM, settings chosen by held-out reports, an ensemble.
+r"""Fit of latent classes to releases of tables: EM, cross-validated settings, and an ensemble.
 
 **Objective.** The reports' exact log-likelihood (`expectation`) plus the log density of a prior,
 
-$$ \sum n \ln L + α \sum_c \sum_{v,z} m_c(v) \ln p_c(v|z) + \sum_z \ln π_z , $$
+$$ \sum n \ln L + α \sum_c \sum_{v,z} m_c(v) \ln p_c(v|z) + \sum_z \ln π_z . $$
 
-a Dirichlet prior on every class's columns, centered on the columns' maximum-likelihood marginals $m_c$
-with the strength α of so many people, and one person per class. An EM step adds the prior to the
-expected counts and normalizes; the objective never falls. It has many maxima, and those of many classes
-fit the noise, so the number of passes is a setting too, as it is in Richardson–Lucy deconvolution.
+The prior is Dirichlet: for every column of every class it adds α pseudo-counts, distributed as the
+column's maximum-likelihood marginal $m_c$, and for every class one pseudo-count. An EM step adds these
+to the expected counts and normalizes, which never lowers the objective. The objective has many maxima,
+and with many classes they fit noise, so the number of passes is a setting too (early stopping).
 
-**Choice** (`choose_trials`). Reports are private already, so held-out ones cost no privacy. Up to five
-disjoint tenths of the people are held out in turn (fewer when each is large); a setting's score is the
-mean gain in log-likelihood of a held-out report over independence. A fold is fitted to the other reports
-alone, its prior's marginals included: marginals of all of them would leak the held-out ones, which at
-small ε is more than any dependence is worth.
+**Cross-validation** (`choose_trials`). Reports are private already, so held-out reports cost no privacy.
+Up to five disjoint tenths of the people are held out in turn (fewer for large releases). The score of a
+setting is the mean gain in log-likelihood of a held-out report over independence. The marginals $m_c$
+are estimated from the training reports of each fold alone: if held-out reports entered them, the bias at
+small ε would exceed the gain from modeling dependence.
 
-For each kind of prior (`Prior`), numbers of classes are tried upward until two in a row are out of reach
-of the best, then strengths at the best number, then its neighbors at a better strength; passes by early
-stopping, all folds in step. Where dependence is obvious, two folds decide as well as five, and later
-kinds are tried with numbers next to the best so far. A best score under two of its standard errors means
-that the reports show no dependence: one class. (The best of a dozen or two is somewhat lucky.)
-Every setting within three standard errors (of the paired difference, report by report) of the best is
-retained: which of them is best is not known.
+For each kind of prior (`Prior`), the number of classes is increased until two scores in a row are out of
+reach of the best; then the strength is varied at the best number, and then the number around it at a
+better strength. The number of passes is chosen by early stopping, the same for all folds. Where
+dependence is obvious, two folds are used instead of five, and later priors are tried only with numbers
+near the best so far. If the best score is less than two standard errors above 0, the reports show no
+dependence, and one class is used. All settings whose scores are within three standard errors (of the
+paired difference over reports) of the best are retained, since the best among them is not known.
 
-**Relevance** (`relevance`). One strength for all columns is too little for those that depend on nothing,
-whose classes learn noise, and too much for those that determine the class. So a column has a factor of
-its own: of a few classes fitted to most people, its tables $p_c(·|z)$ are shrunk towards their marginal,
+**Relevance** (`relevance`). A single strength is too small for columns that are independent of the
+others, whose classes learn noise, and too large for columns that determine the class. So every column
+gets a factor of its own. In a fit of a few classes, its tables $p_c(·|z)$ are shrunk towards their
+marginal,
 
 $$ (1 − s)\, p_c(v|z) + s\, m_c(v) , $$
 
-by the mean s with held-out reports' likelihood as weight (its maximum alone would be noise where they
-have little information). A prior of α people among $n_c$ in a class shrinks by $s = α / (α + n_c)$, so
-the strength becomes $n_c\, s/(1−s)$, between one person and a thousand.
+and s is averaged with the likelihood of held-out reports as weights; its maximum would be unstable where
+they have little information. A prior of α people among $n_c$ in a class shrinks by $s = α / (α + n_c)$,
+so the strength is $n_c\, s/(1−s)$, clipped to between one person and a thousand.
 
-**Ensemble** (`fit_ensemble`). Every retained setting is fitted to all reports from several starts, and
-the distributions are averaged: log-likelihood is concave in the distribution, so the average is at least
-as good as its members are on average. What differs between local maxima is mostly noise.
+**Ensemble** (`fit_ensemble`). Every retained setting is fitted to all reports from several starts,
+and the distributions are averaged. Log-likelihood is concave in the distribution, so the average is at
+least as good as its members are on average. Differences between local maxima are mostly noise.
 
-**A fit** (`fit_classes`) counts the reports (`counts`), gives numbers in several alphabets curves and
-bumps (`curves`), chooses settings, fits the ensemble, and rakes it: a mixture of split reports to the
-columns' own marginals, unbiased there, and one of joint reports towards shrunk ones (`marginals`).
-For joint reports the classes' own marginals are better than those under independence, which are biased
-where the columns of a report depend.
+**Steps of a fit** (`fit_classes`). Reports are counted (`counts`), numbers in several alphabets get
+curves and bumps (`curves`), settings are chosen, and the ensemble is fitted and raked. A mixture of
+split reports is raked to the columns' own marginals, which are unbiased. A mixture of joint reports is
+raked towards shrunk marginals (`marginals`): marginals under independence would be biased if columns of
+a report depend on each other.
 
-Everything is a function of the release: post-processing.
+Privacy: everything is a function of the release, hence post-processing.
 
 References:
     Dempster, Laird, Rubin (1977); Smyth, *Model selection for probabilistic clustering using
@@ -73,29 +74,29 @@ from privot.training import FitMonitor
 _RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60
 _RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10
 _MAX_STRENGTH = 1000.0
-_SHRINKAGES = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])
-_HELD_OUT_PARTS = 10  # a tenth of the people is held out at a time
-_SIGNIFICANT = 2.0  # standard errors from which on dependence is accepted
-_FEW_FOLDS, _OBVIOUS = 2, 15.0  # folds that are enough where dependence is so many standard errors
-_SCOUT_CLASSES = 4  # number of classes by which that is decided
-_MIN_NATS = 2.0  # of all held-out reports: independence itself is known no better
-_MIN_HELD_OUT = 20_000  # held-out people at which one fold decides as well as five
-_FIRST_START = 100  # final fits start elsewhere than the folds
-_HEAVY = 0.6  # share of the people in one interval, from which on the fit warns
+_SHRINKAGES = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])  # grid of s
+_HELD_OUT_PARTS = 10  # each fold holds out one in ten people
+_SIGNIFICANT = 2.0  # standard errors above 0 from which on dependence is accepted
+_FEW_FOLDS, _OBVIOUS = 2, 15.0  # two folds are used if a first score exceeds 15 standard errors
+_SCOUT_CLASSES = 4  # number of classes of that first score
+_MIN_NATS = 2.0  # least total gain of the held-out reports at which dependence is accepted
+_MIN_HELD_OUT = 20_000  # number of held-out people for which one fold suffices
+_FIRST_START = 100  # offset of the seeds of final fits, so that they differ from those of folds
+_HEAVY = 0.6  # share of the people in one interval above which the fit warns
 
 
 @dataclass(frozen=True)
 class LatentClassSettings:
-    """Settings to try, and stopping rules.
+    """Settings that cross-validation tries, and its stopping rules.
 
     Arguments:
         class_counts: Numbers of classes, increasing; 1 (independence) is always tried.
-        strengths: α; the first is used while the number of classes is chosen.
-        starts: Fits of each retained setting that are averaged.
-        reach: Standard errors below the best within which a setting is retained.
-        max_passes: Most EM steps; the best number is chosen too.
+        strengths: Values of α; the first is used while the number of classes is chosen.
+        starts: Number of fits of each retained setting.
+        reach: Largest distance from the best score, in standard errors, of a retained setting.
+        max_passes: Most EM steps; the best number up to it is chosen.
         check_every: EM steps between evaluations on the held-out reports.
-        patience: Evaluations without improvement until a setting's fit ends.
+        patience: Evaluations without improvement after which a setting's fit ends.
 
     Raises:
         PrivotError: if a number is not positive.
@@ -120,51 +121,51 @@ class LatentClassSettings:
 
 
 SETTINGS = LatentClassSettings()
-# Where classes lie along a number, one person of the prior in each blurs them much.
+# With curves, even a prior of one person smooths classes much, so the first strength is smaller.
 CURVE_SETTINGS = LatentClassSettings(
     class_counts=(4, 8, 16, 32), strengths=(0.1, 1.0, 3.0, 10.0, 30.0)
 )
-# With a strength for each column.
+# For priors with a factor for each column.
 RELEVANCE_SETTINGS = LatentClassSettings(class_counts=(4, 8, 16, 24, 32), strengths=(0.1, 0.3, 1.0))
 
 
 def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
-    """Estimate a factor of the prior's strength for each piece (pieces, 1), equal within a column.
+    """Estimate the factor of the prior's strength for each column, repeated for its pieces (pieces, 1).
 
-    Ones where no report is about two columns: held-out reports have no information on dependence then.
+    All factors are 1 if no report is about two columns, since reports then do not show dependence.
     """
     if not tables.has_pairs:
         return np.ones_like(marginals)
-    columns = tables.sizes.size
-    gains, people = np.zeros((columns, len(_SHRINKAGES))), np.zeros(columns)
+    num_columns = tables.sizes.size
+    logs, people = np.zeros((num_columns, len(_SHRINKAGES))), np.zeros(num_columns)
     rng = np.random.default_rng([seed, 2])
     for fold, drawn in enumerate(tables.held_out(_RELEVANCE_FOLDS, _RELEVANCE_PARTS, rng)):
         training, held_out = tables.with_counts(tables.counts - drawn.counts).sent(), drawn.sent()
-        own = stacked_marginals(training, start=marginals, tolerance=1e-5)
-        at = random_start(own, training, _RELEVANCE_CLASSES, seed, fold)
-        p, weights = ascend(training, own, *at, 1.0, _RELEVANCE_PASSES)
-        for column in range(columns):
-            part = slice(*tables.offsets[column : column + 2])
-            for number, share in enumerate(_SHRINKAGES):
+        means = stacked_marginals(training, start=marginals, tolerance=1e-5)
+        start = random_start(means, training, _RELEVANCE_CLASSES, seed, fold)
+        p, weights = ascend(training, means, *start, 1.0, _RELEVANCE_PASSES)
+        for column in range(num_columns):
+            rows = slice(*tables.offsets[column : column + 2])
+            for number, shrinkage in enumerate(_SHRINKAGES):
                 shrunk = p.copy()
-                shrunk[part] = (1 - share) * p[part] + share * own[part]
-                found = expectation(held_out, shrunk, weights)
-                gains[column, number] += found.total(held_out.counts)
-        cells = expectation(training, p, weights).cells.sum(axis=1)
-        people += np.add.reduceat(cells, tables.offsets[:-1]) / (
-            _RELEVANCE_FOLDS * _RELEVANCE_CLASSES
-        )
-    likelihood = np.exp(gains - gains.max(axis=1, keepdims=True))
-    share = likelihood @ _SHRINKAGES / likelihood.sum(axis=1)
-    strength = np.clip(people * share / (1 - share), 1.0, _MAX_STRENGTH)
-    return strength[tables.columns, None]
+                shrunk[rows] = (1 - shrinkage) * p[rows] + shrinkage * means[rows]
+                logs[column, number] += expectation(held_out, shrunk, weights).total(
+                    held_out.counts
+                )
+        counts = expectation(training, p, weights).cells.sum(axis=1)
+        by_column = np.add.reduceat(counts, tables.offsets[:-1])
+        people += by_column / (_RELEVANCE_FOLDS * _RELEVANCE_CLASSES)
+    likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shrinkages = likelihood @ _SHRINKAGES / likelihood.sum(axis=1)
+    strengths = np.clip(people * shrinkages / (1 - shrinkages), 1.0, _MAX_STRENGTH)
+    return strengths[tables.columns, None]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A setting, its best number of passes, and its gain over independence in nats per held-out report.
+    """Setting with its best number of passes, and its gain over independence.
 
-    `prior` is the number of the prior among those tried.
+    `gain` is in nats per held-out report, and `prior` the index of the prior in the list of priors.
     """
 
     num_classes: int
@@ -177,7 +178,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """One kind of prior on classes' columns, centered on the marginals, and settings to try."""
+    """Dirichlet prior centered on the marginals, and the settings to try with it."""
 
     factors: Array  # factors of the strength for each piece (pieces, 1), equal within a column
     settings: LatentClassSettings  # class numbers and strengths
@@ -199,15 +200,15 @@ INDEPENDENCE = Trial(num_classes=1, strength=1.0, passes=0, gain=0.0, standard_e
 class _Fold:
     training: CountTables
     held_out: CountTables
-    marginals: Array
-    baseline: Array  # ln L of the reports under independence
+    marginals: Array  # estimated from the training reports (pieces, 1)
+    baseline: Array  # ln L of the held-out reports under independence (reports,)
 
 
 @dataclass(frozen=True, eq=False)
 class _Score:
     trial: Trial
-    gains: Array  # of every held-out report over independence, all folds
-    people: Array  # counts of people who sent it
+    gains: Array  # gain of every distinct held-out report of all folds (reports,)
+    people: Array  # number of people who sent each (reports,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,57 +217,58 @@ class _Search:
 
     folds: list[_Fold]
     priors: Sequence[Prior]
-    number: int  # of the prior that is tried
+    number: int  # index of the prior
     seed: int
     monitor: FitMonitor
 
     def scores(self, around: int | None) -> list[_Score]:
-        """Try numbers of classes, then strengths at the best number, then its neighbors.
+        """Score numbers of classes, then strengths at the best number, then numbers next to it.
 
-        With `around`, only numbers next to it are tried.
+        With `around`, only numbers of classes next to it are tried.
         """
         settings = self.priors[self.number].settings
         base = settings.strengths[0]
         numbers = [count for count in settings.class_counts if count > 1]
         if around is not None:
             distances = np.abs(np.searchsorted(numbers, around) - np.arange(len(numbers)))
-            numbers = [n for n, far in zip(numbers, distances.tolist(), strict=True) if far <= 1]
+            numbers = [numbers[place] for place in np.flatnonzero(distances <= 1)]
         if not numbers or (self.number and self.monitor.over()):
             return []
-        scores = self._try_in_turn([(number, base) for number in numbers], [], 2)
-        number = _best(scores).trial.num_classes
+        scores = self._try_in_turn([(count, base) for count in numbers], [], 2)
+        best_count = _best(scores).trial.num_classes
         stronger = sorted(strength for strength in settings.strengths if strength > base)
         weaker = sorted(strength for strength in settings.strengths if strength < base)[::-1]
         for strengths in (stronger, weaker):
-            scores = self._try_in_turn([(number, each) for each in strengths], scores, 1)
+            scores = self._try_in_turn([(best_count, each) for each in strengths], scores, 1)
         strength = _best(scores).trial.strength
         if strength != base:
-            place = numbers.index(number)
+            place = numbers.index(best_count)
             near = numbers[max(place - 1, 0) : place] + numbers[place + 1 : place + 2]
-            scores = self._try_in_turn([(each, strength) for each in near], scores, 2)
+            scores = self._try_in_turn([(count, strength) for count in near], scores, 2)
         return scores
 
     def _try_in_turn(
         self, pairs: list[tuple[int, float]], scores: list[_Score], patience: int
     ) -> list[_Score]:
-        """Add scores of (classes, strength) in turn, until `patience` in a row are out of reach."""
-        each = [prior.settings for prior in self.priors]
-        most = sum(len(one.class_counts) + len(one.strengths) + 1 for one in each)
-        scores, beyond = list(scores), 0
+        """Append scores of (classes, strength); stop when `patience` in a row are out of reach."""
+        settings = [prior.settings for prior in self.priors]
+        most = sum(len(each.class_counts) + len(each.strengths) + 1 for each in settings)
+        scores, out_of_reach = list(scores), 0
         for num_classes, strength in pairs:
             if scores and self.monitor.over():
                 break
             score = self.cross_validate(num_classes, strength)
             scores.append(score)
-            ahead = max(0, most - len(scores)) + each[0].starts
+            ahead = max(0, most - len(scores)) + settings[0].starts
             self.monitor.step(ahead, loss=-_best(scores).trial.gain)
-            beyond = 0 if _within(each[self.number].reach, score, _best(scores)) else beyond + 1
-            if beyond == patience:
+            within = _within(settings[self.number].reach, score, _best(scores))
+            out_of_reach = 0 if within else out_of_reach + 1
+            if out_of_reach == patience:
                 break
         return scores
 
     def cross_validate(self, num_classes: int, strength: float) -> _Score:
-        """Fit one setting to all folds in step, until the held-out gain stops growing."""
+        """Fit one setting to all folds, and stop when their mean held-out gain stops growing."""
         people = np.concatenate([fold.held_out.counts for fold in self.folds])
         prior = self.priors[self.number]
         every = prior.settings.check_every
@@ -281,9 +283,9 @@ class _Search:
             return state, expectation(fold.held_out, *state).log_likelihood - fold.baseline
 
         for passes in range(every, prior.settings.max_passes + every, every):
-            found = list(map_threads(advance, zip(self.folds, states, strict=True)))
-            states = [state for state, _ in found]
-            gains = np.concatenate([gain for _, gain in found])
+            advanced = list(map_threads(advance, zip(self.folds, states, strict=True)))
+            states = [state for state, _ in advanced]
+            gains = np.concatenate([gain for _, gain in advanced])
             mean, error = _mean_and_error(gains, people)
             if best is None or mean > best.trial.gain:
                 trial = Trial(num_classes, strength, passes, mean, error, self.number)
@@ -325,6 +327,7 @@ def choose_trials(
 
 
 def _folds(tables: CountTables, start: Array, seed: int) -> list[_Fold]:
+    """Split the reports into one to five folds, fewer the more people there are."""
     tenth = tables.counts.sum() / _HELD_OUT_PARTS
     number = int(np.clip(np.ceil(_MIN_HELD_OUT / max(tenth, 1.0)), 1, 5))
     folds = []
@@ -342,12 +345,13 @@ def _best(scores: list[_Score]) -> _Score:
 
 
 def _within(reach: float, score: _Score, best: _Score) -> bool:
-    """Say whether `score` trails `best` by at most `reach` standard errors of the paired difference."""
+    """Return True if `score` is at most `reach` standard errors below `best` (paired difference)."""
     mean, error = _mean_and_error(best.gains - score.gains, best.people)
     return mean <= reach * error
 
 
 def _mean_and_error(values: Array, people: Array) -> tuple[float, float]:
+    """Return the mean of values (reports,) weighted by people (reports,), and its standard error."""
     total = people.sum()
     mean = float(people @ values / total)
     return mean, float(np.sqrt(people @ (values - mean) ** 2) / total)
@@ -361,23 +365,21 @@ def fit_ensemble(
     seed: int,
     monitor: FitMonitor,
 ) -> LatentClasses:
-    """Fit every trial's setting to all reports from several starts, and average."""
+    """Fit every trial's setting to all reports from several starts, and average the mixtures."""
 
-    def fitted(trial: Trial, start: int) -> tuple[Array, Array]:
-        number = _FIRST_START + start
-        p, weights = random_start(marginals, tables, trial.num_classes, seed, number)
+    def fit_start(trial: Trial, start: int) -> tuple[Array, Array]:
+        initial = random_start(marginals, tables, trial.num_classes, seed, _FIRST_START + start)
         prior = marginals * priors[trial.prior].factors
-        return ascend(tables, prior, p, weights, trial.strength, trial.passes)
+        return ascend(tables, prior, *initial, trial.strength, trial.passes)
 
-    starts = [
-        (trial, start)
-        for trial in trials
-        for start in range(1 if trial.num_classes == 1 else priors[trial.prior].settings.starts)
-    ]
+    starts = []
+    for trial in trials:
+        count = 1 if trial.num_classes == 1 else priors[trial.prior].settings.starts
+        starts += [(trial, start) for start in range(count)]
     if monitor.over():
         starts = starts[:1]
     models: list[LatentClasses] = []
-    for p, weights in map_threads(fitted, starts):
+    for p, weights in map_threads(fit_start, starts):
         monitor.step(len(starts) - len(models) - 1)
         models.append(LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1]))))
     return LatentClasses.average(models)
@@ -393,9 +395,9 @@ def fit_classes(
 
     Arguments:
         releases: The reports.
-        seed: Seed of the starts and of what is held out.
-        monitor: Informed of every setting and every fit, if given; checked between passes.
-        trials: Settings to average; chosen by held-out reports by default.
+        seed: Seed of the starts and of cross-validation.
+        monitor: Progress, time limit and interruption of the fit; none by default.
+        trials: Settings to average; by default chosen by cross-validation.
     """
     monitor = monitor or FitMonitor()
     atoms, columns = releases.atoms.values(), releases.schema.coded.values()
@@ -405,8 +407,8 @@ def fit_classes(
     tables = count_tables(groups, [each.shares.size for each in pieces], queries)
     curved = any(each.curve is not None for each in pieces)
     split = all(randomizer.joint is None for randomizer in releases.randomizers)
-    known = np.concatenate([each.shares for each in pieces])[:, None]
-    marginals = stacked_marginals(tables, start=known, tolerance=1e-5 if curved else 1e-7)
+    start = np.concatenate([each.shares for each in pieces])[:, None]
+    marginals = stacked_marginals(tables, start=start, tolerance=1e-5 if curved else 1e-7)
     factors = relevance(tables, marginals, seed)
     if curved:
         priors = [Prior(factors, CURVE_SETTINGS)]
@@ -436,13 +438,13 @@ def fit_classes(
 
 
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
-    """Fit other reports by the settings that were chosen for `model`, of latent classes."""
+    """Fit latent classes to other reports, with the settings that were chosen for `model`."""
     trials = [Trial(**each) for each in model.made_with["averaged"]]
     return fit_classes(releases, seed, trials=trials)
 
 
 def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:
-    """Warn of numbers that have most people in one interval, within which nothing is known."""
+    """Warn if most people are in one interval of a number, within which reports show nothing."""
     for index, (name, column) in enumerate(sampler.schema.coded.items()):
         cells = sampler.places[index].cells
         if cells is None or column.alphabet.spikes:

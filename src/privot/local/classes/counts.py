@@ -1,35 +1,34 @@
-r"""Counts of a release's reports and their likelihood, in flat arrays: a sufficient statistic.
+r"""Sufficient statistics of reports: counts of distinct reports and their likelihoods, in flat arrays.
 
-An answer $y$ of a report is about one cell $v$ of a query's alphabet, or of the product alphabet of
-several queries; its likelihood is written relative to its least likely cell,
+An answer $y$ of a report is about one cell $v$ of the alphabet of a query, or of the product alphabet of
+several queries. Its likelihood is written relative to its least likely cell,
 
 $$ f(y | v) = c(y)\,(1 + (r−1)\,A_{yv}), \qquad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
 
-$c(y)$ does not depend on the cell and drops out of every estimate. Frequency oracles have
-$A = 1[v ∈ S_y]$, the set that the report supports: one cell for randomized response ($r = e^ε$), w for
-subset selection ($r = e^ε$), the bits that are on for unary encoding ($r = p(1−q)/(q(1−p))$).
-Binned Laplace noise and windows over bins have fractions. The form reads as a mixture, on which EM
-(`expectation`) builds: with some probability the answer is uninformative, else it reveals a cell with
-probability proportional to $A_{y·}$.
+$c(y)$ does not depend on the cell and drops out of every estimate. For frequency oracles
+$A = 1[v ∈ S_y]$ indicates the set of supported cells: one cell for randomized response ($r = e^ε$), w
+cells for subset selection ($r = e^ε$), the bits that are on for unary encoding
+($r = p(1−q)/(q(1−p))$). For binned Laplace noise and windows over bins, A has fractions. EM
+(`expectation`) reads this form as a mixture: with some probability the answer is uninformative, else it
+reveals a cell with probability proportional to $A_{y·}$.
 
 **Groups** (`count_releases`). Reports about the same queries form a group. Joint reports have one factor
-over the product of their queries, whose cells are numbered in C order, the last column fastest; they are
-counted piece by piece as they are read, so memory grows with the number of distinct reports. Reports
-that split the budget have one factor per column; with many columns they are nearly all distinct, and are
-read at once. `count_tables` concatenates groups in flat arrays for compiled loops and merges equal
-reports.
+over the product of their queries, whose cells are numbered in C order (the last column fastest); they
+are counted while they are read, so memory grows with the number of distinct reports. Split reports have
+one factor per column; with many columns nearly all are distinct, so they are read at once.
+`count_tables` concatenates the groups in flat arrays for compiled loops and merges equal reports.
 
-**Queries** (`Query`, `Queries`). A column is learned as shares of **pieces**: its atoms
-(`privot.local.releases`), or bumps over atoms (`curves`). A query is a column in one of its alphabets.
-Its law $G_{kv}$, the probability of code k in piece v, is 0 or 1 where pieces are atoms; the
-probabilities of codes and the likelihood follow from $q = G p$. Expected counts S of codes are
-distributed over pieces by their posterior probabilities,
+**Queries** (`Query`, `Queries`). The estimate of a column consists of shares p of **pieces**, which are
+its atoms (`privot.local.releases`) or bumps over atoms (`curves`). A query is a column in one of its
+alphabets. Its matrix $G_{kv}$ has the probability of code k given piece v, which is 0 or 1 if pieces are
+atoms. The probabilities of codes are $q = G p$. Expected counts S of codes are distributed over pieces
+by their posterior probabilities,
 
-$$ S_{vz} = p_{vz} \sum_{\text{queries}} \sum_k G_{kv} S_{kz} / q_{kz} , $$
+$$ S_{vz} = p_{vz} \sum_{\text{queries}} \sum_k G_{kv} S_{kz} / q_{kz} . $$
 
-which is EM as well: the piece behind a code is missing data as the code is, and given the code its law
-is $G_{kv} p_{vz} / q_{kz}$. So the likelihood never falls, and the product of pieces is never formed:
-three columns of 100 atoms each cost what their alphabets cost.
+This is an EM step as well, in which the piece is missing data like the code, with posterior
+$G_{kv} p_{vz} / q_{kz}$ given the code, so the likelihood never falls. The product of pieces is never
+formed: three columns of 100 atoms each cost no more than their alphabets.
 
 References:
     Heitjan, Rubin, *Ignorability and coarse data* (1991).
@@ -55,18 +54,18 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MAX_KEY = 2**62
-# Up to this many possible keys a row, or in all, marking each key is faster than sorting the rows.
+# Up to this many possible keys per row, or in total, marking keys is faster than sorting rows.
 _KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
 
 
 def distinct_rows(rows: NDArray[Any]) -> tuple[Ints, Ints]:
-    """Find the distinct rows of a table (n, w) in lexicographic order, and the rank (n,) of every row.
+    """Find the places (d,) of distinct rows of a table (n, w), and the rank (n,) of every row.
 
-    `rows[places]` are the distinct rows. A row $(v_1, …, v_w)$ with $0 ≤ v_j < m_j$ has the key
-    $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, whose order is that of the rows. Few possible keys are counted
-    in time proportional to the rows; many are sorted, in a twentieth of the time of comparing rows.
-    Where keys would pass 63 bits, the first columns are replaced by their ranks; columns that are no
-    integers are ranked first.
+    `rows[places]` are the distinct rows in lexicographic order. A row $(v_1, …, v_w)$ with
+    $0 ≤ v_j < m_j$ has the key $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and keys are ordered as rows are. If
+    few keys are possible, they are marked in linear time; otherwise they are sorted, which takes a
+    twentieth of the time of comparing rows. Where keys would exceed 63 bits, the key of the first
+    columns is replaced by its rank; columns that are not integers are ranked first.
 
     Examples:
         >>> rows = np.array([[2, 1], [0, 5], [2, 1], [-1, 9]])
@@ -78,15 +77,15 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[Ints, Ints]:
     if not len(rows):
         return keys, keys
     for column in rows.T:
-        own, span = _from_zero(column)
+        values, span = _from_zero(column)
         if size * span > _MAX_KEY:
             keys, size = _ranks(keys, size)[1], len(rows)
-        keys, size = keys * span + own, size * span
+        keys, size = keys * span + values, size * span
     return _ranks(keys, size)
 
 
 def _from_zero(column: NDArray[Any]) -> tuple[Ints, int]:
-    """Return integers from 0 on in the order of a column's values, and a number above all of them."""
+    """Map a column's values to integers from 0 in the same order; return them and their number range."""
     if column.dtype.kind in "iub":
         low, high = int(column.min()), int(column.max())
         if max(-low, high) < _MAX_KEY // (2 * len(column)):
@@ -96,7 +95,7 @@ def _from_zero(column: NDArray[Any]) -> tuple[Ints, int]:
 
 
 def _ranks(keys: Ints, size: int) -> tuple[Ints, Ints]:
-    """Return a place of each distinct key, in order, and every key's rank; keys are below `size`."""
+    """Return a place of each distinct key in order, and every key's rank; keys are below `size`."""
     if size > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
         _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
         return places, ranks
@@ -109,29 +108,29 @@ def _ranks(keys: Ints, size: int) -> tuple[Ints, Ints]:
 
 
 class Query(NamedTuple):
-    """A column in one of its alphabets."""
+    """Column in one of its alphabets."""
 
     column: int  # number of the column
-    law: Array  # probabilities of codes in each piece of the column, shape (codes, pieces)
+    law: Array  # probability of each code given each piece of the column, G (codes, pieces)
 
     @classmethod
     def of_codes(cls, column: int, codes: Ints, size: int) -> Query:
-        """Return the query whose pieces each have one of `size` codes."""
+        """Return the query in which each piece has one code; `codes` (pieces,) are below `size`."""
         return cls(column, (codes == np.arange(size)[:, None]).astype(np.float64))
 
 
 class Queries(NamedTuple):
-    """Queries end to end, their codes numbered consecutively as pieces are."""
+    """Sparse matrix of all queries, from pieces of all columns to codes of all queries."""
 
-    sizes: Ints  # (queries,) numbers of codes
-    offsets: Ints  # (queries+1,) first of the numbered codes of each
-    pieces: NDArray[np.int32]  # pieces with positive probability, one code after the other
-    shares: Array  # probability of the code in each of them
-    starts: Ints  # (codes+1,) into `pieces`
+    sizes: Ints  # (queries,) number of codes of each query
+    offsets: Ints  # (queries+1,) number of each query's first code
+    pieces: NDArray[np.int32]  # pieces in which a code has positive probability, code after code
+    shares: Array  # that probability
+    starts: Ints  # (codes+1,) start of each code's entries in `pieces` and `shares`
 
     @classmethod
     def of(cls, sizes: Sequence[int], queries: Sequence[Query]) -> Queries:
-        """Stack queries about columns of `sizes` pieces.
+        """Stack queries about columns with these numbers of pieces.
 
         Examples:
             >>> stacked = Queries.of([3], [Query(0, np.array([[1, 0.5, 0], [0, 0.5, 1]]))])
@@ -140,36 +139,36 @@ class Queries(NamedTuple):
         """
         counts = np.array([len(each.law) for each in queries], np.int64)
         first = run_starts(np.array(sizes, np.int64))
-        found = [np.nonzero(each.law) for each in queries]
-        pieces = [
-            places + first[each.column] for (_, places), each in zip(found, queries, strict=True)
-        ]
-        shares = [each.law[place] for each, place in zip(queries, found, strict=True)]
-        held = [np.bincount(k, minlength=n) for (k, _), n in zip(found, counts, strict=True)]
-        none = np.zeros(0, np.int64)
+        pieces, entries = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        shares = [np.zeros(0)]
+        for query in queries:
+            codes, places = np.nonzero(query.law)
+            pieces.append(places + first[query.column])
+            shares.append(query.law[codes, places])
+            entries.append(np.bincount(codes, minlength=len(query.law)))
         return cls(
             sizes=counts,
             offsets=run_starts(counts),
-            pieces=np.concatenate([none, *pieces]).astype(np.int32),
-            shares=np.concatenate([np.zeros(0), *shares]),
-            starts=run_starts(np.concatenate([none, *held])),
+            pieces=np.concatenate(pieces).astype(np.int32),
+            shares=np.concatenate(shares),
+            starts=run_starts(np.concatenate(entries)),
         )
 
 
 def run_starts(lengths: Ints) -> Ints:
-    """Return the start of each of consecutive runs of these lengths, and the end of the last."""
+    """Return the starts of consecutive runs with these lengths (n,), and the end of the last (n+1,)."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The likelihood of one answer about `queries`: one row of A per distinct answer.
+    """Likelihoods of the distinct answers to the same queries.
 
     Arguments:
-        queries: Numbers of the queries; where every column has one alphabet, the columns' numbers.
-        shape: Their alphabets' sizes; cells are C-order flat indices.
-        likelihood: A, sparse or dense, shape (answers, cells), entries from 0 to 1.
-        ratio: r ≥ 1, finite: largest over least likelihood of an answer where A is 1.
+        queries: Numbers of the queries; if every column has one alphabet, the columns' numbers.
+        shape: Sizes of the queries' alphabets; cells are numbered in C order.
+        likelihood: A, sparse or dense, shape (answers, cells), with entries from 0 to 1.
+        ratio: Finite likelihood ratio r ≥ 1 of a cell with A = 1 to a cell with A = 0.
     """
 
     queries: tuple[int, ...]
@@ -180,48 +179,51 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class ReportGroup:
-    """All reports about the same combination of queries."""
+    """Counts of all reports about the same queries."""
 
-    factors: tuple[Factor, ...]  # independent answers of one report, about different columns
+    factors: tuple[
+        Factor, ...
+    ]  # likelihoods of a report's independent answers, about other columns each
     answers: NDArray[np.int32]  # row of each factor's likelihood, shape (distinct reports, factors)
     counts: Array  # people who sent each report, whole numbers, shape (distinct reports,)
 
     @property
     def queries(self) -> tuple[int, ...]:
-        """Numbers of all queries that the reports are about, in the factors' order."""
+        """Numbers of all queries, in the order of the factors."""
         return tuple(query for factor in self.factors for query in factor.queries)
 
 
 class Tally:
-    """Counts of distinct rows of integers that arrive in pieces.
+    """Counts of distinct rows of integers that arrive in batches.
 
-    New rows wait until they outnumber the distinct ones, so each is sorted a few times at most.
+    Batches are merged once their rows outnumber the rows merged before, so each row is sorted only a few
+    times.
     """
 
     def __init__(self) -> None:
         self._rows: list[np.ndarray] = []
         self._counts: list[np.ndarray] = []
-        self._settled = self._waiting = 0
+        self._num_merged = self._num_unmerged = 0
 
     def add(self, rows: np.ndarray) -> None:
         """Count more rows (n, w)."""
-        self._hold(rows, np.ones(len(rows)))
-        self._waiting += len(self._rows[-1])
-        if self._waiting > self._settled:
-            self._settle()
+        self._append(rows, np.ones(len(rows)))
+        self._num_unmerged += len(self._rows[-1])
+        if self._num_unmerged > self._num_merged:
+            self._merge()
 
     def total(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return distinct rows, sorted, and their counts."""
-        self._settle()
+        """Return the distinct rows (d, w), sorted, and their counts (d,)."""
+        self._merge()
         return self._rows[0], self._counts[0]
 
-    def _settle(self) -> None:
+    def _merge(self) -> None:
         rows, counts = np.concatenate(self._rows), np.concatenate(self._counts)
         self._rows, self._counts = [], []
-        self._hold(rows, counts)
-        self._settled, self._waiting = len(self._rows[0]), 0
+        self._append(rows, counts)
+        self._num_merged, self._num_unmerged = len(self._rows[0]), 0
 
-    def _hold(self, rows: np.ndarray, counts: np.ndarray) -> None:
+    def _append(self, rows: np.ndarray, counts: np.ndarray) -> None:
         places, ranks = distinct_rows(rows)
         self._rows.append(rows[places])
         self._counts.append(np.bincount(ranks, counts, len(places)))
@@ -235,7 +237,7 @@ def alphabet_sizes(randomizer: Randomizer) -> list[int]:
 def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
     """Return the queries and groups of all reports of one or several releases.
 
-    Columns and atoms are those of `releases.atoms`, in the newest one's order.
+    Columns are numbered as in `releases.atoms`, and pieces are atoms.
     """
     names = list(releases.atoms)
     queries, groups = list[Query](), list[ReportGroup]()
@@ -249,7 +251,7 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
 
 
 def report_groups(release: Release, first: int = 0) -> list[ReportGroup]:
-    """Group all reports of a release, whose columns are all coded, by the queries they are about.
+    """Group all reports of a release of coded columns by their queries.
 
     Queries are numbered from `first` on, in the schema's order.
     """
@@ -258,6 +260,7 @@ def report_groups(release: Release, first: int = 0) -> list[ReportGroup]:
 
 
 def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
+    """Count joint reports sheet by sheet; every sheet is a group with one factor."""
     design, tallies = joint.design, dict[int, Tally]()
     for table in release.rows.pieces():
         answers = joint.read(table)
@@ -280,68 +283,68 @@ def _joint_groups(release: Release, joint: JointReport, first: int) -> list[Repo
 
 
 def _split_groups(release: Release, first: int) -> list[ReportGroup]:
-    """Group split reports by their columns; every column's distinct answers are numbered once."""
+    """Group split reports by the columns that they contain; every column is a factor."""
     factors, numbers, masks = [], [], []
     for index, (name, column) in enumerate(release.schema.coded.items()):
         values, reported = release.reports(name)
         places, ranks = distinct_rows(values)
-        form = cast(CodeForm, release.randomizer.mechanisms[name].form(column))  # as all are
+        form = cast(CodeForm, release.randomizer.mechanisms[name].form(column))
         shares = form.shares(values[places])
         factors.append(Factor((first + index,), shares.shape[1:], shares, form.ratio))
         numbers.append(ranks)
         masks.append(reported)
     answers, reported = np.stack(numbers, axis=1), np.stack(masks, axis=1)
-    subsets, which = distinct_rows(reported)
+    subsets, subset_of_report = distinct_rows(reported)
     groups = []
     for number, subset in enumerate(reported[subsets]):
         columns = np.flatnonzero(subset)
-        sent = answers[which == number][:, columns]
-        places, ranks = distinct_rows(sent)
+        rows = answers[subset_of_report == number][:, columns]
+        places, ranks = distinct_rows(rows)
         counts = np.bincount(ranks, minlength=len(places)).astype(np.float64)
-        own = tuple(factors[column] for column in columns)
-        groups.append(ReportGroup(own, sent[places].astype(np.int32), counts))
+        group_factors = tuple(factors[column] for column in columns)
+        groups.append(ReportGroup(group_factors, rows[places].astype(np.int32), counts))
     return groups
 
 
 class CountTables(NamedTuple):
-    """Groups of reports end to end in flat arrays, as the kernels read them.
+    """Flat arrays of all groups of reports, as the compiled loops read them.
 
-    Rows of all factors are numbered consecutively, and so are all reports. `single` arrays list reports
-    of one factor, sorted by factor (`single_start`, `single_rows`, and their places `single_report` in
-    `counts`); `multi` arrays list reports of several factors, as runs of (factor, row) pairs.
+    The rows of all factors are numbered consecutively, and so are all reports. The `single` arrays list
+    the reports with one factor, sorted by factor; the `multi` arrays list the reports with several
+    factors, each as a run of (factor, row) pairs.
     """
 
     sizes: Ints  # (columns,) numbers of pieces
     offsets: Ints  # (columns+1,) first piece of each column, numbered consecutively
     columns: Ints  # (pieces,) column of each piece
     queries: Queries
-    factor_queries: Ints
+    factor_queries: Ints  # queries of each factor, factor after factor
     factor_start: Ints  # (factors+1,) into factor_queries
     gains: Array  # (factors,) r − 1
     row_start: Ints  # (rows+1,) into cells
-    cells: NDArray[np.int32]
-    values: Array  # A at `cells`; empty where every entry is 1
-    single_start: Ints  # (factors+1,)
-    single_rows: Ints
-    single_report: Ints
-    multi_start: Ints
+    cells: NDArray[np.int32]  # cells with A > 0 in each row, row after row
+    values: Array  # A at `cells`; empty if every entry is 1
+    single_start: Ints  # (factors+1,) into single_rows and single_report
+    single_rows: Ints  # row of each report with one factor
+    single_report: Ints  # its number
+    multi_start: Ints  # start of each report's run in multi_factors and multi_rows, and the end
     multi_factors: Ints
     multi_rows: Ints
-    multi_report: Ints
-    counts: Array  # (reports,)
+    multi_report: Ints  # number of each report with several factors
+    counts: Array  # (reports,) people who sent each report
 
     @property
     def has_pairs(self) -> bool:
-        """Say whether any report is about several columns; else only marginals are identified."""
+        """True if any report is about several columns; otherwise only marginals are identified."""
         widths = np.diff(self.factor_start)
         return bool(self.multi_report.size or (widths[np.diff(self.single_start) > 0] > 1).any())
 
     def with_counts(self, counts: Array) -> CountTables:
-        """Return the same reports with other counts of people."""
+        """Return the same reports with other counts (reports,)."""
         return self._replace(counts=counts)
 
     def sent(self) -> CountTables:
-        """Drop reports of count 0; the others stay in order."""
+        """Return the reports whose count is not 0, in the same order."""
         sent = self.counts > 0
         number = np.cumsum(sent) - 1
         single, multi = sent[self.single_report], sent[self.multi_report]
@@ -360,13 +363,13 @@ class CountTables(NamedTuple):
         )
 
     def held_out(self, folds: int, parts: int, rng: np.random.Generator) -> list[CountTables]:
-        """Draw `folds` disjoint tables of one in `parts` people each, without replacement."""
-        left, out = self.counts.astype(np.int64), []
+        """Draw `folds` disjoint samples of the people, each with one in `parts` of them."""
+        left, samples = self.counts.astype(np.int64), []
         for fold in range(folds):
             drawn = rng.binomial(left, 1 / (parts - fold))
             left = left - drawn
-            out.append(self.with_counts(drawn.astype(np.float64)))
-        return out
+            samples.append(self.with_counts(drawn.astype(np.float64)))
+        return samples
 
 
 def count_tables(
@@ -379,10 +382,10 @@ def count_tables(
     """Concatenate groups of reports in flat arrays.
 
     Arguments:
-        groups: Reports.
+        groups: Groups of reports.
         sizes: Number of pieces of each column.
-        queries: Queries of `groups`; by default every column's pieces.
-        merge: Add up equal reports; otherwise all stay in their order.
+        queries: Queries of `groups`; by default one per column, whose codes are its pieces.
+        merge: Whether to merge equal reports; otherwise all stay in their order.
 
     Raises:
         PrivotError: if a factor's shape contradicts `sizes`.
@@ -396,18 +399,18 @@ def count_tables(
     single: list[tuple[Ints, ...]] = []
     multi: list[tuple[Ints, ...]] = []
     reports = 0
-    for which, answers, _ in gathered:
+    for numbers, answers, _ in gathered:
         places = reports + np.arange(len(answers))
-        rows = answers + first_row[which]
-        if which.size == 1:
-            single.append((np.repeat(which, len(rows)), rows[:, 0], places))
+        rows = answers + first_row[numbers]
+        if numbers.size == 1:
+            single.append((np.repeat(numbers, len(rows)), rows[:, 0], places))
         else:
-            multi.append((np.full(len(rows), which.size), np.tile(which, len(rows)),
-                          rows.ravel(), places))  # fmt: skip
+            widths, repeated = np.full(len(rows), numbers.size), np.tile(numbers, len(rows))
+            multi.append((widths, repeated, rows.ravel(), places))
         reports += len(answers)
-    of_factor, single_rows, single_report = _columns(single, 3)
-    order = np.argsort(of_factor, kind="stable")
-    widths, multi_factors, multi_rows, multi_report = _columns(multi, 4)
+    single_factors, single_rows, single_report = _concatenate_columns(single, 3)
+    order = np.argsort(single_factors, kind="stable")
+    widths, multi_factors, multi_rows, multi_report = _concatenate_columns(multi, 4)
     return CountTables(
         sizes=np.array(sizes, np.int64),
         offsets=run_starts(np.array(sizes, np.int64)),
@@ -419,43 +422,43 @@ def count_tables(
         row_start=run_starts(lengths),
         cells=cells,
         values=values,
-        single_start=run_starts(np.bincount(of_factor, minlength=len(factors))),
+        single_start=run_starts(np.bincount(single_factors, minlength=len(factors))),
         single_rows=single_rows[order],
         single_report=single_report[order],
         multi_start=run_starts(widths),
         multi_factors=multi_factors,
         multi_rows=multi_rows,
         multi_report=multi_report,
-        counts=np.concatenate([np.zeros(0), *(sent for _, _, sent in gathered)]),
+        counts=np.concatenate([np.zeros(0), *(counts for _, _, counts in gathered)]),
     )
 
 
 def _gather_groups(
     groups: Iterable[ReportGroup], sizes: Ints, merge: bool
 ) -> tuple[list[Factor], list[tuple[Ints, Ints, Array]]]:
-    """Return all factors, and each group as numbers of factors, distinct answers and counts."""
-    numbers: dict[int, int] = {}
+    """Return all distinct factors, and for each group its factors' numbers, answers and counts."""
+    numbers: dict[int, int] = {}  # of factors, by their identity
     factors: list[Factor] = []
-    alike: dict[tuple[int, ...], list[ReportGroup]] = {}
+    groups_by_factors: dict[tuple[int, ...], list[ReportGroup]] = {}
     for place, group in enumerate(groups):
         for factor in group.factors:
             if id(factor) not in numbers:
                 _require_shape(factor, sizes)
                 numbers[id(factor)] = len(factors)
                 factors.append(factor)
-        # Merging gathers the groups that share their factors; otherwise every group is its own.
+        # Groups with the same factors are merged; without merging, a negative number tells them apart.
         key = tuple(numbers[id(factor)] for factor in group.factors)
-        alike.setdefault(key if merge else (*key, -1 - place), []).append(group)
+        groups_by_factors.setdefault(key if merge else (*key, -1 - place), []).append(group)
     gathered = []
-    for key, same in alike.items():
-        which = np.array([number for number in key if number >= 0], np.int64)
+    for key, same in groups_by_factors.items():
+        factor_numbers = np.array([number for number in key if number >= 0], np.int64)
         answers = np.concatenate([group.answers for group in same]).astype(np.int64)
-        sent: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
+        counts: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
         if merge:
             places, ranks = distinct_rows(answers)
             answers = answers[places]
-            sent = np.bincount(ranks, sent, len(answers)).astype(np.float64)
-        gathered.append((which, answers, sent))
+            counts = np.bincount(ranks, counts, len(answers)).astype(np.float64)
+        gathered.append((factor_numbers, answers, counts))
     return factors, gathered
 
 
@@ -470,7 +473,7 @@ def _require_shape(factor: Factor, sizes: Ints) -> None:
 
 
 def _stack_rows(factors: list[Factor]) -> tuple[Ints, NDArray[np.int32], Array]:
-    """Return the entries of each row, and all rows' cells and values; no values if all are 1."""
+    """Return the lengths of all rows, their cells and their values; no values if all are 1."""
     lengths, cells, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], []
     for factor in factors:
         matrix = scipy.sparse.csr_array(factor.likelihood)
@@ -484,6 +487,7 @@ def _stack_rows(factors: list[Factor]) -> tuple[Ints, NDArray[np.int32], Array]:
     return np.concatenate(lengths), np.concatenate(cells), flat
 
 
-def _columns(rows: list[tuple[Ints, ...]], width: int) -> tuple[Ints, ...]:
+def _concatenate_columns(rows: list[tuple[Ints, ...]], width: int) -> tuple[Ints, ...]:
+    """Concatenate the i-th arrays of all tuples, for every i below `width`."""
     empty = np.zeros(0, np.int64)
     return tuple(np.concatenate([empty, *(row[i] for row in rows)]) for i in range(width))

@@ -1,41 +1,42 @@
-r"""Marginals of numbers reported in several alphabets: curves over atoms, bumps, and mass points.
+r"""Marginals of numbers reported in several alphabets: smooth curves over atoms, bumps, and mass points.
 
-**Curve** (`curves_of_numbers`). Alphabets with few codes, each with its own edges, say little of any one
-atom. So the density over atoms has a prior, that of a single number's density
-(`privot.local.grid.deconvolution`): its logarithm is smooth, averaged over how smooth by the evidence of
-the reports. Places of atoms are not measured in the column's unit but in atoms, as many to a unit as
-lie around: where alphabets are fine, more may happen. (Widths themselves would let a sliver between two
-alphabets' edges jump.) The likelihood is that of reports with all other columns at their marginals, to
-second order around them (`curvature`), recomputed once the curves are known.
+**Curves** (`curves_of_numbers`). Alphabets with few codes and different edges have little information
+about a single atom. So the density over atoms has the prior of `privot.local.grid.deconvolution`: its
+logarithm is smooth, and estimates of different smoothness are averaged by their evidence. Distances
+between atoms are measured relative to the mean width of the atoms around, so the curve may vary faster
+where alphabets are fine. (With distances in the column's unit, a narrow atom between the edges of two
+alphabets could have a jump.) The likelihood is expanded to second order around the marginals, with all
+other columns at their marginals (`curvature`); it is computed again once the curves are known.
 
-**Peaks** are off any smooth curve: "47 % work exactly 40 hours". An atom that is more likely than both
-its neighbors gets a logarithm of its own if the evidence grows by more than the logarithm of the number
-of atoms to choose from, the most outstanding first.
+**Peaks** are atoms that deviate from any smooth curve, such as 40 among working hours. The atom that
+exceeds both its neighbors most gets a free logarithm in addition, if this increases the log evidence by
+more than the logarithm of the number of atoms; then the next atom is tried.
 
-**Tails** are where a smooth density puts people without evidence: one in ten thousand at the far end of
-wide bounds may double a standard deviation and halve a correlation. A tail that holds half a percent at
-most is all but removed if the reports are as likely without it, up to half a nat.
+**Tails.** A smooth density may put people where reports give no evidence of any. One in ten thousand at
+the far end of wide bounds can double a standard deviation and halve a correlation. So a tail with at
+most half a percent of the people is divided by ten thousand if that lowers the log-likelihood by at most
+half a nat.
 
-**Bumps** (`Pieces`). Reports of few codes locate a class's people on the line, not within a code. So in
-a class z a number in several alphabets has the law
+**Bumps** (`Pieces`). Reports with few codes locate a class's people on the line, but not within a code.
+So in class z a number in several alphabets has the distribution
 
 $$ p(v | z) = \sum_b θ_{bz} h_b(v) , \qquad
    h_b(v) = m(v)\, φ_b(u_v) \Big/ \sum_{v'} m(v')\, φ_b(u_{v'}) , $$
 
-m its curve, u the share of people below an atom, φ hats at equal distances of u, which sum to 1. With θ
-the bumps' shares of m, it is m itself: within a bump the law has the curve's shape, and from bump to
-bump it is as smooth as the curve. Peaks, spikes and missing values are pieces of their own; they take
-no part in u.
+where m is the curve, u the share of people below an atom, and φ are hat functions at equal distances of
+u, whose sum is 1. If θ are the bumps' shares of m, the distribution is m itself. Within a bump it has
+the shape of the curve, and from bump to bump it is as smooth as the curve. Peaks, spikes and missing
+values are pieces of their own and do not count in u.
 
-**Mass points** (`place_mass_points`). A mass on the atom from 40 to 42, say, is of no known number: no
-query separates 40, so no report does, whatever their number. What a peak of integers has above the
-curve is put on one number, the **roundest** of the atom: fewest digits, of dates the first of a year or
-month. It is an assumption, that people round, and nothing in reports can confirm it. Where it is wrong,
-and people work 42, nobody is off by more than the atom's width: a distribution function may err by that
-mass in between, a quantile by less than the width. Spread over the atom, the mass would be wrong
-wherever it is. Numbers that are not integers are not rounded: their peaks may be narrow laws.
+**Mass points** (`place_mass_points`). Reports cannot tell which number within an atom has the mass of a
+peak: no alphabet separates 40 from 41 in an atom from 40 to 42. The mass of an integer peak above the
+curve is put on the **roundest** number of the atom, which has the fewest digits (of dates: the first day
+of a year or month). This assumes that people round, which reports cannot confirm. If the assumption is
+wrong, all values are off by less than the atom's width, and so are quantiles. Spreading the mass over
+the atom would be wrong at every number. Peaks of numbers that are not integers may be narrow
+distributions and get no mass points.
 
-**Privacy review.** A function of the schema, and of a curve, which is learned from reports alone.
+**Privacy review.** Curves are functions of reports alone; everything else is a function of the schema.
 """
 
 from __future__ import annotations
@@ -58,34 +59,34 @@ from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.numeric import NumberColumn
 from privot.schema.columns.vector import LineCells
 
-_NEIGHBORS = 6  # atoms on either side, over whose widths a place's width is averaged
-_STRENGTHS = np.logspace(3, -3, 13)
-_FEW_STRENGTHS = np.logspace(2, -2, 5)
+_NEIGHBORS = 6  # atoms on either side whose widths are averaged
+_STRENGTHS = np.logspace(3, -3, 13)  # of the prior, for the final average
+_FEW_STRENGTHS = np.logspace(2, -2, 5)  # while peaks are searched
 _MAX_PEAKS = 8
-_ROUNDS = 2
-_MAX_LOSS = 0.5  # nats that removing a tail may cost: one standard error
+_ROUNDS = 2  # expansions of the likelihood
+_MAX_LOSS = 0.5  # largest loss of log-likelihood by removing a tail: that of one standard error
 _MAX_TAIL_MASS = 0.005
-_TAIL_FACTOR = 1e-4  # by which a removed tail is multiplied
+_TAIL_FACTOR = 1e-4  # a removed tail is multiplied by this factor
 NUM_BUMPS = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The marginal of one column, and its peaks."""
+    """Marginal distribution of one column over its atoms, with its peaks."""
 
     marginal: Array  # probabilities of atoms (a,)
-    peaks: Ints  # numbers of the atoms that are peaks
-    excess: Array  # share of each peak's probability above the curve without it
+    peaks: Ints  # numbers of the atoms that are peaks (p,)
+    excess: Array  # share of each peak's probability that is above the curve (p,)
 
 
 @dataclass(frozen=True, eq=False)
 class SecondOrder:
-    """A `Likelihood` of weights w, to second order around G w = q."""
+    """`Likelihood` of weights w, expanded to second order around G w = q."""
 
-    law: Array  # G, of all codes of the column's queries (codes, weights)
-    around: Array  # q
-    slope_around: Array  # the slope at q (codes,)
-    curvature_matrix: Array  # the information (codes, codes)
+    law: Array  # G, for all codes of the column's queries (codes, weights)
+    around: Array  # q (codes,)
+    slope_around: Array  # slope at q (codes,)
+    curvature_matrix: Array  # information at q (codes, codes)
     hats: Hats  # hats of the weights
 
     def value(self, weights: Array) -> float:
@@ -106,19 +107,19 @@ class SecondOrder:
 
 @dataclass(frozen=True, eq=False)
 class OrderedAtoms:
-    """Atoms of a number in order: intervals from left to right, then points and missing values."""
+    """Atoms of a number, ordered: intervals from left to right, then points and missing values."""
 
     cells: LineCells  # the atoms' cells
 
     @cached_property
     def order(self) -> Ints:
-        """Numbers of the atoms, in order."""
-        wide = self.cells.in_order
-        return np.concatenate([wide, np.setdiff1d(np.arange(len(self.cells.low)), wide)])
+        """Numbers of the atoms in this order (a,)."""
+        intervals = self.cells.in_order
+        return np.concatenate([intervals, np.setdiff1d(np.arange(len(self.cells.low)), intervals)])
 
     @cached_property
     def axis(self) -> Array:
-        """Places of the intervals in [−1, 1]."""
+        """Places of the intervals in [−1, 1], with distances relative to the mean width around."""
         widths = self.cells.widths
         number = np.arange(len(widths))
         near = np.abs(np.subtract.outer(number, number)) <= _NEIGHBORS
@@ -128,17 +129,17 @@ class OrderedAtoms:
 
     @cached_property
     def hats(self) -> Hats:
-        """Hats with widths in atoms as volumes; points and missing values have the volume of all."""
+        """Hats with relative widths as volumes; points and missing values have volume 1, that of all."""
         widths = self.cells.widths
         relative = widths / widths.sum()
         return Hats(np.append(relative, np.ones(len(self.order) - len(widths))))
 
     def priors(self, orders: Sequence[int], peaks: Sequence[int]) -> list[SmoothPrior]:
-        """Build one prior per order; `peaks` are intervals, by their place in the order."""
+        """Build one prior per order of smoothness; `peaks` are places of intervals in `order`."""
         return [SmoothPrior.of(order, self.axis, len(self.order), peaks) for order in orders]
 
     def excess(self, weights: Array, peaks: Sequence[int]) -> Array:
-        """Compute the share of each peak's weight above a curve through the others' densities."""
+        """Compute the share of each peak's weight above the interpolated density of the others."""
         inside = np.arange(len(self.axis))
         others = np.setdiff1d(inside, peaks)
         logs = np.log(weights[inside] / self.hats.volumes[inside])
@@ -146,32 +147,32 @@ class OrderedAtoms:
         return np.asarray(np.clip(1 - np.exp(beyond), 0.0, 1.0))
 
     def fit(self, likelihood: SecondOrder) -> tuple[Array, list[int]]:
-        """Find weights in order, and the intervals that are peaks."""
+        """Fit the weights (a,) of the atoms in `order`, and find the places of peaks."""
         peaks: list[int] = []
 
-        def evidence(peaks: Sequence[int]) -> tuple[Array, float]:
-            found = average(likelihood, self.priors(ORDERS[:1], peaks), strengths=_FEW_STRENGTHS)
-            return found.weights, found.evidence
+        def fit_peaks(peaks: Sequence[int]) -> tuple[Array, float]:
+            fitted = average(likelihood, self.priors(ORDERS[:1], peaks), strengths=_FEW_STRENGTHS)
+            return fitted.weights, fitted.evidence
 
-        weights, reached = evidence(peaks)
+        weights, evidence = fit_peaks(peaks)
         while len(peaks) < _MAX_PEAKS:
             logs = np.log(weights[: len(self.axis)] / self.hats.volumes[: len(self.axis)])
             beside = np.pad(logs, 1, mode="reflect")
             height = logs - np.maximum(beside[:-2], beside[2:])
             height[peaks] = -np.inf
-            tried = [*peaks, int(height.argmax())]
-            found, after = evidence(tried)
-            if after < reached + np.log(len(logs)):
+            more_peaks = [*peaks, int(height.argmax())]
+            new_weights, new_evidence = fit_peaks(more_peaks)
+            if new_evidence < evidence + np.log(len(logs)):
                 break
-            peaks, weights, reached = tried, found, after
+            peaks, weights, evidence = more_peaks, new_weights, new_evidence
         weights = average(likelihood, self.priors(ORDERS, peaks), strengths=_STRENGTHS).weights
         return self.trim_tails(likelihood, weights), peaks
 
     def trim_tails(self, likelihood: SecondOrder, weights: Array) -> Array:
-        """All but remove the longest tails whose removal costs at most half a nat of likelihood."""
+        """Scale down the longest tail on either side whose removal costs at most half a nat."""
         last = len(self.axis)
         for outward in (1, -1):
-            reached, trimmed = likelihood.value(weights), weights
+            value, trimmed = likelihood.value(weights), weights
             for cut in range(1, last):
                 tail = slice(last - cut, last) if outward > 0 else slice(0, cut)
                 if weights[tail].sum() > _MAX_TAIL_MASS:
@@ -179,7 +180,7 @@ class OrderedAtoms:
                 tried = weights.copy()
                 tried[tail] *= _TAIL_FACTOR
                 tried /= tried.sum()
-                if likelihood.value(tried) > reached - _MAX_LOSS:
+                if likelihood.value(tried) > value - _MAX_LOSS:
                     trimmed = tried
             weights = trimmed
         return weights
@@ -188,32 +189,30 @@ class OrderedAtoms:
 def curves_of_numbers(
     atoms: Sequence[Atoms], queries: Sequence[Query], groups: Sequence[ReportGroup]
 ) -> dict[int, Curve]:
-    """Fit the curve of every column of numbers reported in several alphabets, by its number."""
+    """Fit a curve for every column of numbers in several alphabets; return them by column number."""
     by_column: dict[int, list[int]] = {}
     sizes = [len(query.law) for query in queries]
     for number, query in enumerate(queries):
         by_column.setdefault(query.column, []).append(number)
-    lines = {
-        column: OrderedAtoms(cells)
-        for column, numbers in by_column.items()
-        if (cells := atoms[column].cells) is not None
-        and len(numbers) > 1
-        and max(3, *(sizes[number] for number in numbers)) < len(cells.widths)
-    }
+    lines: dict[int, OrderedAtoms] = {}
+    for column, numbers in by_column.items():
+        cells, most = atoms[column].cells, max(sizes[number] for number in numbers)
+        if cells is not None and len(numbers) > 1 and max(3, most) < len(cells.widths):
+            lines[column] = OrderedAtoms(cells)
     if not lines:
         return {}
     tables = count_tables(groups, sizes)
     q = stacked_marginals(tables, tolerance=1e-4)[:, 0]
     curves: dict[int, Curve] = {}
     for _ in range(_ROUNDS):
-        found = curvature(tables, q)
+        expansion = curvature(tables, q)
         for column, line in lines.items():
             numbers = by_column[column]
             codes = [np.arange(*tables.offsets[number : number + 2]) for number in numbers]
             flat, law = np.concatenate(codes), np.concatenate([queries[n].law for n in numbers])
-            matrix = scipy.linalg.block_diag(*(found.information[c, : len(c)] for c in codes))
+            matrix = scipy.linalg.block_diag(*(expansion.information[c, : len(c)] for c in codes))
             likelihood = SecondOrder(
-                law[:, line.order], q[flat], found.slope[flat], matrix, line.hats
+                law[:, line.order], q[flat], expansion.slope[flat], matrix, line.hats
             )
             weights, peaks = line.fit(likelihood)
             marginal = np.empty(len(weights))
@@ -229,11 +228,11 @@ def curves_of_numbers(
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Pieces of one column's law: its atoms, or bumps and peaks of a curve."""
+    """Components of one column's distribution: its atoms, or bumps and peaks of a curve."""
 
-    law: Array  # probabilities of atoms in each piece (a, pieces)
-    shares: Array  # shares of the pieces in the marginal; equal where no curve is known
-    curve: Curve | None = None  # the curve of a number reported in several alphabets
+    law: Array  # probability of each atom in each piece (a, pieces)
+    shares: Array  # shares of the pieces in the marginal (pieces,); equal without a curve
+    curve: Curve | None = None  # curve of a number reported in several alphabets
 
     @classmethod
     def atoms(cls, number: int) -> Pieces:
@@ -242,13 +241,13 @@ class Pieces:
 
     @classmethod
     def bumps(cls, curve: Curve, cells: LineCells) -> Pieces:
-        """Cut a curve into bumps, with peaks and heavy atoms on their own.
+        """Divide a curve into bumps; peaks and atoms of large probability are pieces of their own.
 
         Examples:
             >>> cells = LineCells(np.arange(50.0), np.arange(50.0) + 1, integer=False)
             >>> curve = Curve(np.full(50, 0.02), np.array([7]), np.zeros(1))
-            >>> found = Pieces.bumps(curve, cells)
-            >>> found.law.shape, bool(np.allclose(found.law @ found.shares, 0.02))
+            >>> pieces = Pieces.bumps(curve, cells)
+            >>> pieces.law.shape, bool(np.allclose(pieces.law @ pieces.shares, 0.02))
             ((50, 11), True)
         """
         marginal = curve.marginal
@@ -272,30 +271,30 @@ def pieces_of_columns(
 ) -> tuple[list[Pieces], list[Query]]:
     """Return the pieces of every column, and the queries in terms of them."""
     curves = curves_of_numbers(atoms, queries, groups)
-    pieces = [
-        Pieces.bumps(curves[column], own.cells)
-        if column in curves and own.cells is not None
-        else Pieces.atoms(len(own.codes))
-        for column, own in enumerate(atoms)
-    ]
+    pieces = []
+    for number, column in enumerate(atoms):
+        if number in curves and column.cells is not None:
+            pieces.append(Pieces.bumps(curves[number], column.cells))
+        else:
+            pieces.append(Pieces.atoms(len(column.codes)))
     return pieces, [Query(each.column, each.law @ pieces[each.column].law) for each in queries]
 
 
 def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: Pieces) -> tuple[Places, Array]:
-    """Return a column's places, mass points after its atoms, and its pieces' law of them."""
+    """Return a column's places (atoms, then mass points), and the law of its pieces over them."""
     cells, curve = atoms.cells, pieces.curve
     if cells is None or curve is None or not cells.integer:
         return Places(atoms.codes, atoms.cells), pieces.law
     numbers = cast("NumberColumn", column)
     wide = cells.high[curve.peaks] > cells.low[curve.peaks] + 1
-    own, share = curve.peaks[wide], curve.excess[wide]
-    low, high = cells.low[own], cells.high[own] - 1
+    peaks, excess = curve.peaks[wide], curve.excess[wide]
+    low, high = cells.low[peaks], cells.high[peaks] - 1
     points = np.array([round(numbers.round_between(*ends)) for ends in zip(low, high, strict=True)])
     points = np.clip(points, low, high)
     count = len(atoms.codes)
-    split = np.vstack([np.eye(count), np.zeros((len(own), count))])
-    split[own, own] = 1 - share
-    split[count + np.arange(len(own)), own] = share
-    codes = np.append(atoms.codes, atoms.codes[own])
+    split = np.vstack([np.eye(count), np.zeros((len(peaks), count))])
+    split[peaks, peaks] = 1 - excess
+    split[count + np.arange(len(peaks)), peaks] = excess
+    codes = np.append(atoms.codes, atoms.codes[peaks])
     ends = np.append(cells.low, points), np.append(cells.high, points)
     return Places(codes, LineCells(*ends, integer=True)), split @ pieces.law

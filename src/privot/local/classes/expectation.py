@@ -6,9 +6,9 @@ $a$ (`count_tables`) has the relative likelihood
 $$ L = \sum_z π_z \prod_a \bigl(1 + t_{az}\bigr), \qquad
    t_{az} = (r_a−1) \sum_{\text{cells } v} A_{y_a v} \prod_{c ∈ a} p_c(v_c | z) . $$
 
-EM treats two things as missing: the class, and for every factor whether its answer reveals a cell (and
-which). Where no factor reveals one, class and cells have their prior law whatever the parameters, so
-this part of the complete data is left out: the likelihood is the same and fewer steps are needed. The
+The missing data of EM are the class, and for every factor whether its answer reveals a cell, and which.
+If no factor reveals a cell, class and cells have their prior distribution whatever the answers, so such
+reports are left out of the complete data: the likelihood is the same, and fewer steps are needed. The
 expected numbers of people
 
 $$ S_c(v, z) = \sum_{\text{reports}} n\,P(\text{class } z,\ v_c = v \text{ revealed} \mid \text{report}),
@@ -21,22 +21,23 @@ Laird, Rubin 1977; Meng, van Dyk, *The EM algorithm: an old folk-song sung to a 
 The formulas hold for columns in one alphabet; where there are several, probabilities of pieces are
 summed to those of codes, and expected counts of codes are distributed over pieces (`counts`).
 
-With one factor, classes are summed before reports are read: the likelihood needs only the cells' total
-probability, so reports cost their set's size and cells cost the classes, never both.
+For reports with one factor, the probabilities of cells are first summed over classes, since the
+likelihood needs only these sums. So a report costs the size of its set, and a cell the number of
+classes.
 
 **Over-relaxed passes** (`ascend`; Salakhutdinov, Roweis, *Adaptive overrelaxed bound optimization
-methods*, 2003) multiply a pass's step on the logarithmic scale: the same path in a half to a third of
-the passes. The next pass computes the objective there; where it is lower, the step is undone.
+methods*, 2003) lengthen the step of a pass on the logarithmic scale, which needs a half to a third of
+the passes. The next pass computes the objective; if it has fallen, the step is undone.
 
 **Curvature** (`curvature`). With one class, and the other queries independent and known, a report's
-factor has the relative likelihood $1 + g \sum_k b_k q_k$ in the probabilities q of one of its queries'
-codes, where $b_k$ sums its cells of code k, weighted by the probabilities of the other queries. So
-around q the log-likelihood of all reports has, by each query's codes, to second order
+factor has the relative likelihood $L = 1 + g \sum_k b_k q_k$, with g = r − 1, in the probabilities q of
+the codes of one of its queries, where $b_k$ sums its cells of code k, weighted by the probabilities of
+the other queries. So the log-likelihood of all reports has, in the codes of each query,
 
 $$ \text{slope } s_k = \sum n\, \frac{g b_k}{L}, \qquad
    \text{information } I_{kl} = \sum n\, \frac{g b_k}{L} \frac{g b_l}{L} ; $$
 
-the likelihood of several factors is the product of theirs.
+the likelihood of several factors is the product of their likelihoods.
 """
 
 from __future__ import annotations
@@ -59,18 +60,18 @@ from privot.local.classes.counts import Array, CountTables, Ints, Queries
 _FIRST_POWER, _GROWTH, _MAX_POWER = 1.8, 1.15, 4.0
 _MAX_RATIO = 1e3
 _FLOOR = 1e-300
-_UNIFORM_SHARE = 0.3  # of the law around which starts are drawn
+_UNIFORM_SHARE = 0.3  # share of the uniform distribution in the center of random starts
 
 
 class Expectation(NamedTuple):
-    """Expected counts of revealed pieces (all pieces, classes) and of classes, and ln L per report."""
+    """Result of an E-step."""
 
-    cells: Array
-    classes: Array
-    log_likelihood: Array
+    cells: Array  # expected counts of revealed pieces, S (pieces, classes)
+    classes: Array  # expected counts of classes, M (classes,)
+    log_likelihood: Array  # ln L of each distinct report (reports,)
 
     def total(self, counts: Array) -> float:
-        """$\\sum n \\ln L$."""
+        """Compute $\\sum n \\ln L$ for the counts n (reports,)."""
         return float(counts @ self.log_likelihood)
 
 
@@ -83,12 +84,12 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
         weights: π, shape (classes,).
     """
     logs = np.zeros(tables.counts.size)
-    coarse = code_probabilities(tables.queries, probabilities)
-    expected = Expectation(np.zeros_like(coarse), np.zeros_like(weights), logs)
-    _add_single(tables, coarse, weights, expected)
+    q = code_probabilities(tables.queries, probabilities)
+    expected = Expectation(np.zeros_like(q), np.zeros_like(weights), logs)
+    _add_single(tables, q, weights, expected)
     if tables.multi_report.size:
-        _add_multi(tables, coarse, weights, expected)
-    pieces = piece_counts(tables.queries, expected.cells, coarse, probabilities)
+        _add_multi(tables, q, weights, expected)
+    pieces = piece_counts(tables.queries, expected.cells, q, probabilities)
     return expected._replace(cells=pieces)
 
 
@@ -120,9 +121,9 @@ def piece_counts(queries: Queries, expected: Array, q: Array, p: Array) -> Array
 def em_step(
     tables: CountTables, p: Array, weights: Array, prior: Array | float = 0.0
 ) -> tuple[Array, Expectation]:
-    """Return the next probabilities, given a prior's counts, and the expectation at the last ones."""
-    found = expectation(tables, p, weights)
-    return normalized(found.cells + prior, tables), found
+    """Return the next probabilities, given the prior's pseudo-counts, and the expectation at p."""
+    expected = expectation(tables, p, weights)
+    return normalized(expected.cells + prior, tables), expected
 
 
 def normalized(table: Array, tables: CountTables) -> Array:
@@ -134,7 +135,7 @@ def normalized(table: Array, tables: CountTables) -> Array:
 
 @compiled_reordering_part
 def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
-    """Multiply row 0 of `out` by the columns' probabilities: their cells in C order, from the back."""
+    """Multiply row 0 of `out` by the columns' cell probabilities in C order, filled from the back."""
     rows = 1
     for j in columns:
         for row in range(rows - 1, -1, -1):
@@ -146,7 +147,7 @@ def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> N
 
 @compiled_reordering_part
 def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints) -> None:
-    """Add the one-way sums of `table` (cells, classes) to the columns' categories."""
+    """Add the one-way sums of `table` (cells, classes) to the columns' categories in `out`."""
     for row in range(table.shape[0]):
         rest = row
         for place in range(columns.size - 1, -1, -1):
@@ -159,7 +160,7 @@ def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints
 
 @compiled_reordering
 def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
-    """Add reports of one factor: mixed cell probabilities forward, weights of the cells backward."""
+    """Add the expected counts of reports with one factor to `expected`."""
     sizes, offsets = tables.queries.sizes, tables.queries.offsets
     for factor in range(tables.gains.size):
         if tables.single_start[factor] == tables.single_start[factor + 1]:
@@ -171,7 +172,7 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
         for j in front:
             rows *= sizes[j]
         table = np.empty((rows, weights.size))
-        for z in range(weights.size):  # an assignment of arrays takes two seconds to compile
+        for z in range(weights.size):  # assigning whole arrays would take two seconds to compile
             table[0, z] = weights[z]
         _outer(table, front, sizes, offsets, p)
         tail = p[offsets[last] : offsets[last + 1]]
@@ -202,7 +203,7 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
 
 @compiled_part
 def _named_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
-    """Mark the cells that some report names; all if reports name more than twice as many."""
+    """Mark the cells in the sets of a factor's reports; all cells if the sets are long in total."""
     first, end = tables.single_start[factor], tables.single_start[factor + 1]
     entries = 0
     for i in range(first, end):
@@ -219,7 +220,7 @@ def _named_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np
 
 @compiled_reordering_part
 def _cell_weights(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array:
-    """Set log-likelihoods of a factor's reports, and return what they add to each of its cells."""
+    """Set the log-likelihoods of a factor's reports, and return the weight of each of its cells."""
     values, cells, gain = tables.values, tables.cells, tables.gains[factor]
     back = np.zeros(mixed.size)
     for i in range(tables.single_start[factor], tables.single_start[factor + 1]):
@@ -248,7 +249,7 @@ def _cell_weights(tables: CountTables, factor: int, mixed: Array, logs: Array) -
 
 @compiled_reordering_part
 def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
-    """Return cell probabilities by class of factors in multi-factor reports, and where each begins."""
+    """Return cell probabilities (cells, classes) of multi-factor reports, and the first row of each."""
     num_factors, queries = tables.gains.size, tables.queries
     used = np.zeros(num_factors, np.bool_)
     used[tables.multi_factors] = True
@@ -271,7 +272,7 @@ def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
 
 @compiled_reordering
 def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
-    """Add reports of several factors, which the class couples: every report weighs all classes."""
+    """Add the expected counts of reports with several factors to `expected`."""
     num_classes = weights.size
     table, place = _cell_tables(tables, p)
     back = np.zeros_like(table)
@@ -302,7 +303,7 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
                 shift += math.log(largest)
         total = posterior.sum()
         expected.log_likelihood[report] = math.log(total) + shift
-        silent = math.exp(-shift)
+        silent = math.exp(-shift)  # likelihood that no factor reveals a cell, scaled like posterior
         scale = tables.counts[report] / total
         if scale == 0.0:
             continue
@@ -335,68 +336,70 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
 def random_start(
     marginals: Array, tables: CountTables, num_classes: int, seed: int, start: int
 ) -> tuple[Array, Array]:
-    """Draw marginals times log-normal noise, with equal weights; one class has the marginals themselves.
+    """Draw initial probabilities (pieces, classes) and equal weights (classes,).
 
-    They are mixed with a uniform law first: where columns determine each other, marginals under
-    independence may be 0 in a category, which EM would leave empty.
+    A single class has the marginals. With more classes, the marginals are mixed with a uniform
+    distribution and multiplied by log-normal noise: marginals under independence may be 0 in a category
+    if columns determine each other, and EM would leave it empty.
     """
     weights = np.full(num_classes, 1 / num_classes)
     if num_classes == 1:
         return marginals, weights
-    noise = np.random.default_rng([seed, num_classes, start])
-    factors = np.exp(noise.standard_normal((len(marginals), num_classes)))
+    rng = np.random.default_rng([seed, num_classes, start])
+    factors = np.exp(rng.standard_normal((len(marginals), num_classes)))
     uniform = 1 / tables.sizes[tables.columns, None]
-    around = (1 - _UNIFORM_SHARE) * marginals + _UNIFORM_SHARE * uniform
-    return normalized(around * factors, tables), weights
+    center = (1 - _UNIFORM_SHARE) * marginals + _UNIFORM_SHARE * uniform
+    return normalized(center * factors, tables), weights
 
 
 def ascend(
     tables: CountTables, prior: Array, p: Array, weights: Array, strength: float, passes: int
 ) -> tuple[Array, Array]:
-    """Run EM passes: return probabilities (pieces, classes) and weights (classes,).
+    """Run EM passes; return probabilities (pieces, classes) and weights (classes,).
 
-    All but the last are over-relaxed, by growing powers; one that lowered the objective is undone.
+    All passes but the last are over-relaxed with growing powers; a step that lowers the objective is
+    undone, and followed by a plain step.
     """
-    reached, power, safe = -np.inf, _FIRST_POWER, (p, weights)
-    ahead = strength * prior
+    best, power, plain = -np.inf, _FIRST_POWER, (p, weights)
+    prior_counts = strength * prior
     for left in range(passes, 0, -1):
-        found = expectation(tables, p, weights)
-        value = found.total(tables.counts) + _log_prior(ahead, p, weights)
-        if value < reached:
-            (p, weights), reached, power = safe, -np.inf, 1.0
+        expected = expectation(tables, p, weights)
+        value = expected.total(tables.counts) + _log_prior(prior_counts, p, weights)
+        if value < best:
+            (p, weights), best, power = plain, -np.inf, 1.0
             if left > 1:
                 continue
-            found = expectation(tables, p, weights)
-        reached = value
-        shares = found.classes + 1.0
-        safe = normalized(found.cells + ahead, tables), shares / shares.sum()
+            expected = expectation(tables, p, weights)
+        best = value
+        shares = expected.classes + 1.0
+        plain = normalized(expected.cells + prior_counts, tables), shares / shares.sum()
         if left == 1 or power == 1.0:
-            (p, weights), power = safe, _FIRST_POWER
+            (p, weights), power = plain, _FIRST_POWER
             continue
-        p = normalized(_over_relaxed(p, safe[0], power), tables)
-        weights = _over_relaxed(weights, safe[1], power)
+        p = normalized(_over_relaxed(p, plain[0], power), tables)
+        weights = _over_relaxed(weights, plain[1], power)
         weights = weights / weights.sum()
         power = min(power * _GROWTH, _MAX_POWER)
     return p, weights
 
 
 def _log_prior(counts: Array, p: Array, weights: Array) -> float:
-    """Log density of a prior of these counts of pieces and one person per class, up to a constant."""
+    """Compute the log density of the prior with pseudo-counts (pieces, 1), up to a constant."""
     logs = np.log(np.maximum(p, _FLOOR)).sum(axis=1)
     return float(counts[:, 0] @ logs + np.log(np.maximum(weights, _FLOOR)).sum())
 
 
 def _over_relaxed(old: Array, new: Array, power: float) -> Array:
-    """Return $x (x'/x)^{η}$, the step multiplied on the logarithmic scale."""
+    """Return $x (x'/x)^{η}$, with the step from x to x' lengthened on the logarithmic scale."""
     ratio = np.divide(new, old, out=np.ones_like(old), where=old > 0)
     return np.asarray(old * np.minimum(ratio**power, _MAX_RATIO))
 
 
 class Curvature(NamedTuple):
-    """Slopes of all codes, numbered consecutively, and their information within their query."""
+    """Slope and information of the log-likelihood in the probabilities of all queries' codes."""
 
-    slope: Array  # slope of each code (codes,)
-    information: Array  # information of each code with its query's codes (codes, largest query)
+    slope: Array  # s of each code (codes,)
+    information: Array  # I of each code with the codes of its query (codes, largest query)
 
 
 def curvature(tables: CountTables, q: Array) -> Curvature:
@@ -409,7 +412,7 @@ def curvature(tables: CountTables, q: Array) -> Curvature:
 
 
 def _row_counts(tables: CountTables) -> tuple[Ints, Array]:
-    """Return the factor of every distinct answer, and the number of people who gave it."""
+    """Return the factor of every row, which is a distinct answer, and the people who gave it."""
     rows = tables.row_start.size - 1
     factor, counts = np.full(rows, -1), np.zeros(rows)
     factor[tables.single_rows] = np.repeat(
@@ -426,6 +429,7 @@ def _row_counts(tables: CountTables) -> tuple[Ints, Array]:
 def _accumulate(
     tables: CountTables, q: Array, factor_of_row: Ints, counts: Array, found: Curvature
 ) -> None:
+    """Add the slopes and the information of all answers to `found`."""
     sizes, offsets, values = tables.queries.sizes, tables.queries.offsets, tables.values
     slopes = np.zeros(q.size)
     digits = np.zeros(tables.factor_queries.size, np.int64)

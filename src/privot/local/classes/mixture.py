@@ -2,16 +2,17 @@ r"""Latent classes: a mixture of product distributions over categorical columns,
 
 $$ p(v_1, …, v_m) = \sum_z π_z \prod_c p_c(v_c | z) . $$
 
-Every marginal and every conditional is again a mixture of products, so both are exact: the joint of a
-few columns is the sum over classes of outer products, and given that columns lie in sets $W_c$, class z
-has weight $∝ π_z \prod_c \sum_{v ∈ W_c} p_c(v|z)$ and the conditioned columns are drawn from their
-restricted probabilities. With enough classes any distribution can be written so; their number is chosen
-from the reports (`class_fit`).
+Every marginal and every conditional is again a mixture of products, so both are computed exactly. The
+joint distribution of some columns is the sum over classes of outer products. Given that columns lie in
+sets $W_c$, class z has weight $∝ π_z \prod_c \sum_{v ∈ W_c} p_c(v|z)$, and these columns are drawn from
+their restricted probabilities. With enough classes every distribution has this form; their number is
+chosen from the reports (`class_fit`).
 
 **Sampling** (`LatentClassSampler`). A class is drawn, then an atom of every column
-(`privot.local.releases`) by the class's probabilities, then a value of the atom: of a number or date by
-a density that is continuous across atoms in this class (`privot.schema.columns.vector`), of anything
-else by its code. Conditions and comparisons are in the schema's codes, which are sums of atoms.
+(`privot.local.releases`) with the class's probabilities, then a value within the atom: for a number or
+date from a density that is continuous across atoms in this class (`privot.schema.columns.vector`), for
+other columns as the atom's code prescribes. Conditions are in the schema's codes, which are unions of
+atoms.
 
 References:
     Lazarsfeld, Henry, *Latent structure analysis* (1968); Dunson, Xing, *Nonparametric Bayes modeling
@@ -45,7 +46,11 @@ _MAX_CELLS = 2**26
 
 @dataclass(frozen=True, eq=False)
 class LatentClasses:
-    """Weights π (C,) and, for each column of K categories, probabilities (K, C), columns sum to 1.
+    """Mixture of product distributions, with C classes.
+
+    Arguments:
+        weights: π (C,), with sum 1.
+        probabilities: For each column of K categories an array (K, C) whose columns have sum 1.
 
     Examples:
         >>> table = np.array([[0.9, 0.2], [0.1, 0.8]])
@@ -71,16 +76,16 @@ class LatentClasses:
                 )
 
     def coarsened(self, codes: Sequence[NDArray[np.int64]]) -> LatentClasses:
-        """Return the law of coarser values: each column's value has one of its `codes` (K,) instead."""
-        coarse = []
-        for table, code in zip(self.probabilities, codes, strict=True):
-            sums = np.zeros((int(code.max()) + 1, table.shape[1]))
-            np.add.at(sums, code, table)
-            coarse.append(sums)
-        return LatentClasses(self.weights, tuple(coarse))
+        """Return the distribution of codes, given every category's code, `codes` (K,) per column."""
+        tables = []
+        for table, column_codes in zip(self.probabilities, codes, strict=True):
+            sums = np.zeros((int(column_codes.max()) + 1, table.shape[1]))
+            np.add.at(sums, column_codes, table)
+            tables.append(sums)
+        return LatentClasses(self.weights, tuple(tables))
 
     def refined(self, laws: Sequence[Array]) -> LatentClasses:
-        """Return the law of finer values: each column's category v has `laws` (values, categories)."""
+        """Return the distribution of finer values, given `laws` P(value | category) (values, K)."""
         tables = zip(laws, self.probabilities, strict=True)
         return LatentClasses(self.weights, tuple(law @ table for law, table in tables))
 
@@ -95,7 +100,7 @@ class LatentClasses:
         return self.weights.size
 
     def marginal(self, columns: Sequence[int]) -> Array:
-        """Compute the joint distribution of `columns`, an array with one axis for each, in order.
+        """Compute the joint distribution of `columns`, as an array with one axis per column.
 
         Raises:
             PrivotError: if a column is named twice or does not exist, or the table has over 2^26 cells.
@@ -115,7 +120,7 @@ class LatentClasses:
     def sample(
         self, num_rows: int, rng: np.random.Generator, where: Condition | None = None
     ) -> NDArray[np.int64]:
-        """Draw rows of codes (n, m), given that columns in `where` have one code or one of a set.
+        """Draw rows of codes (n, m); each column in `where` has one of its given codes.
 
         Raises:
             PrivotError: if the condition has probability zero.
@@ -125,7 +130,7 @@ class LatentClasses:
     def sample_classes(
         self, num_rows: int, rng: np.random.Generator, where: Condition | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw the same rows, and return before them the class (n,) of each."""
+        """Return the class (n,) of every row, and the rows (n, m) of `sample`."""
         probabilities = list(self.probabilities)
         weights = self.weights
         for column, codes in (where or {}).items():
@@ -143,7 +148,7 @@ class LatentClasses:
         return classes, out
 
     def log_likelihood(self, groups: Iterable[ReportGroup]) -> Array:
-        """Compute $\\ln L$ of every report, group after group, up to the answers' constants c(y)."""
+        """Compute the log-likelihood of every report, group after group, up to the constants c(y)."""
         tables = count_tables(groups, self.sizes, merge=False)
         stacked = np.concatenate(self.probabilities)
         return expectation(tables, stacked, self.weights).log_likelihood
@@ -168,14 +173,14 @@ class LatentClasses:
 
     @classmethod
     def average(cls, models: Sequence[LatentClasses]) -> LatentClasses:
-        """Average distributions: all classes side by side, each model with equal weight."""
+        """Return the mixture of several models with equal weights, which has the classes of all."""
         columns = zip(*(model.probabilities for model in models), strict=True)
         weights = np.concatenate([model.weights for model in models]) / len(models)
         return cls(weights, tuple(np.concatenate(tables, axis=1) for tables in columns))
 
 
 def require_columns(columns: Sequence[int], sizes: Sequence[int]) -> None:
-    """Refuse columns that do not exist or are named twice."""
+    """Raise an error for columns that do not exist or are named twice."""
     if len(set(columns)) < len(columns) or not all(0 <= c < len(sizes) for c in columns):
         raise PrivotError(
             f"columns is {list(columns)}: name each of 0 … {len(sizes) - 1} at most once"
@@ -188,7 +193,7 @@ def draw_categories(
     """Draw from column `given[i]` of `table` (categories, conditions) for each i, by inversion."""
     height = len(table)
     cumulative = table.cumsum(axis=0).T
-    # After the last category of positive probability the sum is 1, whatever rounding made of it.
+    # Rounding may leave the last sums below 1.
     last = height - 1 - (table[::-1] > 0).argmax(axis=0)
     cumulative[np.arange(height) >= last[:, None]] = 1.0
     shifted = (cumulative + np.arange(table.shape[1])[:, None]).ravel()
@@ -198,19 +203,19 @@ def draw_categories(
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Codes and cells of a column's atoms."""
+    """Codes of a column's atoms, and their intervals."""
 
     codes: Codes  # the schema's code of each atom (a,)
-    cells: LineCells | None = None  # intervals and points of numbers and dates
+    cells: LineCells | None = None  # intervals and points of the atoms of numbers and dates
 
 
 @dataclass(frozen=True, eq=False)
 class LatentClassSampler:
-    """A mixture of product distributions over the columns' atoms."""
+    """Sampler of records from latent classes over the columns' atoms."""
 
-    atoms: LatentClasses  # the mixture
-    places: tuple[Places, ...]  # codes and cells of each column's atoms
-    schema: Schema  # the schema whose coded columns are drawn
+    atoms: LatentClasses  # mixture whose categories are atoms
+    places: tuple[Places, ...]  # codes and intervals of each column's atoms
+    schema: Schema  # schema whose coded columns are drawn
     kind: ClassVar[str] = "latent_classes"
 
     @cached_property

@@ -1,1 +1,1 @@
-"""The density of points of few coordinates, on a grid, by penalized maximum likelihood."""
+"""Density of points with few coordinates on a grid, by penalized maximum likelihood."""

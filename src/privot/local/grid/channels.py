@@ -1,15 +1,15 @@
-r"""Reports counted on a grid, and how likely each is under a density on a grid.
+r"""Densities on a grid, and channels: counts of reports and their probabilities under such a density.
 
-**Density.** A density on $[−1, 1]^d$ is linear between the nodes of a grid. Nodes stand at $−1 + 2k/K$,
-$k ∈ 0 … K$ a coordinate. The weight of each is the share of a **hat**: the product over coordinates of
-triangles of half-width $2/K$ (half a triangle at the ends). So the density is continuous, a sample of it
-shows no grid, and the law of record cells is linear in the weights.
+**Density.** A density on $[−1, 1]^d$ is multilinear between the nodes $−1 + 2k/K$, $k ∈ 0 … K$ in each
+coordinate. The weight of a node is the share of its **hat**: the product over coordinates of triangular
+densities of half-width $2/K$ (half a triangle at the ends). So the density is continuous, samples do not
+show the grid, and the probabilities of record cells are linear in the weights.
 
-**Channels.** The counts of distinct reports are sufficient, and their probabilities are linear in the
-weights p: $P(y) = \sum_k A_{yk} p_k$. The matrix A is never formed: windows that are balls are a
-convolution, by fast Fourier transform; whatever is independent by coordinate is a product of one small
-matrix per coordinate. Weights are flat, those of the nodes first; where values may be missing, their
-share is the last.
+**Channels.** The counts of distinct reports are sufficient statistics, and the probabilities of reports
+are linear in the weights p: $P(y) = \sum_k A_{yk} p_k$. The matrix A is never formed. Windows that are
+balls are a convolution, computed by fast Fourier transforms; mechanisms that treat coordinates
+independently are a product of one small matrix per coordinate. Weights are flat arrays, nodes first; if
+values may be missing, their share is last.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ from privot.randomizer import Randomizer, Release
 from privot.schema import Schema
 from privot.schema.domains import Array, from_unit
 
-# Records drawn at a time to fulfill a condition, and in all before it is refused.
+# Conditional sampling: least records drawn at a time, and limits of all draws before it gives up.
 _MIN_DRAWS, _MAX_DRAWS, _MAX_DRAWS_PER_ROW = 2**14, 2**22, 200
-_TAIL = 6.0  # of Gaussian noise, in standard deviations
+_TAIL = 6.0  # standard deviations of Gaussian noise beyond which reports share one bin
 _MAX_BINS = 1024
-MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # K at most, by dimension
+MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # largest K, by dimension
 
 
 @dataclass(frozen=True, eq=False)
 class GridDensity:
-    """Shares of hats, and of values that are missing."""
+    """Density that is multilinear between the nodes of a grid, with a share of missing values."""
 
-    weights: Array  # weights of the nodes (K+1, …, K+1), > 0 and up to 1 with `missing` in sum
-    missing: float = 0.0  # the share of missing values
+    weights: Array  # weights of the nodes (K+1, …, K+1); their sum and `missing` add up to 1
+    missing: float = 0.0  # share of missing values
 
     @classmethod
     def of(cls, flat: Array, shape: tuple[int, ...]) -> GridDensity:
-        """Restore the density of flat weights, of the nodes first."""
+        """Build a density from flat weights, for a grid of this shape."""
         nodes = math.prod(shape)
         return cls(flat[:nodes].reshape(shape), float(flat[nodes:].sum()))
 
     @property
     def flat(self) -> Array:
-        """Weights as channels take them: flat, the share of missing values last, if any."""
+        """Flat weights, with the share of missing values last if it is positive."""
         weights = self.weights.ravel()
         return np.append(weights, self.missing) if self.missing else weights
 
     def sample(self, num_rows: int, rng: np.random.Generator) -> Array:
-        """Draw points (num_rows, d) in unit coordinates; rows of NaN are missing.
+        """Draw points (num_rows, d) in unit coordinates; a missing point is a row of NaN.
 
         Examples:
-            >>> one = GridDensity(np.array([0.0, 1.0, 0.0]))
-            >>> float(abs(one.sample(1000, np.random.default_rng(0))).max()) < 1
+            >>> density = GridDensity(np.array([0.0, 1.0, 0.0]))
+            >>> float(abs(density.sample(1000, np.random.default_rng(0))).max()) < 1
             True
         """
         last = self.weights.shape[0] - 1
@@ -72,7 +72,7 @@ class GridDensity:
         absent = drawn == self.weights.size
         nodes = np.unravel_index(np.where(absent, 0, drawn), self.weights.shape)
         places = np.stack(nodes, axis=1) + rng.triangular(-1, 0, 1, (num_rows, self.weights.ndim))
-        places = last - np.abs(last - np.abs(places))  # half a hat is a whole one, folded
+        places = last - np.abs(last - np.abs(places))  # points beyond an end are reflected
         points: Array = places * (2 / last) - 1
         points[absent] = np.nan
         return points
@@ -104,17 +104,17 @@ def draw_given(
 
 @dataclass(frozen=True, eq=False)
 class GridSampler:
-    """A density of one column of points."""
+    """Sampler of one column of points from a density on a grid."""
 
     density: GridDensity  # density in unit coordinates
     name: str  # name of the column
-    randomizer: Randomizer  # the randomizer that it was reported by
+    randomizer: Randomizer  # randomizer of the column's reports
     kind: ClassVar[str] = "grid"
 
     def records(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, list[int]]
     ) -> pa.Table:
-        """See `privot.local.model.Sampler`: given codes, records are drawn until enough have one."""
+        """See `privot.local.model.Sampler`; a condition is met by rejection."""
         if not where:
             return self._draw(num_rows, rng)
         return draw_given(lambda n: self._draw(n, rng), self.randomizer.schema, where, num_rows)
@@ -147,7 +147,11 @@ class GridSampler:
 
 
 def cell_shares(steps: int, spacings: int) -> Array:
-    """Compute shares (N+1, K+1) of each hat that round to each of the cells −1 + 2j/N.
+    """Compute the share of each hat that rounds to each of the record cells −1 + 2j/N, (N+1, K+1).
+
+    Arguments:
+        steps: N.
+        spacings: K.
 
     Examples:
         >>> cell_shares(2, 2)
@@ -157,13 +161,13 @@ def cell_shares(steps: int, spacings: int) -> Array:
     """
     ends = np.concatenate([[0.0], np.arange(steps) + 0.5, [float(steps)]]) * (spacings / steps)
     gap = np.clip(ends[:, None] - np.arange(spacings + 1), -1.0, 1.0)
-    below = 0.5 + gap - 0.5 * gap * np.abs(gap)  # the share of a whole hat below an end
+    below = 0.5 + gap - 0.5 * gap * np.abs(gap)  # share of a whole hat below each end of a cell
     shares = np.diff(below, axis=0)
     return np.asarray(shares / shares.sum(axis=0))
 
 
 class GridChannel(Protocol):
-    """Probabilities of reports as a linear function of a grid's weights."""
+    """Counts of m distinct reports, and their probabilities as a linear function of k weights."""
 
     @property
     def spacings(self) -> int:
@@ -174,15 +178,15 @@ class GridChannel(Protocol):
         """Number of people who sent each report (m,)."""
 
     def forward(self, weights: Array) -> Array:
-        """Compute P(report) (m,), > 0, from weights (k,)."""
+        """Compute the probabilities A p (m,), which are positive, of weights p (k,)."""
 
     def back(self, ratios: Array) -> Array:
-        """Apply the transpose: (k,) from numbers (m,)."""
+        """Compute $A^⊤ x$ (k,) of numbers x (m,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ProductChannel:
-    """Noise, or windows, that are independent by coordinate."""
+    """Channel of noise or windows that are independent between coordinates."""
 
     counts: Array  # counts of all reports, flat
     matrices: Sequence[Array]  # for each coordinate, P(report | node) as (reports, nodes)
@@ -194,55 +198,53 @@ class ProductChannel:
 
     def forward(self, weights: Array) -> Array:
         """See `GridChannel`."""
-        return apply_along_axes(
-            self.matrices, weights.reshape([a.shape[1] for a in self.matrices])
-        ).ravel()
+        shape = [matrix.shape[1] for matrix in self.matrices]
+        return apply_along_axes(self.matrices, weights.reshape(shape)).ravel()
 
     def back(self, ratios: Array) -> Array:
         """See `GridChannel`."""
-        turned = [a.T for a in self.matrices]
-        return apply_along_axes(turned, ratios.reshape([a.shape[1] for a in turned])).ravel()
+        shape = [matrix.shape[0] for matrix in self.matrices]
+        return apply_along_axes(
+            [matrix.T for matrix in self.matrices], ratios.reshape(shape)
+        ).ravel()
 
 
 @dataclass(frozen=True, eq=False)
 class BallChannel:
-    """Windows that are balls, of values that may be missing."""
+    """Channel of windows that are balls, for values that may be missing."""
 
-    counts: Array  # counts of all report cells, flat; then of reports that the value is missing
-    form: WindowForm  # the windows
+    counts: Array  # counts of all report cells, flat, then of reports of a missing value
+    form: WindowForm  # size and probabilities of the windows
     spacings: int  # K: a coordinate has K + 1 nodes
 
     def forward(self, weights: Array) -> Array:
         """See `GridChannel`."""
         form = self.form
-        inner = apply_along_axes(
-            self._shares, self._split(weights).reshape((self.spacings + 1,) * form.dimension)
-        )
-        near = np.maximum(self._convolve(np.pad(inner, form.reach)), 0.0).ravel()
+        nodes = self._without_missing(weights).reshape((self.spacings + 1,) * form.dimension)
+        cells = apply_along_axes(self._shares, nodes)
+        near = np.maximum(self._convolve(np.pad(cells, form.reach)), 0.0).ravel()
         if form.flagged:
             near = np.append(near, weights[-1]) * self._multiplicity
-        return (
-            form.outside * weights.sum() * self._multiplicity + (form.inside - form.outside) * near
-        )
+        far = form.outside * weights.sum() * self._multiplicity
+        return far + (form.inside - form.outside) * near
 
     def back(self, ratios: Array) -> Array:
         """See `GridChannel`."""
         form = self.form
-        weighed = ratios * self._multiplicity
-        cells = self._split(weighed).reshape((self._width,) * form.dimension)
-        inner = self._convolve(cells)[
-            (slice(form.reach, form.reach + form.steps + 1),) * cells.ndim
-        ]
-        near = apply_along_axes([s.T for s in self._shares], inner).ravel()
+        weighted = ratios * self._multiplicity
+        cells = self._without_missing(weighted).reshape((self._width,) * form.dimension)
+        inside = (slice(form.reach, form.reach + form.steps + 1),) * cells.ndim
+        near = apply_along_axes([s.T for s in self._shares], self._convolve(cells)[inside]).ravel()
         if form.flagged:
-            near = np.append(near, weighed[-1])
-        return form.outside * weighed.sum() + (form.inside - form.outside) * near
+            near = np.append(near, weighted[-1])
+        return form.outside * weighted.sum() + (form.inside - form.outside) * near
 
-    def _split(self, flat: Array) -> Array:
+    def _without_missing(self, flat: Array) -> Array:
         return flat[:-1] if self.form.flagged else flat
 
     @property
     def _width(self) -> int:
+        """Number of report cells per coordinate: record cells and a margin of the window's reach."""
         return self.form.steps + 1 + 2 * self.form.reach
 
     @cached_property
@@ -259,7 +261,7 @@ class BallChannel:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        # No window that starts at a record's cell leaves the padded cells: nothing wraps around.
+        # Windows around record cells do not leave the padded array, so nothing wraps around.
         return [scipy.fft.next_fast_len(self._width, real=True)] * self.form.dimension
 
     @cached_property
@@ -274,30 +276,28 @@ class BallChannel:
 
 
 def apply_along_axes(matrices: Sequence[Array], tensor: Array) -> Array:
-    """Apply one matrix along each axis."""
+    """Apply the i-th matrix along the i-th axis, for every axis."""
 
-    def one(result: Array, matrix: Array) -> Array:
-        # The first axis goes to the end: after all matrices, axes are in order again.
+    def apply_to_first(result: Array, matrix: Array) -> Array:
+        # The first axis moves to the end, so axes are in order again after all matrices.
         return np.asarray(np.tensordot(result, matrix, axes=(0, 1)))
 
-    return reduce(one, matrices, tensor)
+    return reduce(apply_to_first, matrices, tensor)
 
 
 def window_channel(release: Release, name: str, form: WindowForm, most: int) -> GridChannel:
-    """Count windows' reports of a column, cell by cell."""
+    """Build the channel of a column reported by windows, with at most `most` spacings."""
     spacings = min(most, form.steps)
     width = form.steps + 1 + 2 * form.reach
     sizes = (width,) * form.dimension
 
-    def number(reports: Array) -> Array:
+    def cell_numbers(reports: Array) -> Array:
         numbers = np.ravel_multi_index(tuple((form.cells(reports) + form.reach).T), sizes)
-        return (
-            np.where(reports[:, -1] == 1, width**form.dimension, numbers)
-            if form.flagged
-            else numbers
-        )
+        if form.flagged:  # the last number is that of missing values
+            numbers = np.where(reports[:, -1] == 1, width**form.dimension, numbers)
+        return numbers
 
-    counts = _count(release, name, number, width**form.dimension + form.flagged)
+    counts = _count(release, name, cell_numbers, width**form.dimension + form.flagged)
     if form.shape == "ball":
         return BallChannel(counts, form, spacings)
     near = np.abs(np.arange(width)[:, None] - np.arange(form.steps + 1) - form.reach) <= form.reach
@@ -306,10 +306,11 @@ def window_channel(release: Release, name: str, form: WindowForm, most: int) -> 
 
 
 def noise_channel(release: Release, name: str, form: NoiseForm, most: int) -> ProductChannel:
-    r"""Count noisy points of a column, in bins as wide as the nodes' spacing, and in two tails.
+    r"""Build the channel of a column reported with noise, with `most` spacings.
 
-    Beyond the domain, Laplace densities $e^{−|y − x|/b}$ of any two records have the same ratio wherever
-    the report is: a tail loses no information.
+    Reports are counted in bins as wide as the spacing of the nodes, and in two tails. With Laplace noise
+    the tails lose no information: beyond the domain, the ratio of the densities $e^{−|y − x|/b}$ of two
+    records does not depend on the report y.
     """
     dimension, spacings = release.schema.point_column(name).domain.dimension, most
     laplace = form.distance == "manhattan"
@@ -318,26 +319,26 @@ def noise_channel(release: Release, name: str, form: NoiseForm, most: int) -> Pr
     ends = np.linspace(-reach, reach, bins + 1)
     sizes = (bins + 2,) * dimension
 
-    def number(reports: Array) -> Array:
+    def bin_numbers(reports: Array) -> Array:
         return np.ravel_multi_index(tuple(np.searchsorted(ends, reports).T), sizes)
 
-    fine = 4 * spacings  # of the records within a hat
+    fine = 4 * spacings  # record cells, by which the integral over a hat is approximated
     gap = (ends[:, None] - np.linspace(-1, 1, fine + 1)) / form.scale
-    below = (
-        np.where(gap < 0, 0.5 * np.exp(gap), 1 - 0.5 * np.exp(-gap))
-        if laplace
-        else scipy.special.ndtr(gap)
-    )
+    if laplace:
+        below = np.where(gap < 0, 0.5 * np.exp(gap), 1 - 0.5 * np.exp(-gap))
+    else:
+        below = scipy.special.ndtr(gap)
     law = np.diff(below, axis=0, prepend=0.0, append=1.0) @ cell_shares(fine, spacings)
-    counts = _count(release, name, number, (bins + 2) ** dimension)
+    counts = _count(release, name, bin_numbers, (bins + 2) ** dimension)
     return ProductChannel(counts, [np.maximum(law, 1e-300)] * dimension)
 
 
-def _count(release: Release, name: str, number: Callable[[Array], Array], size: int) -> Array:
+def _count(release: Release, name: str, numbers: Callable[[Array], Array], size: int) -> Array:
+    """Count a column's reports by the numbers (n,), below `size`, that a function gives them."""
     counts, split = np.zeros(size), release.randomizer.splits[name]
     for table in release.rows.pieces():
         reports, reported = split.read(table)
-        counts += np.bincount(number(reports[reported]), minlength=size)
+        counts += np.bincount(numbers(reports[reported]), minlength=size)
     return counts
 
 
@@ -349,7 +350,7 @@ _CHANNELS: dict[tuple[type[Form], str | None], Callable[[Release, str, Any, int]
 
 
 def serves_grid(randomizer: Randomizer) -> bool:
-    """Say whether reports are of one column of points, with noise or windows in few coordinates."""
+    """Return True for reports of one column of points with ≤ 3 coordinates, by noise or windows."""
     if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
         return False
     ((name, mechanism),) = randomizer.mechanisms.items()
@@ -357,15 +358,16 @@ def serves_grid(randomizer: Randomizer) -> bool:
     if column.domain is None or column.declares_codes or column.image_shape is not None:
         return False
     form = mechanism.point_form(column)
-    few = mechanism.report_domain(column.domain).dimension in MAX_SPACINGS
-    return few and (type(form), getattr(form, "distance", None)) in _CHANNELS
+    if mechanism.report_domain(column.domain).dimension not in MAX_SPACINGS:
+        return False
+    return (type(form), getattr(form, "distance", None)) in _CHANNELS
 
 
 @dataclass(frozen=True, eq=False)
 class StackedChannel:
-    """Reports of several releases about one density: their likelihoods multiply."""
+    """Channel of the reports of several releases about one density."""
 
-    channels: Sequence[GridChannel]  # channels on one grid
+    channels: Sequence[GridChannel]  # the releases' channels, on the same grid
 
     @property
     def spacings(self) -> int:
@@ -374,7 +376,7 @@ class StackedChannel:
 
     @cached_property
     def counts(self) -> Array:
-        """See `GridChannel`: release after release."""
+        """See `GridChannel`; reports are numbered release after release."""
         return np.concatenate([channel.counts for channel in self.channels])
 
     def forward(self, weights: Array) -> Array:
@@ -389,7 +391,7 @@ class StackedChannel:
 
 
 def grid_channel(releases: Sequence[Release], name: str, most: int) -> GridChannel:
-    """Build the channel of a column's reports, on a grid of at most `most` spacings per coordinate."""
+    """Build the channel of a column's reports in one or more releases, with at most `most` spacings."""
     forms = [r.randomizer.mechanisms[name].point_form(r.schema.columns[name]) for r in releases]
     most = min(getattr(form, "steps", most) for form in [*forms, None])
     channels = [

@@ -1,40 +1,40 @@
-r"""Penalized maximum likelihood on a grid: the density behind reports, and averages by evidence.
+r"""Deconvolution on a grid: penalized maximum likelihood, and averages over penalties by evidence.
 
-**Weights.** A density $e^{g}$ at the nodes gives its hats the weights $p = v e^{g} / \sum v e^{g}$, $v$
-a hat's volume: 1, and half of it at every end. Missing values have a logarithm too, as if of all hats
-together.
+**Weights.** A density $e^{g}$ at the nodes corresponds to the weights $p = v e^{g} / \sum v e^{g}$ of
+the hats, where the volume $v$ of a hat is 1, halved for every coordinate at an end. Missing values have
+a value of g too, with the volume of all hats together.
 
-**A fixed penalty** (`deconvolve`). With counts $n_y$ of reports, and probabilities $(A p)_y$ that a
-channel gives them, the objective to maximize is
+**Fixed penalty** (`deconvolve`). With counts $n_y$ of reports and their probabilities $(A p)_y$ by the
+channel, the objective to maximize is
 
 $$ \sum_y n_y \ln (A p)_y − \frac{λ}{2} \int |∇g|^2 . $$
 
-The likelihood alone is maximal at spikes: deconvolution is ill-posed, and where the density is low, it
-fits as many as the noise of the reports allows. Penalizing the **logarithm** distinguishes a curve,
-whose flanks are steep once, from a few people far from it, who would be steep everywhere; in the plane
-the penalty of a bump is the same whatever its size. The strength **λ = 0.1** is a number of nats, the
-same for all ε and n: a prior, chosen on public synthetic people (`python -m studies reports.priors`).
+Deconvolution is ill-posed: the likelihood alone is maximal at spikes that fit the noise, above all where
+the density is low. The penalty on the **logarithm** admits the steep flanks of a peak, but not many
+small spikes; in the plane the penalty of a bump does not depend on its size. The strength **λ = 0.1** is
+in nats and the same for all ε and n; it was chosen on public synthetic data (`python -m studies
+reports.priors`).
 
-Where a reference density was learned from earlier people, g in the penalty is the logarithm of the
-**ratio** to it: reports decide what differs, and without reports the density is the reference.
+With a reference density, learned from earlier reports, g in the penalty is the logarithm of the
+**ratio** to the reference, so the estimate equals the reference unless the reports differ from it.
 
-The maximum is found by a quasi-Newton method in coordinates in which the penalty is nearly isotropic:
-the cosines of the grid, each divided by the root of its roughness.
+The maximum is found by a quasi-Newton method in coordinates that make the penalty nearly isotropic: the
+cosines of the grid, each divided by the root of its roughness.
 
-**An average over penalties**, on the line (`average_by_evidence`). The logarithms g have a Gaussian
-prior of precision $λ \int (g^{(m)})^2$, which leaves polynomials below degree m free and does not
-constrain g at the bounds: a density may be highest there. With **m = 1** it is flat where reports have
-no information, with **m = 2** it falls or rises exponentially. For each m and λ the mode of g is found
-by Fisher scoring, and Laplace's approximation gives the prior's **evidence**,
+**Average over penalties** in one dimension (`average_by_evidence`). The logarithms g have a Gaussian
+prior of precision $λ \int (g^{(m)})^2$, which does not penalize polynomials below degree m, nor large
+values at the bounds. Where reports have no information, the estimate is flat for **m = 1**, and falls or
+rises exponentially for **m = 2**. For each m and λ the mode of g is found by Fisher scoring, and
+Laplace's approximation gives the **evidence**,
 
 $$ \ln P(\text{reports} \mid m, λ) ≈ ℓ(\hat g) − \tfrac12 \hat g^⊤ Λ \hat g + \tfrac12 \ln \det Λ
    − \tfrac12 \ln \det (I(\hat g) + Λ) , $$
 
-Λ the prior's precision, I the Fisher information of g. The densities are averaged by their evidence:
-nothing is left to choose, for any ε and n, but orders: on public synthetic people
+where Λ is the precision of the prior and I the Fisher information of g. The densities are averaged with
+their evidence as weights, so only the orders m had to be chosen, on public synthetic data
 (`python -m studies reports.priors`).
 
-Everything is deterministic. Privacy: a function of the reports' counts, hence post-processing.
+Everything is deterministic. Privacy: functions of the reports' counts, hence post-processing.
 
 References:
     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
@@ -60,30 +60,32 @@ from privot.training import FitMonitor
 
 STRENGTH = 0.1  # λ
 MAX_STEPS = 1000
-_TOLERANCE = 0.01  # nats gained by a step, over all reports, below which it is the last
-_MEMORY = 20  # pairs of L-BFGS
-_FREE_PRECISION = 3.0  # of the coordinates without a penalty
-_FLOOR = 1e-300  # of a density relative to its maximum
+_TOLERANCE = 0.01  # the ascent stops after a step that gains fewer nats over all reports
+_MEMORY = 20  # pairs of vectors that L-BFGS stores
+_FREE_PRECISION = 3.0  # precision added to all coordinates, also those without a penalty
+_FLOOR = 1e-300  # least density relative to its maximum
 
 ORDERS = (1, 2)  # m
-_STRENGTHS = np.logspace(2, -10, 25)  # λ, until the evidence has dropped
-_EVIDENCE_DROP = 8.0  # nats
-_MAX_SHAPES = 128  # the smoothest eigenvectors, of which g is a sum
-_FREE_STDDEV = 5.0  # of what no λ weighs: slope, share of missing values
+_STRENGTHS = np.logspace(2, -10, 25)  # values of λ, tried in turn
+_EVIDENCE_DROP = 8.0  # nats below the best evidence at which smaller λ are not tried
+_MAX_SHAPES = 128  # number of smoothest eigenvectors that span g
+_FREE_STDDEV = 5.0  # prior deviation of coefficients that λ does not penalize
 _MAX_EVIDENCE_STEPS = 200
-_EVIDENCE_TOLERANCE = 1e-3  # nats
-_MAX_CHANGE = 3.0  # of g in a step
+_EVIDENCE_TOLERANCE = 1e-3  # nats expected of a step below which the ascent stops
+_MAX_CHANGE = 3.0  # largest change of g in a step
 
 
 @dataclass(frozen=True, eq=False)
 class Hats:
-    """Hat functions of a grid: weights from logarithms of a density, and back."""
+    """Hat functions of a grid, which convert logarithms of a density to weights and back."""
 
-    volumes: Array  # flat, of the nodes; then of missing values, if any; 0 outside the domain
+    volumes: (
+        Array  # of the nodes (0 outside the domain), flat, then of missing values if there are any
+    )
 
     @classmethod
     def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Hats:
-        """Build the hats of the allowed nodes (K+1, …, K+1), of `num_weights` weights.
+        """Build the hats of the allowed nodes, a mask (K+1, …, K+1), and `num_weights` weights in total.
 
         Examples:
             >>> Hats.of(np.ones(3, bool), 4).volumes
@@ -95,12 +97,12 @@ class Hats:
         return cls(np.append(volumes, np.full(num_weights - nodes.size, volumes.sum())))
 
     def weights(self, logs: Array) -> Array:
-        """Return weights, 1 in sum, of logarithms of the density."""
-        found = self.volumes * np.exp(logs - logs.max())
-        return np.asarray(found / found.sum())
+        """Convert logarithms of the density to weights with sum 1."""
+        unnormalized = self.volumes * np.exp(logs - logs.max())
+        return np.asarray(unnormalized / unnormalized.sum())
 
     def logs(self, weights: Array) -> Array:
-        """Return logarithms that have these weights, the largest 0, none below −690.
+        """Convert weights to logarithms of the density, from −690 to 0.
 
         Examples:
             >>> hats = Hats.of(np.ones(3, bool), 3)
@@ -113,10 +115,10 @@ class Hats:
 
 @dataclass(frozen=True, eq=False)
 class GridFit:
-    """Weights of a fitted density."""
+    """Result of a fit."""
 
-    weights: Array  # flat, as a channel takes them, 1 in sum
-    steps: int  # number of steps made
+    weights: Array  # flat weights with sum 1, as channels take them
+    steps: int  # number of steps of the ascents
     evidence: float = np.nan  # log evidence of an average over priors, up to a constant
 
 
@@ -140,7 +142,7 @@ def roughness(logs: Array) -> tuple[float, Array]:
 
 @dataclass(frozen=True, eq=False)
 class _CosineCoordinates:
-    """Coordinates in which the penalty is nearly isotropic."""
+    """Cosine coordinates of a grid function, in which the penalty is nearly isotropic."""
 
     shape: tuple[int, ...]  # shape of the grid
     strength: float  # λ
@@ -155,7 +157,7 @@ class _CosineCoordinates:
         return np.asarray((_FREE_PRECISION + self.strength * rough) ** -0.5)
 
     def __call__(self, flat: Array) -> Array:
-        """Map coordinates to logarithms, or gradients back; entries that are no node's stay."""
+        """Map coordinates to logarithms, or gradients back; entries beyond the nodes stay."""
         size = self._scales.size
         wide = self._scales * scipy.fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
         return np.append(scipy.fft.idctn(wide, type=1, norm="ortho").ravel(), flat[size:])
@@ -163,12 +165,12 @@ class _CosineCoordinates:
 
 @dataclass(frozen=True, eq=False)
 class _Objective:
-    """Objective to minimize, in coordinates of the logarithm of the ratio to a reference."""
+    """Negative objective, as a function of the cosine coordinates of the log ratio to a reference."""
 
-    channel: GridChannel  # the reports
+    channel: GridChannel  # channel of the reports
     nodes: NDArray[np.bool_]  # mask of the allowed nodes (K+1, …, K+1)
     strength: float  # λ
-    reference: Array  # logarithms
+    reference: Array  # logarithms of the reference density
 
     @cached_property
     def hats(self) -> Hats:
@@ -184,12 +186,12 @@ class _Objective:
     def __call__(self, at: Array) -> tuple[float, Array]:
         ratio = self.cosines(at)
         weights = self.hats.weights(self.reference + ratio)
-        counts, law = self.channel.counts, self.channel.forward(weights)
+        counts, probabilities = self.channel.counts, self.channel.forward(weights)
         sent = counts > 0
-        rough, rise = roughness(ratio[: self.nodes.size].reshape(self.nodes.shape))
-        slope = weights * (counts.sum() - self.channel.back(counts / law))
-        slope[: self.nodes.size] += self.strength * rise.ravel()
-        misfit = self.strength * rough - float(counts[sent] @ np.log(law[sent]))
+        rough, rough_slope = roughness(ratio[: self.nodes.size].reshape(self.nodes.shape))
+        slope = weights * (counts.sum() - self.channel.back(counts / probabilities))
+        slope[: self.nodes.size] += self.strength * rough_slope.ravel()
+        misfit = self.strength * rough - float(counts[sent] @ np.log(probabilities[sent]))
         return misfit, self.cosines(slope)
 
 
@@ -203,28 +205,28 @@ def deconvolve(
     tolerance: float = _TOLERANCE,
     monitor: FitMonitor | None = None,
 ) -> GridFit:
-    """Fit weights of the allowed nodes, and of missing values if any, by penalized likelihood.
+    """Fit the weights of the allowed nodes, and of missing values, by penalized likelihood.
 
     Arguments:
-        channel: The reports.
+        channel: Channel of the reports.
         nodes: Mask of the allowed nodes (K+1, …, K+1).
         strength: λ.
-        reference: Weights to whose ratio the penalty applies; equal densities by default.
-        max_steps: Most steps, 1000 by default.
-        tolerance: A step that gains fewer nats, over all reports, is the last.
-        monitor: Says after every step whether to stop.
+        reference: Flat weights of the reference density; by default a uniform density.
+        max_steps: Most steps; 1000 by default.
+        tolerance: The ascent stops after a step that gains fewer nats over all reports.
+        monitor: Time limit and interruption of the ascent.
     """
     hats = Hats.of(nodes, len(channel.back(channel.counts)))
     around = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
     misfit = _Objective(channel, nodes, strength, around)
     counts = channel.counts[channel.counts > 0]
-    floor = -float(counts @ np.log(counts / counts.sum()))  # of the objective, for any density
+    floor = -float(counts @ np.log(counts / counts.sum()))  # lower bound of the objective
 
     def stop_here(at: Array) -> None:
         if monitor is not None and monitor.over():
             raise StopIteration
 
-    found = scipy.optimize.minimize(
+    minimum = scipy.optimize.minimize(
         misfit,
         np.zeros(len(around)),
         jac=True,
@@ -238,43 +240,48 @@ def deconvolve(
             "gtol": 0.0,
         },
     )
-    return GridFit(misfit.weights(found.x), int(found.nit))
+    return GridFit(misfit.weights(minimum.x), int(minimum.nit))
 
 
 @dataclass(frozen=True, eq=False)
 class SmoothPrior:
-    """Prior of one order: g is a sum of shapes, a missing value's logarithm one of its own."""
+    """Gaussian prior of one order m: g is a linear combination of basis functions.
 
-    basis: Array  # shapes as columns (weights, shapes), the missing share's last
-    roughness: Array  # $\int (g^{(m)})^2$ of each shape; 0 of those that no strength weighs
-    free_precision: Array  # precision of those; 0 of the others
+    The basis consists of polynomials below degree m, indicators of peaks and of weights beyond the
+    nodes, which λ does not penalize, and the smoothest eigenvectors of the roughness.
+    """
+
+    basis: Array  # basis functions as columns (weights, functions)
+    roughness: Array  # $\int (g^{(m)})^2$ of each function; 0 if λ does not penalize it
+    free_precision: Array  # precision of the functions that λ does not penalize; 0 for the others
 
     @classmethod
     def of(cls, order: int, axis: Array, weights: int, peaks: Sequence[int] = ()) -> SmoothPrior:
-        """Build the prior of the smoothest shapes of an order; weights that are no node's are free.
+        """Build the prior of an order.
 
         Arguments:
             order: m.
-            axis: Places of the nodes in [−1, 1], increasing.
-            weights: Number of weights, of the nodes and others.
-            peaks: Nodes that may be off the curve: each has a logarithm in addition.
+            axis: Places of the nodes in [−1, 1], increasing (nodes,).
+            weights: Number of all weights, of which those of the nodes come first.
+            peaks: Nodes at which g may deviate from a smooth curve.
         """
         nodes = len(axis)
         polynomials = np.linalg.qr(np.vander(axis, order, increasing=True))[0][:, 1:]
         rough, shapes = np.linalg.eigh(roughness_of(order, axis))
         rough, shapes = rough[order:_MAX_SHAPES], shapes[:, order:_MAX_SHAPES]
-        own = np.eye(weights)[:, [*peaks, *range(nodes, weights)]]
-        flat = np.zeros((weights, order - 1 + len(rough)))
-        flat[:nodes] = np.hstack([polynomials, shapes])
-        basis = np.hstack([flat[:, : order - 1], own, flat[:, order - 1 :]])
+        indicators = np.eye(weights)[:, [*peaks, *range(nodes, weights)]]
+        smooth = np.zeros((weights, order - 1 + len(rough)))
+        smooth[:nodes] = np.hstack([polynomials, shapes])
+        basis = np.hstack([smooth[:, : order - 1], indicators, smooth[:, order - 1 :]])
+        num_free = order - 1 + indicators.shape[1]
         free = np.zeros(basis.shape[1])
-        free[: order - 1], free[order - 1 : order - 1 + own.shape[1]] = nodes**-1.0, 1.0
-        none = np.zeros(order - 1 + own.shape[1])
-        return cls(basis, np.append(none, rough), free / _FREE_STDDEV**2)
+        free[: order - 1] = nodes**-1.0
+        free[order - 1 : num_free] = 1.0
+        return cls(basis, np.append(np.zeros(num_free), rough), free / _FREE_STDDEV**2)
 
 
 def roughness_of(order: int, axis: Array) -> Array:
-    r"""Return the matrix of $\int (g^{(m)})^2$ in the values of g at places (n,), for m = 1 or 2.
+    r"""Return the matrix (n, n) of $\int (g^{(m)})^2$ in the values of g at places `axis` (n,), m ≤ 2.
 
     Examples:
         >>> axis = np.array([-1.0, 0.0, 0.5, 1.0])
@@ -309,11 +316,11 @@ class Likelihood(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CountLikelihood:
-    """Likelihood of counted reports."""
+    """`Likelihood` of counts of reports."""
 
-    counts: Array  # of reports
-    law: Array  # P(report | weight), (reports, weights)
-    hats: Hats  # of the weights
+    counts: Array  # number of people who sent each report (reports,)
+    law: Array  # A, the probability of each report in each hat (reports, weights)
+    hats: Hats  # hats of the weights
 
     def value(self, weights: Array) -> float:
         """See `Likelihood`."""
@@ -332,14 +339,14 @@ class CountLikelihood:
 def ascend(
     likelihood: Likelihood, prior: SmoothPrior, strength: float, start: Array, max_steps: int
 ) -> tuple[Array, float, int]:
-    """Find the most likely coefficients by Fisher scoring; return them, their evidence and the steps."""
+    """Find the mode of the coefficients by Fisher scoring; return it, the log evidence and the steps."""
     precision = strength * prior.roughness + prior.free_precision
     basis, hats = prior.basis, likelihood.hats
 
     def value(at: Array) -> float:
         return likelihood.value(hats.weights(basis @ at)) - float(precision @ at**2 / 2)
 
-    at, reached, done, gain = start, value(start), 0, np.inf
+    at, reached, done = start, value(start), 0
     while True:
         weights = hats.weights(basis @ at)
         change = weights[:, None] * (basis - weights @ basis)
@@ -352,9 +359,11 @@ def ascend(
         if gain < _EVIDENCE_TOLERANCE or done == max_steps:
             break
         step *= min(1.0, _MAX_CHANGE / np.abs(basis @ step).max())
-        while (after := value(at + step)) < reached and np.abs(step).max() > 1e-9:
+        new_value = value(at + step)
+        while new_value < reached and np.abs(step).max() > 1e-9:
             step = step / 2
-        at, reached, done = at + step, after, done + 1
+            new_value = value(at + step)
+        at, reached, done = at + step, new_value, done + 1
     volume = np.log(np.diag(factor[0])).sum() - np.log(precision).sum() / 2
     return at, reached - float(volume), done
 
@@ -367,23 +376,23 @@ def average(
     max_steps: int = _MAX_EVIDENCE_STEPS,
     monitor: FitMonitor | None = None,
 ) -> GridFit:
-    """Average fits by their evidence, over all decreasing strengths λ of every prior.
+    """Average the fits for all priors and decreasing strengths λ, with their evidence as weights.
 
-    Each strength takes at most `max_steps`; after each, `monitor` says whether to stop.
+    Each λ takes at most `max_steps`; after each, `monitor` tells whether to stop.
     """
-    found, evidence, steps = list[Array](), list[float](), 0
+    fits, evidence, steps = list[Array](), list[float](), 0
     for prior in priors:
         at, best = np.zeros(prior.basis.shape[1]), -np.inf
         for strength in strengths:
-            at, reached, done = ascend(likelihood, prior, strength, at, max_steps)
+            at, log_evidence, done = ascend(likelihood, prior, strength, at, max_steps)
             steps += done
-            found.append(likelihood.hats.weights(prior.basis @ at))
-            evidence.append(reached)
-            best = max(best, reached)
-            if reached < best - _EVIDENCE_DROP or (monitor is not None and monitor.over()):
+            fits.append(likelihood.hats.weights(prior.basis @ at))
+            evidence.append(log_evidence)
+            best = max(best, log_evidence)
+            if log_evidence < best - _EVIDENCE_DROP or (monitor is not None and monitor.over()):
                 break
     shares = np.exp(np.array(evidence) - max(evidence))
-    weights = shares @ np.array(found) / shares.sum()
+    weights = shares @ np.array(fits) / shares.sum()
     return GridFit(weights, steps, max(evidence) + float(np.log(shares.sum())))
 
 
@@ -394,9 +403,9 @@ def average_by_evidence(
     max_steps: int | None = None,
     monitor: FitMonitor | None = None,
 ) -> GridFit:
-    """Fit weights of the nodes of a line, and of missing values if any, averaged by evidence.
+    """Fit the weights of a grid in one dimension, averaged over orders m and strengths by evidence.
 
-    `orders` are the priors' m; `max_steps` and `monitor` are those of `average`.
+    `max_steps` (200 by default) and `monitor` are those of `average`.
     """
     size, nodes = len(channel.back(channel.counts)), channel.spacings + 1
     law = np.stack([channel.forward(one) for one in np.eye(size)], axis=1)

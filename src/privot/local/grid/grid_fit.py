@@ -1,8 +1,8 @@
-"""Fitting a density on a grid to a release of one column of points, of one to three coordinates.
+"""Fit of a density on a grid to releases of one column of points with one to three coordinates.
 
-Reports of windows have a likelihood without a gradient, so no generator learns from them; for Laplace
-and Gaussian noise the grid is at least as accurate as a generator, and faster. The number of nodes is
-exponential in the coordinates, so beyond three, and for several columns, a generator is trained.
+The likelihood of window reports has no gradient, so generators cannot learn from them. For Laplace and
+Gaussian noise the grid is at least as accurate as a generator, and faster. The number of nodes grows
+exponentially with the number of coordinates, so other releases are fitted by a generator.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ from privot.training import FitMonitor
 
 
 def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) -> LocalModel:
-    """Fit a model whose sampler is a density on a grid, by an ascent of at most `max_steps`.
+    """Fit a model whose sampler is a density on a grid.
+
+    `max_steps` bounds the steps of each ascent.
 
     Raises:
-        PrivotError: if a release is not one that a grid serves, or their domains differ.
+        PrivotError: if a release cannot be fitted on a grid, or the domains of releases differ.
     """
     if not all(map(serves_grid, releases.randomizers)):
         raise PrivotError(
@@ -46,27 +48,28 @@ def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) 
     channel = grid_channel(releases.parts, name, MAX_SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
     roughness: float | str
-    how: dict[str, Any] = {"max_steps": max_steps, "monitor": monitor}
-    # Threads of BLAS synchronize at every small product: one is up to four times as fast.
+    limits: dict[str, Any] = {"max_steps": max_steps, "monitor": monitor}
+    # BLAS threads synchronize at every small product: one thread is up to four times as fast.
     with threadpool_limits(1, user_api="blas"):
         if domain.dimension == 1:
-            found, roughness = average_by_evidence(channel, **how), "averaged by evidence"
+            fit, roughness = average_by_evidence(channel, **limits), "averaged by evidence"
         else:
-            found, roughness = deconvolve(channel, nodes, **how), STRENGTH
+            fit, roughness = deconvolve(channel, nodes, **limits), STRENGTH
     made_with = {
         "estimator": "grid",
         "loss": "penalized likelihood",
         "reason": "one column of few coordinates: its likelihood on a grid is exact",
-        "steps": found.steps,
+        "steps": fit.steps,
         "nodes": list(nodes.shape),
         "roughness": roughness,
         "num_reports": len(releases),
     }
-    sampler = GridSampler(GridDensity.of(found.weights, nodes.shape), name, randomizer)
+    sampler = GridSampler(GridDensity.of(fit.weights, nodes.shape), name, randomizer)
     return LocalModel.of(releases, sampler, made_with)
 
 
 def _require_domain(releases: Releases, name: str) -> None:
+    """Raise an error if the bounds of the column differ between releases."""
     domains = [part.schema.point_column(name).domain for part in releases.parts]
     if any(domain != domains[-1] for domain in domains):
         raise PrivotError(
@@ -76,7 +79,7 @@ def _require_domain(releases: Releases, name: str) -> None:
 
 
 def allowed_nodes(domain: Domain, spacings: int) -> NDArray[np.bool_]:
-    """Mask the nodes of a grid (K+1, …, K+1) in the unit domain, or no farther than the next node.
+    """Return the mask (K+1, …, K+1) of grid nodes that are within one spacing of the unit domain.
 
     Examples:
         >>> from privot.schema import Box

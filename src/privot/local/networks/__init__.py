@@ -1,1 +1,1 @@
-"""Generators trained by PyTorch: likelihoods of reports, the transport cost, the fit."""
+"""Generators trained with PyTorch: likelihoods of reports, the transport cost, and the fit."""

@@ -1,28 +1,27 @@
-r"""Channels and the head: from a generator's features to outputs, and −log f(report | output).
+r"""Heads, from a generator's features to outputs, and channels, the cost −log f(report | output).
 
 **The head** maps features to outputs, column by column. A column that is reported with additive noise
-has one feature per coordinate, and is a point of its domain: through tanh where the domain is a box,
-unbounded elsewhere (and projected when sampled). Any other column has one feature per code of its
-alphabet, or an atom of its codings where a joint report has several, and outputs log-probabilities: the
-generator never has to decide for one code, so its likelihood is differentiable.
+has one feature per coordinate; its output is a point of its domain, bounded by tanh if the domain is a
+box and unbounded otherwise (samples are projected to the domain). Any other column has one feature per
+code of its alphabet, or per atom if a joint report uses several codings, and its output is a vector of
+log-probabilities, so the likelihood is differentiable.
 
-An image has one feature per pixel, of which it is the tanh. Where only some cosine coefficients T x were
-noised (`privot.schema.images`), frequencies outside of the mask are in no report, and no loss constrains
-them in a network of free pixels: features are made smooth first, $p = \tanh(T^⊤ T\, a)$. The tanh bounds
-pixels and restores such high frequencies as sharp edges need.
+An image has one feature per pixel, and its output is their tanh. If only the cosine coefficients T x of
+a mask were noised (`privot.schema.images`), reports do not depend on other frequencies, and no loss
+constrains them. So features are smoothed first, $p = \tanh(T^⊤ T\, a)$; the tanh bounds the pixels and
+restores some high frequencies at sharp edges.
 
 **A channel** is a mechanism's form (`privot.mechanisms.forms`) on tensors. For a nullable vector the
-output is a point v and the logit of a probability $p_m$ of being missing, the last number of a row. A
-report is a flag and a noisy point y; where the record is missing, noise was added to a public stand-in
-$x_0$ (`mechanisms.nullable_noise`), so the cost is that of two cases,
+output is a point v and, last in a row, the logit of the probability $p_m$ that the record is missing. A
+report is a noisy point y and a flag. If the record is missing, the noise was added to a public stand-in
+$x_0$ (`mechanisms.nullable_noise`), so the cost is that of a mixture of two cases,
 
 $$ −\log \big[ p_m f(\text{flag} | \text{missing}) f(y | x_0)
    + (1−p_m) f(\text{flag} | \text{present}) f(y | v) \big] . $$
 
-The output for an image is its pixels, whatever was noised. Where cosine coefficients T x were, the cost
-of pixels p and a report y is that of T p and y.
+The output for an image is its pixels p. If cosine coefficients were noised, the cost is that of T p.
 
-Simulated reports come from a seeded generator: they are the model's own, and give no privacy.
+Simulated reports are drawn from a seeded generator and give no privacy.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ from privot.schema.columns.column import CodedColumn, PointColumn
 from privot.schema.domains import from_unit
 from privot.transport import manhattan, squared_euclidean
 
-# Outputs of the head by column, in the format of its part.
+# Outputs of the head by column, (n, d) each.
 Outputs = Mapping[str, Tensor]
 
 
 class Part(Protocol):
-    """Map from the features of one column to its output and records."""
+    """Map from the features of one column to its output, and from outputs to records."""
 
     @property
     def width(self) -> int:
@@ -73,12 +72,12 @@ class Part(Protocol):
     def records(
         self, output: Tensor, rng: torch.Generator, within: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """Draw table columns, one value for each row of an output; `within` draws within bins."""
+        """Draw table columns with one value for each row of an output; `within` draws within bins."""
 
 
 @dataclass(frozen=True)
 class _Codes:
-    """Log-probabilities (n, K) of a column's codes, or of its atoms if it is reported jointly."""
+    """Part whose outputs are log-probabilities (n, K) of codes, or of atoms in a joint report."""
 
     name: str
     column: CodedColumn
@@ -101,7 +100,7 @@ class _Codes:
 
 @dataclass(frozen=True)
 class _Points:
-    """Unit coordinates (n, d); with the logit of being missing (n, d+1), if `flagged`."""
+    """Part whose outputs are unit coordinates (n, d) and, if `flagged`, the logit of being missing."""
 
     name: str
     column: PointColumn
@@ -114,7 +113,7 @@ class _Points:
     def __call__(self, features: Tensor) -> Tensor:
         dimension = self.column.domain.dimension
         point, logit = features[:, :dimension], features[:, dimension:]
-        # In other domains, points outside are projected when sampled.
+        # Other domains project points outside when they are sampled.
         point = torch.tanh(point) if isinstance(self.column.domain, Box) else point
         return torch.cat([point, logit], dim=1)
 
@@ -130,7 +129,7 @@ class _Points:
 
 
 class CosineMap:
-    """Cosine transform T of a domain with a mask, on tensors.
+    """Cosine transform T of an image domain with a low-pass mask, on tensors.
 
     Arguments:
         domain: Domain with shape and mask.
@@ -150,7 +149,7 @@ class CosineMap:
         return self._coefficients(pixels).flatten(1)
 
     def smooth(self, pixels: Tensor) -> Tensor:
-        """Project to the nearest images (n, N) with frequencies of the mask only."""
+        """Compute Tᵀ T p, the projections (n, N) of images to the frequencies of the mask."""
         cube = self._coefficients(pixels)
         along, across = (part.to(pixels) for part in (self.along, self.across))
         return torch.einsum("mh,nmkc,kw->nhwc", along, cube, across).flatten(1)
@@ -163,7 +162,7 @@ class CosineMap:
 
 @dataclass(frozen=True)
 class _Pixels:
-    """Pixels (n, N) in unit coordinates, smoothed first where only low frequencies were noised."""
+    """Part whose outputs are pixels (n, N) in unit coordinates; with a mask, features are smoothed."""
 
     name: str
     column: ArrayColumn
@@ -226,7 +225,7 @@ class Head:
         }
 
     def records(self, outputs: Outputs, rng: torch.Generator) -> pa.Table:
-        """Draw one record for each row of the outputs; codes are drawn, points are projected."""
+        """Draw one record for each row of the outputs, as table columns."""
         columns: dict[str, pa.Array] = {}
         within = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
         for name, output in outputs.items():
@@ -235,7 +234,7 @@ class Head:
 
 
 class Channel(ABC):
-    """One column's mechanism as the curator sees it."""
+    """Likelihood and simulation of one column's reports."""
 
     @abstractmethod
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
@@ -243,7 +242,7 @@ class Channel(ABC):
 
     @abstractmethod
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        """Compute costs (n, m) of n outputs and m reports, up to a constant of each report."""
+        """Compute −log f (n, m) of m reports given n outputs, up to a constant of each report."""
 
     @abstractmethod
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
@@ -251,7 +250,7 @@ class Channel(ABC):
 
 
 class PointChannel(Channel):
-    """Channel of points, whose reports are noisy unit coordinates."""
+    """Channel whose reports are noisy unit coordinates."""
 
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
         """Read points as single-precision numbers."""
@@ -260,7 +259,7 @@ class PointChannel(Channel):
 
 
 class _LaplaceChannel(PointChannel):
-    """Laplace noise: cost ‖x − y‖₁/b."""
+    """Channel of Laplace noise, with cost ‖x − y‖₁/b."""
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
@@ -270,17 +269,17 @@ class _LaplaceChannel(PointChannel):
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
         uniform = torch.rand(output.shape, generator=rng).to(output.device) - 0.5
-        # The largest float32 below ½: a uniform draw of exactly 0 would be infinite noise.
+        # Clamped to the largest float32 below ½, since ½ would give infinite noise.
         magnitude = -torch.log1p(-2 * uniform.abs().clamp_max(0.5 - 2.0**-25))
         return output + self.scale * uniform.sign() * magnitude
 
 
 class _GaussianChannel(PointChannel):
-    """Gaussian noise: cost ‖x − y‖₂²/(2σ²)."""
+    """Channel of Gaussian noise, with cost ‖x − y‖₂²/(2σ²)."""
 
     def __init__(self, stddev: float) -> None:
         self.stddev = stddev
-        # The scale includes √2, so that no matrix has to be halved.
+        # The factor ½ of the cost is part of the scale, which saves an operation on the matrix.
         self.scale = math.sqrt(2) * stddev
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
@@ -291,18 +290,18 @@ class _GaussianChannel(PointChannel):
 
 
 class _PlanarLaplaceChannel(PointChannel):
-    """Planar Laplace noise: cost ‖x − y‖₂/b."""
+    """Channel of planar Laplace noise, with cost ‖x − y‖₂/b."""
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        # The root is smoothed below a ten-thousandth of b, where it has a kink.
+        # The norm is smoothed below 1e-4 b, because its gradient at 0 is not defined.
         gap = squared_euclidean(output / self.scale, reports / self.scale)
         return torch.sqrt(gap + 1e-8)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        # The radius has density r e^{−r/b}/b²: a sum of two exponentials.
+        # The radius has density r e^{−r/b}/b², that of a sum of two exponential variables.
         uniform = torch.rand(len(output), 3, generator=rng).to(output.device)
         radius = -torch.log1p(-uniform[:, :2]).sum(dim=1, keepdim=True)
         angle = 2 * torch.pi * uniform[:, 2:]
@@ -317,18 +316,18 @@ NOISES: Mapping[str, Callable[[float], PointChannel]] = {
 
 
 class _NullableChannel(PointChannel):
-    """Mixture of missing and present; rows are a point and, last, a logit or a flag."""
+    """Channel of a nullable vector; rows of outputs end with a logit, rows of reports with a flag."""
 
     def __init__(self, value: PointChannel, form: FlaggedForm) -> None:
         self.value = value
         self.stand_in = torch.tensor(form.stand_in)[None]
         right, self.wrong = form.probabilities
-        # Log-probabilities of each value of the flag if the record is missing, and if it is present.
+        # Row 0: log-probabilities of the flags 0 and 1 if the record is missing; row 1: if present.
         log_right, log_wrong = math.log(right), math.log(self.wrong)
         self.log_flags = torch.tensor([[log_wrong, log_right], [log_right, log_wrong]])
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        # Both cases are up to the same constant of a report.
+        # The costs of both cases omit the same constant of a report, so they can be mixed.
         flags, logit = reports[:, -1].long(), output[:, -1:]
         if_missing, if_present = self.log_flags.to(output.device)[:, flags]
         missing = if_missing - self.value.cost(self.stand_in.to(output.device), reports[:, :-1])
@@ -358,7 +357,7 @@ class _CosineChannel(PointChannel):
 
 
 class _SupportChannel(Channel):
-    """Channel of sets of codes: reports (n, w), padded with −1; outputs log-probabilities (n, K)."""
+    """Channel of sets of codes: reports (n, w) padded with −1, outputs log-probabilities (n, K)."""
 
     def __init__(self, form: SupportForm) -> None:
         self.form = form
@@ -369,7 +368,7 @@ class _SupportChannel(Channel):
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
         member = output.new_zeros(len(reports), output.shape[1] + 1)
-        member.scatter_(1, reports % (output.shape[1] + 1), 1.0)  # −1 lands in the spare column
+        member.scatter_(1, reports % (output.shape[1] + 1), 1.0)  # −1 is the additional last column
         supported = output.exp() @ member[:, :-1].T
         return -torch.log1p((self.form.ratio - 1) * supported)
 
@@ -386,14 +385,14 @@ class _SupportChannel(Channel):
 
 
 class _TableChannel(Channel):
-    """Channel of finitely many reports, numbers of a table's rows (n,); outputs log-probabilities."""
+    """Channel with finitely many reports, which are row numbers (n,) of a table of likelihoods."""
 
     def __init__(self, form: TableForm) -> None:
         self.form = form
         likelihood = torch.as_tensor(form.likelihood)
-        # Likelihoods by report, up to a factor; cumulative probabilities of reports by code.
+        # Likelihoods (reports, codes) up to a factor, and distribution functions (codes, reports).
         self.weights = (likelihood / likelihood.amin(dim=1, keepdim=True)).float()
-        self.below = likelihood.cumsum(dim=0).T.contiguous()
+        self.cumulative = likelihood.cumsum(dim=0).T.contiguous()
 
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
         values, reported = release.reports(name)
@@ -407,21 +406,21 @@ class _TableChannel(Channel):
         truth = _draw(output, rng)
         coins = torch.rand(len(truth), generator=rng, dtype=torch.float64)
         rows = torch.empty_like(truth)
-        for code, below in enumerate(self.below):
-            rows[truth == code] = torch.searchsorted(below, coins[truth == code])
+        for code, cumulative in enumerate(self.cumulative):
+            rows[truth == code] = torch.searchsorted(cumulative, coins[truth == code])
         return rows.clamp_max(len(self.weights) - 1).to(output.device)
 
 
 def simulate_sets(
     truth: Tensor, num_values: Tensor, size: int | Tensor, own: float | Tensor, rng: torch.Generator
 ) -> Tensor:
-    """Draw uniform sets of `size` of `num_values` codes that hold the truth with probability `own`.
+    """Draw uniform sets of codes that contain the true code with a given probability.
 
     Arguments:
         truth: True codes (n,).
         num_values: Size of each record's alphabet (n,).
-        size: Size of the sets, for all or for each (n,).
-        own: Probability that the truth is in, for all or for each (n,).
+        size: Size of the sets, one for all or one for each record (n,).
+        own: Probability that a set contains the true code, one for all or one for each record (n,).
         rng: Seeded generator.
 
     Returns:
@@ -439,6 +438,7 @@ def simulate_sets(
 
 
 def _draw(log_probabilities: Tensor, rng: torch.Generator) -> Tensor:
+    """Draw one code (n,) for each row of log-probabilities (n, K)."""
     probabilities = log_probabilities.exp().cpu()
     return torch.multinomial(probabilities, 1, replacement=True, generator=rng)[:, 0]
 

@@ -1,39 +1,37 @@
-r"""The matched cost: the negative log-likelihood of reports as a transport cost.
+r"""Matched transport cost: the negative log-likelihood of reports.
 
-Let record X ~ P_X be released as Y ~ M(·|X) with density f(y|x). For a generator G and the entropic
-transport problem
+Let a record X ~ P_X be reported as Y ~ M(·|X) with density f(y|x). For a generator G consider the
+entropic transport problem whose cost is the mechanism's **negative log-likelihood** and whose entropic
+weight is 1,
 
-$$ \mathrm{OT}(P_G, P_Y) = \min_π\; E_π[−\log f(Y|G)] + I_π(G; Y) , $$
+$$ \mathrm{OT}(P_G, P_Y) = \min_π\; E_π[−\log f(Y|G)] + I_π(G; Y) . $$
 
-whose cost is the mechanism's **negative log-likelihood** and whose entropic weight is 1:
-
-**Theorem (recovery).** If P_X can be generated, and M is identifiable (M#P = M#Q only if P = Q: true
-for additive noise whose characteristic function does not vanish, and for randomized response), then
-every minimizer generates the distribution P_X of the *clean* records, not the noisy P_Y.
+**Theorem (recovery).** If P_X can be generated and M is identifiable (M#P = M#Q only if P = Q, as for
+additive noise whose characteristic function does not vanish, and for randomized response), then every
+minimizer generates the distribution P_X of the *clean* records, not the noisy P_Y.
 
 *Proof.* For any coupling π of P_G and P_Y, expanding the mutual information gives
 
 $$ E_π[−\log f(Y|G)] + I_π(G;Y) = h(Y) + \mathrm{KL}(π ‖ P_G · f(y|g)) ≥ h(Y) , $$
 
-with equality iff Y|G has density f under π, which forces M#P_G = P_Y = M#P_X, so P_G = P_X; and
-P_G = P_X with π the law of (X, Y) attains it. ∎
+with equality iff Y|G has density f under π, which implies M#P_G = P_Y = M#P_X and so P_G = P_X. The
+bound is attained by P_G = P_X with π the joint distribution of (X, Y). ∎
 
-The identity holds for every channel. For a generator that outputs *probabilities* p(v|z) of a column's
-codes, the latent z takes the place of G, the cost is −log Σ_v p(v|z) f(y|v), and the excess of the loss
-bounds the excess of a latent-variable likelihood. A **joint report** of columns c₁ … c_k, given as a set
-S of cells, costs
+The identity holds for every channel. If a generator outputs *probabilities* p(v|z) of a column's codes,
+the latent z takes the place of G, the cost is −log Σ_v p(v|z) f(y|v), and the excess of the loss bounds
+the excess of a latent-variable likelihood. A **joint report** of columns c₁ … c_k, a set S of cells, has
+the cost
 
 $$ −\log \Big( 1 + (r−1) \sum_{v ∈ S} \prod_i p_{c_i}(v_i | z) \Big) . $$
 
-Columns that are split are randomized independently, so their costs add up; a column that was not
-reported says nothing about x and adds 0.
+Split columns are randomized independently, so their costs add up; a column that was not reported adds 0.
 
-Terms of −log f that do not depend on x shift the loss by a constant and are left out: for Laplace
-noise of scale b the cost is ‖x − y‖₁/b, for Gaussian noise ‖x − y‖₂²/(2σ²). Both are the densities of
-continuous noise; on the grid that the mechanisms draw from, 2^−19 of the noise or finer, they agree
-with the exact probabilities up to relative errors of the same size.
+Terms of −log f that do not depend on x shift the loss by a constant and are left out: for Laplace noise
+of scale b the cost is ‖x − y‖₁/b, for Gaussian noise ‖x − y‖₂²/(2σ²). These are densities of continuous
+noise; the mechanisms draw from a grid of 2^−19 of the noise or finer, whose exact probabilities differ
+by relative errors of that size.
 
-Privacy: everything here is computed from a release, so it is post-processing and costs nothing.
+Privacy: everything is computed from a release, hence post-processing.
 
 References:
     Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
@@ -55,21 +53,21 @@ from privot.local.networks.channels import Outputs, channel_of, simulate_sets
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.joint import JointReport
 
-_MAX_TABLE = 2**23
-_FLOOR = 1e-30  # of probabilities whose logarithms are taken
+_MAX_TABLE = 2**23  # most cells of a table of joint probabilities
+_FLOOR = 1e-30  # least probability whose logarithm is taken
 
 
 @dataclass(frozen=True)
 class Reports:
-    """A batch of reports as tensors.
+    """Batch of m reports as tensors.
 
     Arguments:
-        values: Reports by split column, as its channel reads them, one row per report.
-        reported: Masks by split column of who reported it; None where everybody did.
-        sheets: Numbers of joint reports' sheets (m,).
-        cells: Reported cells' codes in joint reports (m, w, k), as places in the concatenated
-            alphabets of the joint columns; unused places are one beyond the last, and digits that a
-            sheet lacks two beyond it.
+        values: For each split column its reports as its channel reads them, with m rows.
+        reported: For each split column the mask (m,) of people who reported it; None if all did.
+        sheets: Sheet numbers of joint reports (m,).
+        cells: Codes of the reported cells of joint reports (m, w, k), as places in the concatenated
+            alphabets of the joint columns. Unused cells have the place one beyond the last, and
+            columns that a sheet lacks the place two beyond the last.
     """
 
     values: Mapping[str, Tensor]
@@ -83,13 +81,13 @@ class Reports:
 
     @property
     def joint(self) -> tuple[Tensor, Tensor]:
-        """Sheets and cells, of reports that have them."""
+        """Sheets and cells of a batch that has joint reports."""
         assert self.sheets is not None
         assert self.cells is not None
         return self.sheets, self.cells
 
     def rows(self, index: Tensor) -> Reports:
-        """Select the reports at some indices."""
+        """Return the reports at these indices."""
         return Reports(
             {name: values[index] for name, values in self.values.items()},
             {name: None if m is None else m[index] for name, m in self.reported.items()},
@@ -101,16 +99,16 @@ class Reports:
     def joined(cls, parts: Sequence[Reports]) -> Reports:
         """Concatenate batches of reports of one randomizer."""
 
-        def joined(tensors: Iterable[Tensor | None]) -> Tensor | None:
+        def concatenate(tensors: Iterable[Tensor | None]) -> Tensor | None:
             present = [tensor for tensor in tensors if tensor is not None]
             return torch.cat(present) if present else None
 
         first = parts[0]
         return cls(
             {name: torch.cat([part.values[name] for part in parts]) for name in first.values},
-            {name: joined(part.reported[name] for part in parts) for name in first.reported},
-            joined(part.sheets for part in parts),
-            joined(part.cells for part in parts),
+            {name: concatenate(part.reported[name] for part in parts) for name in first.reported},
+            concatenate(part.sheets for part in parts),
+            concatenate(part.cells for part in parts),
         )
 
 
@@ -119,7 +117,7 @@ class LikelihoodCost:
 
     Arguments:
         randomizer: Randomizer of the reports.
-        columns: Split columns that count; all of them by default.
+        columns: Split columns whose costs are included; by default all.
 
     Examples:
         >>> from privot import Schema
@@ -170,10 +168,10 @@ class LikelihoodCost:
 
     @torch.no_grad()
     def simulate(self, outputs: Outputs, like: Reports, rng: torch.Generator) -> Reports:
-        """Simulate reports of people with these outputs as records, one per row.
+        """Simulate one report for each row of the outputs.
 
-        The columns that they report are those of `like` (of as many rows), drawn independently of the
-        records. The noise is only a simulation, from a seeded generator: it gives no privacy.
+        Every simulated report has the columns or the sheet of the report in the same row of `like`. The
+        noise is drawn from a seeded generator and gives no privacy.
         """
         values = {
             name: channel.simulate(outputs[name], rng) for name, channel in self.channels.items()
@@ -189,21 +187,23 @@ class _JointChannel:
     """Channel of joint reports, whose ratio and set size differ by sheet."""
 
     def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
-        sheets = joint.design
+        design = joint.design
         self.atoms = {
-            name: torch.as_tensor(randomizer.schema.coded[name].atoms[1]) for name in sheets.columns
+            name: torch.as_tensor(randomizer.schema.coded[name].atoms[1]) for name in design.columns
         }
-        sizes = np.array([size for own in sheets.codings.values() for size in own] + [1])
+        sizes = np.array([size for codings in design.codings.values() for size in codings] + [1])
         starts = np.cumsum(sizes) - sizes
-        self.total, self.most = int(starts[-1]), sheets.lengths[1]
+        self.total, self.most = int(starts[-1]), design.lengths[1]
         starts[-1] += 1
-        # Digits that a form lacks are of one question more, which has one answer.
-        numbers = [sheets.numbers(sheet) for sheet in range(sheets.num_sheets)]
-        places = np.array([own + (len(sizes) - 1,) * (self.most - len(own)) for own in numbers])
+        # Sheets with fewer questions than the most are filled up with a question of one answer.
+        places = np.full((design.num_sheets, self.most), len(sizes) - 1)
+        for sheet in range(design.num_sheets):
+            numbers = design.numbers(sheet)
+            places[sheet, : len(numbers)] = numbers
         self.questions = torch.as_tensor(places)
         self.sizes, self.starts = torch.as_tensor(sizes[places]), torch.as_tensor(starts[places])
-        self.num_cells = torch.as_tensor(sheets.num_cells)
-        mechanisms = [joint.mechanism(cells) for cells in sheets.num_cells.tolist()]
+        self.num_cells = torch.as_tensor(design.num_cells)
+        mechanisms = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
         self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
         self.own = torch.tensor([m.probabilities[0] for m in mechanisms])
         self.subset_size = torch.tensor([m.subset_size for m in mechanisms])
@@ -218,7 +218,7 @@ class _JointChannel:
         return sheets, self._places(sheets, torch.as_tensor(flat))
 
     def _places(self, sheets: Tensor, cells: Tensor) -> Tensor:
-        """Convert flat cells (m, w), padded with −1, to places (m, widest, k) in all alphabets."""
+        """Convert flat cells (m, w), padded with −1, to places (m, widest, k), as in `Reports.cells`."""
         cells = torch.nn.functional.pad(cells, (0, self.widest - cells.shape[1]), value=-1)
         sizes, starts = self.sizes[sheets], self.starts[sheets]
         places, rest = [], cells
@@ -231,27 +231,17 @@ class _JointChannel:
 
     @property
     def tabulates(self) -> bool:
-        """Say whether tables of all answers to as many questions as a sheet has fit into memory."""
+        """True if the joint table of all answers to the questions of a sheet fits into memory."""
         return self.total**self.most <= _MAX_TABLE
 
-    def _of_codings(self, log: Tensor, codes: Tensor) -> Tensor:
-        """Compute log-probabilities (n, …) of every coding's codes from those of atoms (n, a)."""
-        if len(codes) == 1:
-            return log
-        p = log.exp()
-        sums = []
-        for own in codes.to(log.device):
-            law = torch.zeros(len(log), int(own.max()) + 1, device=log.device, dtype=log.dtype)
-            sums.append(law.index_add(1, own, p))
-        return torch.cat(sums, dim=1).clamp_min(_FLOOR).log()
-
     def _log_probabilities(self, outputs: Outputs) -> Tensor:
-        parts = [self._of_codings(outputs[name], own) for name, own in self.atoms.items()]
+        """Compute the log-probabilities (n, total) of the codes of all codings of all columns."""
+        parts = [_code_logs(outputs[name], codes) for name, codes in self.atoms.items()]
         return torch.cat(parts, dim=1)
 
     def cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
         log = self._log_probabilities(outputs)
-        # A place of probability 0 for the cells that pad a set, and one of 1 for missing digits.
+        # One place of probability 0 for unused cells, and one of probability 1 for missing columns.
         log = torch.nn.functional.pad(log, (0, 1), value=-torch.inf)
         log = torch.nn.functional.pad(log, (0, 1))
         supported = log[:, cells].sum(dim=3).exp().sum(dim=2)
@@ -261,8 +251,8 @@ class _JointChannel:
     def mixture_cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
         """Compute −log f(report | equal mixture of the outputs), (m,), up to a constant of the report.
 
-        A mixture of n products has the joint table $\\frac1n \\sum_i p_i ⊗ … ⊗ p_i$ over k columns: once
-        that is computed, a report costs as many look-ups as it has cells, whatever n.
+        The mixture of n products has the joint table $\\frac1n \\sum_i p_i ⊗ … ⊗ p_i$ over k columns, in
+        which the cells of a report are looked up.
         """
         p = self._log_probabilities(outputs).exp()
         p = torch.nn.functional.pad(torch.nn.functional.pad(p, (0, 1)), (0, 1), value=1.0)
@@ -278,10 +268,10 @@ class _JointChannel:
 
     def simulate(self, outputs: Outputs, sheets: Tensor, rng: torch.Generator) -> Tensor:
         drawn = []
-        for name, own in self.atoms.items():
+        for name, codes_of_atoms in self.atoms.items():
             p = outputs[name].exp().cpu()
             atoms = torch.multinomial(p, 1, replacement=True, generator=rng)[:, 0]
-            drawn.append(own[:, atoms].T)
+            drawn.append(codes_of_atoms[:, atoms].T)
         sheet, answers = sheets.cpu(), torch.nn.functional.pad(torch.cat(drawn, dim=1), (0, 1))
         codes = answers.gather(1, self.questions[sheet])
         truth = codes[:, 0]
@@ -290,3 +280,15 @@ class _JointChannel:
         size, own = self.subset_size[sheet], self.own[sheet]
         cells = simulate_sets(truth, self.num_cells[sheet], size, own, rng)
         return self._places(sheet, cells).to(sheets.device)
+
+
+def _code_logs(log: Tensor, codes: Tensor) -> Tensor:
+    """Convert log-probabilities (n, a) of atoms to those of codes, given the codes (codings, a)."""
+    if len(codes) == 1:
+        return log
+    p = log.exp()
+    sums = []
+    for coding in codes.to(log.device):
+        law = torch.zeros(len(log), int(coding.max()) + 1, device=log.device, dtype=log.dtype)
+        sums.append(law.index_add(1, coding, p))
+    return torch.cat(sums, dim=1).clamp_min(_FLOOR).log()

@@ -1,40 +1,41 @@
-r"""Fitting Gaussian classes to a release of candidates.
+r"""Fit of Gaussian classes to a release of candidates, by penalized maximum likelihood.
 
-**The likelihood**, in closed form. A report's y has a part for each label c: one number $y_{c0}$ for the
-label itself and q numbers $y_c$ for the point, so that of a record with label c and point z
+**Likelihood.** The vector y of a report has a part for each label c: one number $y_{c0}$ for the label
+and q numbers $y_c$ for the point. For a record with label c and point z,
 
 $$ u = \sqrt{a_0} \, y_{c0} + \sqrt{a_1} \, ⟨y_c, z⟩ , $$
 
 and for a Gaussian z′ (`privot.local.gaussians`) u is normal, with mean
 $μ = \sqrt{a_0} y_{c0} + \sqrt{a_1} k_c ⟨y_c, m_c⟩$ and variance
-$v = a_1 k_c^2 \, y_c^⊤ P_c (A A^⊤ + D) P_c \, y_c$. So the mean of the channel's smooth step is a smooth
-step, and
+$v = a_1 k_c^2 \, y_c^⊤ P_c (A A^⊤ + D) P_c \, y_c$. So the mean of the channel's smooth step is again a
+smooth step, and
 
 $$ p(y) = \sum_c w_c \, \frac{1}{Z_c} \Big( b + (a − b) Φ\Big( \frac{μ − t}{\sqrt{v + τ^2}} \Big)
    \Big) , \qquad Z_c = \mathbb E \, Z(a_0 + a_1 ‖z'‖^2) $$
 
-is a density for all parameters: without $Z_c$, longer and longer points would explain more and more.
-$‖z'‖^2$ is taken as log-normal, with its own mean, 1, and its own variance, by Gauss–Hermite quadrature.
-Missing points are a class of each label whose only point is their own feature.
+is a density for all parameters. Without $Z_c$ the likelihood would grow with the length of the points.
+$Z_c$ is computed by Gauss–Hermite quadrature, with $‖z'‖^2$ approximated as log-normal of the same mean,
+1, and variance. Missing points of a label are a class whose only point is the feature for missing
+points.
 
-*Why not moments alone.* Means of reports are linear in the features' moments, and unbiased. But f is far
-from linear where ε is large: its k-th Hermite coefficient is the information on k-th moments, and the
-second is $g/\sqrt2$ times the first. The likelihood uses all of them. On 60 000 images with ten labels
-it needs no second moments in a report, which are therefore all about first ones.
+*Comparison with moments.* Means of reports are unbiased and linear in the features' moments. But if ε is
+large, f is far from linear: its k-th Hermite coefficient is the information on k-th moments, and the
+second is $g/\sqrt2$ times the first. The likelihood uses all of them. So reports need no features for
+second moments: on 60 000 images with ten labels, features for first moments suffice.
 
-**The prior** shrinks what reports identify poorly. Deviations of class means from their common mean are
-normal, with the variance that the linear estimate has beyond its known noise; factors are normal about
-0, variances log-normal about typical ones: narrowly those of a point's direction, widely those of its
-length and brightness, of which there are few, and which differ most between data sets.
+**Prior.** Deviations of class means from the common mean are normal, with the variance that the linear
+estimate has beyond its known noise. Factors are normal with mean 0. Variances are log-normal around
+typical values: narrow for the variances of a point's direction, wide for those of its length and
+brightness, which are few and differ most between data sets.
 
-**The fit** starts at the linear estimate of labels' shares and class means, unbiased and of known noise,
-which also gives the prior's variances. From there, steps of Adam on the likelihood of a few thousand
-reports each, plus the prior's share. Reports are decoded as they are drawn, so memory does not grow with
-them. Refused is a release from which nothing can be learned: where the noise of the common mean, of
-standard deviation $1/(g \sqrt{a_1 n})$ in each of q coordinates, is longer than any record.
+**Fit.** The start is the linear estimate of shares and class means, which is unbiased with known noise;
+it also gives the variances of the prior. Then Adam maximizes the likelihood plus the log prior on
+batches of a few thousand reports. Reports are decoded when they are drawn, so memory does not grow with
+their number. An error is raised if the noise of the common mean, of standard deviation
+$1/(g \sqrt{a_1 n})$ in each of q coordinates, is longer than any record, so nothing can be learned.
 
-Settings were chosen on training sets alone, for MNIST and Fashion-MNIST alike: fitted to simulated
-reports of 50 000 training images, judged on the other 10 000 (`docs/results/images.md`).
+Settings were chosen on the training sets of MNIST and Fashion-MNIST: models were fitted to simulated
+reports of 50 000 images and evaluated on the other 10 000 (`docs/results/images.md`).
 """
 
 from __future__ import annotations
@@ -61,37 +62,39 @@ from privot.schema.domains import Array
 from privot.training.loop import TrainingSettings, train
 from privot.training.stopping import learning
 
-_NODES, _SHORTEST = 9, 1e-6  # of the quadrature; of a mean's length
-# Standard deviations of the logarithms of shares, and of the variances' level.
-_SHARE_SPREAD, _LEVEL_SPREAD = 1.0, 0.5
-# A factor's numbers are that much less than a variance's share, in units of its standard deviation.
-_FACTOR_PRECISION = 1.5
+_NODES, _SHORTEST = 9, 1e-6  # number of quadrature nodes, and least length of a mean
+_SHARE_SPREAD, _LEVEL_SPREAD = 1.0, 0.5  # prior deviations of log shares, and of the log level of D
+_FACTOR_PRECISION = (
+    1.5  # prior precision of a factor, relative to the inverse of its initial variance
+)
 _BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99
 _PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000
-_FACTORS = 16
+_FACTORS = 16  # largest r
+# Limits of the start: share of missing points, shares times C, the part of the means' deviations that
+# shrinkage retains, and the total variance within classes.
 _MIN_MISSING, _MAX_MISSING = 0.01, 0.9
 _MIN_SHARE, _MIN_RETAINED, _MIN_WITHIN, _MAX_WITHIN = 0.3, 0.05, 0.1, 0.6
 
 
 @dataclass(frozen=True)
 class LabelParts:
-    """Parts of reports y (n, D)."""
+    """Parts of the vectors y of n reports."""
 
     labels: Tensor  # $y_{c0}$ (n, C); zeros without labels
     points: Tensor  # $y_c$ (n, C, q)
-    missing: Tensor  # the number for missing points (n,); zeros where none may be
+    missing: Tensor  # the number for missing points (n,); zeros if points cannot be missing
 
 
 @dataclass(frozen=True)
 class Start:
-    """Start of a fit, and center of its prior."""
+    """Initial values of a fit, which also determine its prior."""
 
     shares: Array  # w (C,)
     missing: float  # share of missing points
     means: Array  # m (C, q)
-    deviation: float  # variance of a number's deviation from the common mean, between classes
+    deviation: float  # prior variance of each coordinate of a class mean around the common mean
     variances: Array  # typical variances (q,) of z given the class
-    spreads: Array  # their uncertainty (q,), in logarithms of standard deviations
+    spreads: Array  # prior deviations (q,) of the logarithms of their roots
 
 
 class ClassParameters(nn.Module):
@@ -99,10 +102,10 @@ class ClassParameters(nn.Module):
 
     Arguments:
         channel: Channel of the reports.
-        start: Start of the fit.
+        start: Initial values.
         num_factors: r.
-        nullable: Points may be missing.
-        seed: Seed of the factors' start.
+        nullable: Whether points may be missing.
+        seed: Seed of the initial factors.
     """
 
     base: Tensor
@@ -122,7 +125,7 @@ class ClassParameters(nn.Module):
             torch.full((count,), math.log(start.missing / (1 - start.missing)))
         )
         self.means = nn.Parameter(_single(start.means))
-        # At the start, the factors together have half of a variance.
+        # Initially, factors and D have half of each variance.
         self.register_buffer("base", _single(start.variances / 2))
         self.register_buffer("spreads", _single(start.spreads))
         spread = torch.sqrt(self.base / num_factors)[:, None]
@@ -139,30 +142,30 @@ class ClassParameters(nn.Module):
         return self.base * torch.exp(2 * (self.log_ratios + self.log_level))
 
     def log_densities(self, y: LabelParts) -> Tensor:
-        """Compute ln p of reports, (n,)."""
+        """Compute ln p of n reports, (n,)."""
         channel, variances = self.channel, self.variances
-        one, linear = channel.label_weight, 1 - channel.label_weight
+        label_weight, linear = channel.label_weight, 1 - channel.label_weight
         lengths = self.means.norm(dim=1).clamp_min(_SHORTEST)
         directions = self.means / lengths[:, None]
         flatness, trace, square = self._traces(lengths, directions, variances)
         squared_scales = 1 / (lengths**2 + trace)
         along = (y.points * directions).sum(dim=2)
         across = y.points - (flatness * along)[:, :, None] * directions
-        label = math.sqrt(one) * y.labels
+        label = math.sqrt(label_weight) * y.labels
         mean = label + math.sqrt(linear) * along * lengths * squared_scales.sqrt()
         spread = ((across @ self.factors) ** 2).sum(dim=2) + across**2 @ variances
         density = self._smooth_step(mean, linear * squared_scales * spread)
         density = density / self._mass(linear, squared_scales**2 * square)
         if self.nullable:
-            absent = torch.sigmoid(self.missing)
-            alone = self._smooth_step(label + math.sqrt(linear) * y.missing[:, None], 0.0)
-            density = (1 - absent) * density + absent * alone
+            missing = torch.sigmoid(self.missing)
+            density_missing = self._smooth_step(label + math.sqrt(linear) * y.missing[:, None], 0.0)
+            density = (1 - missing) * density + missing * density_missing
         return torch.log((torch.softmax(self.logits, dim=0) * density).sum(dim=1))
 
     def penalty(self) -> Tensor:
-        """Compute −ln of the prior, up to constants."""
-        away = self.means - self.means.mean(dim=0)
-        total = (away**2).sum() / self.deviation
+        """Compute the negative log density of the prior, up to a constant."""
+        deviations = self.means - self.means.mean(dim=0)
+        total = (deviations**2).sum() / self.deviation
         total = total + ((self.logits - self.logits.mean()) ** 2).sum() / _SHARE_SPREAD**2
         total = total + ((self.log_ratios / self.spreads) ** 2).sum()
         total = total + self.log_level**2 / _LEVEL_SPREAD**2
@@ -171,10 +174,10 @@ class ClassParameters(nn.Module):
 
     @torch.no_grad()
     def law(self) -> GaussianClasses:
-        """Convert the parameters to a law."""
-        absent = torch.sigmoid(self.missing) if self.nullable else torch.zeros_like(self.missing)
+        """Convert the parameters to a distribution."""
+        missing = torch.sigmoid(self.missing) if self.nullable else torch.zeros_like(self.missing)
         shares = torch.softmax(self.logits.double(), dim=0)
-        parts = (shares, absent, self.means, self.factors, self.variances)
+        parts = (shares, missing, self.means, self.factors, self.variances)
         return GaussianClasses(self.channel, *(part.double().numpy().copy() for part in parts))
 
     def _smooth_step(self, mean: Tensor, variance: Tensor | float) -> Tensor:
@@ -186,7 +189,7 @@ class ClassParameters(nn.Module):
     def _traces(
         self, lengths: Tensor, directions: Tensor, variances: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute ρ, tr $P_c S P_c$ with $S = A A^⊤ + D$, and the variance of $‖z'‖^2 / k_c^2$."""
+        """Compute ρ, tr $P_c S P_c$ with $S = A A^⊤ + D$, and the variance of $‖z'‖^2 / k_c^2$, (C,)."""
         factors = self.factors
         product = factors.T @ factors
         scaled = directions @ factors @ factors.T + directions * variances
@@ -200,10 +203,10 @@ class ClassParameters(nn.Module):
         return flatness, whole - removed * along, 2 * square + 4 * radial
 
     def _mass(self, linear: float, variance: Tensor) -> Tensor:
-        """Compute $Z_c$ (C,), of squared lengths of mean 1 and this variance."""
+        """Compute $Z_c$ (C,) for squared lengths of mean 1 and these variances (C,)."""
         channel = self.channel
-        logarithmic = torch.log1p(variance)[:, None]
-        lengths = torch.exp(torch.sqrt(logarithmic) * self.nodes - logarithmic / 2)
+        log_variance = torch.log1p(variance)[:, None]
+        lengths = torch.exp(torch.sqrt(log_variance) * self.nodes - log_variance / 2)
         total = channel.label_weight + linear * lengths + channel.width**2
         below = torch.special.ndtr(-channel.threshold / total.sqrt()) @ self.weights
         return channel.outside + (channel.inside - channel.outside) * below
@@ -220,7 +223,7 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
         PrivotError: for another release, a setting that would be ignored, or too few reports.
     """
     report = _require_candidates(release)
-    _refuse_ignored(settings, run)
+    _require_all_used(settings, run)
     answers = report.read(release.table)
     moments, stddev = report.moments(answers)
     _require_enough(report, stddev, len(release))
@@ -267,7 +270,10 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
 def linear_start(
     moments: Moments, stddev: float, weight: float, variances: Array, spreads: Array
 ) -> Start:
-    """Estimate shares and means from noisy moments, shrunk by the known noise."""
+    """Estimate shares and means from noisy moments, with means shrunk by the known noise.
+
+    `stddev` is the noise of a feature, `weight` is a₁, and `variances` (q,) are typical up to a factor.
+    """
     count = len(moments.first)
     shares = np.maximum(moments.shares, _MIN_SHARE / count)
     shares = (shares / shares.sum() + 1 / count) / 2 if count > 1 else np.ones(1)
@@ -275,24 +281,24 @@ def linear_start(
     present = shares if moments.missing == 0 else (1 - missing) * shares
     means = moments.first / present[:, None]
     # With one class there is no variance between classes, and the mean is not shrunk.
-    away = means - means.mean(axis=0)
+    deviations = means - means.mean(axis=0)
     noise = (1 - 1 / count) * stddev**2 / weight * float((present**-2).mean())
-    seen = max(1e-12, float((away**2).mean()))
-    means = means.mean(axis=0) + max(_MIN_RETAINED, 1 - noise / seen) * away
+    total = max(1e-12, float((deviations**2).mean()))
+    means = means.mean(axis=0) + max(_MIN_RETAINED, 1 - noise / total) * deviations
     within = 1 - float(shares @ (means**2).sum(axis=1))
     within = min(_MAX_WITHIN, max(_MIN_WITHIN, within))
     return Start(
         shares,
         missing,
         means,
-        max(seen - noise, 0.1 * seen),
+        max(total - noise, 0.1 * total),
         variances * (within / variances.sum()),
         spreads,
     )
 
 
 class Objective:
-    """Mean of −ln p over a batch of reports, plus the prior's share."""
+    """Negative log posterior per report, with the likelihood of a random batch."""
 
     def __init__(
         self,
@@ -304,11 +310,11 @@ class Objective:
         self.classes, self.report, self.answers, self.size = classes, report, answers, size
 
     def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """Compute one step's loss; there is no marginal error."""
+        """Compute the loss of one step; the marginal error is always 0."""
         total = len(self.answers.seeds)
         rows = torch.randint(total, (self.size,), generator=rng).numpy()
-        fit = self.classes.log_densities(self._parts(rows)).mean()
-        return self.classes.penalty() / total - fit, 0.0
+        log_likelihood = self.classes.log_densities(self._parts(rows)).mean()
+        return self.classes.penalty() / total - log_likelihood, 0.0
 
     def _parts(self, rows: Array) -> LabelParts:
         codebook, features = self.report.mechanism.codebook, self.report.features
@@ -318,14 +324,15 @@ class Objective:
 
 
 def _require_candidates(release: Release) -> CandidatesReport:
-    """Return the candidates report, or refuse a release with other columns."""
+    """Return the candidates report; raise an error without one, or if there are other columns."""
     report = release.randomizer.candidates
     if report is None:
         raise PrivotError(
             "estimator 'gaussian_classes' is for candidates: this release holds none; use estimator "
             "'auto'"
         )
-    if apart := [name for name in release.schema.columns if name not in report.columns]:
+    apart = [name for name in release.schema.columns if name not in report.columns]
+    if apart:
         raise PrivotError(
             f"columns {apart} were reported apart from the candidates of column {report.name!r}, and no "
             "estimator learns both: calibrate with mechanism 'laplace', or with a schema for each"
@@ -334,7 +341,7 @@ def _require_candidates(release: Release) -> CandidatesReport:
 
 
 def _require_enough(report: CandidatesReport, stddev: float, num_reports: int) -> None:
-    """Refuse reports without information: see the module."""
+    """Raise an error if the noise of the common mean is longer than any record."""
     squared = stddev**2 * report.features.points / (1 - report.features.label_weight)
     if squared > 1:
         raise PrivotError(
@@ -344,8 +351,8 @@ def _require_enough(report: CandidatesReport, stddev: float, num_reports: int) -
         )
 
 
-def _refuse_ignored(settings: FitSettings, run: Run) -> None:
-    """Refuse settings that only a generator uses."""
+def _require_all_used(settings: FitSettings, run: Run) -> None:
+    """Raise an error for settings that only a generator uses."""
     if started_by_torchrun():
         raise PrivotError(
             "estimator 'gaussian_classes' looks at few reports at a time, in one process: start it "

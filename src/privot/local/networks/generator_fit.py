@@ -1,11 +1,11 @@
-"""Fitting a generator to a release by steps on minibatches of reports, and sampling from it.
+"""Fit of a generator to a release by steps on minibatches of reports, and its sampler.
 
-The losses are those of `privot.local.networks.steps`. `loss="auto"` is the likelihood for joint reports
-of codes alone, `plain` up to 5 features, `self_corrected` beyond.
+The losses are those of `privot.local.networks.steps`. `loss="auto"` is `likelihood` if all columns are
+in joint reports, otherwise `plain` for at most 5 features and `self_corrected` for more.
 
-Joint reports depend on a batch's mixture through its table over few columns, so one step of the
-likelihood uses many of them. The product of the marginals is a saddle of this likelihood, and a network
-of small output weights starts on it: the output weights of codes are enlarged.
+The likelihood of joint reports depends on a batch of latents only through its table over few columns, so
+a step uses many reports. The product of the marginals is a saddle point of this likelihood, at which a
+network with small output weights starts, so the output weights are enlarged.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from privot.training.parallel import (
 from privot.training.stopping import learning
 from privot.transport import SinkhornSolver
 
-_CANDIDATES = 16  # latents in a pool, for each record drawn under a condition
+_LATENTS_PER_RECORD = 16  # in the pool from which records are drawn under a condition
 _MAX_PLAIN_FEATURES = 5
 _TABLE_BATCH_SIZE = 2**14
 _OUTPUT_GAIN = 10.0
@@ -74,14 +74,14 @@ _IDENTITY = (
 
 @dataclass(frozen=True, eq=False)
 class GeneratorSampler:
-    """A network from latents to features, and the head that reads them."""
+    """Sampler of records from a generator network and its head."""
 
-    generator: Generator  # network with its learned weights
-    head: Head  # head of its features
+    generator: Generator  # network from latents to features
+    head: Head  # head from features to records
     kind: ClassVar[str] = "generator"
 
     def outputs(self, num_rows: int, rng: torch.Generator) -> Outputs:
-        """Compute the head's outputs of fresh latents."""
+        """Compute the head's outputs of `num_rows` fresh latents."""
         return self.head(self.generator(self.generator.draw_latent(num_rows, rng)))
 
     @torch.no_grad()
@@ -93,7 +93,7 @@ class GeneratorSampler:
                     f"where names column {name!r}, which was reported with noise added: "
                     "only columns that were reported as codes can be given"
                 )
-        pool = num_rows * (_CANDIDATES if where else 1)
+        pool = num_rows * (_LATENTS_PER_RECORD if where else 1)
         rng_torch = torch_generator(rng)
         outputs = dict(self.outputs(pool, rng_torch))
         if where and num_rows:
@@ -128,12 +128,12 @@ class GeneratorSampler:
         head, shares = Head(randomizer), arrays.get("conditional.shares")
         num_labels = 0 if shares is None else len(shares)
         images = [column.image_shape for column in head.images.values()]
-        # An image alone, or with a label, has the features of its shape.
-        alone = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
+        # The network of an image, alone or with a label, has outputs of the image's shape.
+        one_image = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
         network = make_network(
             shape["architecture"],
             shape["latent_dim"] + num_labels,
-            images[0] if alone else (head.num_features,),
+            images[0] if one_image else (head.num_features,),
             tuple(shape["hidden"]),
         )
         generator: Generator = network
@@ -144,7 +144,7 @@ class GeneratorSampler:
 
 
 class LabeledSampler(GeneratorSampler):
-    """Sampler of labeled images, whose labels can be conditions."""
+    """Sampler of labeled images, which can be conditioned on the label."""
 
     kind: ClassVar[str] = "labeled_generator"
 
@@ -191,7 +191,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     made_with = asdict(settings) | {"estimator": "generator", "loss": name}
     made_with |= {"latent_dim": generator.latent_dim, "num_reports": len(release)}
     text = release.randomizer.to_json() + release.rows.digest()
-    # The release is identified by a hash of public values, the reports and their randomizer.
+    # A hash of the reports and their randomizer, which are public, identifies the release.
     identity = {"release": hashlib.sha256(text.encode()).hexdigest()}
     identity |= {key: made_with[key] for key in _IDENTITY}
 
@@ -215,6 +215,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
 
 
 def _network(head: Head, settings: FitSettings, loss: Loss) -> MLP:
+    """Create an MLP for the features of a head."""
     latent_dim = settings.latent_dim or min(16, max(4, head.num_features))
     generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed)
     if loss is likelihood:
@@ -226,10 +227,10 @@ def _network(head: Head, settings: FitSettings, loss: Loss) -> MLP:
 
 
 class TransportObjective:
-    """Loss and marginal error of one step, as a function of the run's random generator.
+    """Function from the run's random generator to the loss and the marginal error of one step.
 
-    In a group of processes, each has the batch's reports and draws all latents, and generates and
-    differentiates its share of them; costs and features are gathered (`privot.training.parallel`).
+    In a group, every process has all reports and latents of the batch, and computes the outputs and
+    gradients of its share of the latents; costs and features are gathered (`privot.training.parallel`).
     """
 
     def __init__(
@@ -249,7 +250,7 @@ class TransportObjective:
         self.solver = SinkhornSolver(settings.tolerance, settings.max_iterations)
         self.batches: Minibatches
         if isinstance(generator, LabeledGenerator):
-            # A label's cost is the same for all reports of a stratum, and moves no plan.
+            # The cost of the label is constant within a stratum and does not change the plan.
             self.cost = LikelihoodCost(release.randomizer, head.images)
             self.batches = Strata(release, self.cost, self.size, generator.label, device)
             return
@@ -279,8 +280,10 @@ class TransportObjective:
 
 
 def choose_loss(loss: str, head: Head, joint: bool) -> Loss:
-    """Return the loss of this name, or the one chosen by `"auto"`."""
+    """Return the loss with this name; `"auto"` chooses as the module describes."""
     if loss == "auto":
-        few = "plain" if head.num_features <= _MAX_PLAIN_FEATURES else "self_corrected"
-        loss = "likelihood" if joint and len(head.coded) == len(head.widths) else few
+        if joint and len(head.coded) == len(head.widths):
+            loss = "likelihood"
+        else:
+            loss = "plain" if head.num_features <= _MAX_PLAIN_FEATURES else "self_corrected"
     return LOSSES[loss]

@@ -1,60 +1,59 @@
-r"""A step of training: its minibatch of reports, its loss, and generators of images.
+r"""Training steps of generators: minibatches of reports, losses, and generators of images.
 
-**In memory** every step draws reports uniformly, with replacement.
+**Batches from memory** are drawn uniformly with replacement.
 
-**From disk** an epoch passes over all row groups in a random order, a *window* of them at a time; the
-window's reports are shuffled and divided into batches. A release is written in random order
-(`privot.randomizer.publishing`), so its row groups are uniform samples of it, and batches are as good as
-uniform ones, without replacement; for files in another order, a batch is of the window's row groups
-only. Reports of a window beyond full batches are left out of that epoch, another part each time.
+**Batches from disk.** An epoch passes over all row groups in random order, a *window* of several groups
+at a time, whose reports are shuffled and divided into batches. A release is written in random order
+(`privot.randomizer.publishing`), so its row groups are uniform samples, and batches are uniform samples
+without replacement; for files in another order, a batch has reports of its window only. Reports beyond
+the full batches of a window are left out of that epoch.
 
-The k-th batch is a function of the seed and k: a resumed run reads one window and continues bit for bit.
-One window and a few batches are in memory, whatever the release holds; a thread reads ahead.
+The k-th batch is a function of the seed and k, so a resumed run reads one window and continues bit for
+bit. Only one window and a few batches are in memory; a thread reads ahead.
 
-**A loss** is a function of a `Step` (the generator's outputs, a batch of reports, their cost −log f) and
-of nothing else: it has no access to records. `plain` is the transport cost at the matched entropic
-weight, whose minimizer is the law of the *clean* records (`privot.local.networks.cost`); its gradient is
-that of $⟨π, C⟩$ with the plan held fixed (algorithm 1 of Reshetova et al.).
+**A loss** is a function of a `Step` (the generator's outputs, a batch of reports, their cost −log f); it
+has no access to records. `plain` is the transport cost with the matched entropic weight, whose minimizer
+is the distribution of the *clean* records (`privot.local.networks.cost`). Its gradient is that of
+$⟨π, C⟩$ for a fixed plan π (algorithm 1 of Reshetova et al.).
 
-**Mini-batch bias.** That theorem is about distributions; a plan between b points and b points can match
-noise as if it were structure, and shrinks the learned spread: in 50 dimensions with noise of
-standard deviation 1 the learned spread at b = 400 is half the truth. `self_corrected` subtracts the
-gradient that the model would receive from its own privatized samples,
+**Mini-batch bias.** The theorem holds for distributions. A plan between b points and b points overfits
+the noise, and the learned spread is too small: in 50 dimensions with noise of standard deviation 1 it is
+half the truth at b = 400. `self_corrected` subtracts the gradient for reports simulated from the model,
 
 $$ g = g_b(θ; Y) − g_b(θ; Y'), \qquad Y' = M(\text{stopgrad } G_θ(z')) , $$
 
-with the same generated batch in both terms. When $P_G = P_X$, Y′ has the law of Y, so $E\,g = 0$ for
-every b, dimension and mechanism; as b → ∞ the second term vanishes. In a few dimensions the bias is
-small and the second plan only adds variance. (z′ must be fresh: privatizing the batch's own points
-again would bring the bias back.)
+with the same generated batch in both terms. If $P_G = P_X$, Y′ has the distribution of Y, so $E\,g = 0$
+for every b, dimension and mechanism; as b → ∞ the second term vanishes. In few dimensions the bias is
+small, and the second plan only adds variance. The latents z′ must be fresh: reports simulated from the
+batch's own points would have the bias again.
 
-**Likelihood.** For columns that are all reported as codes, outputs are distributions, and a batch's b
-latents make a mixture whose exact likelihood can be followed,
+**Likelihood.** If all columns are reported as codes, outputs are distributions, and the b latents of a
+batch are a mixture with the exact negative log-likelihood
 
 $$ −\frac1m \sum_j \log \frac1b \sum_i e^{−C_{ij}} , $$
 
-which is the transport problem with its first marginal left free: no plan need be solved for. The b
-latents of a step are then all the classes that it may use: 200 of them keep a network from fitting the
-noise, where more do not.
+which is the transport problem with a free first marginal, so no plan has to be computed. The number b of
+latents in a step limits the number of classes: with 200, a network does not fit the noise, while with
+more it does.
 
 **Any other loss** is a function of the same kind, given to `privot.fit(release, loss=…)`.
 
-**Labels** of images. The label is drawn first, and the image given it, $c ∼ p$, image = G(z, c): every
-image has a label, and any label's images can be drawn. Randomized response reports the true label with
-probability s and any given other one with probability t, so the shares of the reported labels satisfy
-$r_c = t + (s − t) p_c$, which is solved for p.
+**Labels** of images. A label $c ∼ p$ is drawn first, and then the image G(z, c), so images of any label
+can be drawn. Randomized response reports the true label with probability s and each other label with
+probability t, so the shares of reported labels are $r_c = t + (s − t) p_c$, which is solved for p.
 
-**Strata.** A step takes reports of **one** reported label k only. Given k, the true label has $P(c | k)
-∝ p_c\, f(k|c)$, and the reports have the law of M(x), x ∼ P(x | k) = Σ_c P(c|k) P(x|c). The generator
-draws c from P(·|k) and x = G(z, c); within such a stratum the label's cost depends on c alone, is
-constant along each row of the transport problem, and moves no plan. The recovery theorem holds in each
-stratum: G given k generates x given k. Where the response is mostly truthful, strata are nearly classes:
-a batch of one digit has less spread than a batch of ten, and its plan errs less. Strata are drawn as
-often as they are reported.
+**Strata.** A step uses only reports with **one** reported label k. Given k, the true label has $P(c | k)
+∝ p_c\, f(k|c)$, and reports have the distribution of M(x) with x ∼ P(x | k) = Σ_c P(c|k) P(x|c). The
+generator draws c from P(·|k) and x = G(z, c). Within a stratum the cost of the label depends on c only,
+so it is constant in each row of the transport problem and does not change the plan. The recovery theorem
+holds in each stratum: given k, G generates x given k. If most reported labels are true, strata are
+nearly classes, which have less spread than the whole, so plans are more accurate. Strata are drawn as
+often as their labels are reported.
 
-**Start** of image generators, away from a saddle: a network whose outputs all equal the mean record is a
-stationary point of every transport loss, for equal outputs get equal gradients. Small random weights
-start next to it, and leave it slowly. But noise is centered and independent of the record, so
+**Initial weights** of image generators. A network whose outputs all equal the mean record is a
+stationary point of every transport loss, since equal outputs get equal gradients. Networks with small
+random weights start near this saddle point and leave it slowly. Since the noise is centered and
+independent of the record,
 
 $$ E\,X = E\,Y, \qquad \mathrm{Cov}(X) = \mathrm{Cov}(Y) − σ^2 I , $$
 
@@ -64,14 +63,16 @@ outputs $\tanh a$ is set to
 
 $$ a = \mathrm{artanh}(\bar Y) + D^{−1} A\, w(h) , $$
 
-w whitening h on latents drawn, A (d, k) the leading axes, each as long as its deviation, and D the slope
-of tanh there: to first order the outputs have the records' mean and leading covariance. On MNIST at σ =
-2 it takes the distance in 50 principal components after 40 CPU seconds from 7.2 to 3.1.
+where w whitens h on a sample of latents, A (d, k) has the leading axes, with lengths equal to their
+standard deviations, and D is the slope of tanh. To first order the outputs then have the records' mean
+and leading covariance. On MNIST with σ = 2 this reduces the distance in 50 principal components after 40
+CPU seconds from 7.2 to 3.1.
 
-**Settings** of images were chosen by Fréchet distance (`docs/results/images.md`). Self-correction has no
-bias from small batches, so steps are worth more than reports; a learning rate of 6e-3 breaks it.
+**Settings** for images were chosen by Fréchet distance (`docs/results/images.md`). As self-correction
+has no bias at small batches, more steps are better than larger batches; a learning rate of 6e-3
+diverges.
 
-Everything is a function of the release, hence post-processing; the seed is no secret.
+Privacy: everything is a function of the release, hence post-processing; the seed need not be secret.
 
 References:
     Tipping, Bishop, *Probabilistic principal component analysis* (1999).
@@ -101,41 +102,41 @@ from privot.training.parallel import ALONE, Group
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 
-_MAX_IN_MEMORY = 2**20  # reports in files, beyond which they are not read into memory
+_MAX_IN_MEMORY = 2**20  # largest number of reports in files that are read into memory
 _WINDOW_BYTES = 2**25
-_BLOCK_BYTES = 2**21
+_BLOCK_BYTES = 2**21  # batches are read in blocks of this size
 
 # Generators of images.
 _LATENT_DIM = 16
 _STARTING_LATENTS = 2000
-_LABEL_LOGIT = 40.0  # of the label's unit vector: e^−40 is negligible
-_MIN_SHARE = 1e-3
-_MAX_COORDINATES = 2048
+_LABEL_LOGIT = 40.0  # logit of the drawn label, so that others have probability e^−40
+_MIN_SHARE = 1e-3  # least estimated share of a label
+_MAX_COORDINATES = 2048  # largest covariance that is decomposed
 _MAX_AXES = 50
-_MAX_MEAN = 0.995  # of outputs; beyond, tanh has hardly a slope
-_MAX_SLOPE_MEAN = 0.9  # at which the slope is taken: dark pixels would get huge weights
+_MAX_MEAN = 0.995  # limit of initial means, beyond which tanh has hardly a slope
+_MAX_SLOPE_MEAN = 0.9  # limit of means at which the slope is taken, so that weights stay small
 _ROWS_AT_ONCE = 8192
 
 
 class Minibatches(ABC):
-    """Source of each step's reports, and of the latents matched with them."""
+    """Source of the reports of each step, and of the latents matched with them."""
 
     @abstractmethod
     def draw(self, rng: torch.Generator) -> Reports:
         """Return the next batch."""
 
     def latent(self, generator: Generator, num_rows: int, rng: torch.Generator) -> Tensor:
-        """Draw latents (num_rows, d) for people like those of the last batch."""
+        """Draw latents (num_rows, d) with the distribution of the last batch's people."""
         return generator.draw_latent(num_rows, rng)
 
     def seek(self, step: int) -> None:  # noqa: B027  # batches that the run's generator draws are there
-        """Go to the batch of a step, counted from 0."""
+        """Go to the batch of a step; steps are counted from 0."""
 
 
 def minibatches(
     release: Release, cost: LikelihoodCost, size: int, seed: int, device: torch.device
 ) -> Minibatches:
-    """Create batches of `size` reports, from memory unless the release is in files and large."""
+    """Create batches of `size` reports, from disk if the release is large and in files, else memory."""
     if release.rows.in_memory or len(release) <= _MAX_IN_MEMORY:
         return FromMemory(release, cost, size, device)
     return FromDisk(release, cost, size, seed, device)
@@ -156,7 +157,7 @@ class FromMemory(Minibatches):
 
 
 class FromDisk(Minibatches):
-    """Batches from windows of row groups; see the module.
+    """Batches from windows of row groups, as the module describes.
 
     Arguments:
         release: Reports in files.
@@ -199,7 +200,7 @@ class FromDisk(Minibatches):
         self._block_reports, self._place = self._next_block(), 0
 
     def draw(self, rng: torch.Generator) -> Reports:
-        """See `Minibatches`; the run's generator is not used."""
+        """See `Minibatches`; the random generator of the run is not used."""
         if self._place == len(self._block_reports):
             self._block_reports, self._place = self._next_block(), 0
         rows = torch.arange(self._place, self._place + self._size)
@@ -212,7 +213,7 @@ class FromDisk(Minibatches):
         return block
 
     def _blocks_from(self, step: int) -> Iterator[Reports]:
-        """Yield blocks of batches from a step's batch on, forever."""
+        """Yield blocks of batches endlessly, from the batch of a step on."""
         epoch, left = 0, step
         while True:
             for number, groups in enumerate(self._windows(epoch)):
@@ -220,12 +221,12 @@ class FromDisk(Minibatches):
                 if left >= batches:
                     left -= batches
                     continue
-                yield from self._window(epoch, number, groups, left * self._size)
+                yield from self._blocks_of_window(epoch, number, groups, left * self._size)
                 left = 0
             epoch += 1
 
     def _windows(self, epoch: int) -> list[list[int]]:
-        """Divide an epoch's row groups into windows; the last is not smaller than a batch."""
+        """Divide the row groups of an epoch into windows of row group numbers."""
         order = np.random.default_rng([self._seed, epoch]).permutation(len(self._groups)).tolist()
         ends = accumulate(self._groups[group].num_rows for group in order)
         windows: dict[int, list[int]] = {}
@@ -233,7 +234,10 @@ class FromDisk(Minibatches):
             windows.setdefault((end - 1) // self._window_rows, []).append(group)
         return list(windows.values())
 
-    def _window(self, epoch: int, number: int, groups: list[int], start: int) -> Iterator[Reports]:
+    def _blocks_of_window(
+        self, epoch: int, number: int, groups: list[int], start: int
+    ) -> Iterator[Reports]:
+        """Yield the blocks of a window from its report `start` on."""
         tables = [self._release.rows.read(self._groups[group]) for group in groups]
         table = pa.concat_tables(tables).combine_chunks()
         order = np.random.default_rng([self._seed, epoch, number]).permutation(table.num_rows)
@@ -249,12 +253,12 @@ class Step:
     """Inputs of a loss.
 
     Arguments:
-        outputs: The head's outputs of b fresh latents by column, differentiable (see `LikelihoodCost`);
-            in a group of processes this one's share, but all of them for `likelihood`.
-        reports: Reports of m people, drawn from the release.
-        cost: −log f of any outputs and reports; `cost.simulate` privatizes outputs.
-        fresh: Function that draws b more outputs.
-        solver: Solver of transport problems, by the settings.
+        outputs: The head's outputs for b fresh latents by column, differentiable (see
+            `LikelihoodCost`); in a group of processes this process's share, but all for `likelihood`.
+        reports: Batch of m reports from the release.
+        cost: Cost −log f of outputs and reports; `cost.simulate` simulates reports of outputs.
+        fresh: Function that draws b other outputs.
+        solver: Solver of transport problems.
         rng: Random generator of the run.
         group: Processes that train together.
     """
@@ -269,12 +273,12 @@ class Step:
 
     @torch.no_grad()
     def echo(self) -> Reports:
-        """Simulate the model's own reports of fresh outputs, without gradient."""
+        """Simulate reports of fresh outputs of the model, without gradient."""
         return self.cost.simulate(self.fresh(), self.reports, self.rng)
 
     def entropic_costs(self, *batches: Reports) -> tuple[list[Tensor], float]:
         """Compute the entropic cost to each batch of m reports, and the largest marginal error."""
-        # One matrix for all batches, which share the outputs and the product in their gradient.
+        # One cost matrix for all batches, which share the outputs and the product in the gradient.
         costs = self.cost(self.outputs, Reports.joined(batches)).split(len(self.reports), dim=1)
         solved = [self._entropic_cost(part.contiguous()) for part in costs]
         return [value for value, _ in solved], max(result.marginal_error for _, result in solved)
@@ -286,7 +290,7 @@ class Step:
         return entropic_cost_of_rows(costs, first, self.group.gather, self.solver)
 
 
-# The value to minimize, and the largest marginal error of a plan that was solved for it, or 0.
+# Function from a step to the value to minimize and the largest marginal error of its plans, or 0.
 Loss = Callable[[Step], tuple[Tensor, float]]
 
 
@@ -297,16 +301,16 @@ def plain(step: Step) -> tuple[Tensor, float]:
 
 
 def self_corrected(step: Step) -> tuple[Tensor, float]:
-    """Subtract from `plain` the entropic cost of outputs and the model's own reports."""
+    """Compute `plain` minus the entropic cost of outputs and reports simulated from the model."""
     (value, correction), error = step.entropic_costs(step.reports, step.echo())
     return value - correction, error
 
 
 def likelihood(step: Step) -> tuple[Tensor, float]:
-    """Compute the exact −log likelihood of the batch's mixture, without a transport plan."""
-    own = torch.arange(len(step.reports))[step.group.share(len(step.reports))]
+    """Compute the exact mean −log likelihood of the reports under the mixture of the outputs."""
+    rows = torch.arange(len(step.reports))[step.group.share(len(step.reports))]
     device = next(iter(step.outputs.values())).device
-    costs = step.cost.mixture(step.outputs, step.reports.rows(own.to(device)))
+    costs = step.cost.mixture(step.outputs, step.reports.rows(rows.to(device)))
     return step.group.total(costs.sum() / len(step.reports)), 0.0
 
 
@@ -314,7 +318,7 @@ LOSSES: dict[str, Loss] = {loss.__name__: loss for loss in (plain, self_correcte
 
 
 class LabeledGenerator(nn.Module):
-    """Features of an image and a label, in the order of the head's columns.
+    """Generator of the features of an image and a label, in the order of the head's columns.
 
     Arguments:
         head: Head of one image and one coded column.
@@ -341,7 +345,7 @@ class LabeledGenerator(nn.Module):
     def draw_latent(
         self, num_rows: int, rng: torch.Generator, labels: Tensor | None = None
     ) -> Tensor:
-        """Draw latents (num_rows, latent_dim + K) of given labels (num_rows,), or labels by p."""
+        """Draw latents (num_rows, latent_dim + K) for labels (num_rows,), by default drawn from p."""
         return self.conditional.draw_latent(num_rows, rng, labels)
 
 
@@ -349,15 +353,15 @@ Generator = MLP | DCGAN | LabeledGenerator
 
 
 def fits_images(randomizer: Randomizer) -> bool:
-    """Say whether records are an image, alone or with one label by randomized response."""
-    images, made = randomizer.schema.images, randomizer.mechanisms
-    whole = randomizer.num_reported == len(made) == len(randomizer.schema.columns)
-    labels = [mechanism.names_code for name, mechanism in made.items() if name not in images]
+    """Return True if records are an image, alone or with one label by randomized response."""
+    images, mechanisms = randomizer.schema.images, randomizer.mechanisms
+    whole = randomizer.num_reported == len(mechanisms) == len(randomizer.schema.columns)
+    labels = [mechanism.names_code for name, mechanism in mechanisms.items() if name not in images]
     return whole and len(images) == 1 and labels in ([], [True])
 
 
 def image_generator(release: Release, head: Head, settings: FitSettings) -> Generator:
-    """Create a generator of images; an MLP starts at the records' mean and leading covariance."""
+    """Create a generator of images; initial weights of an MLP match the records' leading moments."""
     latent_dim = settings.latent_dim or _LATENT_DIM
     (name,) = head.images
     shares = LabelReports(release, *head.coded).shares if head.coded else torch.zeros(0)
@@ -374,7 +378,7 @@ def image_generator(release: Release, head: Head, settings: FitSettings) -> Gene
     domain, mechanism = head.images[name].domain, release.randomizer.mechanisms[name]
     reports = torch.as_tensor(release.reports(name)[0])
     mean, axes = leading_axes(reports, mechanism.variance)
-    # Both maps from reports to pixels are linear: the identity, and a transposed cosine transform.
+    # The map from reports to pixels is linear: the identity, or a transposed cosine transform.
     pixels, directions = (
         torch.from_numpy(domain.decode(part.double().numpy())).float()
         for part in (mean[None], axes)
@@ -385,12 +389,12 @@ def image_generator(release: Release, head: Head, settings: FitSettings) -> Gene
 
 
 class LabelReports:
-    """A column's reported labels, and the estimated law of the true ones.
+    """Reported labels, and the estimated distribution of the true labels.
 
     Attributes:
         codes: Reported labels (n,).
-        shares: p, with each label's share at least a thousandth.
-        given: P(c | k) in row k.
+        shares: p (K,), clipped below at 0.001.
+        given: P(c | k) (K, K), with the reported label k as row.
     """
 
     def __init__(self, release: Release, name: str) -> None:
@@ -406,7 +410,7 @@ class LabelReports:
 
 
 class Strata(Minibatches):
-    """Batches of reports of one reported label each, drawn with replacement.
+    """Batches of reports with the same reported label, drawn with replacement.
 
     Arguments:
         release: The reports, which are read into memory.
@@ -434,7 +438,7 @@ class Strata(Minibatches):
         return self._reports.rows(index.to(self._device))
 
     def latent(self, generator: Generator, num_rows: int, rng: torch.Generator) -> Tensor:
-        """See `Minibatches`; true labels are drawn given the reported one."""
+        """See `Minibatches`; true labels are drawn given the reported label of the last batch."""
         assert isinstance(generator, LabeledGenerator)
         labels = torch.multinomial(self._given, num_rows, replacement=True, generator=rng)
         return generator.draw_latent(num_rows, rng, labels)
@@ -443,7 +447,8 @@ class Strata(Minibatches):
 def leading_axes(reports: Tensor, noise_variance: float) -> tuple[Tensor, Tensor]:
     """Estimate the mean (d,) and leading axes (k, d) of the records' covariance, longest first.
 
-    No axes of a single report, and none of more than 2048 coordinates: the eigendecomposition is full.
+    There are no axes (k = 0) for a single report, or for more than 2048 coordinates, because all
+    eigenvectors are computed.
 
     Arguments:
         reports: Reports (n, d).
@@ -474,7 +479,7 @@ def leading_axes(reports: Tensor, noise_variance: float) -> tuple[Tensor, Tensor
 
 @torch.no_grad()
 def start_at_moments(network: MLP, latent: Tensor, mean: Tensor, axes: Tensor) -> int:
-    """Set the last layer so that tanh of the network has this mean and, to first order, these axes.
+    """Set the last layer so that, to first order, tanh of the network has this mean and these axes.
 
     Arguments:
         network: Network of features (n, d); outputs are their tanh.

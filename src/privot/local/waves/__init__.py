@@ -1,1 +1,1 @@
-"""Populations that move: several waves of reports, learned together."""
+"""Populations that change over time, learned from several waves of reports together."""

@@ -1,25 +1,27 @@
-r"""Points that drift: at every time a density on a grid, by a local likelihood of all waves' reports.
+r"""Drift of points: the density on a grid at every time, by a local likelihood of all waves' reports.
 
-For a **reach** h the density $e^g$ at time t maximizes the local likelihood of the counts n of reports y
-in waves s,
+For a **reach** h the density $e^g$ at time t maximizes the penalized local likelihood of the counts n of
+reports y in waves s,
 
 $$ \sum_s e^{−|t − s| / h} \sum_y n_{sy} \ln (A_s e^g)_y − \frac{λ}{2} \int |∇(g − g')|^2 , $$
 
-the nearest wave's weight being 1: where h is 0 the nearest wave counts alone, where h is infinite all
-count alike. The penalty is around $e^{g'}$, the density at t of a **longer reach**, with ten times the λ
-of one release, and around a flat one, as of a release, where h is infinite. So the estimate of distant
-waves holds until near ones contradict it, at each place separately: a corner that was always empty stays
-empty by the reports of all waves, while a town that moves is located by those of a few. Each reach
-halves the one before, or nearly; one that weighs waves much as the one before is skipped, since its
-reports would count twice. On a line, where the penalty is learned by evidence, it is around a flat
-density at every h.
+with weights scaled so that the nearest wave has weight 1. For h = 0 only the nearest wave counts, and
+for h = ∞ all waves count equally. The reference $e^{g'}$ is the density at t for the next **longer
+reach**, with ten times the λ of a single release; for h = ∞ it is uniform, with the λ of a single
+release. So the estimate from distant waves holds at a place unless reports of near waves contradict it
+there: a corner that was always empty stays empty by the reports of all waves, and a town that moves is
+located by those of a few. Every reach is about half the one before. A reach whose weights are nearly
+those of the one before is skipped, since its reports would count twice. In one dimension, where the
+penalty is learned by evidence, the reference is uniform for all h.
 
-**The last h is learned**: half of some waves' reports are held out; of all h whose densities of the
-other reports, earlier waves' included, make them most likely, or less so by at most a standard error,
-the longest is taken. Later waves are left out, as they are where a wave is the newest.
+**The reach is learned.** Half of the reports of some waves are held out. Among all h whose densities,
+fitted to the other reports of this and earlier waves, give the held-out reports a likelihood within one
+standard error of the best, the longest is chosen. Later waves are left out, as there are none for the
+newest wave.
 
-A **trend** needs no reach: around the densities of all times, each wave's likelihood of one share or of
-a number's shares is transformed to paths (`paths`), with their bands. Adding a wave costs a few fits.
+**Trends** do not depend on the reach: the likelihood of each wave, around the density of its time, is
+expanded in the shares of a number or of a range, and transformed to paths (`paths`) with their bands.
+Adding a wave costs a few fits.
 
 Privacy: functions of reports' counts, hence post-processing. The model stores the counts of reports.
 
@@ -55,18 +57,25 @@ from privot.randomizer.reports.rows import ReportTable
 from privot.schema.domains import Array, from_unit
 from privot.schema.sampling import RANGE
 
-REACHES = (np.inf, 25.0, 12.0, 6.0, 3.0, 1.5, 0.7, 0.0)  # h in waves
-_MIN_WEIGHT = 1e-3  # of a wave, below which it is 0
-_HELD_OUT, _MAX_WAVES = 0.5, 5
-_STIFFNESS_RATIO = 10.0  # λ around a longer reach, over that of one release
-_MAX_WEIGHT_RATIO = 0.8  # of the waves' total weights of one reach and the next longer one
-_TOLERANCE, _ROUGH_TOLERANCE = 0.01, 0.1  # nats gained by a step; while reaches are compared
-_NUM_HATS, _MIN_MASS = 12, 1e-6
+REACHES = (np.inf, 25.0, 12.0, 6.0, 3.0, 1.5, 0.7, 0.0)  # h, in mean distances of waves
+_MIN_WEIGHT = 1e-3  # smaller weights of waves are set to 0
+_HELD_OUT, _MAX_WAVES = (
+    0.5,
+    5,
+)  # held-out share of a wave, and number of waves with held-out reports
+_STIFFNESS_RATIO = 10.0  # λ for finite h, relative to λ of one release
+_MAX_WEIGHT_RATIO = (
+    0.8  # a reach is skipped if its total weight is more than this share of the last
+)
+_TOLERANCE, _ROUGH_TOLERANCE = 0.01, 0.1  # of an ascent, in nats; the second while h is chosen
+_NUM_HATS, _MIN_MASS = 12, 1e-6  # number of bumps of a number, and their least mass
 _NUMBERS = "asked"  # the key of `randomizer_of_wave` in stored models
 
 
 def wave_weights(ages: Array, reach: float) -> Array:
-    """Weigh waves by age: 1 for the nearest, 0 for later ones and, where h is 0, for all others.
+    """Return the weights (T,) of waves of these ages (T,), which are 1 for the nearest wave.
+
+    Waves of negative age, which are later, have weight 0, and for reach 0 all but the nearest.
 
     Examples:
         >>> wave_weights(np.array([5.0, 3.0, 1.0]), 2.0).round(3)
@@ -77,14 +86,14 @@ def wave_weights(ages: Array, reach: float) -> Array:
     nearest = ages[ages >= 0].min()
     if reach == 0.0:
         return np.asarray(ages == nearest, np.float64)
-    found = np.exp(-np.maximum(ages - nearest, 0.0) / reach)
-    return np.where((ages < 0) | (found < _MIN_WEIGHT), 0.0, found)
+    weights = np.exp(-np.maximum(ages - nearest, 0.0) / reach)
+    return np.where((ages < 0) | (weights < _MIN_WEIGHT), 0.0, weights)
 
 
 def longest_likely_reach(logs: Sequence[Array], people: Array) -> int:
-    """Choose the first density under which reports are nearly as likely as under the best one.
+    """Return the index of the first density whose likelihood is within a standard error of the best.
 
-    Nearly: within a standard error of the mean difference a person. Without reports all are equal.
+    The standard error is that of the difference of log-likelihoods over people.
 
     Examples:
         >>> likely = np.log([0.5, 0.5])
@@ -93,12 +102,12 @@ def longest_likely_reach(logs: Sequence[Array], people: Array) -> int:
         [0, 1]
 
     Arguments:
-        logs: Log-likelihoods of distinct reports (reports,) by each density, the longest reach first.
+        logs: For each density, longest reach first, the log-likelihoods of distinct reports (reports,).
         people: Counts of the reports (reports,).
     """
-    best = logs[int(np.argmax([people @ each for each in logs]))]
-    for number, each in enumerate(logs):
-        loss = best - each
+    best = logs[int(np.argmax([people @ density_logs for density_logs in logs]))]
+    for number, density_logs in enumerate(logs):
+        loss = best - density_logs
         total = people @ loss
         mean = total / max(people.sum(), 1.0)
         if total <= (people @ (loss - mean) ** 2) ** 0.5:
@@ -108,39 +117,39 @@ def longest_likely_reach(logs: Sequence[Array], people: Array) -> int:
 
 @dataclass(frozen=True, eq=False)
 class LocalLikelihood:
-    """Local likelihood of waves' reports, on one grid."""
+    """Local likelihood of the reports of T waves on one grid."""
 
     times: Array  # times of the waves (T,)
-    counts: Sequence[Array]  # each wave's counts of reports
+    counts: Sequence[Array]  # counts of each wave's reports
     channel_of_wave: Sequence[int]  # number of each wave's channel
-    channels: Sequence[GridChannel]  # channels of the randomizers; their own counts are not used
+    channels: Sequence[GridChannel]  # channels of the randomizers, whose own counts are not used
     nodes: NDArray[np.bool_]  # mask of the allowed nodes (K+1, …, K+1)
 
     def density(self, time: float, reach: float) -> GridDensity:
-        """Fit the density of a time to waves before and after it; `reach` in units of time."""
-        # On a line no penalty is around another density: only the last reach is fitted.
+        """Fit the density of a time to the waves before and after it; `reach` is in units of time."""
+        # In one dimension no density is the reference of another, so only the last reach is fitted.
         reaches = self._reaches(reach) if self.nodes.ndim > 1 else [reach]
         ages = np.abs(self.times - time)
         *_, flat = self._densities(ages, self.counts, reaches, self._pooled)
         return GridDensity.of(flat, self.nodes.shape)
 
     def choose_reach(self, seed: int) -> float:
-        """Choose the longest reach under which held-out reports are nearly as likely as the best."""
+        """Choose the reach in units of time by the likelihood of held-out reports."""
         rng, last = np.random.default_rng([seed, 7]), len(self.times) - 1
-        tried = np.unique(np.linspace(min(last, max(1, last // 3)), last, _MAX_WAVES).round())
-        held = {
-            int(t): rng.binomial(self.counts[int(t)].astype(np.int64), _HELD_OUT).astype(np.float64)
-            for t in tried
-        }
-        people = np.concatenate(list(held.values()))
-        by_wave = (self._held_out_logs(wave, out) for wave, out in held.items())
-        logs = [np.concatenate(found) for found in zip(*by_wave, strict=True)]
+        waves = np.unique(np.linspace(min(last, max(1, last // 3)), last, _MAX_WAVES).round())
+        held_out: dict[int, Array] = {}
+        for wave in waves.astype(int).tolist():
+            drawn = rng.binomial(self.counts[wave].astype(np.int64), _HELD_OUT)
+            held_out[wave] = drawn.astype(np.float64)
+        people = np.concatenate(list(held_out.values()))
+        by_wave = (self._held_out_logs(wave, counts) for wave, counts in held_out.items())
+        logs = [np.concatenate(wave_logs) for wave_logs in zip(*by_wave, strict=True)]
         return self._reaches(0.0)[longest_likely_reach(logs, people)]
 
-    def _held_out_logs(self, wave: int, held: Array) -> Iterator[Array]:
-        """Yield by reach the log-likelihoods of a wave's reports, given the others up to then."""
+    def _held_out_logs(self, wave: int, held_out: Array) -> Iterator[Array]:
+        """Yield by reach the log-likelihoods of a wave's reports, given the others until this wave."""
         counts, channel = list(self.counts), self.channels[self.channel_of_wave[wave]]
-        counts[wave] = counts[wave] - held
+        counts[wave] = counts[wave] - held_out
         for density in self._densities(self.times[wave] - self.times, counts, self._reaches(0.0)):
             yield np.asarray(np.log(channel.forward(density)))
 
@@ -151,19 +160,19 @@ class LocalLikelihood:
         reaches: Sequence[float],
         pooled: Array | None = None,
     ) -> Iterator[Array]:
-        """Yield the density of each reach, penalized around the one before; `pooled` is all waves'."""
+        """Yield the flat weights for each reach; the first reference is `pooled`, if it is given."""
         tolerance = _ROUGH_TOLERANCE if pooled is None else _TOLERANCE
-        heavy, found = (np.inf, None) if pooled is None else (len(ages), pooled)
+        total, density = (np.inf, None) if pooled is None else (len(ages), pooled)
         for reach in reaches:
             weights = wave_weights(ages, reach)
-            if found is None or weights.sum() <= _MAX_WEIGHT_RATIO * heavy:
-                heavy, found = weights.sum(), self._fit(weights, counts, found, tolerance)
-            yield found
+            if density is None or weights.sum() <= _MAX_WEIGHT_RATIO * total:
+                total, density = weights.sum(), self._fit(weights, counts, density, tolerance)
+            yield density
 
     def _reaches(self, last: float) -> list[float]:
-        """Return reaches in units of time, from the longest to the last."""
+        """Return all reaches above `last`, in units of time and decreasing, and then `last`."""
         unit = float(np.ptp(self.times)) / max(len(self.times) - 1, 1) or 1.0
-        return [*(each * unit for each in REACHES if each * unit > last), last]
+        return [*(reach * unit for reach in REACHES if reach * unit > last), last]
 
     @cached_property
     def _pooled(self) -> Array:
@@ -172,12 +181,12 @@ class LocalLikelihood:
     def _fit(
         self, weights: Array, counts: Sequence[Array], reference: Array | None, tolerance: float
     ) -> Array:
-        """Fit flat weights of nodes to weighted counts."""
+        """Fit the flat weights of nodes to the sum of the waves' counts, weighted by `weights` (T,)."""
         channels = []
-        for number, own in enumerate(self.channels):
+        for number in range(len(self.channels)):
             used = np.flatnonzero((np.array(self.channel_of_wave) == number) & (weights > 0))
             if used.size:
-                channel: Any = own  # of either kind, which are data classes
+                channel: Any = self.channels[number]  # both kinds are dataclasses
                 total = np.sum([weights[int(i)] * counts[int(i)] for i in used], axis=0)
                 channels.append(replace(channel, counts=total))
         channel = channels[0] if len(channels) == 1 else StackedChannel(channels)
@@ -191,11 +200,11 @@ class LocalLikelihood:
 
 @dataclass(frozen=True, eq=False)
 class GridDrift:
-    """Counts of every wave, and how far in time they reach."""
+    """Drift of one column of points: counts of all waves, and the reach of the local likelihood."""
 
-    sampler: GridSampler  # sampler of all waves together; its grid is that of every time
+    sampler: GridSampler  # sampler of all waves together, whose grid is used for every time
     times: Array  # times of the waves (T,)
-    counts: tuple[Array, ...]  # each wave's counts of the reports of its randomizer
+    counts: tuple[Array, ...]  # counts of each wave's reports, in the channel of its randomizer
     randomizer_of_wave: tuple[int, ...]  # number of each wave's randomizer
     randomizers: tuple[Randomizer, ...]  # distinct randomizers
     reach: float  # h, in units of time
@@ -203,27 +212,27 @@ class GridDrift:
 
     @classmethod
     def of(cls, sampler: GridSampler, waves: Sequence[Release], times: Array, seed: int) -> Self:
-        """Count waves, and learn the reach from held-out reports."""
-        first = cls(sampler, times[:0], (), (), (), 0.0)
+        """Count the waves' reports, and learn the reach from held-out reports."""
+        drift = cls(sampler, times[:0], (), (), (), 0.0)
         for wave, time in zip(waves, times, strict=True):
-            first = first.with_wave(wave, float(time))
-        return replace(first, reach=first._likelihood.choose_reach(seed))
+            drift = drift.with_wave(wave, float(time))
+        return replace(drift, reach=drift._likelihood.choose_reach(seed))
 
     def with_wave(self, release: Release, time: float) -> Self:
-        """Append a wave."""
-        own = release.randomizer.fingerprint
-        known = {each.fingerprint: each for each in self.randomizers}
-        known.setdefault(own, release.randomizer)
+        """Return the drift with one wave appended."""
+        fingerprint = release.randomizer.fingerprint
+        known = {randomizer.fingerprint: randomizer for randomizer in self.randomizers}
+        known.setdefault(fingerprint, release.randomizer)
         return replace(
             self,
             times=np.append(self.times, time),
             counts=(*self.counts, self._channel_of(release).counts),
-            randomizer_of_wave=(*self.randomizer_of_wave, list(known).index(own)),
+            randomizer_of_wave=(*self.randomizer_of_wave, list(known).index(fingerprint)),
             randomizers=tuple(known.values()),
         )
 
     def at(self, time: float) -> GridSampler:
-        """Return the density of a time."""
+        """Return the sampler of a time."""
         return replace(self.sampler, density=self._likelihood.density(time, self.reach))
 
     @cached_property
@@ -273,26 +282,29 @@ class GridDrift:
         return ShareRatio(series, *(np.array([term @ law for law in laws]) for term in terms))
 
     def series_of(self, column: str, value: Any) -> ShareSeries:
-        """Return the series of a number's bumps, or of a range alone."""
+        """Return the series of the shares of a number's bumps, or of one range if `value` is given."""
         return self.ratio(column, value).series
 
     def _share_likelihood(self, wave: int, law: Array, shares: Array) -> ShareLikelihood:
+        """Expand a wave's log-likelihood around shares (pieces,) of pieces over weights (k, pieces)."""
         channel = self._channels[self.randomizer_of_wave[wave]]
-        laws = np.stack([channel.forward(piece) for piece in law.T], axis=1)
+        report_law = np.stack([channel.forward(piece) for piece in law.T], axis=1)
         sent = self.counts[wave] > 0
-        people, ratios = self.counts[wave][sent], laws[sent] / (laws[sent] @ shares)[:, None]
+        people = self.counts[wave][sent]
+        ratios = report_law[sent] / (report_law[sent] @ shares)[:, None]
         return ShareLikelihood(people @ ratios, (ratios * people[:, None]).T @ ratios)
 
     def _node_values(self, column: str, value: Any) -> tuple[Array, Array | None]:
-        """Return a column's number at every node, NaN if missing, and which nodes have the value."""
+        """Return a column's numbers at all weights (k,), and their indicator (k,) of a range, if any."""
         name, randomizer = self.sampler.name, self.sampler.randomizer
-        own, density = randomizer.schema.point_column(name), self.sampler.density
+        declared, density = randomizer.schema.point_column(name), self.sampler.density
         axes = [np.linspace(-1, 1, len(density.weights))] * density.weights.ndim
         nodes = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
-        points = from_unit(own.domain, randomizer.mechanisms[name].places(nodes, own.domain))
+        places = randomizer.mechanisms[name].places(nodes, declared.domain)
+        points = from_unit(declared.domain, places)
         if density.missing:
             points = np.vstack([points, np.full(points.shape[1], np.nan)])
-        table = own.decode_points(name, points)
+        table = declared.decode_points(name, points)
         kind = table[column].type
         if not pa.types.is_floating(kind) and not pa.types.is_integer(kind):
             raise PrivotError(
@@ -334,20 +346,19 @@ class GridDrift:
 
 
 def _hats(numbers: Array, masses: Array) -> Array:
-    """Return bumps of a number (nodes, hats) at equal distances of ranks, 1 in sum at each node."""
-    there = ~np.isnan(numbers)
-    order = np.unique(numbers[there], return_inverse=True)[1]
-    own = np.bincount(order, masses[there])
-    places = (np.cumsum(own) - own / 2) / own.sum() * (_NUM_HATS - 1)
-    found = np.zeros((len(numbers), _NUM_HATS + 1))
-    found[there, :_NUM_HATS] = np.maximum(
-        1 - np.abs(places[order][:, None] - np.arange(_NUM_HATS)), 0.0
-    )
-    found[~there, _NUM_HATS] = 1.0
-    return found[:, found.T @ masses > _MIN_MASS]
+    """Return hat functions (k, hats) of the ranks of numbers (k,); missing numbers have their own."""
+    present = ~np.isnan(numbers)
+    order = np.unique(numbers[present], return_inverse=True)[1]
+    mass = np.bincount(order, masses[present])
+    places = (np.cumsum(mass) - mass / 2) / mass.sum() * (_NUM_HATS - 1)
+    distances = np.abs(places[order][:, None] - np.arange(_NUM_HATS))
+    hats = np.zeros((len(numbers), _NUM_HATS + 1))
+    hats[present, :_NUM_HATS] = np.maximum(1 - distances, 0.0)
+    hats[~present, _NUM_HATS] = 1.0
+    return hats[:, hats.T @ masses > _MIN_MASS]
 
 
 def _empty_release(randomizer: Randomizer) -> Release:
-    """Return a release of one empty report: a release has at least one."""
+    """Return a release of one empty report, since a release cannot have none."""
     nothing = {name: pa.nulls(1, kind) for name, kind in randomizer.types.items()}
     return Release(ReportTable.of(pa.table(nothing)), randomizer)

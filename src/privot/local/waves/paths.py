@@ -1,9 +1,9 @@
-r"""Paths in time: the posterior of numbers that drift over waves of reports, and of a sudden change.
+r"""Paths in time: posterior of numbers that drift over waves of reports, and of a sudden change.
 
-For each of K numbers u, wave t has the log-likelihood $h_t u − \tfrac12 D_t u^2$. A priori, a number's
-path is Gaussian and starts anywhere (variance 4; u is on the scale of logits). It is a **random walk**,
-or has a **slope that is a random walk** (an integrated Wiener process), with time from 0 to 1 over the
-waves:
+For each of K numbers u, wave t has the log-likelihood $h_t u − \tfrac12 D_t u^2$. The prior of a
+number's path is Gaussian, with variance 4 at the start (u is on the scale of logits). The path is a
+**random walk** or an **integrated random walk** (whose slope is a random walk), with time scaled to 0 …
+1:
 
 $$ k_1(s, t) = q \min(s, t) , \qquad
    k_2(s, t) = q \Bigl(s t + \frac{m^2 |t − s|}{2} + \frac{m^3}{3}\Bigr) ,\quad m = \min(s, t) . $$
@@ -13,33 +13,33 @@ The rate of drift, q, and the kernel are inferred from the reports: with K the k
 $$ \ln P(\text{reports} \mid q) = \tfrac12 h^⊤ Σ h − \tfrac12 \ln \det(I + K D) , \qquad
    Σ = (K^{-1} + D)^{-1} , $$
 
-exactly. Paths are averaged over q = 0 and 16 others, and both kernels, by this evidence, the same for
-all K numbers, so bands include uncertainty about the drift. Nothing is left to choose. A time between
-waves is a wave without reports.
+exactly. Paths are averaged over q = 0 and 16 other values and over both kernels, with this evidence as
+weights. q and the kernel are common to all K numbers. Bands therefore include the uncertainty about the
+drift. A time between waves is treated as a wave without reports.
 
 **Sudden change.** A step of every number at wave τ, of variance s² in u, adds $s^2 w w^⊤$ to K, where w
-is 0 before τ and 1 from then on. Paths with a step are averaged with those without, at a prior
-probability of .02, over s² evenly and over τ by the time since the wave before. So after a jump waves on
-either side of it are still pooled, as far as their own drift allows. With $V = (K + D^{-1})^{-1}$, the
-step itself, given reports, has mean and variance
+is 0 before τ and 1 from τ on. A step has prior probability 0.02, uniform over the values of s² and, over
+τ, proportional to the time since the wave before; paths with and without a step are averaged. So after
+a sudden change, waves on the same side of it are still pooled as far as their drift allows. With
+$V = (K + D^{-1})^{-1}$, the posterior of the step has mean and variance
 
 $$ \hat c = \frac{s^2 a}{1 + s^2 b} ,\quad \frac{s^2}{1 + s^2 b} , \qquad
    a = w^⊤ (h − D Σ h) ,\quad b = w^⊤ V w , $$
 
-the path moves by $\hat c\,(I − K V) w$, and the evidence gains
+the mean of the path changes by $\hat c\,(I − K V) w$, and the log evidence by
 $\tfrac12 s^2 a^2 / (1 + s^2 b) − \tfrac12 \ln(1 + s^2 b)$.
 
-The **p-value** of a change compares the largest evidence of a step against none, averaged over q,
-kernels and s², with those of paths drawn from the model without a step, at the estimated drift, and
-reported with the waves' own noise.
+The **p-value** of a change is that of the largest evidence of a step, averaged over q, kernels and s².
+Its null distribution is simulated: paths without a step, with the estimated drift, are reported with the
+waves' own noise.
 
-**Shares.** A column's law at time t is $p_t = \sum_b θ_{tb} h_b$, of **pieces** $h_b$ that are fixed and
-shares θ that move. Pieces of categories are the values; of numbers and places, bumps of the law of all
-waves together, whose shape within a bump is fixed. A wave's slope and information in θ are transformed
-to coordinates $θ = \bar θ + B u$ in which the prior covariance of shares, $\mathrm{diag}(\bar θ) − \bar
-θ \bar θ^⊤$ (logits that move alike), is the identity and the information of all waves is diagonal. The
-correlation that a single wave retains there is dropped from its precision; its slope is exact, so at the
-mode of the paths, slopes of all waves and of the prior cancel.
+**Shares.** The distribution of a column at time t is $p_t = \sum_b θ_{tb} h_b$ with fixed **pieces**
+$h_b$ and shares θ that change. The pieces of a categorical column are its values; those of numbers and
+places are bumps of the distribution of all waves together. The slope and information of a wave in θ are
+transformed to coordinates $θ = \bar θ + B u$ in which the prior covariance of the shares,
+$\mathrm{diag}(\bar θ) − \bar θ \bar θ^⊤$ (equal variances of logits), is the identity and the
+information of all waves together is diagonal. Off-diagonal information of a single wave is ignored.
+Slopes are exact, so the mode of the paths is a stationary point of the likelihood.
 
 Privacy: functions of reports, hence post-processing.
 
@@ -61,18 +61,18 @@ import numpy as np
 from privot.schema.domains import Array
 
 _START_VARIANCE = 4.0
-_DRIFTS = np.append(0.0, np.logspace(-4, 1.5, 16))
-_STEP_VARIANCES = np.array([0.01, 0.03, 0.1, 0.3, 1.0])  # s²
-_STEP_PROBABILITY = 0.02  # a priori
-_MIN_WEIGHT = 1e-4  # of what is averaged
+_DRIFTS = np.append(0.0, np.logspace(-4, 1.5, 16))  # values of q
+_STEP_VARIANCES = np.array([0.01, 0.03, 0.1, 0.3, 1.0])  # values of s²
+_STEP_PROBABILITY = 0.02  # prior probability of a step
+_MIN_WEIGHT = 1e-4  # terms of smaller weight are left out of averages
 _MIN_SHARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """The posterior of K numbers at T times."""
+    """Posterior of the paths of K numbers at T times."""
 
-    times: Array  # increasing (T,)
+    times: Array  # times, increasing (T,)
     slopes: Array  # h (T, K)
     precisions: Array  # D ≥ 0 (T, K)
 
@@ -83,19 +83,20 @@ class Paths:
 
     @cached_property
     def _kernels(self) -> list[_Kernel]:
+        """All kernels, for every q; with q = 0 both kernels are the same."""
         roots = np.sqrt(self.precisions.T)
-        found = []
+        kernels = []
         for kernel in (random_walk, random_slope):
             unit = kernel(self._unit_times)
             for drift in _DRIFTS[0 if kernel is random_walk else 1 :]:
-                found.append(_Kernel.of(_START_VARIANCE + drift * unit, roots, float(drift)))
-        return found
+                kernels.append(_Kernel.of(_START_VARIANCE + drift * unit, roots, float(drift)))
+        return kernels
 
     @cached_property
     def weights(self) -> Array:
-        """Weights of every drift and kernel without a step, by the evidence; 1 in sum."""
-        found = np.exp(self._evidence - self._evidence.max())
-        return np.asarray(found / found.sum())
+        """Weights of all kernels without a step, proportional to their evidence, with sum 1."""
+        evidence = np.exp(self._evidence - self._evidence.max())
+        return np.asarray(evidence / evidence.sum())
 
     @cached_property
     def _evidence(self) -> Array:
@@ -103,38 +104,38 @@ class Paths:
 
     @cached_property
     def _step_indicators(self) -> Array:
-        """Indicators of the times from each wave but the first on (T, T − 1)."""
+        """Vectors w of steps at each wave but the first, as columns (T, T − 1)."""
         return np.tril(np.ones((len(self.times), len(self.times))))[:, 1:]
 
     @cached_property
     def _step_weights(self) -> list[tuple[float, Array]]:
-        """Weight of every drift and kernel without a step, and weights with one (sizes, T − 1)."""
+        """For every kernel, the weight without a step, and the weights with one (sizes, T − 1)."""
         gaps = np.diff(self._unit_times)
         priors = _STEP_PROBABILITY * gaps / max(gaps.sum(), 1e-300) / len(_STEP_VARIANCES)
         gains = [each.steps(self.slopes.T, self._step_indicators) for each in self._kernels]
-        found = [*zip(self._evidence, gains, strict=True)]
-        most = max(alone + each.max(initial=0.0) for alone, each in found)
-        sums = [
-            ((1 - _STEP_PROBABILITY) * np.exp(alone - most), priors * np.exp(alone + each - most))
-            for alone, each in found
-        ]
-        total = sum(alone + steps.sum() for alone, steps in sums)
-        return [(float(alone / total), steps / total) for alone, steps in sums]
+        pairs = [*zip(self._evidence, gains, strict=True)]
+        most = max(log + gain.max(initial=0.0) for log, gain in pairs)
+        weights = []
+        for log, gain in pairs:
+            without = (1 - _STEP_PROBABILITY) * np.exp(log - most)
+            weights.append((without, priors * np.exp(log + gain - most)))
+        total = sum(without + steps.sum() for without, steps in weights)
+        return [(float(without / total), steps / total) for without, steps in weights]
 
     @property
     def drift(self) -> float:
-        """Mean of q: the variance, in logits, that a path gains over all waves beside a step."""
+        """Posterior mean of q, the variance in logits that a path gains from the first to last wave."""
         pairs = zip(self._step_weights, self._kernels, strict=True)
-        return float(sum((alone + steps.sum()) * each.drift for (alone, steps), each in pairs))
+        return float(sum((without + steps.sum()) * each.drift for (without, steps), each in pairs))
 
     @cached_property
     def _moments(self) -> list[tuple[Array, Array, Array]]:
-        """Weights (n,), means (n, K, T) and summed covariances (K, T, T) of each kernel with weight."""
-        found = []
-        for (alone, steps), each in zip(self._step_weights, self._kernels, strict=True):
-            if alone + steps.sum() > _MIN_WEIGHT:
-                found.append(each.stepped(self.slopes.T, self._step_indicators, alone, steps))
-        return found
+        """Weights, means and covariances (see `_Kernel.stepped`) of all kernels of enough weight."""
+        moments = []
+        for (without, steps), each in zip(self._step_weights, self._kernels, strict=True):
+            if without + steps.sum() > _MIN_WEIGHT:
+                moments.append(each.stepped(self.slopes.T, self._step_indicators, without, steps))
+        return moments
 
     @cached_property
     def mean(self) -> Array:
@@ -145,16 +146,16 @@ class Paths:
 
     @cached_property
     def covariance(self) -> Array:
-        """Posterior covariance of each number at two times (K, T, T)."""
-        total, middle = sum(weights.sum() for weights, _, _ in self._moments), self.mean.T
-        found = np.zeros((self.slopes.shape[1], len(self.times), len(self.times)))
-        for weights, means, spread in self._moments:
-            off = ((means - middle) * np.sqrt(weights)[:, None, None]).swapaxes(0, 1)
-            found += spread + off.swapaxes(1, 2) @ off
-        return found / total
+        """Posterior covariances of each number between times (K, T, T)."""
+        total, center = sum(weights.sum() for weights, _, _ in self._moments), self.mean.T
+        covariance = np.zeros((self.slopes.shape[1], len(self.times), len(self.times)))
+        for weights, means, within in self._moments:
+            between = ((means - center) * np.sqrt(weights)[:, None, None]).swapaxes(0, 1)
+            covariance += within + between.swapaxes(1, 2) @ between
+        return covariance / total
 
     def with_wave(self, time: float, slopes: Array, precisions: Array) -> Paths:
-        """Add a wave, of slopes and precisions (K,)."""
+        """Return the paths with a wave added, of these slopes and precisions (K,)."""
         place = int(np.searchsorted(self.times, time))
         return Paths(
             np.insert(self.times, place, time),
@@ -180,38 +181,38 @@ class Paths:
         gains = np.array([each.steps(slopes, self._step_indicators) for each in self._kernels])
         joint = logs[:, None, None] + gains
         highest = joint.max()
-        found = np.exp(joint - highest).sum(axis=0).mean(axis=0)
-        alone = np.exp(logs - logs.max()).sum()
-        logs_found = np.log(np.maximum(found, 1e-300)) + highest
-        return np.asarray(logs_found - np.log(alone) - logs.max())
+        with_step = np.exp(joint - highest).sum(axis=0).mean(axis=0)
+        without = np.exp(logs - logs.max()).sum()
+        logs_with = np.log(np.maximum(with_step, 1e-300)) + highest
+        return np.asarray(logs_with - np.log(without) - logs.max())
 
     def p_value(self, simulations: int, seed: int) -> float:
-        """Bound how often paths without a step show as large an evidence of one, by simulation."""
-        rng, seen = np.random.default_rng(seed), float(self.steps().max())
+        """Compute the p-value of the largest evidence of a step, by simulation of paths without one."""
+        rng, observed = np.random.default_rng(seed), float(self.steps().max())
         chosen = rng.choice(len(self._kernels), simulations, p=self.weights)
-        beyond = 0
+        exceeding = 0
         for number in chosen:
             path = self._kernels[number].draw(rng)
             noise = rng.standard_normal(path.shape)
             slopes = self.precisions.T * path + np.sqrt(self.precisions.T) * noise
-            beyond += float(self._steps(slopes).max()) >= seen
-        return (beyond + 1) / (simulations + 1)
+            exceeding += float(self._steps(slopes).max()) >= observed
+        return (exceeding + 1) / (simulations + 1)
 
 
 def random_walk(times: Array) -> Array:
-    """Compute k₁ at q = 1 (T, T)."""
+    """Compute k₁ for q = 1 (T, T)."""
     return np.asarray(np.minimum.outer(times, times))
 
 
 def random_slope(times: Array) -> Array:
-    """Compute k₂ at q = 1 (T, T)."""
+    """Compute k₂ for q = 1 (T, T)."""
     least, gap = np.minimum.outer(times, times), np.abs(np.subtract.outer(times, times))
     return np.asarray(np.multiply.outer(times, times) + least**2 * gap / 2 + least**3 / 3)
 
 
 @dataclass(frozen=True, eq=False)
 class _Kernel:
-    """One kernel and drift."""
+    """Posterior of the paths for one kernel and one q; arrays with a first axis K are by number."""
 
     prior: Array  # K (T, T)
     posterior: Array  # Σ (K, T, T)
@@ -222,62 +223,61 @@ class _Kernel:
 
     @classmethod
     def of(cls, prior: Array, roots: Array, drift: float) -> _Kernel:
-        """Prepare the posterior of a prior and of roots D^½ (K, T)."""
-        bend = roots[:, :, None] * prior * roots[:, None, :] + np.eye(len(prior))
-        inner = roots[:, :, None] * np.linalg.inv(bend) * roots[:, None, :]
-        half = float(np.linalg.slogdet(bend)[1].sum()) / 2
-        return cls(prior, prior - prior @ inner @ prior, inner, roots**2, half, drift)
+        """Compute the posterior for a prior covariance (T, T) and roots D^½ (K, T)."""
+        b = roots[:, :, None] * prior * roots[:, None, :] + np.eye(len(prior))
+        inner = roots[:, :, None] * np.linalg.inv(b) * roots[:, None, :]
+        half_log_det = float(np.linalg.slogdet(b)[1].sum()) / 2
+        return cls(prior, prior - prior @ inner @ prior, inner, roots**2, half_log_det, drift)
 
     def mean(self, slopes: Array) -> Array:
-        """Posterior means (K, T)."""
+        """Compute posterior means (K, T) for slopes h (K, T)."""
         return np.asarray((self.posterior @ slopes[:, :, None])[:, :, 0])
 
     def evidence(self, slopes: Array) -> float:
-        """Log evidence, up to a constant of the reports."""
+        """Compute the log evidence for slopes h (K, T), up to a constant of the reports."""
         return float((slopes * self.mean(slopes)).sum()) / 2 - self.half_log_det
 
-    def _residual(self, slopes: Array, after: Array) -> tuple[Array, Array]:
-        """Compute a and b of every number and wave (K, T − 1)."""
-        spread = (after * (self.inner @ after)).sum(axis=1)
-        # The residual of the paths: K⁻¹ Σ h = h − D Σ h.
-        return (slopes - self.precisions * self.mean(slopes)) @ after, spread
+    def _step_terms(self, slopes: Array, indicators: Array) -> tuple[Array, Array]:
+        """Compute a and b of every number and step (K, T − 1), for steps w (T, T − 1)."""
+        b = (indicators * (self.inner @ indicators)).sum(axis=1)
+        return (slopes - self.precisions * self.mean(slopes)) @ indicators, b
 
-    def steps(self, slopes: Array, after: Array) -> Array:
-        """Compute gains of log evidence by steps (sizes, T − 1)."""
-        along, spread = self._residual(slopes, after)
-        bend = 1 + _STEP_VARIANCES[:, None, None] * spread
-        gain = _STEP_VARIANCES[:, None, None] * along**2 / bend / 2 - np.log(bend) / 2
+    def steps(self, slopes: Array, indicators: Array) -> Array:
+        """Compute the gain in log evidence by a step of each variance s² at each wave (sizes, T − 1)."""
+        a, b = self._step_terms(slopes, indicators)
+        ratio = 1 + _STEP_VARIANCES[:, None, None] * b
+        gain = _STEP_VARIANCES[:, None, None] * a**2 / ratio / 2 - np.log(ratio) / 2
         return np.asarray(gain.sum(axis=1))
 
     def stepped(
-        self, slopes: Array, after: Array, alone: float, steps: Array
+        self, slopes: Array, indicators: Array, without: float, steps: Array
     ) -> tuple[Array, Array, Array]:
-        """Return weights (n,) and means (n, K, T) without a step and with each, and summed covariances.
+        """Compute moments of paths without a step, of weight `without`, and with each step w.
 
-        The weight without one is `alone`, those with one are `steps` (sizes, T − 1).
+        `steps` (sizes, T − 1) are the weights of the steps. Returns weights (n,) and means (n, K, T),
+        first without a step, and the weighted sum (K, T, T) of the covariances.
         """
-        along, spread = self._residual(slopes, after)
-        sizes, waves = np.nonzero(steps > _MIN_WEIGHT * (alone + steps.sum()) / steps.size)
-        weights = np.append(alone, steps[sizes, waves])
-        # The part of a step that remains in the path: (I − K V) w.
-        ways = after.T - (self.prior @ self.inner @ after).swapaxes(1, 2)
-        variance = _STEP_VARIANCES[sizes, None] / (
-            1 + _STEP_VARIANCES[sizes, None] * spread[:, waves].T
-        )
-        moved = (variance * along[:, waves].T)[:, :, None] * ways[:, waves].swapaxes(0, 1)
-        means = self.mean(slopes) + np.concatenate([np.zeros((1, *moved.shape[1:])), moved])
-        roots = ways[:, waves] * np.sqrt(weights[1:, None] * variance).T[:, :, None]
+        a, b = self._step_terms(slopes, indicators)
+        sizes, waves = np.nonzero(steps > _MIN_WEIGHT * (without + steps.sum()) / steps.size)
+        weights = np.append(without, steps[sizes, waves])
+        # The change of a path by a unit step: (I − K V) w.
+        changes = indicators.T - (self.prior @ self.inner @ indicators).swapaxes(1, 2)
+        s2 = _STEP_VARIANCES[sizes, None]
+        variance = s2 / (1 + s2 * b[:, waves].T)
+        shifts = (variance * a[:, waves].T)[:, :, None] * changes[:, waves].swapaxes(0, 1)
+        means = self.mean(slopes) + np.concatenate([np.zeros((1, *shifts.shape[1:])), shifts])
+        roots = changes[:, waves] * np.sqrt(weights[1:, None] * variance).T[:, :, None]
         return weights, means, weights.sum() * self.posterior + roots.swapaxes(1, 2) @ roots
 
     def draw(self, rng: np.random.Generator) -> Array:
-        """Draw paths (K, T) of the prior."""
+        """Draw paths (K, T) from the prior."""
         values, vectors = np.linalg.eigh(self.prior)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         return np.asarray(rng.standard_normal((len(self.posterior), len(root))) @ root.T)
 
 
 class ShareLikelihood(NamedTuple):
-    """Log-likelihood of one column's shares in one wave, to second order around given shares."""
+    """Log-likelihood of one column's shares in one wave, expanded to second order."""
 
     slope: Array  # (pieces,)
     information: Array  # (pieces, pieces)
@@ -285,7 +285,7 @@ class ShareLikelihood(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShareCoordinates:
-    """Coordinates of one column's shares, which move independently."""
+    """Coordinates u of one column's shares, θ = θ̄ + B u, which drift independently."""
 
     shares: Array  # θ̄ of the pieces (pieces,)
     basis: Array  # B (pieces, K)
@@ -308,18 +308,18 @@ class ShareCoordinates:
         return cls(shares, root @ turn)
 
     def at(self, path: Array) -> Array:
-        """Return shares θ (pieces,) at coordinates u; none below 0."""
-        found = np.maximum(self.shares + self.basis @ path, _MIN_SHARE)
-        return np.asarray(found / found.sum())
+        """Return the shares θ (pieces,) at coordinates u (K,), clipped to be positive."""
+        shares = np.maximum(self.shares + self.basis @ path, _MIN_SHARE)
+        return np.asarray(shares / shares.sum())
 
     def project(self, likelihood: ShareLikelihood, path: Array) -> tuple[Array, Array]:
-        """Transform a likelihood around u = `path` to h and D (K,)."""
-        curved = likelihood.information @ self.basis
-        precision = np.maximum((self.basis * curved).sum(axis=0), 0.0)
+        """Convert a likelihood that was expanded around u = `path` (K,) to h and D (K,)."""
+        product = likelihood.information @ self.basis
+        precision = np.maximum((self.basis * product).sum(axis=0), 0.0)
         return self.basis.T @ likelihood.slope + precision * path, precision
 
     def coordinates_of(self, shares: Array) -> Array:
-        """Return coordinates u (K,) of shares (pieces,)."""
+        """Return the coordinates u (K,) of shares (pieces,)."""
         return np.asarray(np.linalg.lstsq(self.basis, shares - self.shares, rcond=None)[0])
 
 
@@ -338,13 +338,13 @@ class ShareSeries:
         likelihoods: Sequence[ShareLikelihood],
         around: Sequence[Array] | Array,
     ) -> Self:
-        """Transform each wave's likelihood around paths u (T, K)."""
+        """Build the series from each wave's likelihood, expanded around coordinates u (T, K)."""
         projected = map(coordinates.project, likelihoods, around)
         slopes, precisions = (np.array(each) for each in zip(*projected, strict=True))
         return cls(coordinates, Paths(times, slopes, precisions))
 
     def with_wave(self, time: float, likelihood: ShareLikelihood, around: Array) -> ShareSeries:
-        """Append one wave."""
+        """Return the series with one wave appended."""
         projected = self.coordinates.project(likelihood, around)
         return ShareSeries(self.coordinates, self.paths.with_wave(time, *projected))
 

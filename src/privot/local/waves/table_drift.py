@@ -1,12 +1,13 @@
-r"""Tables that drift: latent classes of all waves, raked to each wave's columns.
+r"""Drift of tables: latent classes of all waves together, raked to each wave's marginals.
 
-Columns move, odds ratios are constant. A report of several columns has the likelihood $L = 1 + g \sum_v
-A_{yv} p(v)$; by the share of code k of one of them its slope is $g b_k / L$,
+The marginals of the columns change over time, the odds ratios between columns do not. A report of
+several columns has the relative likelihood $L = 1 + g \sum_v A_{yv} p(v)$, with g = r − 1. Its slope in
+the share of code k of column c is $g b_k / L$ with
 
 $$ b_k = \sum_{v : v_c = k} A_{yv}\, p(v | v_c = k) , $$
 
-the other columns having their law given k, at this wave. So a column's slopes have mean 0 where the
-wave's law is right, whatever the dependence.
+where the other columns have their distribution at this wave, given k. So slopes have mean 0 under the
+wave's true distribution, whatever the dependence between columns.
 
 Privacy: functions of reports, hence post-processing.
 """
@@ -39,23 +40,23 @@ from privot.schema.domains import Array
 from privot.schema.sampling import values_of
 
 _RAKING_TOLERANCE = 1e-7
-_MAX_ROUNDS, _SETTLED = 8, 0.1  # change of paths, in standard errors, at which rounds end
-_MAX_ATOMIC = 12  # atoms up to which each of a number is a piece
+_MAX_ROUNDS, _MAX_CHANGE = 8, 0.1  # rounds end when paths change by at most 0.1 standard errors
+_MAX_ATOMIC = 12  # a number with at most so many intervals has no bumps: its values are the pieces
 
 
 @dataclass(frozen=True, eq=False)
 class TableDrift:
-    """Classes of all waves together, and one series per column."""
+    """Drift of a table: latent classes of all waves together, and one series of shares per column."""
 
     sampler: LatentClassSampler  # sampler of all waves together
-    series: tuple[ShareSeries, ...] = ()  # series of the columns; none before the first wave
+    series: tuple[ShareSeries, ...] = ()  # series of the columns; empty until waves are fitted
     kind: ClassVar[str] = LatentClassSampler.kind
 
     @classmethod
     def of(
         cls, sampler: LatentClassSampler, waves: Sequence[Release], times: Array, seed: int
     ) -> Self:
-        """Fit the columns' series to waves; nothing is drawn, so the seed is not used."""
+        """Fit the series of all columns to waves; the seed is not used."""
         empty = cls(sampler)
         pooled = [each.shares for each in empty.pieces]
         likelihoods = [empty.likelihoods(wave, pooled) for wave in waves]
@@ -65,12 +66,9 @@ class TableDrift:
         ]
         around = [np.zeros((len(waves), each.basis.shape[1])) for each in coordinates]
         for number in range(_MAX_ROUNDS):
-            if number:  # around the paths of the round before
-                ways = [
-                    [one.at(u) for u in path] for one, path in zip(coordinates, around, strict=True)
-                ]
+            if number:  # likelihoods are expanded around the paths of the round before
                 likelihoods = [
-                    empty.likelihoods(wave, [way[t] for way in ways])
+                    empty.likelihoods(wave, [coordinates[i].at(around[i][t]) for i in columns])
                     for t, wave in enumerate(waves)
                 ]
             series = tuple(
@@ -89,24 +87,24 @@ class TableDrift:
 
     @cached_property
     def pieces(self) -> list[Pieces]:
-        """Pieces of each column: its values, or bumps of a number with many."""
+        """Pieces of each column: its values, or bumps of a number with many intervals."""
         atoms = self.sampler.atoms
-        owns = [table @ atoms.weights for table in atoms.probabilities]
-        return [_pieces(*each) for each in zip(owns, self.sampler.places, strict=True)]
+        marginals = [table @ atoms.weights for table in atoms.probabilities]
+        return list(map(_pieces, marginals, self.sampler.places))
 
     def at(self, time: float) -> LatentClassSampler:
-        """Return the classes of a time."""
+        """Return the sampler of a time."""
         return self._moved([each.coordinates.at(each.paths.at(time)[0]) for each in self.series])
 
     def with_wave(self, release: Release, time: float) -> Self:
-        """Append a wave, expanded around the last one's shares, then around those that result."""
+        """Append a wave, expanded around the last wave's shares and then around the resulting shares."""
         series, lasts = self.series, [each.paths.mean[-1] for each in self.series]
         for _ in range(_MAX_ROUNDS):
             pairs = zip(self.series, lasts, strict=True)
             likelihoods = self.likelihoods(release, [each.coordinates.at(u) for each, u in pairs])
             series = tuple(
-                each.with_wave(time, own, u)
-                for each, own, u in zip(self.series, likelihoods, lasts, strict=True)
+                each.with_wave(time, likelihood, u)
+                for each, likelihood, u in zip(self.series, likelihoods, lasts, strict=True)
             )
             before, lasts = lasts, [each.paths.mean[-1] for each in series]
             if all(map(_settled, before, series)):
@@ -115,61 +113,61 @@ class TableDrift:
 
     def ratio(self, column: str, value: Any) -> ShareRatio:
         """Return the share of people with a value, or the mean of a number: see `WaveModel.trend`."""
-        place = list(self.sampler.schema.coded).index(column)
-        own, series = self.sampler.places[place], self.series[place]
-        named = self.sampler.schema.coded[column]
+        number = list(self.sampler.schema.coded).index(column)
+        places, series = self.sampler.places[number], self.series[number]
+        declared = self.sampler.schema.coded[column]
         if value is None:
-            cells = own.cells
-            if cells is None or named.in_rules != "number":
+            cells = places.cells
+            if cells is None or declared.in_rules != "number":
                 raise PrivotError(
                     f"column {column!r} has no mean: give a value, whose share is estimated"
                 )
             middles = (cells.low + cells.high - cells.integer * (cells.high > cells.low)) / 2
-            there = ~np.isnan(middles)
-            numerator, denominator = np.where(there, middles, 0.0), there.astype(np.float64)
+            present = ~np.isnan(middles)
+            numerator, denominator = np.where(present, middles, 0.0), present.astype(np.float64)
         else:
-            wanted = {code for each in values_of(value) for code in named.find_codes(column, each)}
-            numerator = np.isin(own.codes, sorted(wanted)).astype(np.float64)
+            codes = {c for each in values_of(value) for c in declared.find_codes(column, each)}
+            numerator = np.isin(places.codes, sorted(codes)).astype(np.float64)
             denominator = np.ones(len(numerator))
-        law, ones = self.pieces[place].law, np.ones((len(self.times), 1))
+        law, ones = self.pieces[number].law, np.ones((len(self.times), 1))
         return ShareRatio(series, ones * (numerator @ law), ones * (denominator @ law))
 
     def series_of(self, column: str, value: Any) -> ShareSeries:
-        """Return the column's series, whatever the value."""
+        """Return the column's series, which does not depend on the value."""
         return self.series[list(self.sampler.schema.coded).index(column)]
 
     def _moved(self, shares: Sequence[Array]) -> LatentClassSampler:
+        """Return the sampler whose columns have these shares (pieces,) of their pieces."""
         pairs = zip(self.pieces, shares, strict=True)
-        atoms = rake(
-            self.sampler.atoms, [p.law @ own for p, own in pairs], tolerance=_RAKING_TOLERANCE
-        )
+        marginals = [pieces.law @ column_shares for pieces, column_shares in pairs]
+        atoms = rake(self.sampler.atoms, marginals, tolerance=_RAKING_TOLERANCE)
         return LatentClassSampler(atoms, self.sampler.places, self.sampler.schema)
 
     def likelihoods(self, release: Release, shares: Sequence[Array]) -> list[ShareLikelihood]:
-        """Compute a wave's likelihood of every column's shares around given ones.
+        """Expand a wave's log-likelihood in every column's shares around given shares.
 
         Raises:
-            PrivotError: for a wave that reports columns in other alphabets than those before.
+            PrivotError: for a wave that reports columns in other alphabets than the waves before.
         """
         atoms, releases = self._moved(shares).atoms, Releases((release,))
         queries, groups = count_releases(releases)
-        owners = [
-            _own_atoms(place, releases.atoms[name], name)
-            for place, name in zip(self.sampler.places, self.sampler.schema.coded, strict=True)
+        atom_of_place = [
+            _atom_of_place(places, releases.atoms[name], name)
+            for places, name in zip(self.sampler.places, self.sampler.schema.coded, strict=True)
         ]
-        queries = [Query(each.column, each.law[:, owners[each.column]]) for each in queries]
+        queries = [Query(each.column, each.law[:, atom_of_place[each.column]]) for each in queries]
         sizes = [len(each.shares) for each in self.pieces]
-        found = [ShareLikelihood(np.zeros(size), np.zeros((size, size))) for size in sizes]
+        likelihoods = [ShareLikelihood(np.zeros(size), np.zeros((size, size))) for size in sizes]
         for group in groups:
             for place, factor in enumerate(group.factors):
                 rows = factor.likelihood.shape[0]
                 counts = np.bincount(group.answers[:, place], group.counts, rows).astype(float)
-                found_of_factor = _factor_likelihoods(factor, counts, queries, atoms)
-                for query, slope, information in found_of_factor:
+                expansions = _factor_likelihoods(factor, counts, queries, atoms)
+                for query, slope, information in expansions:
                     law = query.law @ self.pieces[query.column].law
-                    found[query.column].slope[:] += law.T @ slope
-                    found[query.column].information[:] += law.T @ information @ law
-        return found
+                    likelihoods[query.column].slope[:] += law.T @ slope
+                    likelihoods[query.column].information[:] += law.T @ information @ law
+        return likelihoods
 
     def fields(self) -> dict[str, Any]:
         """Return plain values, for storage."""
@@ -177,15 +175,15 @@ class TableDrift:
 
     def arrays(self) -> dict[str, Array]:
         """Return arrays by name, for storage."""
-        found: dict[str, Array] = {"times": self.times}
+        arrays: dict[str, Array] = {"times": self.times}
         for number, series in enumerate(self.series):
-            found |= {
+            arrays |= {
                 f"shares_{number}": series.coordinates.shares,
                 f"basis_{number}": series.coordinates.basis,
                 f"slopes_{number}": series.paths.slopes,
                 f"precisions_{number}": series.paths.precisions,
             }
-        return found
+        return arrays
 
     @classmethod
     def build(
@@ -203,16 +201,16 @@ class TableDrift:
 
 
 def _settled(before: Array, series: ShareSeries) -> bool:
-    """Say whether paths, or their last points, moved by a tenth of a standard error at most."""
+    """Return True if paths (T, K), or their last points (K,), hardly differ from those before."""
     spread = np.sqrt(np.diagonal(series.paths.covariance, axis1=1, axis2=2)).T
     last = slice(-1, None) if before.ndim == 1 else slice(None)
-    return bool((np.abs(series.paths.mean[last] - before) <= _SETTLED * spread[last]).all())
+    return bool((np.abs(series.paths.mean[last] - before) <= _MAX_CHANGE * spread[last]).all())
 
 
 def _factor_likelihoods(
     factor: Factor, counts: Array, queries: Sequence[Query], atoms: LatentClasses
 ) -> Iterator[tuple[Query, Array, Array]]:
-    """Yield each query of a factor, with slope and information in its codes' shares."""
+    """Yield each query of a factor, with the slope and the information in the shares of its codes."""
     queries = [queries[number] for number in factor.queries]
     tables = [each.law @ atoms.probabilities[each.column] for each in queries]
     joint = atoms.weights[None]
@@ -224,25 +222,25 @@ def _factor_likelihoods(
     people, total = counts[sent], 1 + gain * (likelihood @ cells)
     places = np.unravel_index(np.arange(len(cells)), factor.shape)
     for query, table, codes in zip(queries, tables, places, strict=True):
-        own = table @ atoms.weights
-        given = cells / np.maximum(own, 1e-300)[codes]
-        turn = scipy.sparse.csr_array(
-            (given, (np.arange(len(cells)), codes)), shape=(len(cells), len(own))
+        marginal = table @ atoms.weights
+        conditional = cells / np.maximum(marginal, 1e-300)[codes]
+        given_code = scipy.sparse.csr_array(
+            (conditional, (np.arange(len(cells)), codes)), shape=(len(cells), len(marginal))
         )
-        scores = gain * (likelihood @ turn).toarray() / total[:, None]
+        scores = gain * (likelihood @ given_code).toarray() / total[:, None]
         yield query, people @ scores, (scores * people[:, None]).T @ scores
 
 
-def _pieces(own: Array, places: Places) -> Pieces:
-    """Return the values of a column as pieces, or bumps of a number with many."""
+def _pieces(marginal: Array, places: Places) -> Pieces:
+    """Return the values of a column as pieces, or bumps of a number with many intervals."""
     if places.cells is None or len(places.cells.in_order) <= _MAX_ATOMIC:
-        return Pieces(np.eye(len(own)), own)
+        return Pieces(np.eye(len(marginal)), marginal)
     none = np.zeros(0)
-    return Pieces.bumps(Curve(own, none.astype(np.int64), none), places.cells)
+    return Pieces.bumps(Curve(marginal, none.astype(np.int64), none), places.cells)
 
 
-def _own_atoms(places: Places, atoms: Atoms, name: str) -> Ints:
-    """Map each value of a model to its atom; a mass point to the atom around it."""
+def _atom_of_place(places: Places, atoms: Atoms, name: str) -> Ints:
+    """Map each place of a model to its atom, and a mass point to the atom that contains it."""
     count = atoms.size
     if len(places.codes) < count or not np.array_equal(places.codes[:count], atoms.codes):
         raise PrivotError(

@@ -1,16 +1,16 @@
-r"""A model of a population that drifts in time, learned from waves of reports.
+r"""Model of a population that drifts over time, learned from waves of reports.
 
-It stores a model of all waves together (a `LocalModel`), and each wave's contribution: for a table,
-slopes and precisions of its columns (`table_drift`); for points, counts of reports (`grid_drift`). So
-adding a wave takes seconds: it is counted once, and corrects the waves before it, too.
+It stores a model of all waves together (a `LocalModel`) and statistics of each wave: for a table, slopes
+and precisions of its columns (`table_drift`); for points, counts of reports (`grid_drift`). So a wave is
+added in seconds, and improves the estimates of the waves before it.
 
-**Trends.** Shares and means are ratios of sums over a column's shares θ, to first order linear in the
-coordinates u of paths, whose posterior is Gaussian and independent across coordinates,
+**Trends.** Shares and means are ratios of sums over a column's shares θ. To first order they are linear
+in the coordinates u of paths, whose posteriors are Gaussian and independent:
 
 $$ \mathrm{Var}(a^⊤ θ) = \sum_k (B^⊤ a)_k^2\, \mathrm{Var}(u_k) . $$
 
-A mean is of those who have a number. The band covers the uncertainty about the column's shares, the
-drift included; not the law within a bump, which is taken as known.
+Means are over people whose number is not missing. The band includes the uncertainty about the shares and
+the drift, but not about the distribution within a bump.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from privot.schema import Schema
 from privot.schema.domains import Array
 from privot.training import Progress
 
-# Numbers, or dates, which are counted in days.
+# A number, a date, or the text of either; dates are converted to days.
 Time = float | int | str | date
 _FIRST = date(1970, 1, 1)
 _NUM_SIMULATIONS = 199
@@ -75,21 +75,22 @@ def read_time(time: Time) -> tuple[float, bool]:
 
 
 def read_times(times: Sequence[Time], count: int) -> tuple[Array, bool]:
-    """Read the times of `count` waves, and whether they are dates.
+    """Read the times of `count` waves as numbers (count,), and whether they are dates.
 
     Raises:
-        PrivotError: if there are more or fewer, numbers and dates, or some that do not increase.
+        PrivotError: for another number of times, a mixture of numbers and dates, or times that do not
+            increase.
     """
-    found = [read_time(each) for each in times]
-    if len(found) != count:
-        raise PrivotError(f"times has {len(found)} for {count} waves: give one for each wave")
-    if len({dated for _, dated in found}) > 1:
+    pairs = [read_time(time) for time in times]
+    if len(pairs) != count:
+        raise PrivotError(f"times has {len(pairs)} for {count} waves: give one for each wave")
+    if len({dated for _, dated in pairs}) > 1:
         raise PrivotError("times are numbers and dates: give one or the other")
-    numbers = np.array([number for number, _ in found])
+    numbers = np.array([number for number, _ in pairs])
     if (wrong := np.flatnonzero(np.diff(numbers) <= 0)).size:
         later = times[int(wrong[0]) + 1]
         raise PrivotError(f"time {later} is not after the one before it: give waves in their order")
-    return numbers, found[0][1]
+    return numbers, pairs[0][1]
 
 
 def in_words(time: float, dated: bool) -> str:
@@ -104,7 +105,7 @@ def in_words(time: float, dated: bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Trend:
-    """A share or a mean over the waves.
+    """Estimate of a share or a mean at every wave, with a band.
 
     Arguments:
         name: Name of the share or mean.
@@ -129,15 +130,15 @@ class Trend:
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """A sudden change of a column's law, if there was one.
+    """Most probable time of a sudden change of a column's distribution, and the evidence for a change.
 
     Arguments:
         column: Name of the column.
-        time: Time of the first wave after the change, most probably.
-        low: First of the waves among which it is with probability .9, if there was one.
-        high: Last of them.
-        p_value: Bound on the probability of as much evidence if the population only drifts.
-        log_odds: Log evidence of one change, at an unknown wave, against none.
+        time: Most probable time of the first wave after the change.
+        low: First wave of the interval that has the change with probability 0.9, if there is one.
+        high: Last wave of that interval.
+        p_value: p-value of the hypothesis that the population only drifts.
+        log_odds: Log evidence of one change, at an unknown wave, against no change.
     """
 
     column: str
@@ -149,12 +150,13 @@ class ChangePoint:
 
 
 def trend_of(name: str, ratio: ShareRatio, times: tuple[str, ...], level: float) -> Trend:
-    """Estimate a ratio over the waves, with a band."""
-    series, part, whole = ratio
+    """Estimate a ratio at every wave, with a band."""
+    series, numerator, denominator = ratio
     shares = np.array([series.coordinates.at(path) for path in series.paths.mean])
-    base = (shares * whole).sum(axis=1)
-    estimate = (shares * part).sum(axis=1) / base
-    gradient = (part - whole * estimate[:, None]) @ series.coordinates.basis / base[:, None]
+    base = (shares * denominator).sum(axis=1)
+    estimate = (shares * numerator).sum(axis=1) / base
+    slopes = numerator - denominator * estimate[:, None]
+    gradient = slopes @ series.coordinates.basis / base[:, None]
     variance = np.diagonal(series.paths.covariance, axis1=1, axis2=2).T
     error = scipy.special.ndtri((1 + level) / 2) * np.sqrt((gradient**2 * variance).sum(axis=1))
     return Trend(name, times, estimate, estimate - error, estimate + error, level)
@@ -173,28 +175,28 @@ def change_point_of(name: str, paths: Paths, times: tuple[str, ...], seed: int) 
     below = np.cumsum(shares / shares.sum())
     tail = (1 - _CREDIBILITY) / 2
     first, last = (
-        min(int(np.searchsorted(below, each)), len(logs) - 1) for each in (tail, 1 - tail)
+        min(int(np.searchsorted(below, level)), len(logs) - 1) for level in (tail, 1 - tail)
     )
-    when, low, high = (times[1 + i] for i in (int(logs.argmax()), first, last))
-    odds = float(logs.max() + np.log(shares.mean()))
-    return ChangePoint(name, when, low, high, paths.p_value(_NUM_SIMULATIONS, seed), odds)
+    time, low, high = (times[1 + i] for i in (int(logs.argmax()), first, last))
+    log_odds = float(logs.max() + np.log(shares.mean()))
+    return ChangePoint(name, time, low, high, paths.p_value(_NUM_SIMULATIONS, seed), log_odds)
 
 
-# Movements of a model of all waves together, by the kind of its sampler.
+# Classes of drifts by the kind of sampler of all waves together.
 DRIFTS: dict[str, Any] = {each.kind: each for each in (TableDrift, GridDrift)}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class WaveModel(Model):
-    """A distribution of records at every time from the first wave to the last.
+    """Distribution of records at every time from the first wave to the last.
 
     Arguments:
         base: Model of all waves together.
-        drift: Its movement.
-        dated: Times are dates.
+        drift: Change of that model over time.
+        dated: Whether times are dates.
         people: Number of people who reported in each wave.
         added: Randomizers of waves that were added after the fit.
-        history: None: it is not trained by steps.
+        history: Always None, since the model is not trained by steps.
     """
 
     kind: ClassVar[ModelKind] = ModelKind("local.waves", 3, "privot fit --waves")
@@ -213,7 +215,7 @@ class WaveModel(Model):
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
-        """Guarantee of one report; whoever reports in several waves spends it in each."""
+        """Guarantee of one report; a person who reports in several waves spends it in each."""
         return weakest(self.base.guarantee, *(each.guarantee for each in self.added))
 
     @property
@@ -232,7 +234,7 @@ class WaveModel(Model):
         return super().summary() | {"waves": len(self.times), "times": ends}
 
     def at(self, time: Time | None = None) -> LocalModel:
-        """Return the model of one time, by default the last wave's; between waves it is interpolated.
+        """Return the model of one time, by default the last wave's; times between waves are allowed.
 
         Raises:
             PrivotError: for a time before the first wave or after the last.
@@ -255,7 +257,7 @@ class WaveModel(Model):
     def draw(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
-        """See `Model`: of the last wave's time."""
+        """See `Model`; records are drawn at the time of the last wave."""
         return self.at().draw(num_rows, rng, where)
 
     def sample(
@@ -265,7 +267,7 @@ class WaveModel(Model):
         where: Mapping[str, Any] | None = None,
         time: Time | None = None,
     ) -> pa.Table:
-        """See [`Model.sample`][privot.models.Model.sample]; of one time, the last by default."""
+        """See [`Model.sample`][privot.models.Model.sample]; `time` is by default the last wave's."""
         return self.at(time).sample(num_rows, seed, where)
 
     def trend(self, column: str, value: Any = None, *, level: float = 0.95) -> Trend:
@@ -273,30 +275,30 @@ class WaveModel(Model):
 
         Arguments:
             column: Column of the table.
-            value: Value whose share is estimated: as `where` in `sample`, or a list; of a coordinate a
-                range, `"30..40"`. By default the mean of a number, of those who have one.
-            level: Level of the band at each time, from 0 to 1.
+            value: Value or list of values (see `where` in `sample`) whose share is estimated; for a
+                coordinate a range, `"30..40"`. By default the mean of a number is estimated.
+            level: Level of the band at each time, between 0 and 1.
 
         Raises:
-            PrivotError: for a column or value that there is not, or a level that is none.
+            PrivotError: for an unknown column or value, or a level out of range.
         """
         if not 0 < level < 1:
             raise PrivotError(f"level {level} is not between 0 and 1: give .95, say")
         self._require_column(column)
         name = f"mean of {column}" if value is None else f"{column} = {value}"
-        found = trend_of(name, self.drift.ratio(column, value), self.times, level)
-        return found if value is None else found.within(0.0, 1.0)
+        trend = trend_of(name, self.drift.ratio(column, value), self.times, level)
+        return trend if value is None else trend.within(0.0, 1.0)
 
     def change_point(self, column: str, value: Any = None, *, seed: int = 0) -> ChangePoint:
-        """Find when a column's law changed suddenly, if it did, with a p-value.
+        """Find the most probable sudden change of a column's distribution, with a p-value.
 
         Arguments:
             column: Column of the table.
-            value: Range of one coordinate of places, whose share alone is tested.
-            seed: Seed of the simulated paths of the p-value.
+            value: Range of a coordinate, `"30..40"`, to test its share only.
+            seed: Seed of the simulation of the p-value.
 
         Raises:
-            PrivotError: for a column that there is not, or fewer than three waves.
+            PrivotError: for an unknown column, or fewer than three waves.
         """
         self._require_column(column)
         paths = self.drift.series_of(column, value).paths
@@ -308,7 +310,7 @@ class WaveModel(Model):
             raise PrivotError(f"column {column!r} is not in the schema: name one of {names}")
 
     def add(self, release: Release, time: Time) -> WaveModel:
-        """Return the model with one wave more, in seconds; the model of all waves stays as it was.
+        """Return the model with one more wave; the model of all earlier waves is not fitted again.
 
         Raises:
             PrivotError: for a release of another schema, or a time that is not after the last wave's.
@@ -335,17 +337,19 @@ class WaveModel(Model):
 
     def arrays(self) -> dict[str, Array]:
         """See `Learned`."""
-        own = {name: np.array(array) for name, array in self.drift.arrays().items()}
-        return own | {_BASE_PREFIX + name: array for name, array in self.base.arrays().items()}
+        arrays = {name: np.array(array) for name, array in self.drift.arrays().items()}
+        return arrays | {_BASE_PREFIX + name: array for name, array in self.base.arrays().items()}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
         """See `Learned`."""
-        own = {k: v for k, v in stored.arrays.items() if not k.startswith(_BASE_PREFIX)}
-        theirs = {k.removeprefix(_BASE_PREFIX): v for k, v in stored.arrays.items() if k not in own}
         fields = stored.fields
-        base = LocalModel.build(Stored(fields["base"], theirs, None))
-        drift = DRIFTS[base.sampler.kind].build(base.sampler, fields["drift"], own)
+        drift_arrays, base_arrays = dict[str, Array](), dict[str, Array]()
+        for name, array in stored.arrays.items():
+            target = base_arrays if name.startswith(_BASE_PREFIX) else drift_arrays
+            target[name.removeprefix(_BASE_PREFIX)] = array
+        base = LocalModel.build(Stored(fields["base"], base_arrays, None))
+        drift = DRIFTS[base.sampler.kind].build(base.sampler, fields["drift"], drift_arrays)
         added = tuple(map(Randomizer.from_json, fields["added"]))
         return cls(base, drift, fields["dated"], tuple(fields["people"]), added)
 
@@ -356,11 +360,7 @@ def distinct(randomizers: Sequence[Randomizer]) -> tuple[Randomizer, ...]:
 
 
 def require_wave(release: Release, schema: Schema, like: Randomizer) -> None:
-    """Refuse a release of another schema, or reported in another way.
-
-    Raises:
-        PrivotError: naming what differs.
-    """
+    """Raise an error for a release that has another schema or kind of report, or no reports."""
     if release.schema != schema:
         raise PrivotError(
             f"a wave has schema {release.schema}, another {schema}: waves share one schema"
@@ -379,18 +379,18 @@ def fit_waves(
     progress: Progress | None = None,
     **keywords: Any,
 ) -> WaveModel:
-    """Learn a drifting population from waves of reports: all waves together first, then the drift.
+    """Learn a drifting population from waves of reports: first all waves together, then the drift.
 
     Arguments:
-        releases: One release per wave, in order, of one schema; ε may differ.
-        times: Times of the waves: numbers or dates, increasing; 1, 2, 3 … by default.
+        releases: One release per wave, in order, with one schema; ε may differ.
+        times: Times of the waves, increasing numbers or dates; by default 1, 2, 3 …
         settings: Settings of the fit of all waves together.
         progress: Progress callback of the fit of all waves.
         **keywords: Fields of the settings: `seed=3`.
 
     Raises:
-        PrivotError: for fewer than two waves, waves of other schemas, times that do not increase, or
-            reports whose estimator does not move (vectors of many numbers, images).
+        PrivotError: for fewer than two waves, different schemas, times that do not increase, or reports
+            whose estimator cannot drift (vectors of many numbers, images).
     """
     waves = list(releases)
     if len(waves) < 2:

@@ -1,1 +1,1 @@
-"""Reports as arrays: rows, joint and split reports, candidates, and their validation."""
+"""Reports as arrays: tables of reports, joint, split and candidates reports, and their validation."""

@@ -1,15 +1,15 @@
-"""Candidates report: a vector or an image, with a label or without, in one report with the whole ε.
+"""Candidates report of a vector or an image, with or without a label, which spends the whole ε.
 
-A record becomes a unit vector of features, whose mean over people holds the moments of its coordinates,
-label by label (`privot.mechanisms.candidates.features`), and is reported as one of many public
-directions (`privot.mechanisms.candidates.codebook`): a seed and an index, 12 bytes. With ε split between
-image and label instead, their dependence would hardly be identified.
+A record is encoded as a unit vector of features, whose mean over people contains the moments of its
+coordinates for each label (`privot.mechanisms.candidates.features`). It is reported as one of many
+public directions (`privot.mechanisms.candidates.codebook`), by a seed and an index of 12 bytes together.
+If ε were split between image and label, their dependence would hardly be identified.
 
-**Privacy review.** Adjacency: any two records. The mechanism's own proof gives ε for any two vectors, of
-whatever length, so for any two records, image and label together. Who sees what: seed and index leave
-the device, nothing else. What else depends on the record: texts of refusals, as for any column. Once
-the schema has read it, a record is projected, so that its features are finite and nothing is refused.
-The choice of coordinates, the features and the codebook are public: functions of schema and ε alone.
+**Privacy review.** Adjacency: any two records. The proof of the mechanism gives ε for any two vectors of
+any length, hence for any two records, image and label together. Only the seed and the index leave the
+device. Error messages depend on the record, as for every column; once the schema has read a record, it
+is projected, so its features are finite and no error occurs. The choice of coordinates, the features and
+the codebook are public functions of schema and ε.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from privot.schema.domains import Array
 # Names of a release's columns, which no column of a schema may have.
 SEED, INDEX = "candidates.seed", "candidates.index"
 
-CANDIDATES = "candidates"  # as a mechanism may be named
+CANDIDATES = "candidates"  # the name of the mechanism
 
-FEW_COORDINATES = 3  # up to which noise is used instead
-_MAX_LABELED = 2**14  # features
+FEW_COORDINATES = 3  # vectors with at most so many coordinates are reported with noise instead
+_MAX_LABELED = 2**14  # most features with a label
 _RECORDS_AT_ONCE = 2**8
 
 
 @dataclass(frozen=True)
 class CandidateRecords:
-    """Points (n, q) of the unit sphere, rows of NaN being missing, and labels (n,); all 0 without."""
+    """Encoded records: points (n, q) of the unit sphere, NaN if missing, and labels (n,) or zeros."""
 
     points: Array
     codes: NDArray[np.int64]
@@ -56,7 +56,7 @@ class CandidateRecords:
 
 @dataclass(frozen=True)
 class CandidateAnswers:
-    """Reports of n people: each one's seed and the index of a candidate, (n,)."""
+    """Reports of n people: seeds (n,) and indices of candidates (n,)."""
 
     seeds: NDArray[np.uint64]
     indices: NDArray[np.uint32]
@@ -64,15 +64,15 @@ class CandidateAnswers:
 
 @dataclass(frozen=True)
 class CandidatesReport:
-    """One report of a column of vectors or images, and of a label.
+    """Report of a column of vectors or images together with a label.
 
     Arguments:
         name: Name of the column in the schema.
-        label: Name of the label's column; None without.
-        coordinates: Coordinates of a point that are reported.
-        features: Features of coordinates and labels.
+        label: Name of the label's column; None without a label.
+        coordinates: Reported coordinates of a vector or an image.
+        features: Map from coordinates and labels to features.
         mechanism: Mechanism for a vector of features.
-        labels: The label's column.
+        labels: Declaration of the label's column; None without a label.
     """
 
     name: str
@@ -98,7 +98,7 @@ class CandidatesReport:
 
     @classmethod
     def calibrate(cls, schema: Schema, name: str, label: str | None, epsilon: float) -> Self:
-        """Make the report of least error that spends `epsilon`."""
+        """Create the report of least error that spends `epsilon`."""
         column, labels = schema.point_column(name), schema.coded[label] if label else None
         coordinates = coordinates_at(column, epsilon)
         features = Features.of(coordinates.dimension, _num_labels(labels), column.nullable)
@@ -121,7 +121,7 @@ class CandidatesReport:
 
     @classmethod
     def from_dict(cls, schema: Schema, fields: Mapping[str, Any]) -> Self:
-        """Make a report from the plain values of `to_dict`."""
+        """Create a report from the plain values of `to_dict`."""
         name, label = fields["column"], fields["label"]
         column = schema.point_column(name)
         labels = None if label is None else schema.coded[label]
@@ -143,7 +143,7 @@ class CandidatesReport:
         return {SEED: pa.uint64(), INDEX: pa.uint32()}
 
     def encode(self, table: pa.Table) -> CandidateRecords:
-        """Encode raw values as coordinates and codes."""
+        """Encode the raw values of a table as coordinates and codes."""
         units = self.coordinates.column.encode_units(self.name, table)
         codes = np.zeros(len(units), np.int64)
         if self.labels is not None and self.label is not None:
@@ -151,7 +151,7 @@ class CandidatesReport:
         return CandidateRecords(self.coordinates.encode(units), codes)
 
     def privatize(self, records: CandidateRecords) -> dict[str, pa.Array]:
-        """Return table columns of fresh reports."""
+        """Draw one report for each record; return them as table columns."""
         count = len(records.points)
         seeds, indices = np.empty(count, np.uint64), np.empty(count, np.uint32)
         for start in range(0, count, _RECORDS_AT_ONCE):
@@ -161,18 +161,18 @@ class CandidatesReport:
         return {SEED: pa.array(seeds), INDEX: pa.array(indices)}
 
     def vectors(self, records: CandidateRecords) -> NDArray[np.float32]:
-        """Return records as unit vectors of features."""
+        """Return the unit vectors of features (n, d) of records."""
         return self.features.encode(records.points, records.codes)
 
     def read(self, table: pa.Table) -> CandidateAnswers:
-        """Read the answers in a release's table, all of which are possible."""
+        """Read the reports in a release's table, which must all be possible."""
         seeds, indices = (one_array(table.column(name)).to_numpy() for name in (SEED, INDEX))
         return CandidateAnswers(seeds, indices)
 
     def moments(self, answers: CandidateAnswers) -> tuple[Moments, float]:
-        """Estimate moments of the coordinates, without bias, and the standard deviation of each feature.
+        """Estimate moments of the coordinates without bias; return also the deviation of each feature.
 
-        The standard deviation of a moment is that over the root of its part's weight.
+        The standard deviation of a moment is that of a feature divided by the root of its weight.
         """
         mean, stddev = self.mechanism.moments(answers.seeds, answers.indices)
         return self.features.decode(mean[: self.features.dimension]), stddev
@@ -186,19 +186,19 @@ class CandidatesReport:
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of a coordinate's mean from one report, in unit coordinates."""
+        """Standard deviation of one report's estimate of a coordinate's mean, in unit coordinates."""
         linear = math.sqrt(1 - self.features.label_weight)
         return self.coordinates.large_length / (self.mechanism.gain * linear)
 
     @property
     def laplace_stddev(self) -> float:
-        """Standard deviation of that mean with Laplace noise, where a label has an equal share of ε."""
+        """The same with Laplace noise, if ε is shared equally with the label."""
         share = self.mechanism.epsilon / len(self.columns)
         return math.sqrt(Laplace.for_column(self.coordinates.column, share).variance)
 
     @property
     def report_law(self) -> ReportLaw | None:
-        """Overlap of its reports' laws, if its mechanism knows it."""
+        """Overlap of the distributions of reports under two records; None if it is not known."""
         return self.mechanism.report_law
 
     def guarantee(self, unit: str) -> PureDP:
@@ -206,11 +206,11 @@ class CandidatesReport:
         return PureDP(self.mechanism.epsilon, unit=unit)
 
     def expected(self) -> dict[str, Any]:
-        """Describe its noise, before anyone reports; see `Randomizer.expected_noise`."""
+        """Describe the noise of the report; see `Randomizer.expected_noise`."""
         total, close = self.mechanism.codebook.num_candidates, self.mechanism.closest
         keep = self.mechanism.words[0] / 2**64
         laplace = self.laplace_stddev
-        near = "the closest" if close == 1 else f"one of the {close:,} closest"
+        which = "the closest" if close == 1 else f"one of the {close:,} closest"
         return {
             "column": " with ".join(self.columns),
             "mechanism": CANDIDATES,
@@ -222,7 +222,7 @@ class CandidatesReport:
             "stddev": self.stddev,
             "laplace": laplace,
             "in_words": (
-                f"one of {total:,} public directions, {near} to the record with probability "
+                f"one of {total:,} public directions, {which} to the record with probability "
                 f"{percent_at_most(keep)}; a mean over n reports errs by {at_least(self.stddev)}/√n in "
                 f"each of {self.features.points:,} coordinates, where Laplace noise would by "
                 f"{at_least(laplace)}/√n (in units in which bounds are -1 and 1, or a radius is 1)"
@@ -241,16 +241,16 @@ def unfit_for_candidates(column: Column) -> str:
 
 
 def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
-    """Return the column of a schema that candidates fit, and its label; None if more columns are left.
+    """Return the names of a schema's only image or long vector and of its label, if any.
 
-    A column of codes, other than a vector of cells, is a label, unless it has too many values. With more
-    columns, no estimator learns all of them together from candidates.
+    Returns None for other schemas, since no estimator learns more columns together from candidates. A
+    coded column, other than a vector of cells, is the label, unless it has too many values.
     """
-    found = [name for name, column in schema.columns.items() if not unfit_for_candidates(column)]
+    fitting = [name for name, column in schema.columns.items() if not unfit_for_candidates(column)]
     coded = [name for name in schema.coded if name not in schema.vectors]
-    if len(found) != 1 or len(coded) > 1 or len(schema.columns) != 1 + len(coded):
+    if len(fitting) != 1 or len(coded) > 1 or len(schema.columns) != 1 + len(coded):
         return None
-    (name,), label = found, coded[0] if coded else None
+    name, label = fitting[0], coded[0] if coded else None
     size = _num_labels(None if label is None else schema.coded[label])
     column = schema.point_column(name)
     points = coordinates_at(column, math.inf).dimension
@@ -263,7 +263,7 @@ def _num_labels(labels: CodedColumn | None) -> int:
 
 
 def reason_beside_others(schema: Schema, name: str) -> str:
-    """Return the reason why a column that candidates would fit is reported by noise; "" otherwise."""
+    """Return the reason why a column that candidates fit is reported with noise, or ""."""
     if unfit_for_candidates(schema.columns[name]) or choose_columns(schema) is not None:
         return ""
     return (
@@ -273,9 +273,12 @@ def reason_beside_others(schema: Schema, name: str) -> str:
 
 
 def coordinates_at(column: PointColumn, epsilon: float) -> Coordinates:
-    """Return the reported coordinates: all of a vector; more cosines of an image for a larger ε."""
+    """Return the reported coordinates: all of a vector, and 48 to 98 cosines of an image by ε."""
     most = column.domain.dimension
     if column.image_shape is None:
         return Coordinates(column, most)
     most -= math.prod(column.image_shape[2:])
-    return Coordinates(column, min(most, 98 if epsilon >= 8 else 64 if epsilon >= 4 else 48))
+    count = 48
+    if epsilon >= 4:
+        count = 98 if epsilon >= 8 else 64
+    return Coordinates(column, min(most, count))

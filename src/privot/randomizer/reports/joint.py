@@ -1,31 +1,31 @@
-"""Joint report of a table: one cell of a product alphabet, with the whole ε.
+"""Joint report of several columns of a table, as one cell of their product alphabet, with the whole ε.
 
-A person's device draws a *sheet* by fresh coins: a few of the columns, and how each of them is coded. It
-forms the cell of its values in the product of these alphabets, of K cells, and reports it by **subset
-selection**: a set of about $K/(1+e^ε)$ cells which holds the true one with the odds that ε allows.
-Splitting ε over k columns instead costs two to three times the error, because the odds of k answers
+A person's device draws a *sheet* at random: a few of the columns, and the coding of each. The values of
+these columns are one of the K cells of the product of their alphabets, which is reported by **subset
+selection**: a set of about $K/(1+e^ε)$ cells that contains the true cell with the odds that ε allows.
+Splitting ε over k columns instead has two to three times the error, because the odds of k answers
 multiply.
 
-**Design.** A **question** is a column in one of its **codings**: an alphabet over its values. A **form**
-is a tuple of columns that are reported together, of any length, and is drawn in proportion to a positive
-integer **weight**. Where some columns have several codings, a **view** v is drawn uniformly below their
-number V, and uses every column in its coding v modulo the number of its codings. V is the least common
-multiple of those numbers, so all codings of a column are equally frequent. A form in a view is a
-**sheet**: its number is form · V + view, its cells the product of its questions' alphabets, in C order.
+**Design.** A **question** is a column in one of its **codings**, which are alphabets over its values. A
+**form** is a tuple of columns of any length that are reported together; forms are drawn in proportion to
+positive integer **weights**. If columns have several codings, a **view** v is drawn uniformly from
+0 … V−1, and every column is reported in its coding v modulo the number of its codings. V is the least
+common multiple of these numbers, so all codings of a column are equally frequent. A form in a view is a
+**sheet**. Its number is form · V + view, and its cells are the product of its questions' alphabets in C
+order.
 
-With reports of k columns, the data identify the k-way marginals: k = 1 identifies one-way marginals
-only, and of m columns a pair is in a share $k(k−1)/(m(m−1))$ of the reports. Larger k spread the
-same ε over more cells. (On a census table, k = 2 was best up to ε = 6 and k = 3 at ε = 8.)
+Reports of k columns identify k-way marginals; k = 1 identifies one-way marginals only. Of m columns, a
+pair is in a share $k(k−1)/(m(m−1))$ of the reports. Larger k spread the same ε over more cells. (On a
+census table, k = 2 was best up to ε = 6 and k = 3 at ε = 8.)
 
-**Privacy review.** Adjacency: any two records. The mechanism's own proof gives ε for any two cells, so
-for any two records *given the sheet*: every form and view has the whole ε. Sheets are drawn by coins
-that are independent of the record, so the report with its sheet's number is ε-private too: coins of one
-distribution, whatever the record, change no likelihood ratio. They are exact: the form is the one whose
-share of 0 … W−1 holds a uniform integer below the sum W of the weights, the view another uniform
-integer. Forms, weights and views are public. Who sees what: the sheet's number and a set of cells leave
-the device, nothing else. Time: people who drew sheets with the same number of cells are randomized
-together, in numbers that are coins; the sampler's time is independent of the cell. Where the search for
-a form takes longer for one than for another, it reveals the form, which the report contains anyway.
+**Privacy review.** Adjacency: any two records. The proof of the mechanism gives ε for any two cells,
+hence for any two records *given the sheet*: every sheet spends the whole ε. The sheet is drawn
+independently of the record, so its probability cancels in likelihood ratios, and the report with its
+sheet's number is ε-private too. The draw is exact: one uniform integer below the sum of the weights
+selects the form, and another the view. Forms, weights and views are public. Only the sheet's number and
+a set of cells leave the device. Time: people whose sheets have the same number of cells are randomized
+together, and the time of the sampler is independent of the cell. The time of the search for a form may
+reveal the form, which the report contains anyway.
 
 References:
     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
@@ -54,18 +54,18 @@ from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.reports.rows import one_array
 from privot.schema.domains import Array
 
-# More cells than this make long reports and tables that cannot be estimated.
+# With more cells, reports would be long, and tables could not be estimated.
 MOST_CELLS = 2**16
 MOST_FORMS, _MAX_SHEETS = 2**16, 2**20
 _MAX_TOTAL_WEIGHT = 2**31 - 1
-_MAX_LISTED = 2**20  # up to this sum of weights, the form of every number is looked up
+_MAX_LISTED = 2**20  # up to this sum of weights, forms are looked up in a list
 
 Codes = NDArray[np.int64]
 Sheets = NDArray[np.int32]
 
 
 def largest_fitting(sizes: Collection[int]) -> int:
-    """Return the most columns that all forms of one length may have, by their cells and number."""
+    """Return the largest k such that forms of k columns have few enough cells, and are not too many."""
     descending = sorted(sizes, reverse=True)
     for k in range(1, len(descending) + 1):
         cells, ways = math.prod(descending[:k]), math.comb(len(descending), k)
@@ -76,12 +76,12 @@ def largest_fitting(sizes: Collection[int]) -> int:
 
 @dataclass(frozen=True)
 class FormDesign:
-    """The sets of columns that are reported together, their frequencies and their codings.
+    """Forms of a joint report, their weights, and the codings of the columns.
 
     Arguments:
-        codings: Number of codes of each coding of every column, by name, in the schema's order.
-        forms: Columns that are reported together, by their index, in increasing order.
-        weights: Forms are drawn in proportion to these integers.
+        codings: For each column, in the schema's order, the number of codes of each of its codings.
+        forms: Sets of columns that are reported together, as increasing column indices.
+        weights: Positive integers in proportion to which forms are drawn.
 
     Examples:
         >>> design = FormDesign({"sex": (2,), "age": (10, 12)}, ((0,), (0, 1)), (1, 3))
@@ -114,7 +114,7 @@ class FormDesign:
 
     @classmethod
     def uniform(cls, codings: Mapping[str, tuple[int, ...]], report_columns: int) -> Self:
-        """Make all forms of `report_columns` columns, with equal weights.
+        """Create all forms of `report_columns` columns, with equal weights.
 
         Raises:
             PrivotError: if the number is out of range, or its forms have too many cells.
@@ -137,7 +137,7 @@ class FormDesign:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Make a design from the plain values of `to_dict`."""
+        """Create a design from the plain values of `to_dict`."""
         codings = {name: tuple(sizes) for name, sizes in fields["codings"].items()}
         return cls(codings, tuple(map(tuple, fields["forms"])), tuple(fields["weights"]))
 
@@ -156,7 +156,7 @@ class FormDesign:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Number of codes of the longest coding of every column."""
+        """Number of codes of each column's longest coding."""
         return [max(each) for each in self.codings.values()]
 
     @cached_property
@@ -172,17 +172,17 @@ class FormDesign:
 
     @property
     def num_sheets(self) -> int:
-        """Number of forms in all views."""
+        """Number of sheets, which are all forms in all views."""
         return len(self.forms) * self.views
 
     @cached_property
     def shares(self) -> Array:
-        """Probability of every sheet."""
+        """Probability of every sheet (sheets,)."""
         low, high = self.draw_cells(np.arange(self.num_sheets))
         return high - low
 
     def questions(self, sheet: int) -> tuple[tuple[int, int], ...]:
-        """Return the questions of a sheet, as pairs of column and coding; one a digit of its cells."""
+        """Return the questions of a sheet, as pairs of indices of a column and its coding."""
         form, view = divmod(sheet, self.views)
         return tuple((column, view % int(self._counts[column])) for column in self.forms[form])
 
@@ -197,26 +197,26 @@ class FormDesign:
 
     @cached_property
     def _counts(self) -> Codes:
-        """Number of every column's questions."""
+        """Number of questions of each column."""
         return np.array(list(map(len, self.codings.values())), np.int64)
 
     @cached_property
     def _first(self) -> Codes:
-        """Number of every column's first question."""
+        """Number of each column's first question."""
         return np.cumsum(self._counts) - self._counts
 
     @cached_property
     def _digits(self) -> tuple[Codes, Codes, Codes]:
-        """Numbers of the questions (k, s) of every sheet, strides of their codes, and its cells (s,).
+        """For s sheets: numbers of their questions (k, s), strides of the codes (k, s), and cells (s,).
 
-        Where a form has fewer than k columns, strides are 0.
+        If a form has fewer than k columns, the remaining strides are 0.
         """
         most = self.lengths[1]
         forms = np.array([form + (-1,) * (most - len(form)) for form in self.forms])
         forms, view = forms.repeat(self.views, axis=0), np.tile(range(self.views), len(self.forms))
         place = self._first[forms] + view[:, None] % self._counts[forms]
         sizes = np.concatenate(list(self.codings.values()))[place]
-        sizes = np.where(forms < 0, 1.0, sizes)[:, ::-1]  # floats: products of any size
+        sizes = np.where(forms < 0, 1.0, sizes)[:, ::-1]  # floats, whose products cannot overflow
         products = np.cumprod(np.insert(sizes, 0, 1.0, axis=1), axis=1)
         limited = np.minimum(products, MOST_CELLS + 1).astype(np.int64)
         strides = np.where(forms < 0, 0, limited[:, -2::-1])
@@ -225,11 +225,11 @@ class FormDesign:
 
     @property
     def num_cells(self) -> Codes:
-        """Number of cells of every sheet."""
+        """Number of cells of every sheet (sheets,)."""
         return self._digits[2]
 
     def draw(self, number: int) -> Sheets:
-        """Draw the sheets of so many reports, by fresh coins."""
+        """Draw the sheets of `number` reports."""
         drawn = uniforms_below(int(self._ends[-1]), number)
         if self._form_of.size:
             form = self._form_of[drawn]
@@ -240,13 +240,13 @@ class FormDesign:
         return form.astype(np.int32)
 
     def draw_cells(self, sheets: NDArray[Any]) -> tuple[Array, Array]:
-        """Return an interval of (0, 1) for each drawn sheet, as long as the sheet is probable."""
+        """Return the ends of an interval in (0, 1) for each sheet, whose length is its probability."""
         weights = np.repeat(np.array(self.weights, np.int64), self.views)
         ends = np.cumsum(weights)
         return (ends - weights)[sheets] / ends[-1], ends[sheets] / ends[-1]
 
     def cell(self, sheets: Sheets, codes: Codes) -> Codes:
-        """Return the cell, on each one's sheet, of the codes (n, q) of all codings of all columns."""
+        """Return the cells (n,) on sheets (n,) of records with codes (n, q) in all codings."""
         places, strides, _ = self._digits
         number, flat = len(codes), codes.T.reshape(-1)
         cell, rows = np.zeros(number, np.int64), np.arange(number)
@@ -260,7 +260,7 @@ class FormDesign:
 
     @cached_property
     def _form_of(self) -> Codes:
-        """Form of every number below the sum of the weights; empty if that is large."""
+        """Form of every integer below the sum of the weights; empty if the sum is too large."""
         few = self._ends[-1] <= _MAX_LISTED
         return np.repeat(np.arange(len(self.forms)), self.weights if few else 0)
 
@@ -301,7 +301,7 @@ def _require_weights(forms: Sequence[Any], weights: Sequence[int]) -> None:
         )
 
 
-_MAX_OFFSET = 2**31 - 1  # offsets in a table are 32-bit integers
+_MAX_OFFSET = 2**31 - 1  # largest offset in a list column
 
 # Names of a release's columns, which no column of a schema may have.
 SHEET, CELLS = "joint.sheet", "joint.cells"
@@ -309,12 +309,12 @@ SHEET, CELLS = "joint.sheet", "joint.cells"
 
 @dataclass(frozen=True)
 class JointAnswers:
-    """Reports of n people: each one's sheet and set of cells.
+    """Sheets and sets of cells of n reports.
 
     Arguments:
-        sheets: Number of the sheet, shape (n,).
-        offsets: Start of each person's cells, and the end, shape (n+1,).
-        cells: All cells, one person's after another's.
+        sheets: Number of each report's sheet (n,).
+        offsets: Start of each report's cells, and the end (n+1,).
+        cells: Cells of all reports, one report after the other.
     """
 
     sheets: Sheets
@@ -322,10 +322,10 @@ class JointAnswers:
     cells: NDArray[np.int32]
 
     def to_table(self) -> dict[str, pa.Array]:
-        """Return them as the two columns of a release.
+        """Return the reports as two columns of a release.
 
         Raises:
-            PrivotError: if they are too many for one table.
+            PrivotError: if there are too many cells for one table.
         """
         if self.offsets[-1] > _MAX_OFFSET:
             raise PrivotError(
@@ -339,10 +339,10 @@ class JointAnswers:
 
 @dataclass(frozen=True)
 class JointReport:
-    """The design of a joint report, and the ε of one answer.
+    """Joint report: its design, and its privacy loss.
 
     Arguments:
-        design: The forms, their weights, and the codings of their columns.
+        design: Forms, their weights, and the codings of the columns.
         epsilon: Privacy loss of one report.
 
     Examples:
@@ -358,11 +358,11 @@ class JointReport:
     epsilon: float
 
     def __post_init__(self) -> None:
-        _ = self.mechanism(int(self.design.num_cells[0]))  # refuses an ε out of range
+        _ = self.mechanism(int(self.design.num_cells[0]))  # raises an error if ε is out of range
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Make a joint report from the plain values of `to_dict`."""
+        """Create a joint report from the plain values of `to_dict`."""
         return cls(FormDesign.from_dict(fields), fields["epsilon"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -370,21 +370,21 @@ class JointReport:
         return self.design.to_dict() | {"epsilon": self.epsilon}
 
     def program(self) -> dict[str, Any]:
-        """Return its part of the program by which a device draws (`Randomizer.program`)."""
+        """Return the part of `Randomizer.program` by which a device draws the joint report."""
         design = self.design
-        laws = {n: self.mechanism(n).program() for n in sorted({*design.num_cells.tolist()})}
+        programs = {n: self.mechanism(n).program() for n in sorted({*design.num_cells.tolist()})}
         return {
             "columns": design.columns,
             "sizes": list(design.codings.values()),
             "views": design.views,
             "forms": design.forms,
             "weights": design.weights,
-            "sets": {str(n): {"size": law["size"], "out": law["out"]} for n, law in laws.items()},
+            "sets": {str(n): {"size": p["size"], "out": p["out"]} for n, p in programs.items()},
         }
 
     @cached_property
     def widths(self) -> Codes:
-        """Number of cells in a report of each sheet."""
+        """Number of cells in a report on each sheet (sheets,)."""
         cells, sheets = np.unique(self.design.num_cells, return_inverse=True)
         return np.array([self.mechanism(int(n)).subset_size for n in cells], np.int64)[sheets]
 
@@ -394,21 +394,21 @@ class JointReport:
 
     @property
     def report_law(self) -> ReportLaw:
-        """Overlap of reports' laws: forms are public coins, of each of which all cells may differ."""
+        """Overlap of the distributions of reports under two records, a mixture over sheets."""
         cells, sheets = np.unique(self.design.num_cells, return_inverse=True)
         shares = np.bincount(sheets, weights=self.design.shares)
         laws = [self.mechanism(int(number)).report_law for number in cells]
         return ReportLaw.mixed(list(zip(shares.tolist(), laws, strict=True)))
 
     def privatize(self, codes: Codes) -> JointAnswers:
-        """Draw one report for each record, from the codes (n, q) of all codings of all columns."""
+        """Draw one report for each record, given its codes (n, q) in all codings of all columns."""
         sheets = self.design.draw(len(codes))
         truth = self.design.cell(sheets, codes)
         offsets = np.concatenate([[0], np.cumsum(self.widths[sheets])])
         cells = np.empty(offsets[-1], np.int32)
-        # Records with equally many cells are randomized together, whatever their columns.
+        # Records whose sheets have the same number of cells are randomized together.
         num_cells = self.design.num_cells[sheets]
-        order = np.argsort((num_cells - 1).astype(np.uint16), kind="stable")  # 16 bits: by radix
+        order = np.argsort((num_cells - 1).astype(np.uint16), kind="stable")  # a radix sort
         starts = np.flatnonzero(np.diff(num_cells[order], prepend=-1))
         for group in np.split(order, starts[1:]):
             sets = self.mechanism(int(num_cells[group[0]])).privatize(truth[group])
@@ -418,10 +418,10 @@ class JointReport:
     def probability_cells(
         self, answers: JointAnswers, codes: Codes, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Return cells (n, 5): sheet, and set given the cell of each record's `codes` (n, q).
+        """Return intervals (n, 5), one for the sheet and four for the set, given codes (n, q).
 
-        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism]: sheets have their shares,
-        whatever the record, and sets are those of a subset selection.
+        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism]. The probability of a sheet does
+        not depend on the record.
         """
         drawn = self.design.draw_cells(answers.sheets)
         truth = self.design.cell(answers.sheets, codes)
@@ -442,7 +442,7 @@ class JointReport:
     def _by_size(
         self, answers: JointAnswers
     ) -> Iterator[tuple[Codes, SubsetSelection, NDArray[np.int32]]]:
-        """Yield rows, mechanism and sets (n, w) of all reports with equally many cells."""
+        """Yield the rows, the mechanism and the sets (n, w) of reports with the same number of cells."""
         num_cells = self.design.num_cells[answers.sheets]
         for size in np.unique(num_cells):
             rows, mechanism = np.flatnonzero(num_cells == size), self.mechanism(int(size))
@@ -457,7 +457,7 @@ class JointReport:
     def faults(self, table: pa.Table) -> Iterator[tuple[NDArray[np.bool_], str]]:
         """Yield masks of rows (n,) that no device sends, with the reason.
 
-        A device sends a sheet's number, and as many increasing cells as its mechanism names.
+        A device sends the number of a sheet, and as many increasing cells as its mechanism reports.
         """
         drawn, lists = (one_array(table.column(name)) for name in (SHEET, CELLS))
         drawn = drawn.fill_null(-1).to_numpy()
@@ -474,7 +474,7 @@ class JointReport:
         yield ~possible, "no device names these cells of these columns"
 
     def expected(self) -> dict[str, Any]:
-        """Describe its noise, before anyone reports; see `Randomizer.expected_noise`."""
+        """Describe the noise of the report; see `Randomizer.expected_noise`."""
         cells = sorted(set(self.design.num_cells.tolist()))
         few, many = self.mechanism(cells[0]), self.mechanism(cells[-1])
         keep = sorted([few.probabilities[0], many.probabilities[0]])
@@ -493,7 +493,7 @@ class JointReport:
         }
 
     def read(self, table: pa.Table) -> JointAnswers:
-        """Read the answers in a release's table, all of which are possible."""
+        """Read the reports in a release's table, which must all be possible."""
         drawn, lists = (one_array(table.column(name)) for name in (SHEET, CELLS))
         offsets = lists.offsets.to_numpy().astype(np.int64)
         return JointAnswers(drawn.to_numpy(), offsets - offsets[0], lists.flatten().to_numpy())

@@ -1,29 +1,27 @@
-"""Rows of a release, in memory, in a Parquet file or a folder of shards, read piece by piece.
+"""Table of reports in memory, in a Parquet file, or in a folder of shards, which is read in pieces.
 
-To count reports takes no more than a piece of them in memory, which grows with the counts only. A file's
-metadata carries the randomizer that made its reports. It is read anew in every pass, so it has to stay
-where it is for as long as the table is used.
+Only one piece of a file is in memory at a time. The metadata of a file contains the randomizer of the
+reports. A file is read again in every pass, so it must not be moved or changed while the table is used.
 
-A folder has Parquet shards, and a public manifest that lists them with their rows: as many as
-a part has records, but for the last (`privot.randomizer.publishing`).
+A folder has Parquet shards, and a public manifest that lists them with their numbers of rows, which are
+equal except for the last (`privot.randomizer.publishing`).
 
-**Report ids** are 128 random bits that distinguish a report sent again from another person's report.
-Every report carries an id, drawn on the device with the report and stored with it. A device that sends
-its report again sends the same bytes, and `collect` counts it once.
+**Report ids** are 128 random bits, by which a report that is sent again is distinguished from another
+person's report. The device draws the id with the report and stores it. If it sends its report again, it
+sends the same bytes, and `collect` counts it once.
 
-**Order.** The rows of a release are in the order of their ids. Files are often sorted, and folders
-`country=FR` always are; reports in the order of their records would reveal, by their place alone, what
-the noise is there to hide. Ids are independent and uniform, so their order is a uniform permutation that
-is independent of the records, and reveals nothing beyond the ids, which are public. One pass over a
-release in the order of its ids shows that it holds each of them once, and a bucket of one prefix is a
-uniform share of any reports, so that more than memory holds are sorted by gathering bucket after bucket
+**Order.** The rows of a release are sorted by id. Files are often sorted by their records, and so are
+folders such as `country=FR`; reports in the order of the records would reveal what the noise should
+hide. As ids are independent and uniform, their order is a uniform permutation that is independent of the
+records. In one pass over sorted ids, repeated ids are found. And since ids with the same prefix are a
+uniform sample, reports that do not fit in memory can be sorted bucket by bucket
 (`privot.randomizer.publishing`).
 
-**Privacy review.** Adjacency: any two records. An id is a draw of the cryptographic stream, independent
-of the record: fresh coins published beside the report, so the guarantee of the report is that of the
-pair. An id does link: whoever saw a report on its way recognizes it in the release, as they would by its
-content already. (Amplification by shuffling assumes that nobody did.) Two ids agree by chance with
-probability below $n^2/2^{129}$, $10^{-22}$ for $10^8$ people.
+**Privacy review.** Adjacency: any two records. An id is drawn from a cryptographic stream, independently
+of the record, so report and id together have the guarantee of the report. An id links: anyone who saw a
+report on its way recognizes it in the release, but also by its content. (Amplification by shuffling
+assumes that nobody saw it.) Two ids agree by chance with probability below $n^2/2^{129}$, which is
+$10^{-22}$ for $10^8$ people.
 """
 
 from __future__ import annotations
@@ -50,40 +48,40 @@ from privot.core.files import replacing_file
 from privot.mechanisms.samplers import random_words
 from privot.tables.files import damage_of
 
-# A release's column, which no column of a schema may be called.
+# Name of a release's column, which no column of a schema may have.
 REPORT_ID = "report_id"
 ID_BYTES = 16
 ID_TYPE = pa.binary(ID_BYTES)
-_FEW = 2**20
+_MAX_INDEXED = 2**20  # most words that are sorted together with their index
 
 
 def draw_ids(count: int) -> pa.Array:
-    """Draw fresh ids."""
+    """Draw `count` random ids."""
     words = random_words(2 * count)
     return pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, count, [None, pa.py_buffer(words)])
 
 
 def id_words(ids: pa.Array) -> NDArray[np.uint64]:
-    """Return ids as pairs of words (n, 2), whose order is that of the bytes."""
+    """Return ids as pairs of 64-bit words (n, 2) in the same order."""
     buffer = ids.buffers()[1]
     words = np.frombuffer(buffer, ">u8", 2 * len(ids), offset=ids.offset * ID_BYTES)
     return words.reshape(-1, 2).astype(np.uint64)
 
 
 def in_order(reports: pa.Table) -> pa.Table:
-    """Sort reports by increasing id: in uniformly random order, as their ids are."""
+    """Sort reports by id, which is a uniformly random order."""
     reports = reports.combine_chunks()
     return reports.take(pa.array(order_of(id_words(one_array(reports.column(REPORT_ID))))))
 
 
 def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the permutation that sorts pairs of words.
+    """Return the permutation (n,) that sorts pairs of words (n, 2).
 
-    Indices are stored in the last bits of the first words: to sort numbers takes a third of the time of
-    an argsort. Where the other bits do not distinguish words, they are sorted again.
+    Up to 2^20 pairs, the index replaces the last bits of the first word, since sorting numbers takes a
+    third of the time of an argsort. If the remaining bits are not distinct, all pairs are sorted again.
     """
-    if len(words) <= _FEW:
-        last = np.uint64(_FEW - 1)
+    if len(words) <= _MAX_INDEXED:
+        last = np.uint64(_MAX_INDEXED - 1)
         keys = words[:, 0] & ~last | np.arange(len(words), dtype=np.uint64)
         order = (np.sort(keys) & last).astype(np.int64)
     else:
@@ -95,26 +93,26 @@ def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def shared_ids(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> int:
-    """Count the ids, as pairs of words, that two sets of distinct ones share.
+    """Count the ids that two sets of distinct ids, as pairs of words (n, 2), have in common.
 
     >>> shared_ids(np.array([[1, 2], [3, 4]], "u8"), np.array([[3, 4], [1, 5]], "u8"))
     1
     """
-    # First words agree by chance once in 2^64 pairs: little is left to compare.
-    near = np.isin(first[:, 0], second[:, 0]), np.isin(second[:, 0], first[:, 0])
-    found = ({*map(tuple, each[mask])} for each, mask in zip((first, second), near, strict=True))
-    return len(set.intersection(*found))
+    # Different ids rarely have the same first word, so few pairs are left to compare.
+    candidates = first[np.isin(first[:, 0], second[:, 0])]
+    others = second[np.isin(second[:, 0], first[:, 0])]
+    return len({*map(tuple, candidates)} & {*map(tuple, others)})
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column's values in one piece."""
+    """Return a column as one array."""
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
 def to_hex(ids: pa.Array) -> pa.Array:
-    """Return ids as text, 32 digits each."""
+    """Convert ids to text of 32 hexadecimal digits."""
     text = id_words(ids).astype(">u8").tobytes().hex().encode()
     ends = np.arange(0, 2 * ID_BYTES * (len(ids) + 1), 2 * ID_BYTES, dtype=np.int32)
     texts = pa.StringArray.from_buffers(len(ids), pa.py_buffer(ends), pa.py_buffer(text))
@@ -122,7 +120,7 @@ def to_hex(ids: pa.Array) -> pa.Array:
 
 
 def from_hex(texts: pa.Array) -> pa.Array:
-    """Parse ids; null for what is not 32 hexadecimal digits."""
+    """Convert text to ids; null for text that is not 32 hexadecimal digits."""
     valid = pc.fill_null(pc.match_substring_regex(texts, "^[0-9a-fA-F]{32}$"), False)
     digits = pc.if_else(valid, texts, "0" * 2 * ID_BYTES)
     joined = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], digits), "")[0].as_py()
@@ -132,8 +130,8 @@ def from_hex(texts: pa.Array) -> pa.Array:
     )
 
 
-PIECE = 2**17
-# Training reads row groups in random order: many small ones mix better than few large ones.
+PIECE = 2**17  # rows that are read at once
+# Training reads row groups in random order, so many small groups mix better than few large ones.
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
 METADATA_KEY = b"privot.randomizer"
 MANIFEST = "manifest.json"
@@ -142,7 +140,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class RowGroup:
-    """A part of a file that is read at once."""
+    """Part of a file that is read at once."""
 
     fragment: ds.ParquetFileFragment
     num_rows: int
@@ -150,11 +148,11 @@ class RowGroup:
 
 @dataclass(frozen=True, eq=False)
 class ReportTable:
-    """Rows of reports, of which only a piece need be in memory.
+    """Table of reports, in memory or in files that are read in pieces.
 
     Arguments:
-        dataset: An Arrow dataset: of tables in memory, of a file, or of several of either.
-        source: Name in error messages.
+        dataset: Arrow dataset of tables in memory or of files.
+        source: Name of the table in error messages.
     """
 
     dataset: ds.Dataset
@@ -167,16 +165,18 @@ class ReportTable:
 
     @classmethod
     def of(cls, *tables: pa.Table) -> Self:
-        """Wrap tables in memory, one after the other; no copy is made."""
+        """Wrap the concatenation of tables in memory, without copying them."""
         return cls(ds.dataset(pa.concat_tables(tables)))
 
     @classmethod
     def open(cls, path: str | Path) -> tuple[Self, str]:
-        """Open a file or a folder; return its rows, not yet read, and their randomizer's unchecked JSON.
+        """Open a file or a folder; return its rows, not yet read, and the JSON of the randomizer.
+
+        The JSON is not validated.
 
         Raises:
-            PrivotError: if a file is missing, truncated, carries no randomizer, or another than the
-                first of its folder; if a folder is unfinished.
+            PrivotError: if a file is missing, damaged or without a randomizer, if the files of a folder
+                have different randomizers, or a folder is incomplete.
         """
         path = Path(path)
         if not path.exists():
@@ -211,11 +211,12 @@ class ReportTable:
         return list(self.dataset.schema.names)
 
     def require_types(self, types: Mapping[str, pa.DataType]) -> None:
-        """Refuse columns of other types than these."""
+        """Raise an error for columns of other types than these."""
         for name, kind in types.items():
-            if (found := self.dataset.schema.field(name).type) != kind:
+            actual = self.dataset.schema.field(name).type
+            if actual != kind:
                 raise PrivotError(
-                    f"{self.source}: column {name!r} has type {found}, the randomizer reports {kind}: "
+                    f"{self.source}: column {name!r} has type {actual}, the randomizer reports {kind}: "
                     "the file was altered"
                 )
 
@@ -224,7 +225,7 @@ class ReportTable:
         batches: list[pa.RecordBatch] = []
         rows = 0
         try:
-            # One thread that reads one batch ahead: more would hold more of the file.
+            # One thread reads one batch ahead; more would need more memory.
             for batch in self.dataset.to_batches(
                 batch_size=size, batch_readahead=1, fragment_readahead=1, use_threads=False
             ):
@@ -244,7 +245,7 @@ class ReportTable:
         return any(not isinstance(f, ds.ParquetFileFragment) for f in self.dataset.get_fragments())
 
     def row_groups(self) -> list[RowGroup]:
-        """List all row groups of files, in order; none is read."""
+        """List all row groups of the files in order, without reading them."""
         return [
             RowGroup(part, part.row_groups[0].num_rows)
             for fragment in self.dataset.get_fragments()
@@ -264,12 +265,12 @@ class ReportTable:
         return np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in self.pieces()])
 
     def row_bytes(self) -> int:
-        """Return the bytes of a row in memory, judged by the first row group of files."""
+        """Return the mean size of a row in memory, in bytes, over the first row group."""
         first = self.row_groups()[0]
         return int(self.read(first).nbytes // max(1, first.num_rows))
 
     def digest(self) -> str:
-        """Return a hash of all rows in order, whatever pieces and files they come in."""
+        """Return a hash of all rows in order, which does not depend on the division into files."""
         streams: dict[str, list[Any]] = {}
         for piece in self.pieces():
             for name in piece.column_names:
@@ -283,7 +284,7 @@ class ReportTable:
         return whole.hexdigest()
 
     def save(self, path: str | Path, randomizer: str) -> None:
-        """Write a file that carries the randomizer's JSON; an existing one survives any failure."""
+        """Write a file with the randomizer's JSON; if writing fails, an existing file stays."""
         with replacing_file(path) as draft:
             write_reports(draft, self.pieces(), randomizer)
 
@@ -294,14 +295,14 @@ def write_reports(
     randomizer: str,
     more: Mapping[bytes, bytes] | None = None,
 ) -> int:
-    """Write Parquet that carries the randomizer's JSON, and `more` metadata; returns the row count."""
+    """Write a Parquet file with the randomizer's JSON and `more` metadata; returns the row count."""
     rows = 0
     pieces = iter(pieces)
     first = next(pieces, None)
     if first is None:
         raise PrivotError("there are no rows: give at least one record")
     schema = first.schema.with_metadata({METADATA_KEY: randomizer.encode(), **(more or {})})
-    # Noisy numbers and ids never repeat: a dictionary would only be built to be thrown away.
+    # Noisy numbers and ids rarely repeat, so a dictionary would be useless for them.
     repeats = [_leaf(f) for f in schema if not pa.types.is_floating(f.type) and f.name != REPORT_ID]
     group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))
     with pq.ParquetWriter(path, schema, use_dictionary=repeats) as writer:
@@ -312,7 +313,7 @@ def write_reports(
 
 
 def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
-    """Yield bytes that determine a column, and whose concatenation does not depend on its pieces."""
+    """Yield bytes that determine a column, such that those of its pieces can be concatenated."""
     yield np.asarray(column.is_valid()).tobytes()
     if pa.types.is_list(column.type):
         yield pc.fill_null(pc.list_value_length(column), 0).to_numpy().tobytes()
@@ -332,12 +333,12 @@ def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
 
 
 def _leaf(field: pa.Field) -> str:
-    """Return a column's name in Parquet."""
+    """Return the name of a column's values in Parquet."""
     return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Join batches, whose metadata may differ, into one table without metadata."""
+    """Concatenate batches, whose metadata may differ, into one table without metadata."""
     return pa.concat_tables([pa.table(batch).replace_schema_metadata(None) for batch in batches])
 
 
@@ -356,12 +357,12 @@ def shard_name(number: int) -> str:
 
 
 def write_manifest(folder: Path, rows: Sequence[int]) -> None:
-    """Write the manifest of a folder of shards, which hold so many rows."""
+    """Write the manifest of a folder of shards with these numbers of rows."""
     (folder / MANIFEST).write_text(manifest_text(rows), encoding="utf-8")
 
 
 def manifest_text(rows: Sequence[int]) -> str:
-    """Return the manifest of shards of so many rows."""
+    """Return the manifest of shards with these numbers of rows."""
     fields = {
         "format": _FORMAT,
         "kind": "release",
@@ -372,12 +373,12 @@ def manifest_text(rows: Sequence[int]) -> str:
 
 
 def is_release(folder: Path) -> bool:
-    """Say whether a folder has a manifest of shards."""
+    """Return True if a folder has a manifest of shards."""
     return (folder / MANIFEST).exists()
 
 
 def shard_files(folder: Path) -> list[Path]:
-    """List the shards of a folder, in order; refused if it is not a release, or lacks one."""
+    """List the shards of a folder in order; raise an error if it is not a release, or lacks a shard."""
     try:
         fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         version, names = fields["format"], [str(shard["file"]) for shard in fields["shards"]]

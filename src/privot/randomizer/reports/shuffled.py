@@ -1,10 +1,10 @@
-"""Shuffled reports: the ε₀ that a promise allows each of them, and the guarantee of a batch.
+"""Shuffled reports: the local ε₀ that a promise allows, and the guarantee of a shuffled batch.
 
-**Privacy review.** Adjacency: batches of equal size that differ in one unit's record. What the analyst
-sees is the set of accepted reports, in random order, without senders. ε is computed from how many were
-*accepted*: whoever drops, duplicates or delays reports makes the batch smaller, and its ε larger. A
-batch of fewer than the promise's people is refused. Reports of dishonest people count for nothing: the
-number of people is one of honest ones. Everything here is a function of public numbers.
+**Privacy review.** Adjacency: batches of equal size that differ in the record of one unit. The analyst
+sees the set of accepted reports, in random order and without senders. ε is computed from the number of
+*accepted* reports, so dropped or delayed reports make it larger. Batches with fewer reports than the
+promise's number of people are refused. Reports of dishonest people give no protection: the promise's
+number of people counts honest ones. Everything here is a function of public numbers.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _PRECISION = 1e-3  # of ε₀, relative
 
 
 def promised(schema: Schema, epsilon: float | None) -> Promise | None:
-    """Return the promise of a schema, or None if ε is given instead; refused if both are, or none.
+    """Return the promise of a schema, or None if ε is given instead.
 
     Raises:
-        PrivotError: also if the promise is one that no randomizer of records keeps.
+        PrivotError: if ε and the schema both promise, or neither, or the promise is not about reports.
     """
     promise = schema.promise
     if promise is None:
@@ -64,7 +64,7 @@ def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> 
     _require_randomized(promise)
     most = promise.epsilon if promise.where == "local" else promise.floor or math.inf
     delta = promise.delta if promise.where == "local" else 0.0
-    # Another machine may round a logarithm otherwise.
+    # Machines may round a logarithm differently.
     if local.epsilon > most * (1 + 1e-9) or getattr(local, "delta", 0.0) > delta:
         raise PrivotError(
             f"one report has {local}, and the schema promises {promise}: calibrate by the schema, or "
@@ -87,45 +87,48 @@ def shuffled_promise(schema: Schema) -> Promise | None:
 
 
 def most_accurate_shuffled(promise: Promise, local: Callable[[float], Any]) -> Any:
-    """Return the randomizer of the largest ε₀ whose shuffled reports keep the promise, to .1 %.
+    """Return the randomizer with the largest ε₀ whose shuffled reports satisfy a promise, to 0.1 %.
 
     Arguments:
         promise: ε and δ of the batch, its least number of people, and the largest ε₀.
-        local: Makes the randomizer of an ε₀.
+        local: Function from ε₀ to a randomizer.
     """
     people, most = promise.people or 1, min(promise.floor or EPSILON0_MAX, EPSILON0_MAX)
 
     # A little less, so that the ε of the batch, which is rounded up, is not above the promise's.
     epsilon = promise.epsilon * (1 - 1e-6)
 
-    def keeps(randomizer: Any) -> bool:
+    def satisfies(randomizer: Any) -> bool:
         law = randomizer.report_law
         return shuffled_delta(law, people, epsilon, promise.delta) <= promise.delta
 
+    # This ε₀ suffices for every mechanism, whatever its law.
     low = min(calibrate_shuffling(epsilon, people, promise.delta), most)
-    found = local(low)  # of any mechanism: no law of its own is needed
+    best = local(low)
     if low == most:
-        return found
+        return best
     high = min(2 * low, low + 3, most)
-    if keeps(best := local(high)):
-        return best  # at the floor, or so near the largest ε₀ that shuffling decides nothing
+    largest = local(high)
+    if satisfies(largest):
+        return largest
     while high - low > _PRECISION * low:
         middle = (low + high) / 2
-        if keeps(tried := local(middle)):
-            low, found = middle, tried
+        randomizer = local(middle)
+        if satisfies(randomizer):
+            low, best = middle, randomizer
         else:
             high = middle
-    return found
+    return best
 
 
 @lru_cache(maxsize=256)
 def shuffled_guarantee(
     promise: Promise, law: ReportLaw, num_reports: int, unit: str
 ) -> DistributedDP:
-    """Return the guarantee of so many accepted reports, for whoever trusts the shuffler.
+    """Return the guarantee of `num_reports` accepted reports, if the shuffler is trusted.
 
     Raises:
-        PrivotError: if they are fewer than the promise's people.
+        PrivotError: if there are fewer reports than the promise's number of people.
     """
     least = promise.people or 1
     if num_reports < least:

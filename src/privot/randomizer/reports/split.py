@@ -1,17 +1,17 @@
-"""Split reports: one column, by a mechanism of its own, with a share of the budget.
+"""Split reports, each of one column by a mechanism of its own with a share of the budget.
 
-Raw values are encoded as projected unit coordinates or codes; reports are read as noisy unit coordinates
-or the codes that they support, with a mask of who reported them. In between, a release's table holds
-them, each in its layout. A point is noisy numbers in the column's own units (days or seconds since 1970,
-of a date), and where it may be missing one column more, for its flag. A mechanism that reports one code
-holds its label, one that reports a set of codes a list.
+Raw values are encoded as projected unit coordinates or codes. Reports are read as noisy unit
+coordinates, or as the codes that they support, with a mask of the people who reported. The table of a
+release stores them in a layout. A point is stored as noisy numbers in the column's own units (of a date:
+days or seconds since 1970), with one more column for the flag if it may be missing; a single code as its
+label; a set of codes as a list.
 
-An image is one list of d numbers of 32 bits, its noisy pixels or cosine coefficients in unit
-coordinates. A report is an integer multiple of the mechanism's grid g, $2^{19}$ to $2^{20}$ of which
-make one unit of noise; a 32-bit float holds every integer below $2^{24}$ exactly, so numbers up to 16
-times the noise are stored to the bit, and larger ones are rounded to an even multiple of g. Rounding is
-post-processing: no guarantee changes, all that is stored lies on the grid, and the likelihood errs by
-less than the density's own $2^{−19}$, for half the bytes.
+An image is stored as one list of d 32-bit floats, its noisy pixels or cosine coefficients in unit
+coordinates. Reports are integer multiples of the mechanism's grid g, and the noise has the size of
+$2^{19}$ to $2^{20}$ g. A 32-bit float represents integers below $2^{24}$ exactly, so numbers up to 16
+times the noise are stored exactly, and larger ones are rounded to an even multiple of g. Rounding is
+post-processing and does not change the guarantee; stored numbers lie on the grid, and the likelihood
+errs by less than the $2^{−19}$ of the density, with half the bytes.
 """
 
 from __future__ import annotations
@@ -39,39 +39,39 @@ from privot.schema.domains import from_unit, to_unit
 Mask = NDArray[np.bool_]
 
 _NUMBERS_AT_ONCE = 2**22
-_RELATIVE = 2.0**-49  # of numbers stored in the column's own units: some roundings
+_RELATIVE = 2.0**-49  # bound on the relative rounding error of a conversion of units
 
 
 class Layout(ABC):
-    """Layout of one column's reports in the table of a release: columns of these `types`."""
+    """Layout of one column's reports in the table of a release, as columns of these `types`."""
 
     types: dict[str, pa.DataType]
-    exact = False  # True if values as read need no rounding to those drawn
+    exact = False  # True if the values that are read are exactly those that were drawn
 
     def privatize(self, mechanism: Mechanism, records: Any, reported: Mask) -> dict[str, pa.Array]:
-        """Return table columns of fresh reports of those who `reported` (n,); null elsewhere."""
-        theirs = records if reported.all() else records[reported]
-        return self.write(mechanism.privatize(theirs), mechanism, reported)
+        """Draw reports of the people in the mask `reported` (n,); return columns, null elsewhere."""
+        reporting = records if reported.all() else records[reported]
+        return self.write(mechanism.privatize(reporting), mechanism, reported)
 
     @abstractmethod
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
-        """Return table columns of the reports of those who `reported` (n,); null elsewhere."""
+        """Return table columns of the reports of the people in the mask `reported`; null elsewhere."""
 
     @abstractmethod
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        """Return reports (n, w), up to the table's rounding, and a mask of who reported."""
+        """Return reports (n, w), up to rounding errors of the layout, and the mask of who reported."""
 
     def legible(self, table: pa.Table) -> pa.Table:
-        """Return the table without values that are longer than any report."""
+        """Return the table with null for values that are longer than any report."""
         return table
 
     def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        """Return a mask of rows whose stored values are those of the nearest possible report."""
+        """Return the mask (n,) of rows whose stored values are those of the nearest possible report."""
         return np.ones(len(nearest), bool)
 
 
 class _Labels(Layout):
-    """One code, as its label."""
+    """Layout of one code, stored as its label."""
 
     def __init__(self, name: str, column: CodedColumn) -> None:
         self.name, self.labels, self.types = name, pa.array(column.labels), {name: pa.string()}
@@ -88,7 +88,7 @@ class _Labels(Layout):
 
 
 class _Sets(Layout):
-    """A set of codes, as a list."""
+    """Layout of a set of codes, stored as a list."""
 
     def __init__(self, name: str, column: CodedColumn) -> None:
         self.name, self.most, self.types = name, column.alphabet.size, {name: pa.list_(pa.int32())}
@@ -111,20 +111,20 @@ class _Sets(Layout):
         return support, reported
 
     def legible(self, table: pa.Table) -> pa.Table:
-        # A forged list that is overlong would make a table as wide.
+        # A forged, very long list would need an array of that width.
         lists = one_array(table.column(self.name))
         long = np.asarray(pc.fill_null(pc.greater(pc.list_value_length(lists), self.most), False))
         return pa.table({self.name: lists.take(pa.array(np.arange(len(lists)), mask=long))})
 
 
 class _Numbers(Layout):
-    """A point in the column's own units, or its place along a curve; and a flag if there is one."""
+    """Layout of a point in the column's own units, or of its place on a curve, and of its flag."""
 
     def __init__(self, name: str, column: PointColumn, mechanism: Mechanism) -> None:
         self.domain = mechanism.report_domain(column.domain)
-        own = self.domain is column.domain
-        self.parts = column.table_columns(name) if own else (name,)
-        self.types = dict.fromkeys(self.parts, pa.float64())
+        on_curve = self.domain is not column.domain
+        self.names = (name,) if on_curve else column.table_columns(name)
+        self.types = dict.fromkeys(self.names, pa.float64())
         if mechanism.flagged:
             self.types[f"{name}.missing"] = pa.bool_()
 
@@ -132,31 +132,33 @@ class _Numbers(Layout):
         d = self.domain.dimension
         numbers = (*from_unit(self.domain, reports[:, :d]).T, *reports[:, d:].T)
         columns, absent = {}, None if reported.all() else ~reported
-        for (part, kind), own in zip(self.types.items(), numbers, strict=True):
-            values = np.zeros(len(reported), own.dtype)  # nothing is in memory under a null
-            values[reported] = own
-            columns[part] = pa.array(values, mask=absent).cast(kind)
+        for (name, kind), reports_of_name in zip(self.types.items(), numbers, strict=True):
+            values = np.zeros(
+                len(reported), reports_of_name.dtype
+            )  # no data is stored under a null
+            values[reported] = reports_of_name
+            columns[name] = pa.array(values, mask=absent).cast(kind)
         return columns
 
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        d, parts = self.domain.dimension, [table.column(part) for part in self.types]
-        reported = np.asarray(pc.is_valid(parts[0]).to_numpy())
-        numbers = [part.cast(pa.float64()).fill_null(0.0).to_numpy() for part in parts]
+        d, columns = self.domain.dimension, [table.column(name) for name in self.types]
+        reported = np.asarray(pc.is_valid(columns[0]).to_numpy())
+        numbers = [column.cast(pa.float64()).fill_null(0.0).to_numpy() for column in columns]
         values = np.stack(numbers, axis=1)
         values[:, :d] = to_unit(self.domain, values[:, :d])
         values[~reported] = 0.0
         return values, reported
 
     def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        parts = [table.column(part).fill_null(0.0).to_numpy() for part in self.parts]
-        stored = np.stack(parts, axis=1)
-        again = from_unit(self.domain, nearest[:, : self.domain.dimension])
+        columns = [table.column(name).fill_null(0.0).to_numpy() for name in self.names]
+        stored = np.stack(columns, axis=1)
+        expected = from_unit(self.domain, nearest[:, : self.domain.dimension])
         error = _RELATIVE * (np.abs(self.domain.center) + np.abs(stored))
-        return np.asarray((np.abs(again - stored) <= error).all(axis=1))
+        return np.asarray((np.abs(expected - stored) <= error).all(axis=1))
 
 
 class _Pixels(Layout):
-    """An image, as one list of 32-bit numbers; noised some at a time, to hold little else."""
+    """Layout of an image, stored as one list of 32-bit floats."""
 
     exact = True
 
@@ -165,8 +167,8 @@ class _Pixels(Layout):
         self.types = {name: pa.list_(pa.float32(), self.dimension)}
 
     def privatize(self, mechanism: Mechanism, records: Any, reported: Mask) -> dict[str, pa.Array]:
-        noisy = np.zeros(records.shape, np.float32)  # of all rows, whoever reported
-        rows = max(1, _NUMBERS_AT_ONCE // self.dimension)
+        noisy = np.zeros(records.shape, np.float32)
+        rows = max(1, _NUMBERS_AT_ONCE // self.dimension)  # at a time, to bound memory
         for start in range(0, len(records), rows):
             part = slice(start, start + rows)
             noisy[part][reported[part]] = mechanism.privatize(records[part][reported[part]])
@@ -181,7 +183,7 @@ class _Pixels(Layout):
         lists = table.column(self.name)
         reported = np.asarray(pc.is_valid(lists).to_numpy())
         points = np.zeros((len(lists), self.dimension), np.float32)
-        flat = [np.asarray(chunk.flatten()) for chunk in lists.chunks]  # skips what is null
+        flat = [np.asarray(chunk.flatten()) for chunk in lists.chunks]  # without null lists
         points[reported] = np.concatenate([points[:0].ravel(), *flat]).reshape(-1, self.dimension)
         return points, reported
 
@@ -191,7 +193,7 @@ class _Pixels(Layout):
 
 @dataclass(frozen=True)
 class SplitReport:
-    """One column's part of a report.
+    """Part of a report with one column.
 
     Arguments:
         name: Name of the column in the schema.
@@ -205,7 +207,7 @@ class SplitReport:
 
     @cached_property
     def layout(self) -> Layout:
-        """Layout in a release's table."""
+        """Layout of the column's reports in a release's table."""
         if self.mechanism.takes_codes:
             layout = _Labels if self.mechanism.names_code else _Sets
             return layout(self.name, cast("CodedColumn", self.column))
@@ -234,16 +236,16 @@ class SplitReport:
         return self.mechanism.records(units, column.domain)
 
     def privatize(self, records: NDArray[Any], reported: Mask) -> dict[str, pa.Array]:
-        """Return table columns of fresh reports of those who `reported` (n,); null elsewhere."""
+        """Draw reports of the people in the mask `reported` (n,); return columns, null elsewhere."""
         return self.layout.privatize(self.mechanism, records, reported)
 
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        """Read its reports, on the grid of the draws, and who reported; see `Release.reports`."""
+        """Read the reports, rounded to the mechanism's grid, and the mask; see `Release.reports`."""
         values, reported = self.layout.read(table)
         return values if self.layout.exact else self.mechanism.to_grid(values), reported
 
     def reported(self, table: pa.Table) -> Mask:
-        """Return a mask (n,) of who reported it, all of its columns."""
+        """Return the mask (n,) of people who reported the column."""
         return np.asarray(np.logical_and.reduce(self._valid(table)))
 
     def faults(self, table: pa.Table) -> Iterator[tuple[Mask, str]]:
@@ -251,27 +253,28 @@ class SplitReport:
         valid, reported = self._valid(table), self.reported(table)
         yield np.logical_or.reduce(valid) & ~reported, f"column {self.name!r} is half reported"
         legible = self.layout.legible(table)
-        with np.errstate(all="ignore"):  # of numbers that are not finite, or absurd
+        with np.errstate(all="ignore"):  # forged numbers may be infinite or very large
             values, read = self.read(legible)
             possible = read & self.mechanism.possible(values, self.column.domain)
             possible &= self.layout.intact(legible, self.mechanism.to_grid(values))
-        what = f"column {self.name!r} holds what the randomizer does not report"
-        yield reported & ~possible, what
+        reason = f"column {self.name!r} holds what the randomizer does not report"
+        yield reported & ~possible, reason
 
     def _valid(self, table: pa.Table) -> list[Mask]:
+        """Return the masks (n,) of values that are not null, one for each table column."""
         return [np.asarray(pc.is_valid(table.column(part)).to_numpy()) for part in self.types]
 
     @property
     def report_law(self) -> ReportLaw | None:
-        """Overlap of its reports' laws, if its mechanism knows it."""
+        """Overlap of the distributions of reports under two records; None if it is not known."""
         return self.mechanism.report_law
 
     def guarantee(self, delta: float) -> PureDP | ApproximateDP:
-        """Return the guarantee of its mechanism, on the column's domain."""
+        """Return the guarantee of the mechanism on the column's domain."""
         return self.mechanism.guarantee(self.column.domain, delta)
 
     def expected(self) -> dict[str, Any]:
-        """Describe its noise, before anyone reports; see `Randomizer.expected_noise`."""
+        """Describe the noise of the report; see `Randomizer.expected_noise`."""
         noise = self.mechanism.expected(self.column)
         return {"column": self.name, "mechanism": self.mechanism.kind} | noise
 
@@ -279,19 +282,19 @@ class SplitReport:
 def privatize_columns(
     reports: Mapping[str, SplitReport], num_reported: int, encoded: Mapping[str, NDArray[Any]]
 ) -> dict[str, pa.Array]:
-    """Return table columns of `num_reported` of these reports a record, drawn by fresh coins."""
+    """Draw reports of `num_reported` random columns for each record; return them as table columns."""
     num_rows = max((len(values) for values in encoded.values()), default=0)
     chosen = draw_columns(num_rows, len(reports), num_reported)
-    # Columns not reported are never randomized: nothing of them is left in memory under a null.
+    # Columns that are not reported are not randomized, so no data is stored under a null.
     parts = [r.privatize(encoded[n], chosen[:, i]) for i, (n, r) in enumerate(reports.items())]
     return {name: column for part in parts for name, column in part.items()}
 
 
 def draw_columns(num_rows: int, total: int, chosen: int) -> Mask:
-    """Draw a uniformly random subset of `chosen` of `total` columns for each record, as a mask.
+    """Draw a uniformly random set of `chosen` of `total` columns for each record, as a mask (n, total).
 
-    Fresh coins, independent of the record. Ranks of independent 64-bit words are a uniform
-    permutation but for ties (probability < 2^−50 a record), which are broken by position.
+    The draw is independent of the record. The ranks of independent 64-bit words are a uniform
+    permutation except for ties, which have probability < 2^−50 per record and are broken by position.
     """
     if chosen == total:
         return np.ones((num_rows, total), dtype=bool)

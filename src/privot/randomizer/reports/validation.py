@@ -1,18 +1,18 @@
-"""Checksums of randomizers, and validation of the reports of a whole release.
+"""Checksums of randomizers, and validation of the reports of a release.
 
-**The checksum** (seal) of a randomizer's JSON is a hash against alteration by accident or by hand, not a
-signature: whoever can write the file can seal it again. The guarantee of a randomizer is computed from
-its noise whenever it is read, and so is the **program** by which devices draw (`privot.device` runs it,
-`docs/reference/wire.md` specifies it): a file that states others than its mechanisms give is refused.
+**The checksum** of a randomizer's JSON detects changes by accident or by hand. It is not a signature:
+anyone who can write the file can compute the checksum again. Whenever a randomizer is read, its
+guarantee is computed from its noise, and so is the **program** by which devices draw (`privot.device`
+runs it, `docs/reference/wire.md` specifies it). A file that states another guarantee or program is
+refused.
 
 **Reports** come from untrusted devices. A row that no device makes, or makes with probability below
-2^−64 whatever the record (`Mechanism.possible`), is reported with the first reason found. The others may
-still be forged, within bounds that the mechanism sets: no report, honest or forged, reveals more of a
+2^−64 for every record (`Mechanism.possible`), is refused with the first reason found. Other rows may
+still be forged, within the limits of the mechanism; no report, honest or forged, reveals more about a
 record than ε allows.
 
-**Privacy review.** A program is a function of the schema and the mechanisms, of no record; who draws by
-it has the mechanisms' guarantee, between any two records. Validation is done to what was received, by
-whoever receives it: post-processing, which costs nothing.
+**Privacy review.** A program is a function of the schema and the mechanisms, not of records, and reports
+drawn with it have the mechanisms' guarantee. Validation of reports is post-processing.
 """
 
 from __future__ import annotations
@@ -39,15 +39,18 @@ _FIELDS = (
 
 
 def seal(**fields: Any) -> str:
-    """Canonical JSON of a randomizer's fields, with their format and fingerprint."""
+    """Return the canonical JSON of a randomizer's fields, with format and fingerprint."""
     fields = {"format": FORMAT} | fields
     return json.dumps(fields | {"fingerprint": _fingerprint(fields)}, separators=(",", ":"))
 
 
 def unseal(text: str | bytes) -> dict[str, Any]:
-    """Return the fields of a sealed JSON; refused if it is damaged, altered, or of another version.
+    """Return the fields of a sealed JSON.
 
-    Fields that no randomizer has, by which somebody could mark reports, are left out.
+    Unknown fields, which could serve to mark reports, are left out.
+
+    Raises:
+        PrivotError: if the JSON is damaged, altered, or has another format.
     """
     try:
         fields: dict[str, Any] = json.loads(text)
@@ -79,17 +82,17 @@ def read_text(path: str | Path) -> str:
 
 
 def _fingerprint(fields: dict[str, Any]) -> str:
-    # In the order given: columns are numbered by it.
+    # Keys are not sorted, because the order of columns matters.
     text = json.dumps(fields, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def first_reasons(faults: Iterable[tuple[Mask, str]], num_rows: int) -> pa.Array:
-    """Return the reason of the first fault of each row, of masks (n,) with reasons; null without one."""
+    """Return for each row the reason of the first mask (n,) that has it, or null."""
     reasons: list[str | None] = [None]
     first = np.zeros(num_rows, np.int32)
-    for against, reason in faults:
-        first[against & (first == 0)] = len(reasons)
+    for faulty, reason in faults:
+        first[faulty & (first == 0)] = len(reasons)
         reasons.append(reason)
     return pa.array(reasons, pa.string()).take(pa.array(first))
 
@@ -99,43 +102,45 @@ def first_fault(
 ) -> tuple[int, str] | None:
     """Return the index of an impossible or repeated report, and the reason; None if there is none.
 
-    Another report of the same id is no copy of it (`privot.collector.collecting`). Ids of reports
-    that are out of order, or repeated, have to be in memory together.
+    Different reports with the same id are not copies (`privot.collector.collecting`). If ids are not
+    strictly increasing, all of them are read into memory to find copies.
     """
-    last, first, rising = np.zeros((1, 2), np.uint64), 0, True
+    last, first, increasing = np.zeros((1, 2), np.uint64), 0, True
     for piece in rows.pieces():
-        against = reasons(piece)
-        for row in np.flatnonzero(np.asarray(against.is_valid()))[:1]:
-            return first + int(row), str(against[row])
+        piece_reasons = reasons(piece)
+        faulty = np.flatnonzero(np.asarray(piece_reasons.is_valid()))
+        if faulty.size:
+            return first + int(faulty[0]), str(piece_reasons[faulty[0]])
         words = id_words(one_array(piece.column(REPORT_ID)))
-        rising = rising and bool(
-            _less(np.concatenate([last, words[:-1]]), words)[first == 0 :].all()
-        )
+        above = _less(np.concatenate([last, words[:-1]]), words)
+        increasing = increasing and bool(
+            above[first == 0 :].all()
+        )  # the first id has no predecessor
         last, first = words[-1:], first + len(words)
-    return None if rising else _repeated(rows)
+    return None if increasing else _repeated(rows)
 
 
 def _repeated(rows: ReportTable) -> tuple[int, str] | None:
-    """Return the first report whose id and content repeat an earlier one's."""
+    """Return the index of the first report with the id and content of an earlier one, and the reason."""
     words = rows.id_words()
     order = order_of(words)
     same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
-    several = np.zeros(len(words), bool)
-    several[order] = np.append(same, False) | np.append(False, same)
-    first, seen = 0, set()
+    shared = np.zeros(len(words), bool)  # whether another report has the same id
+    shared[order] = np.append(same, False) | np.append(False, same)
+    first, digests = 0, set()
     for piece in rows.pieces():
-        places = np.flatnonzero(several[first : first + len(piece)])
+        places = np.flatnonzero(shared[first : first + len(piece)])
         reports = piece.take(pa.array(places, pa.int64())).to_pylist()
         for row, report in zip(places, reports, strict=True):
             digest = hashlib.blake2b(repr(report).encode(), digest_size=16).digest()
-            if digest in seen:
+            if digest in digests:
                 return first + int(row), "it is there twice"
-            seen.add(digest)
+            digests.add(digest)
         first += len(piece)
     return None
 
 
 def _less(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Compare pairs of words."""
+    """Return the mask (n,) of rows in which a pair of words (n, 2) is below that of `second`."""
     high, low = first.T < second.T
     return np.asarray(high | ((first[:, 0] == second[:, 0]) & low))
