@@ -64,8 +64,8 @@ def fit_pairs(
 
     With class weights π and the probabilities $P ∈ R^{D×C}$ of all codes in each class, expected shares
     are $P \operatorname{diag}(π) P^\top$ off the diagonal and $P π$ on it. Errors are Gaussian with
-    known standard deviations, so the negative log-likelihood is half the sum of squared standardized errors
-    (up to a constant), which Adam minimizes over logits.
+    known standard deviations, so the negative log-likelihood is, up to a constant, half the sum of
+    squared standardized errors, which Adam minimizes over logits.
 
     Arguments:
         shares: Shares of all pairs of codes (D, D), symmetric; shares of codes on the diagonal.

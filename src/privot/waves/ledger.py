@@ -73,7 +73,7 @@ class Journal:
     appended and flushed under a lock of all threads and processes; the first also flushes the folder.
 
     *A kill at any moment.* A line without a newline was not flushed, so nobody has seen its content: it
-    is cut off, if it can be the beginning of a line. If the kill came between write and flush, a complete
+    is cut off, if it can be the beginning of a line. If the kill came between write and flush, a whole
     line may be in the machine's memory only, so lines that were read are flushed before they are used.
     Any other damage, or another file, is refused and left as it is; it never counts as an empty journal.
 
