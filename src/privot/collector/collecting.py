@@ -290,7 +290,7 @@ def collect_files(
         strict: Whether to raise if any report cannot be counted.
 
     Raises:
-        PrivotError: if no report, or with `strict` not every report, can be counted; or randomizers differ.
+        PrivotError: if no report (or with `strict`, not every report) counts; or randomizers differ.
     """
     files = report_files(sources)
     made_by = randomizer or their_randomizer(files)

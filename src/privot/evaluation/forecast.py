@@ -491,16 +491,9 @@ def simulate_campaign(
     def summarized(errors: list[Errors], how: Callable[[list[float]], Any]) -> Errors:
         return {name: float(how([each[name] for each in errors])) * shrunk for name in errors[0]}
 
-    return SimulatedCampaign(
-        predicted=summarized(with_noise, np.mean),
-        low=summarized(with_noise, min),
-        high=summarized(with_noise, max),
-        without_noise=summarized(without_noise, np.mean),
-        model=models[0],
-        people=tables[0],
-        rehearsals=rehearsals,
-        rehearsed=rehearsed,
-    )
+    mean, low, high = (summarized(with_noise, how) for how in (np.mean, min, max))
+    clean = summarized(without_noise, np.mean)
+    return SimulatedCampaign(mean, low, high, clean, models[0], tables[0], rehearsals, rehearsed)
 
 
 def _drawn_from(
