@@ -33,7 +33,7 @@ from privot.central.sums import Budget, NoisySums, sensitivity
 from privot.evaluation import sample_distance
 from privot.local import fit
 from privot.mechanisms.gaussian import sample_rounded_gaussian
-from privot.privacy.accounts import RepeatedRecords
+from privot.privacy.ledger import RepeatedRecords
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.domains import Array, to_unit

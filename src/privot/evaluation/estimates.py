@@ -11,16 +11,14 @@ q. So for any function g of the cell
 $$ h(S) = \frac{\sum_{v ∈ S} g(v) − q \sum_v g(v)}{p − q} , \qquad E[h(S) | v] = g(v) , $$
 
 exactly, for each person. The mean of h over people is an unbiased estimate of the population's mean of
-g; its covariance is that of h over people, divided by their number. Both hold for any population. For
-mechanisms with a table of probabilities, h uses a left inverse of the table. Answers of one report to
-several questions are independent given the record, so the product of their h is unbiased for the
-product of their g. Sources that answer the same questions are pooled. The weight of a source is the
-number of its people over the variance of its mechanism; these are public numbers, so the pooled estimate
-is unbiased, too.
+g; its covariance is that of h over people, divided by their number. For mechanisms with a table of
+probabilities, h uses a left inverse of the table. Answers of one report to several questions are
+independent given the record, so the product of their h is unbiased for the product of their g. Sources
+that answer the same questions are pooled. The weight of a source is its number of people over the
+variance of its mechanism; these are public numbers, so the pooled estimate is unbiased, too.
 
 An interval of ±1.645 standard errors contains the population's value with probability 90 %; estimates
-are nearly normal from some hundred people on. Estimated shares may be negative; they are clipped to
-[0, 1] where shown.
+are nearly normal from some hundred people on. Where shown, estimated shares are clipped to [0, 1].
 
 **Numbers.** With m(v) the model's mean of f in bin v, the mean of f is $\sum_v m(v) P(v)$, where P(v) is
 estimated without a model; f is the number, the indicator of x ≤ t, or a product of two numbers. If a
@@ -38,8 +36,7 @@ under the model's distribution within bins and under an even one, δ standard er
 that extends c standard errors beyond both values covers any value between them with probability 90 % if
 $Φ(c + δ) − Φ(−c) = .9$ (Imbens and Manski). Means use c = 1.645, since their two values hardly differ.
 
-Privacy review: functions of a release, and of a model of it: post-processing, under the release's
-guarantee.
+Privacy review: functions of a release and of a model of it: post-processing, with its guarantee.
 
 References:
     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
@@ -49,7 +46,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Self, cast
@@ -233,8 +230,7 @@ def _split_sources(release: Release, first: int) -> Iterator[Source]:
     every = np.stack(answers, axis=1)
     numbers = range(len(indicators))
     for columns in (*combinations(numbers, 1), *combinations(numbers, 2)):
-        chosen = every[:, columns]
-        chosen = chosen[(chosen >= 0).all(axis=1)]
+        chosen = every[(every[:, columns] >= 0).all(axis=1)][:, columns]
         places, ranks = distinct_rows(chosen)
         if len(places):
             yield ProductSource(
@@ -258,8 +254,7 @@ class Interval:
     def of(cls, estimate: float, variance: float, least: float, most: float) -> Interval:
         """Return the interval of a normal estimate, clipped to the range from `least` to `most`."""
         half = Z * float(np.sqrt(max(variance, 0.0)))
-        ends = np.clip([estimate, estimate - half, estimate + half], least, most)
-        return cls(*map(float, ends))
+        return cls(*np.clip([estimate, estimate - half, estimate + half], least, most).tolist())
 
     def holds(self, value: float) -> bool:
         """Return whether the interval contains a value."""
@@ -389,11 +384,8 @@ class NumberSample:
         """Encode records for a question about a column of numbers."""
         column, bins = cast(NumberColumn, question.declared), cast(Bins, question.alphabet)
         numbers = column.read(name, table)[0]
-        codes = bins.encode(numbers)
-        even = bins.decode(codes, rng)
-        return cls(
-            column.in_values(numbers), codes, column.in_values(bins.centers), column.in_values(even)
-        )
+        codes, scaled = bins.encode(numbers), column.in_values
+        return cls(scaled(numbers), codes, scaled(bins.centers), scaled(bins.decode(codes, rng)))
 
     @property
     def has_number(self) -> Array:
@@ -460,8 +452,7 @@ def _mean(reports: CodeReports, samples: ByQuestion) -> Interval:
     mean, variance = delta_method(_ratio, means.mean, means.spread)
     least, most = ((float(end) - center) / width for end in (numbers.min(), numbers.max()))
     standard = Interval.of(mean, variance, least, most)
-    ends = (standard.estimate, standard.low, standard.high)
-    return Interval(*(center + width * each for each in ends))
+    return Interval(*(center + width * each for each in astuple(standard)))
 
 
 def _quantiles(reports: CodeReports, shapes: Sequence[ByQuestion]) -> Iterator[ValueCheck]:
@@ -511,8 +502,7 @@ def check_correlation(
 ) -> ValueCheck | None:
     """Estimate Pearson's correlation of two columns; None if one is constant.
 
-    Means and variances use all reports about either column; products use reports that answer one of
-    `pairs`, a question about the first column and one about the second.
+    Means and variances use all reports about a column; products those that answer one of `pairs`.
     """
     a, b = (samples[question].values for question in pairs[0])
     both = ~np.isnan(a) & ~np.isnan(b)
