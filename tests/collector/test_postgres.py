@@ -95,7 +95,7 @@ def test_a_copy_waits_for_a_deletion_on_its_way_and_is_refused(database):
     store, reports, found = PostgresStore(database, CAMPAIGN.form), made(3), []
     store.append(*rows(reports))
     other = PostgresStore(database, CAMPAIGN.form)
-    connection = other._sealing()
+    connection = other._sealing_connection()
     sender = threading.Thread(target=lambda: found.extend(store.append(*rows(sent)).tolist()))
     sent = [changed(reports[0]), reports[0], reports[1]]
     with connection.transaction():  # that of the deletion is within it, so not yet committed

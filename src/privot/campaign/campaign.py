@@ -3,21 +3,21 @@
 | file | access |
 |---|---|
 | `randomizer.json`, `randomizer.json.sig` | public: the randomizer of each record, and its signature |
-| `signing.pem` | the holder's alone: with it the noise can be changed |
-| `analyst.key` | the analyst's alone, of a shuffled campaign: it opens batches of sealed reports |
+| `signing.pem` | private to the campaign's owner: whoever has it can change the noise |
+| `analyst.key` | private to the analyst of a shuffled campaign: it opens batches of sealed reports |
 | `web/` | public, on any web server: the page, the client, the same randomizer, and `status.json` |
 
-**Privacy review.** The page draws the report in the browser, shows it, and sends what it showed. It
-pins the fingerprint and the key, so that nobody between it and the holder changes the noise. The
-server of the page serves the code that draws: respondents trust it, or somebody who reads the code.
-Its policy (`Content-Security-Policy`) has the browser refuse requests to any host but the page's own
-server and the collector, and every form that would be sent as it was filled in, so that no column name
-and no script that failed to load makes answers part of an address.
+**Privacy review.** The page draws the report in the browser, shows it, and sends exactly that. It
+pins the fingerprint and the key, so that nobody between browser and owner can change the noise. The
+page's server also serves the code that draws: respondents have to trust the server, or somebody who
+reads the code. The page's `Content-Security-Policy` makes the browser refuse requests to other hosts
+than the page's server and the collector, and all ordinary form submissions, so that raw answers never
+become part of an address, not even where a script fails to load.
 
-Of a shuffled campaign (`privot.collector.analyst`) the page pins the analyst's public key too, and seals
-what it showed. The server of the page could pin another key: the shuffler should not run it.
+For a shuffled campaign (`privot.collector.analyst`) the page also pins the analyst's public key, and
+seals exactly what it showed. The page's server could pin another key, so the shuffler should not run it.
 
-The status is a function of the reports: post-processing, which the campaign may publish.
+The status is computed from reports alone (post-processing), so the campaign may publish it.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _ANALYST = "analyst.key"
 
 @dataclass(frozen=True)
 class CampaignFolder:
-    """Campaign in a folder.
+    """Campaign whose files are in a folder.
 
     Arguments:
-        folder: Its folder.
+        folder: The folder.
         randomizer: Randomizer of each record.
-        title: Title of its pages.
-        questions: Survey question of each column; the column's name by default.
+        title: Title of the pages.
+        questions: Survey question of each column; a column without one shows its name.
 
     Examples:
         >>> from privot import Schema
@@ -95,12 +95,12 @@ class CampaignFolder:
 
     @property
     def web(self) -> Path:
-        """Folder of its pages."""
+        """Folder of the pages."""
         return self.folder / _WEB
 
     @property
     def collector(self) -> str:
-        """Address of the page's collector."""
+        """Address of the collector to which the page sends."""
         return self._pinned("collector")
 
     @property
@@ -114,10 +114,10 @@ class CampaignFolder:
         return self._pinned("analystKey")
 
     def _pinned(self, name: str) -> str:
-        """Return a fact that the page pins; empty if it pins none."""
+        """Return a value that the page pins; empty if it pins none."""
         try:
-            found = _PINNED.search((self.web / "index.html").read_text(encoding="utf-8"))
-            return str(json.loads(found[1]).get(name, "")) if found else ""
+            script = _PINNED.search((self.web / "index.html").read_text(encoding="utf-8"))
+            return str(json.loads(script[1]).get(name, "")) if script else ""
         except (OSError, ValueError, AttributeError):
             raise PrivotError(
                 f"{self.web / 'index.html'} is damaged: restore it, or make the campaign again"
@@ -136,13 +136,14 @@ def create(
 
     Arguments:
         randomizer: A randomizer that browsers can draw.
-        folder: Its folder, which must not exist.
-        title: Title of its pages.
-        collector: Address of the page's collector.
+        folder: Folder to create; it must not exist.
+        title: Title of the pages.
+        collector: Address of the collector to which the page sends.
         questions: Survey questions, by column of the schema.
 
     Raises:
-        PrivotError: if browsers cannot draw it, a question is of no column, or the folder exists.
+        PrivotError: if browsers cannot draw from the randomizer, a question names no column of the
+            schema, or the folder exists.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -192,55 +193,57 @@ def _analyst_fact(randomizer: Randomizer, path: Path) -> dict[str, str]:
 
 
 def _origin(address: str) -> str:
-    """Return scheme, host and port of an address, which the page may send to."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    """Return scheme, host and port of the collector's address, for the page's policy."""
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None:
         raise PrivotError(
             f"collector is {address!r}: give its address, such as https://reports.example.org"
         )
-    return found[1]
+    return parts[1]
 
 
 def _write_pages(web: Path, facts: Mapping[str, Any], origin: str) -> None:
-    """Copy the pages; the first has the facts that it pins and shows."""
+    """Copy the pages, and insert the facts and the collector's origin into the first."""
     pages = files("privot.campaign") / "web"
     client = pages / CLIENT
     if not client.is_file():
         raise PrivotError("the browser's client was not built: run `make client` in the checkout")
     for name in (*_PAGES, CLIENT):
         text = (pages / name).read_text(encoding="utf-8")
-        if name == "index.html":  # no text of a schema may close the script element
+        if name == "index.html":  # escaped, for no text of a schema may close the script element
             text = text.replace("COLLECTOR", origin, 1)
             text = text.replace("CAMPAIGN", json.dumps(facts).replace("<", "\\u003c"), 1)
         (web / name).write_text(text, encoding="utf-8")
 
 
 def _page_facts(randomizer: Randomizer, key: str, collector: str) -> dict[str, Any]:
-    """Return the facts that the page pins and shows; labels are of each coding that is reported."""
+    """Return the facts that the page pins and shows, among them the labels of each reported coding."""
     joint = randomizer.joint.design.columns if randomizer.joint else []
-    columns = randomizer.schema.coded
     promise = shuffled_promise(randomizer.schema)
     guarantee = randomizer.batch_guarantee(promise.people or 1 if promise else 1)
-    codings = {n: c.codings if n in joint else (c.alphabet,) for n, c in columns.items()}
+    labels = {}
+    for name, column in randomizer.schema.coded.items():
+        codings = column.codings if name in joint else (column.alphabet,)
+        labels[name] = [[*column.labels_in(coding)] for coding in codings]
     return {
         "fingerprint": randomizer.fingerprint,
         "publicKey": key,
         "collector": collector,
         "promise": guarantee.describe(),
         "noise": {row["column"]: row["in_words"] for row in randomizer.expected_noise()},
-        "labels": {n: [[*columns[n].labels_in(c)] for c in own] for n, own in codings.items()},
+        "labels": labels,
     }
 
 
 class _Pages(SimpleHTTPRequestHandler):
-    """Handler of a folder's files, and of the page with the collector's address."""
+    """Request handler for a folder's files, and for a page with another collector's address."""
 
     def __init__(self, *given: Any, index: bytes, **more: Any) -> None:
         self._index = index
         super().__init__(*given, **more)
 
     def do_GET(self) -> None:
-        """Send the page; any other file as it is."""
+        """Send the adapted page, or any other file unchanged."""
         if self.path.partition("?")[0] not in ("/", "/index.html"):
             super().do_GET()
             return
@@ -256,22 +259,22 @@ class _Pages(SimpleHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Log nothing of a request."""
+        """Do not log requests."""
 
 
 @contextmanager
 def page_server(campaign: CampaignFolder, collector: str, host: str, port: int) -> Iterator[str]:
-    """Serve a campaign's pages on this machine during a block, and provide their origin.
+    """Serve a campaign's pages on this machine during a `with` block, which gets their origin.
 
-    Any web server can serve the folder instead. The page pins the address of its collector; where the
-    collector listens on another one, the page is sent with that address, and the file is left as it is.
+    Any web server can serve the folder instead. The page pins its collector's address; if the collector
+    listens on another one, the page is sent with that address, and the file is left unchanged.
 
-    **Privacy review.** Nothing of a request is logged. Only the collector's address is replaced: the
-    fingerprint and the key that the page pins stay.
+    **Privacy review.** Requests are not logged. Only the collector's address is replaced; the pinned
+    fingerprint and key stay.
 
     Arguments:
         campaign: The campaign.
-        collector: Address of the collector.
+        collector: Address on which the collector listens.
         host: Host to listen on.
         port: Port to listen on; 0 for any free one.
 
@@ -302,13 +305,13 @@ _ROWS, _BINS, _CELLS = 40_000, 30, 24
 
 
 def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -> dict[str, Any]:
-    """Write the dashboard's data to `web/status.json`, and return it.
+    """Write the dashboard's data to `web/status.json`, and return them.
 
-    They are the number of reports, the expected error, and shares of each column by a fit.
+    The data are the number of reports, the expected error, and each column's estimated distribution.
 
     Arguments:
         campaign: The campaign.
-        release: Its reports so far.
+        release: The campaign's reports so far.
         seed: Seed of the fit and the sample.
 
     Raises:
@@ -325,7 +328,7 @@ def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -
         "expected_error": expected_error(campaign, len(release)),
         "columns": [
             {"question": campaign.questions.get(name, name)}
-            | _drawn(release.randomizer, name, sample)
+            | _column_shares(release.randomizer, name, sample)
             for name in release.schema.columns
         ],
     }
@@ -335,27 +338,28 @@ def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -
 
 
 def expected_error(campaign: CampaignFolder, people: int) -> str | None:
-    """Return the expected error of a number of reports, as text; None where none is planned."""
+    """Return the expected error of estimates from `people` reports, as text; None if unknown."""
     randomizer = campaign.randomizer
     if (joint := randomizer.joint) is not None:
         one_way, _ = joint_errors(joint.design, joint.epsilon, people)
         return f"{min(1.0, one_way.mean()):.1%}"
-    made = plan_reports(randomizer.schema, randomizer.guarantee.epsilon, people)
-    if made.table is not None:
-        own = ("split", randomizer.num_reported)
-        options = {(each.report, each.report_columns): each for each in made.table.options}
-        return f"{min(1.0, options[own].one_way):.1%}" if own in options else None
-    if made.columns:
-        first = made.columns[0]
+    plan = plan_reports(randomizer.schema, randomizer.guarantee.epsilon, people)
+    if plan.table is not None:
+        for option in plan.table.options:
+            if (option.report, option.report_columns) == ("split", randomizer.num_reported):
+                return f"{min(1.0, option.one_way):.1%}"
+        return None
+    if plan.columns:
+        first = plan.columns[0]
         return f"{min(1.0, first.options[0].error / 2):.1%} of the range"
     return None
 
 
-def _drawn(randomizer: Randomizer, name: str, sample: pa.Table) -> dict[str, Any]:
-    """Return a column's shares: of codes, of equal bins of a number, or of the cells of a map."""
+def _column_shares(randomizer: Randomizer, name: str, sample: pa.Table) -> dict[str, Any]:
+    """Return a column's shares by category, by equal bin of a number, or by cell of a map."""
     schema, column = randomizer.schema, randomizer.schema.columns[name]
     table = sample.select(list(column.table_columns(name)))
-    # A number in a joint report has bins only.
+    # A joint report contains only the bins of a number.
     if column.domain is None or (column.is_number and randomizer.joint is not None):
         coded = schema.coded[name]
         codes = coded.encode_codes(name, table)

@@ -1,7 +1,7 @@
-"""Models of records that a trusted curator holds, learned through noisy sums or noisy slices.
+"""Models of records that a trusted curator holds, learned from noisy sums or noisy slices.
 
-`SumMechanism` (`privot.central.sums`) and `SlicingMechanism` (`privot.central.slices`) alone touch
-private data. Everything learned from their releases keeps the guarantee that a ledger has counted.
+Only `SumMechanism` (`privot.central.sums`) and `SlicingMechanism` (`privot.central.slices`) read private
+data. Everything learned from their releases has the guarantee of these releases (post-processing).
 """
 
 from typing import TYPE_CHECKING

@@ -1,21 +1,20 @@
-"""Fits of a curator's records, by rounds of noisy sums or through noisy slices, and their models.
+"""Fits of a curator's records by noisy sums or noisy slices, and their models.
 
-A mechanism owns the records; everything here sees releases only, so the guarantee of the plan is the
-model's, however it is learned (post-processing), and the whole folder of a model may be published.
-Times, which depend on raw records, are in checkpoints alone, which stay with the curator.
+Only a mechanism reads records; all other code reads releases. So a model has the guarantee of its plan,
+however it is learned (post-processing), and the whole folder of a model may be published. Times, which
+depend on raw records, are only in checkpoints, which stay with the curator.
 
-- **Sums** of all records (`privot.central.sums`), a few rounds, each a Gaussian mechanism: where
-  means and products of few coordinates are wanted, a plain noisy sum estimates them with the least
-  noise.
-- **Slices** of batches (`privot.central.slices`), fresh ones at each of thousands of steps: a network
-  is trained on a distance between distributions.
+- **Sums** of all records (`privot.central.sums`) are released in a few rounds, each a Gaussian
+  mechanism: the least noisy estimates of means and products of a few coordinates.
+- **Slices** of batches (`privot.central.slices`) are released at each of thousands of steps, to train a
+  network on a distance between distributions.
 
 Each kind of records has three parts: a `RecordMap`, which encodes rows of a schema; a `CentralFit`,
 which plans releases for it and learns from them; and a `Law`, which draws rows.
 
-**Resuming.** The checkpoint holds what was learned, or released; the ledger is a file of its own that is
-never behind (`privot.privacy.ledger`). After a kill, releases that were counted but whose effect was
-lost stay spent. Losses in the history are functions of releases.
+**Resuming.** The checkpoint contains the state of training, or the releases. The ledger is a separate
+file that counts each release before it is made (`privot.privacy.ledger`). After a kill, releases that
+were counted remain spent even if their effect was lost. Losses in the history are functions of releases.
 """
 
 from __future__ import annotations
@@ -63,12 +62,12 @@ if TYPE_CHECKING:
     from privot.central.slices import SlicePlan
 
 Method = Literal["sums", "slices"]
-PIECE = 16_384  # rows drawn at once
+PIECE = 16_384  # rows sampled at once
 _DELTA = 1e-5
-# Places: the most halvings of each axis of the box, by the number of coordinates.
+# Places: maximum number of halvings of each axis of the box, by the number of coordinates.
 PLACE_DEPTHS = {1: 10, 2: 7, 3: 5}
-# Imported on use, since most need PyTorch: the fit of each kind of records by sums, that of any by
-# slices, and the law of each kind of model with the map of its records.
+# Names of classes that are imported on use, since most need PyTorch: the fit by sums of each kind of
+# records, the fit by slices (None), and the law and the record map of each kind of model.
 _FITS = {
     "images": "privot.central.mixture_fit:ImageFit",
     "vectors": "privot.central.mixture_fit:VectorFit",
@@ -87,15 +86,15 @@ _LAWS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of a fit; counts are whole numbers within limits.
+    """Settings of a fit; integers are checked against the limits `most`.
 
     Arguments:
-        seed: Seed of starts and of other public draws; never of noise.
+        seed: Seed of random starts and other public draws; never of noise.
     """
 
     seed: int = 0
 
-    # The largest value of each count; the least is 1. A count whose default is None may be None.
+    # Largest value of each integer; the smallest is 1. Where the default is None, None is allowed.
     most: ClassVar[dict[str, int]] = {}
 
     def __post_init__(self) -> None:
@@ -129,15 +128,17 @@ class NetworkSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class SumSettings(Settings):
-    """Settings of a fit by noisy sums, beside those of `Settings`; None is chosen from public numbers.
+    """Settings of a fit by noisy sums; None means chosen from public numbers.
 
     Arguments:
-        components: Components of each label's mixture (images, vectors).
-        low_pass: Frequencies of components' means, along each axis (images).
-        residual_low_pass: Frequencies of the covariances within components, along each axis (images).
-        norm: Length beyond which an image is made darker, in units of a white image's; of vectors,
-            beyond which one is shortened, in units of the longest from the middle.
-        classes: Latent classes (tables); by default as many as explain what was released.
+        components: Number of components of each label's mixture (images, vectors).
+        low_pass: Number of frequencies of components' means, along each axis (images).
+        residual_low_pass: Number of frequencies of covariances within components, along each axis
+            (images).
+        norm: Norm to which a record is clipped, relative to that of a white image, or to the largest
+            norm of a vector in the scaled box.
+        classes: Number of latent classes (tables); by default as many as the releases support.
+        seed: Seed of random starts; never of noise.
 
     Examples:
         >>> SumSettings(components=3).norm
@@ -161,13 +162,13 @@ class SumSettings(Settings):
 
 
 class RecordMap(ABC):
-    """A public map from rows of a schema to arrays: a function of one row and of the schema alone."""
+    """Public map from rows of a schema to arrays; each row is mapped independently of the others."""
 
     schema: Schema
 
     @property
     def unit(self) -> str:
-        """Whom one record belongs to: the guarantee is per unit."""
+        """Owner of one record, such as a person, whom the guarantee protects."""
         return self.schema.unit
 
     @property
@@ -182,10 +183,10 @@ class RecordMap(ABC):
 
     @abstractmethod
     def encode(self, table: pa.Table) -> tuple[Any, ...]:
-        """Return rows as arrays or tensors whose first axis is the rows'."""
+        """Return arrays or tensors whose first axis has length n, for n rows."""
 
     def allowed(self, where: Mapping[str, Any]) -> NDArray[np.float32]:
-        """Return 1 for labels (num_labels,) that meet a condition, 0 for others.
+        """Return a mask (num_labels,) of the labels that meet a condition, 1.0 or 0.0.
 
         Raises:
             PrivotError: for another column, or a value that the schema does not declare.
@@ -204,13 +205,13 @@ class RecordMap(ABC):
         return allowed
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values of which the map is built again: its fields."""
+        """Return the map's fields as plain values, from which it can be built again."""
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # all are dataclasses
         return {name: getattr(self, name) for name in names} | {"schema": self.schema.to_dict()}
 
 
 class Law(ABC):
-    """A distribution of records, whatever release it was learned from."""
+    """Distribution of records that was learned from releases."""
 
     kind: ClassVar[str]
 
@@ -218,10 +219,10 @@ class Law(ABC):
     def pieces(
         self, records: Any, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
-        """Draw records that meet a condition, in pieces."""
+        """Sample records that meet a condition, and yield them in pieces."""
 
     def fields(self) -> dict[str, Any]:
-        """Return plain values that, beside the arrays, `build` needs."""
+        """Return plain values that `build` needs in addition to the arrays."""
         return {}
 
     @abstractmethod
@@ -237,9 +238,9 @@ class Law(ABC):
 
 
 class CentralFit(ABC):
-    """The fit of one kind of records by one method.
+    """Fit of one kind of records by one method.
 
-    What the settings leave open is chosen from public numbers alone.
+    Settings that are None are chosen from public numbers alone.
 
     Arguments:
         schema: Schema of the records.
@@ -257,10 +258,10 @@ class CentralFit(ABC):
 
     @abstractmethod
     def plan(self) -> SumPlan | SlicePlan:
-        """Return the plan of the releases; refuse one whose noise would hide what it releases.
+        """Return the plan of the releases, computed from public numbers.
 
         Raises:
-            PrivotError: where the budget or the number of records is too small: a public computation.
+            PrivotError: if the noise would be too large for the budget and the number of records.
         """
 
     @abstractmethod
@@ -275,7 +276,7 @@ class CentralFit(ABC):
 
 
 class SumFit(CentralFit):
-    """The fit of one kind of records by rounds of noisy sums."""
+    """Fit of one kind of records by rounds of noisy sums."""
 
     settings: SumSettings
     budget: Budget
@@ -321,15 +322,15 @@ class OneSumFit(SumFit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CentralModel(Model):
-    """A distribution of records, learned from noisy sums or slices of private ones.
+    """Model of records, learned from noisy sums or slices of private ones.
 
     Arguments:
-        law: The law that records are drawn from.
-        records: The public map of the records it was learned from.
-        plan: The releases that were declared.
-        releases: Number of releases that were made.
-        made_with: Settings of the fit, plain values.
-        history: Loss over the steps; None if it was not trained by steps.
+        law: Distribution from which records are sampled.
+        records: Public map of the records.
+        plan: Declared releases.
+        releases: Number of releases made.
+        made_with: Settings of the fit, as plain values.
+        history: Loss by step; None for a fit by sums.
     """
 
     kind: ClassVar[ModelKind] = ModelKind("central", 6, "privot central fit")
@@ -343,7 +344,7 @@ class CentralModel(Model):
 
     @property
     def guarantee(self) -> ApproximateDP:
-        """The guarantee of all releases that were declared."""
+        """Guarantee of all declared releases together."""
         return self.plan.guarantee
 
     @property
@@ -374,11 +375,11 @@ class CentralModel(Model):
     @classmethod
     def build(cls, stored: Stored) -> Self:
         """See `Model`."""
-        found = stored.fields
-        records, law = stored_law(found["records"], found["law"], stored.arrays)
-        place = "slices:SlicePlan" if "accounting" in found["plan"] else "sums:SumPlan"
-        plan = load_object(f"privot.central.{place}", "a model's plan").from_dict(found["plan"])
-        return cls(law, records, plan, found["releases"], found["made_with"], stored.history)
+        fields = stored.fields
+        records, law = stored_law(fields["records"], fields["law"], stored.arrays)
+        place = "slices:SlicePlan" if "accounting" in fields["plan"] else "sums:SumPlan"
+        plan = load_object(f"privot.central.{place}", "a model's plan").from_dict(fields["plan"])
+        return cls(law, records, plan, fields["releases"], fields["made_with"], stored.history)
 
 
 def fit(
@@ -392,26 +393,26 @@ def fit(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> CentralModel:
-    """Learn a model of private records through noisy sums or slices, keeping (ε, δ).
+    """Learn a model of private records from noisy sums or slices, with (ε, δ)-differential privacy.
 
     Arguments:
         table: Private records: a table (pandas, polars, pyarrow, dict) or the path of one.
         schema: Schema of a table's columns, or of images and their label.
         epsilon: ε of the whole run; left out if the schema promises one, with `where = "central"`.
         delta: δ of the whole run, 1e-5 by default; left out likewise.
-        method: `"sums"`, a mixture or a map by a few noisy sums of all records, or `"slices"`, a
-            network trained on noisy slices of batches; `SumSettings` or `SliceSettings` in place of the
-            name change its settings. By default sums where the schema allows them: of images, a place,
-            vectors in boxes with at most one column of codes, or columns with codes or numbers alone.
+        method: `"sums"` for a mixture or a map fitted to a few noisy sums of all records, `"slices"` for
+            a network trained on noisy slices of batches, or `SumSettings` or `SliceSettings` for other
+            settings. By default sums if the schema allows them: a schema of images, of one place, of
+            vectors in boxes with at most one column of codes, or of columns with codes or numbers alone.
         checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
-            Without it, the run counts in memory only and cannot be resumed. Either way it is entered
-            in the account of its records, and the curator is warned if it is not the first.
-        resume: Whether to go on with checkpoint and ledger.
+            Without it, the ledger is in memory and the run cannot be resumed. In both cases the run is
+            entered in the account of its records, and the curator is warned of earlier runs.
+        resume: Whether to continue from checkpoint and ledger.
         progress: Callback after every step.
 
     Raises:
-        PrivotError: for input or settings that cannot be used, fewer records than were promised, a
-            ledger of another plan, or a run to be resumed that is finished.
+        PrivotError: if the records or settings cannot be used, records are fewer than promised, the
+            ledger has another plan, or the run to be resumed is finished.
         Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
 
     Examples:
@@ -527,7 +528,7 @@ def settings_of(
 
 
 def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables", "places"] | None:
-    """Return the kind of records that sums take a schema's rows for; None if they cannot learn them."""
+    """Return the kind of records of a schema for a fit by sums; None if sums cannot learn them."""
     if schema.images:
         return "images"
     points = [column for name, column in schema.columns.items() if name not in schema.coded]

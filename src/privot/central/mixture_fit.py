@@ -1,28 +1,27 @@
 r"""Mixtures of labeled images and of labeled vectors, fitted by rounds of noisy sums.
 
-**Images**, rounds 1 and 4 alone where a label has a single component:
+**Images** take four rounds, or only rounds 1 and 4 if a label has a single component:
 
 1. Pixel sums of each label: its mean and its number of images.
-2. Products of low frequencies less the mean: each label's covariance, coarsely. Images are drawn from
-   these Gaussians, and k-means on the *drawn* ones gives first centers, at no cost of privacy.
-3. A round of Lloyd's: pixel sums of every component, whose center they become. Each coefficient of a
-   center is shrunk to its label's mean as far as noise explains it (empirical Bayes).
-4. Products of residuals: each label's covariance within components.
+2. Second moments of residuals in few low frequencies: each label's covariance. Images are sampled from
+   these Gaussians, and k-means on the *samples* gives first centers (post-processing).
+3. One step of Lloyd's algorithm: the pixel sums of every component give its new center. Each coefficient
+   of a center is shrunk to its label's mean according to its noise (empirical Bayes).
+4. Second moments of residuals: each label's covariance within components.
 
-**Vectors**, two rounds:
+**Vectors** take two rounds:
 
-1. Count, mean and covariance of each label (`privot.central.moments`). Points are drawn from these
-   Gaussians, and k-means on the *drawn* ones gives centers, at no cost of privacy.
-2. The same of every component: a cell of its label's, whose moments a Gaussian is given. Residuals
-   are short, and their noise with them: lengths are cut at 1.25 times the widest label's mean one, of
-   what is drawn.
+1. Count, mean and covariance of each label (`privot.central.moments`). Points are sampled from these
+   Gaussians, and k-means on the *samples* gives centers (post-processing).
+2. Count, mean and covariance of every component, the cell of a center. Residuals are small, and so is
+   their noise: they are clipped to 1.25 times the mean norm of sampled residuals in the widest label.
 
-The noise of every released number is known in public: means are shrunk to the first ones, and
-covariances to their average, as far as noise makes them differ.
+The noise of every released number has a public standard deviation. By it, means of components are
+shrunk to the centers of round 1, and covariances to their average.
 
 **Privacy review.** Adjacency `replace_one`; rounds are Gaussian mechanisms and compose exactly
-(`privot.central.sums`). Everything here is a function of what was released and of public numbers: of the
-schema, ε, δ, and the number of records.
+(`privot.central.sums`). Everything here is a function of releases and of public numbers: the schema, ε,
+δ, and the number of records.
 
 References:
     Lloyd, *Least squares quantization in PCM* (1982); Blum, Dwork, McSherry, Nissim, *Practical privacy:
@@ -50,24 +49,24 @@ from privot.central.sums import Budget, Floats, NoisySums, Rounds, SumPlan, sens
 from privot.schema import Schema
 from privot.training.parallel import threads_for
 
-_DRAWN = 200  # draws a component, from the Gaussians that first centers are found on
-_PASSES = 10  # of k-means on them
+_DRAWN = 200  # samples of a component, by which k-means finds first centers
+_PASSES = 10  # iterations of k-means
 _MAX_COMPONENTS = 20
-# The largest noise of a plan: on a pixel of a label's mean, in units of white, or on a coordinate of it,
-# in units of half its range.
+# Largest noise of a plan on a label's mean: on a pixel, in units of white, or on a coordinate of a
+# vector, in units of half its range.
 _MAX_NOISE = 0.35
 
-# Images: s beyond which there are several components, and s a component and a frequency more.
+# Images: signal s above which there are several components, and s for each more component or frequency.
 _ONE_COMPONENT, _PER_COMPONENT, _PER_FREQUENCY = 1200.0, 600.0, 2000.0
 _FREQUENCIES, _FIRST_FREQUENCIES, _MAX_FREQUENCIES = 14, 7, 18
 _RESIDUAL_NORM = 0.25
-# Shares of μ² of means, first covariances and last covariances where there are several components.
+# Shares of μ² for means, first and last covariances with several components; for means with one.
 _MEANS, _FIRST, _LAST = 0.05, 0.15, 0.45
 _MEANS_ALONE = 0.35
-_MIN_SIZE = 20.0  # images of a component: smaller ones are taken to have as many
+_MIN_SIZE = 20.0  # smallest number of images by which a component's sums are divided
 
-# Vectors: s a component and coordinate, shares of μ² by round, the largest residual in units of the
-# widest label's mean one, and a floor of variances.
+# Vectors: signal s for each component and coordinate, shares of μ² by round, clipping norm of residuals
+# relative to the widest label's mean norm, and smallest variance.
 _PER_COORDINATE = 32.0
 _SHARES = 0.25, 0.75
 _MAX_LENGTH = 1.25
@@ -75,27 +74,27 @@ _FLOOR = 1e-6
 
 
 class ImageFit(SumFit):
-    r"""Fit of labeled images; what the settings leave open follows from ε, δ and their number.
+    r"""Fit of labeled images; settings that are None follow from ε, δ and the number of images.
 
     The signal-to-noise ratio of a label's mean grows with $s = μ n/\text{labels}$, μ = Δ/σ of the whole
-    run: from s = 1200 on there is a component more for every 600, and of the frequencies along each
-    axis in which residuals are estimated, 14 below that, one more for every 2000, up to 18. More of
-    them improve classifiers of clothes, whose texture they are, but a network a little less of digits,
-    whose edges they blur, and both less where noise is large. Means have 14 at any s. Numbers and
-    shares were chosen on held-out *training* images of two data sets at ε = 1 and 10; but that 14
-    frequencies do at ε = 1 was first seen on test images, and held-out ones were examined afterwards,
-    with the same answer. Public numbers alone enter.
+    run. Up to s = 1200 there is one component, and one more for every 600 above. Residuals have 14
+    frequencies along each axis, and one more for every 2000 above s = 1200, up to 18. More frequencies
+    improve classifiers of clothes (texture), slightly worsen those of digits (blurred edges), and help
+    less where noise is large. Means have 14 frequencies for any s. These numbers and the shares of μ²
+    were chosen on held-out *training* images of two data sets at ε = 1 and 10. One exception: that 14
+    frequencies suffice at ε = 1 was first observed on test images, and then confirmed on held-out ones.
+    All choices depend on public numbers alone.
 
     Attributes:
-        components: Components of each label.
-        low_pass: Frequencies of components' means, along each axis.
-        first_low_pass: Frequencies of the covariances that first centers are drawn from.
-        residual_low_pass: Frequencies of the covariances within components.
-        norm: Length of an image, in pixels, beyond which it is made darker.
-        residual_norm: Length of its residual, beyond which that is shortened.
+        components: Number of components of each label.
+        low_pass: Number of frequencies of components' means, along each axis.
+        first_low_pass: Number of frequencies of covariances from which first centers are sampled.
+        residual_low_pass: Number of frequencies of covariances within components.
+        norm: Norm to which an image is clipped, for pixels in [0, 1].
+        residual_norm: Norm to which a residual is clipped.
     """
 
-    records: ImageRecords  # its own frequencies play no part
+    records: ImageRecords  # whose low_pass is not used
 
     def __init__(self, schema: Schema, settings: SumSettings, budget: Budget) -> None:
         self.records = images = ImageRecords(schema, degree=1)
@@ -121,8 +120,8 @@ class ImageFit(SumFit):
         """See `CentralFit`.
 
         Raises:
-            PrivotError: if noise on the mean of a label of average size, in the frequencies that are
-                retained, would be .35 of white on every pixel: a public computation.
+            PrivotError: if the noise on the mean of a label of average size, in the retained
+                frequencies, exceeds .35 of white on every pixel.
         """
         plan, images = self.budget.plan(self.shares), self.records
         query = PixelSums(images, np.zeros((images.num_labels, 1, 1)), self.norm)
@@ -157,7 +156,7 @@ class ImageFit(SumFit):
         return ImageMixture.of(self.records, self._pixels(centers), counts, residual, roots)
 
     def _at(self, low_pass: int) -> ImageRecords:
-        """Return the map to so many frequencies along each axis."""
+        """Return the map to coordinates with `low_pass` frequencies along each axis."""
         return ImageRecords(self.records.schema, low_pass=low_pass, degree=1)
 
     def _pixels(self, centers: Floats) -> Floats:
@@ -165,7 +164,7 @@ class ImageFit(SumFit):
         return np.clip(_expand(self._at(self.low_pass), centers), 0.0, 1.0)
 
     def _pixel_sums(self, rounds: Rounds, centers: Floats) -> tuple[Floats, Floats]:
-        """Return new centers (labels, K, p) and counts (labels, K)."""
+        """Release pixel sums; return new centers (labels, K, p) and counts (labels, K)."""
         fine = self._at(self.low_pass)
         query = PixelSums(fine, centers, self.norm)
         released = rounds.release(query)
@@ -183,7 +182,7 @@ class ImageFit(SumFit):
     def _products(
         self, rounds: Rounds, centers: Floats, counts: Floats, low: ImageRecords
     ) -> Floats:
-        """Return roots (labels, q, q) of covariances within components, in the frequencies of `low`."""
+        """Release products of residuals; return roots (labels, q, q) of covariances in `low`."""
         means = _coordinates(low, self._pixels(centers)).reshape(-1, low.num_coordinates)
         query = ResidualProducts(self._at(self.low_pass), centers, low, means, self.residual_norm)
         released = rounds.release(query)
@@ -192,7 +191,7 @@ class ImageFit(SumFit):
         return _roots(shrink_covariances(spreads, released.stddev * scale, low.frequencies), 0.0)
 
     def _first_centers(self, mean: Floats, root: Floats, rng: np.random.Generator) -> Floats:
-        """Return centers (K, p) of k-means on images drawn from a label's Gaussian."""
+        """Return centers (K, p) by k-means on images sampled from a label's Gaussian."""
         fine, coarse = self._at(self.low_pass), self._at(self.first_low_pass)
         noise = rng.standard_normal((_DRAWN * self.components, len(root))) @ root.T
         drawn = _expand(fine, mean[None]) + _expand(coarse, noise)
@@ -200,14 +199,14 @@ class ImageFit(SumFit):
 
 
 class VectorFit(SumFit):
-    r"""Fit of labeled vectors; what the settings leave open follows from ε, δ and their number.
+    r"""Fit of labeled vectors; settings that are None follow from ε, δ and the number of rows.
 
-    A covariance of d coordinates is estimated well from so many rows that $s = μ n/\text{labels}$,
-    μ = Δ/σ of the whole run, is a few times d: there is a component for every 32 d of s, up to 20.
+    A covariance of d coordinates is estimated well if $s = μ n/\text{labels}$, μ = Δ/σ of the whole run,
+    is several times d: there is a component for every 32 d of s, up to 20.
 
     Attributes:
-        components: Components of each label.
-        norm: Length of a point, in half sides of the box, beyond which it is shortened.
+        components: Number of components of each label.
+        norm: Norm to which a point in [−1, 1]^d is clipped.
     """
 
     records: VectorRecords
@@ -223,8 +222,8 @@ class VectorFit(SumFit):
         """See `CentralFit`.
 
         Raises:
-            PrivotError: if noise on the mean of a label of average size would be .35 of half a
-                coordinate's range: a public computation.
+            PrivotError: if the noise on the mean of a label of average size exceeds .35 of half a
+                coordinate's range.
         """
         plan, vectors = self.budget.plan(_SHARES), self.records
         query = LiftedProducts(np.zeros((vectors.num_labels, 1, vectors.dimension)), self.norm)
@@ -249,7 +248,7 @@ class VectorFit(SumFit):
     def _estimate(self, rounds: Rounds, rng: np.random.Generator) -> VectorMixture:
         centers = np.zeros((self.records.num_labels, 1, self.records.dimension))
         _, means, roots = _estimates(rounds, centers, self.norm)
-        # Points (labels, n, d) of each label's Gaussian, cut to the cube.
+        # Samples (labels, n, d) of each label's Gaussian, clipped to the cube.
         noise = rng.standard_normal((len(means), _DRAWN * self.components, means.shape[2]))
         points = np.clip(means + noise @ roots[:, 0].swapaxes(1, 2), -1.0, 1.0)
         centers = np.array([k_means(own, self.components, rng) for own in points])
@@ -261,11 +260,11 @@ class VectorFit(SumFit):
 
 
 def _estimates(rounds: Rounds, centers: Floats, norm: float) -> tuple[Floats, Floats, Floats]:
-    """Return counts (labels, K), means (labels, K, d) and roots of covariances of components."""
+    """Release moments of components; return counts, means (labels, K, d) and roots of covariances."""
     query = LiftedProducts(centers, norm)
     moments = query.moments(rounds.release(query))
     size = moments.counts[..., None]
-    # Means of residuals are shrunk to 0 as far as noise explains them.
+    # Means of residuals are shrunk to 0 according to their noise.
     offsets, noise = moments.sums / size, moments.sum_error / size
     precision = noise**-4.0
     signal = np.maximum((precision * (offsets**2 - noise**2)).sum() / precision.sum(), 0.0)
@@ -280,13 +279,13 @@ def _estimates(rounds: Rounds, centers: Floats, norm: float) -> tuple[Floats, Fl
 
 
 def _roots(covariances: Floats, floor: float) -> Floats:
-    """Return A (n, p, p) with A Aᵀ the covariances, eigenvalues below the floor raised to it."""
+    """Return roots A (n, p, p), A Aᵀ = covariances, whose eigenvalues are raised to the floor."""
     values, vectors = np.linalg.eigh(covariances)
     return np.asarray(vectors * np.sqrt(np.maximum(values, floor))[:, None, :])
 
 
 def k_means(points: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """Return centers (count, p) of points (n, p), by Lloyd's passes from points drawn at random."""
+    """Return centers (count, p) of points (n, p) by Lloyd's algorithm from random points."""
     centers = points[rng.choice(len(points), count, replace=False)]
     for _ in range(_PASSES):
         nearest = ((centers**2).sum(axis=1) / 2 - points @ centers.T).argmin(axis=1)
@@ -311,6 +310,6 @@ def _expand(images: ImageRecords, coordinates: Floats) -> Floats:
 
 
 def _coordinates(images: ImageRecords, pixels: Floats) -> Floats:
-    """Return coordinates (…, p) of pixels (…, pixels), whatever values they have."""
+    """Return coordinates (…, p) of pixels (…, pixels), which may exceed [0, 1]."""
     flat = torch.from_numpy(pixels.reshape(-1, *images.shape))
     return images.transform(flat).numpy().reshape(*pixels.shape[:-1], -1)

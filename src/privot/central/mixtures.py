@@ -1,15 +1,15 @@
-r"""Mixtures of Gaussians that labeled images and vectors are drawn from, and the law they share.
+r"""Mixtures of Gaussians for labeled images and vectors, from which records are sampled.
 
-**Gaussian variables cut to [0, 1].** Pixels are bounded: of a component with mean m and variance v, a
-Gaussian $N(m, v)$ that is cut to [0, 1] has another mean and much less variance, the more so the darker
-the image. Of $X = \min(\max(a + bZ, 0), 1)$, with $l = −a/b$ and $u = (1 − a)/b$,
+**Gaussian variables clipped to [0, 1].** Pixels are bounded. If a pixel has mean m and variance v, a
+Gaussian $N(m, v)$ clipped to [0, 1] has another mean and less variance, above all in dark images. For
+$X = \min(\max(a + bZ, 0), 1)$, with $l = −a/b$ and $u = (1 − a)/b$,
 
 $$ E X = a P + b (φ(l) − φ(u)) + Φ(−u), \qquad P = Φ(u) − Φ(l) , $$
 $$ E X^2 = (a^2 + b^2) P + 2ab (φ(l) − φ(u)) + b^2 (l φ(l) − u φ(u)) + Φ(−u) . $$
 
-$E X$ grows with a, and the variance with b at a fixed mean: (a, b) of given moments are found by
-bisection, once on a grid of means and of variances in units of their largest value, m(1 − m), and read
-off it by linear interpolation.
+$E X$ grows with a, and at a fixed mean the variance grows with b. So (a, b) for given moments are found
+by bisection on a grid of means and of variances relative to their maximum m(1 − m), and interpolated
+linearly.
 """
 
 from __future__ import annotations
@@ -33,19 +33,18 @@ from privot.central.records import ImageRecords, LabeledRecords
 from privot.central.sums import Floats
 from privot.training.generators import torch_generator
 
-# Clipped Gaussians: the grid of means, and of shares of the largest variance. At share 1 all mass is
-# at 0 and 1, and b infinite.
+# Clipped Gaussians: grid of means, and of variances relative to m(1 − m), where b is infinite.
 _MEANS = np.linspace(0.0, 1.0, 81)[1:-1]
 _VARIANCES = 0.97 * np.linspace(0.0, 1.0, 61)[1:-1]
 _HALVINGS = 50
-# Images: the largest share of the variance that a pixel of a mean can have, a floor of the usual
-# variance, and the standard deviation of noise that stands for the frequencies left out.
+# Images: largest variance relative to m(1 − m), smallest usual variance, and standard deviation of the
+# independent noise that replaces omitted frequencies.
 _MAX_SHARE, _FLOOR, _TINY = 0.9, 1e-4, 1e-12
 DITHER = 0.075
 
 
 class LabeledLaw(Law):
-    """A law of raw values given labels; its numbers are tensors.
+    """Law of raw values given labels, whose parameters are tensors.
 
     Arguments:
         shares: Probability of each label.
@@ -55,7 +54,7 @@ class LabeledLaw(Law):
 
     @abstractmethod
     def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
-        """Draw one record's raw values for each label."""
+        """Sample raw values (n, …) of one record for each of the labels (n,)."""
 
     def pieces(
         self,
@@ -67,7 +66,7 @@ class LabeledLaw(Law):
         """See `Law`; a condition may name the label."""
         rng_torch, allowed = torch_generator(rng), torch.from_numpy(records.allowed(where))
         shares = self.shares * allowed
-        if not shares.sum():  # labels whose class was lost in the noise
+        if not shares.sum():  # all allowed labels have estimated share 0
             shares = allowed
         labels = torch.empty(0, dtype=torch.int64)
         if num_rows:
@@ -90,7 +89,7 @@ def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
 
 
 def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of location + scale·Z, cut to [0, 1].
+    """Return mean and variance of location + scale·Z, clipped to [0, 1].
 
     Examples:
         >>> mean, variance = clipped_moments(np.array([0.5, 0.0]), np.array([1e-3, 1e-3]))
@@ -112,9 +111,9 @@ def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
 
 
 def clipped_to(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Return the location and scale whose cut to [0, 1] has these moments, as nearly as possible.
+    """Return location and scale such that the clipped Gaussian has nearly these moments.
 
-    Means are taken to lie in [1/80, 79/80], variances in 1.6 to 95 % of m(1 − m).
+    Means are clipped to [1/80, 79/80], variances to 1.6 to 95 % of m(1 − m).
 
     Examples:
         >>> location, scale = clipped_to(np.array([0.3]), np.array([0.1]))
@@ -130,7 +129,7 @@ def clipped_to(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
 
 @cache
 def _inverse() -> tuple[RegularGridInterpolator, RegularGridInterpolator]:
-    """Return locations and logarithms of scales, by mean and share of the largest variance."""
+    """Return interpolators of location and log scale by mean and variance relative to m(1 − m)."""
     mean, share = np.meshgrid(_MEANS, _VARIANCES, indexing="ij")
     below, above = np.full(mean.shape, -7.0), np.full(mean.shape, 7.0)
     for _ in range(_HALVINGS):
@@ -145,7 +144,7 @@ def _inverse() -> tuple[RegularGridInterpolator, RegularGridInterpolator]:
 
 
 def _location(mean: Floats, scale: Floats) -> Floats:
-    """Return the location of this scale and mean."""
+    """Return the location at which a clipped Gaussian of this scale has this mean."""
     below, above = -12 * scale, 1 + 12 * scale
     for _ in range(_HALVINGS + 10):
         middle = (below + above) / 2
@@ -156,29 +155,29 @@ def _location(mean: Floats, scale: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ImageMixture(LabeledLaw):
-    r"""Mixtures of Gaussians that are cut to [0, 1], one for each label.
+    r"""Mixtures of Gaussians clipped to [0, 1], one mixture for each label.
 
-    Component k of label c has the mean image $m_k$; the covariance within components of the label has
-    the diagonal $d$ in pixels. Where a component is bright or dark its pixels cannot vary: pixel i is
-    given the variance
+    Component k of label c has the mean image $m_k$; the covariance within the label's components has
+    the diagonal $d$ in pixels. Very bright or dark pixels can hardly vary, so pixel i of component k has
+    the variance
 
     $$ v_{ki} = q_{ki} \min\Bigl(\frac{d_i}{\sum_l π_l q_{li}}, .9\Bigr), \quad q_{ki} =
     m_{ki}(1−m_{ki}), $$
 
-    so that the mean over components is d. Drawn are pixels $\min(\max(a_{ki} + b_{ki} g_i, 0), 1)$
-    with g a standard Gaussian that has the label's correlations, and $(a, b)$ those whose cut has
-    mean m and variance v (`clipped_to`). Independent noise on every pixel stands for the frequencies
-    that were left out. A function of what was released.
+    whose mean over components is $d_i$ (without the bound .9). Sampled pixels are
+    $\min(\max(a_{ki} + b_{ki} g_i, 0), 1)$, with g a standard Gaussian with the label's correlations,
+    and $(a, b)$ such that the clipped variable has mean m and variance v (`clipped_to`). Independent
+    noise on every pixel replaces omitted frequencies. All parameters are functions of releases.
 
     Arguments:
         images: Map of the images.
-        low_pass: Number of the frequencies of `roots` along each axis.
-        shares: Probability of each label.
+        low_pass: Number of frequencies of `roots` along each axis.
+        shares: Probability of each label (labels,).
         weights: Weights of each label's components (labels, K).
-        locations: Pixels (labels, K, d) before they are cut.
-        scales: Scales of the noise on them.
+        locations: Locations a of pixels (labels, K, d).
+        scales: Scales b of pixels (labels, K, d).
         roots: Roots of covariances within components (labels, p, p), in frequencies.
-        spread: The variances of pixels (labels, d) that follow from them.
+        spread: Variances of pixels (labels, d) that `roots` imply.
     """
 
     kind: ClassVar[str] = "mixture"
@@ -196,7 +195,7 @@ class ImageMixture(LabeledLaw):
     def of(
         cls, images: ImageRecords, means: Floats, counts: Floats, low: ImageRecords, roots: Floats
     ) -> Self:
-        """Return the law of means (labels, K, d), counts (labels, K) and roots in frequencies `low`."""
+        """Build the law from means (labels, K, d), counts (labels, K) and roots in frequencies `low`."""
         weights = counts / counts.sum(axis=1, keepdims=True)
         columns = torch.from_numpy(roots).mT.flatten(0, 1)
         factors = low.expand(columns).reshape(*roots.shape[:2], -1)
@@ -240,10 +239,10 @@ class VectorMixture(LabeledLaw):
     """Mixtures of Gaussians on [−1, 1]^d, one mixture for each label.
 
     Arguments:
-        shares: Probability of each label.
+        shares: Probability of each label (labels,).
         weights: Weights of each label's components (labels, K).
         means: Means of components (labels, K, d).
-        roots: Roots of their covariances (labels, K, d, d).
+        roots: Roots of components' covariances (labels, K, d, d).
     """
 
     kind: ClassVar[str] = "vectors"

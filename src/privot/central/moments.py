@@ -1,19 +1,18 @@
 r"""Moments of mixtures by noisy sums: the queries about images and vectors, and their estimates.
 
-Three queries assign a record to a slot: its label and, among that label's components, the one whose
-center is nearest (images: in low frequencies), or the label alone. All is a function of one record, of
-public numbers and of centers that were released.
+Three queries assign each record to a slot: its label, or its label and the component of that label whose
+center is nearest (for images by low frequencies). A slot is a function of one record, of public numbers
+and of released centers.
 
-- `PixelSums`: sums of the pixels of images.
-- `ResidualProducts`: products of low frequencies of images less their component's center, by label.
-- `LiftedProducts`: counts, means and covariances of vectors' components, in one round.
+- `PixelSums`: sums of images by component.
+- `ResidualProducts`: second moments of images' residuals from their component's center, by label.
+- `LiftedProducts`: counts, means and covariances of vectors by component, in one round.
 
-`shrink_covariances` and `shrink_to_zero` reduce the noise of what was released, by empirical Bayes.
+`shrink_covariances` and `shrink_to_zero` reduce the noise of released moments by empirical Bayes.
 
-**Privacy review.** Adjacency `replace_one`; Δ is the mechanism's, by the radius, which is checked
-there (`privot.central.sums`). Products of vectors with themselves have a non-negative inner product
-for any two records, whatever their signs, and pixels have no sign: Δ is √2 and not 2 times the
-longest.
+**Privacy review.** Adjacency `replace_one`; the mechanism computes Δ from the radius, and checks the
+radius (`privot.central.sums`). Products r rᵀ of any two records have a non-negative inner product, for
+all signs of r, and pixels are non-negative: so Δ is √2 times the radius instead of 2 times.
 """
 
 from __future__ import annotations
@@ -28,19 +27,20 @@ from torch import Tensor
 from privot.central.records import ImageRecords
 from privot.central.sums import Floats, Integers, NoisySums, Query, Records
 
-LEVELS = 1024  # of a pixel
-LENGTH = 4096  # integer length of a residual of the largest length
-_FLOOR = 0.02  # of the eigenvalues of the average, in units of the smallest prior variance
-# The constant that counts, in norms: its noise, and what it costs the pixels, are then both small.
+LEVELS = 1024  # integer steps of a pixel
+LENGTH = 4096  # norm of the longest residual, in integer steps
+_FLOOR = 0.02  # smallest eigenvalue of the average, relative to the smallest prior variance
+# The constant by which images are counted, relative to the clipping norm: a larger one makes counts
+# less noisy and pixels noisier.
 _COUNT = 0.3
-_ANCHOR = 0.7  # in lengths of a residual
+_ANCHOR = 0.7  # relative to the clipping norm of residuals
 _TINY = 1e-12
 
 
 def shrink_covariances(noisy: Floats, errors: Floats, frequencies: Floats) -> Floats:
-    r"""Estimate covariances (classes, p, p) from symmetric matrices with noise; some may be indefinite.
+    r"""Estimate covariances (classes, p, p) from noisy symmetric matrices; results may be indefinite.
 
-    A released covariance has Gaussian noise of a public standard deviation e:
+    A released covariance has Gaussian noise with a public standard deviation e. There are two steps:
 
     1. The average C̄ over classes has entries $C̄_{ij} = Λ_{ij} + N(0, e^2/2)$: it is shrunk towards a
        diagonal prior $Λ_{ii} ∝ 1/(1 + f_i^2/4)$, the fall-off of natural images with frequency f
@@ -50,7 +50,7 @@ def shrink_covariances(noisy: Floats, errors: Floats, frequencies: Floats) -> Fl
 
     Arguments:
         noisy: The released matrices.
-        errors: Standard deviation (classes,) of the noise of a diagonal entry; others have it over √2.
+        errors: Standard deviation (classes,) of the noise of diagonal entries; of others it is e/√2.
         frequencies: Squared frequency of each coordinate (p,).
 
     References:
@@ -70,9 +70,9 @@ def shrink_covariances(noisy: Floats, errors: Floats, frequencies: Floats) -> Fl
 
 
 def shrink_to_zero(noisy: Floats, errors: Floats, scale: Floats) -> Floats:
-    """Return posterior means of entries with prior variance κ·scale_i·scale_j; κ by moments.
+    """Return posterior means (classes, p, p) of entries with prior variance κ·scale_i·scale_j.
 
-    Classes enter κ with the precision of their squares: one that is all noise has no weight.
+    κ is estimated by moments, with classes weighted by the precision of their squared entries.
     """
     product = np.outer(scale, scale)
     noise = (errors**2)[:, None, None] * (0.5 + 0.5 * np.eye(len(scale)))
@@ -82,18 +82,18 @@ def shrink_to_zero(noisy: Floats, errors: Floats, scale: Floats) -> Floats:
 
 
 def to_integers(values: Tensor, norm: float, unit: float) -> Integers:
-    """Return vectors (n, w), shortened to `norm`, in whole units, rounded towards zero."""
+    """Clip vectors (n, w) to `norm`, and return them in integer units, rounded towards zero."""
     shorter = (norm / values.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
     return np.asarray(torch.trunc(values * shorter / unit).long().numpy())
 
 
 def with_constant(vectors: Integers, constant: int) -> Integers:
-    """Return vectors (n, w + 1) with a constant last coordinate, which counts them."""
+    """Return vectors (n, w + 1) with a constant last coordinate, whose sum counts them."""
     return np.concatenate([vectors, np.full((len(vectors), 1), constant)], axis=1)
 
 
 def nearest_component(centers: Floats, coordinates: Tensor, labels: Tensor) -> Integers:
-    """Return the component (n,) whose center (labels, K, p) is nearest, among those of a row's label."""
+    """Return label · K + k (n,), with k the nearest of the K centers (labels, K, p) of a row's label."""
     num_labels, count, _ = centers.shape
     flat = torch.from_numpy(centers).flatten(0, 1).to(coordinates)
     gaps = flat.square().sum(dim=1) / 2 - coordinates @ flat.T
@@ -104,14 +104,14 @@ def nearest_component(centers: Floats, coordinates: Tensor, labels: Tensor) -> I
 class PixelSums(Query):
     """Query: sums of pixels by component, and counts of images.
 
-    The vector of an image is its pixels, cut to [0, 1] and rounded **down** to 1/1024, and a
-    constant c, which counts. Pixels have no sign, so ⟨u, u′⟩ ≥ 0 for any two vectors. An image that
-    is longer than the public norm ρ is made darker until it is as long; so $R^2 = ρ^2 + c^2$.
+    The vector of an image is its pixels, clipped to [0, 1] and rounded **down** to multiples of 1/1024,
+    and a constant c, whose sum counts images. Pixels are non-negative, so ⟨u, u′⟩ ≥ 0 for any two
+    vectors. An image with a larger norm than the public ρ is scaled to ρ; so $R^2 = ρ^2 + c^2$.
 
     Arguments:
-        images: Map to the coordinates in which distances from centers are taken.
+        images: Map to the coordinates in which the nearest center is found.
         centers: Centers of each label's components (labels, K, p), in these coordinates.
-        norm: Length ρ of an image beyond which it is made darker.
+        norm: Norm ρ to which an image is clipped.
     """
 
     moment, non_negative = 1, True
@@ -133,16 +133,16 @@ class PixelSums(Query):
 
 
 class ResidualProducts(Query):
-    """Query: products of low frequencies of images less their component's center, by label.
+    """Query: sums of r rᵀ by label, for residuals r of images from their component's center.
 
-    The vectors are these residuals, shortened to a public length and rounded towards zero; moment 2.
+    Residuals are in low frequencies, clipped to a public norm and rounded towards zero; moment 2.
 
     Arguments:
-        images: Map to the coordinates in which distances from centers are taken.
+        images: Map to the coordinates in which the nearest center is found.
         centers: Centers of each label's components (labels, K, p), in these coordinates.
-        low: Map to the low frequencies.
-        means: The centers (labels·K, q) in these.
-        norm: Length of a residual beyond which it is shortened.
+        low: Map to the low frequencies of residuals.
+        means: The centers (labels·K, q) in low frequencies.
+        norm: Norm to which a residual is clipped.
 
     Attributes:
         unit: Length of one integer step.
@@ -170,11 +170,11 @@ class Moments:
     """Released moments of components, with the standard deviations of their errors.
 
     Arguments:
-        counts: Rows of each component (labels, K), at least 1.
-        sums: Sums of residuals (labels, K, d).
+        counts: Number of rows of each component (labels, K), at least 1.
+        sums: Sums of residuals r (labels, K, d).
         products: Sums of r rᵀ (labels, K, d, d).
         sum_error: Standard deviation of the errors of `sums`.
-        product_error: The same of the diagonals of `products`; off the diagonal it is less by √2.
+        product_error: Standard deviation e of the errors on diagonals of `products`; e/√2 elsewhere.
     """
 
     counts: Floats
@@ -187,18 +187,18 @@ class Moments:
 class LiftedProducts(Query):
     r"""Query: count, sum and products of each component's residuals.
 
-    The vector of a row is $z = (r, a)$, r = x − c for the nearest center c of its label, cut to the
-    public length ρ, with the anchor a = .7 ρ, rounded towards zero. The sum of $z z^\top$ holds the
-    number of rows times a², the sum of r times a, and the sum of $r r^\top$: all from one query, of
-    moment 2.
+    The vector of a row is $z = (r, a)$, with the residual r = x − c from the nearest center c of its
+    label, clipped to the public norm ρ, and the anchor a = .7 ρ, rounded towards zero. The sum of
+    $z z^\top$ contains the number of rows times a², the sum of r times a, and the sum of $r r^\top$, so
+    one query of moment 2 gives all three.
 
     Arguments:
         centers: Centers of each label's components (labels, K, d).
-        norm: Length ρ of a residual beyond which it is shortened.
+        norm: Norm ρ to which a residual is clipped.
 
     Attributes:
         unit: Length of one integer step.
-        anchor: The constant a, in these steps.
+        anchor: The anchor a, in integer steps.
     """
 
     moment, non_negative, radius = 2, True, LENGTH

@@ -1,22 +1,20 @@
 r"""Record maps of tables, images and vectors: rows of a schema as tensors, and back.
 
 `VectorRecords` are points of a cube with a label, for mixtures by noisy sums. `TableRecords` and
-`ImageRecords` also have features (`FeatureMap`), of which the slicing mechanism projects *records*: r
-= e_y ⊗ φ(x), with a public feature map φ and the one-hot label e_y (nothing to multiply with where
-there are no labels). It estimates the **mean** of records well, and anything else badly: a slice of
-one record is a little signal in much noise, but the mean of many slices of many batches is known to a
-few percent of what a record adds. So what is wanted must be made a mean. With the label multiplied
-in, the mean of a record holds every class's mean feature; with products of coordinates among the
-features, its second moments.
+`ImageRecords` also have features (`FeatureMap`). The slicing mechanism projects the vectors
+r = e_y ⊗ φ(x), with a public feature map φ and the one-hot label e_y (r = φ(x) without labels). Slices
+of single records are mostly noise, but the **mean** of r over records is estimated well from many slices
+of many batches. So all quantities of interest should be means: with the label, the mean of r contains
+every class's mean feature; with products of coordinates as features, also second moments.
 
 **The square of a lifted vector.** For x ∈ R^p and an anchor a > 0 let x̃ = (x, a)/‖(x, a)‖ and
-φ(x) = x̃ ⊗ x̃, each pair of coordinates once. Then ‖φ(x)‖ = ‖x̃‖² = 1 for every x: nothing is clipped,
-no norm needs to be known. φ holds first moments (x_i a/‖·‖²), second moments, and the length. And
-⟨φ(x), φ(x′)⟩ = ⟨x̃, x̃′⟩² ≥ 0 whatever the signs, so two records differ by at most √2·R: the
-diameter of *non-negative* records, though coordinates have signs. (What the accountant's
-`non_negative` rests on is ⟨r, r′⟩ ≥ 0 alone; records of different labels are orthogonal.)
+φ(x) = x̃ ⊗ x̃, with each pair of coordinates once. Then ‖φ(x)‖ = ‖x̃‖² = 1 for every x, so no clipping
+norm is needed. φ contains first moments (x_i a/‖·‖²), second moments, and the norm. Moreover
+⟨φ(x), φ(x′)⟩ = ⟨x̃, x̃′⟩² ≥ 0 for all signs of coordinates, so two records differ by at most √2·R, like
+non-negative vectors. (The accountant's `non_negative` requires only ⟨r, r′⟩ ≥ 0; records with different
+labels are orthogonal.)
 
-Maps know nothing of privacy. They are functions of one record each and of public numbers.
+Maps do not add noise. Each is a function of one record and of public numbers.
 """
 
 from __future__ import annotations
@@ -44,41 +42,41 @@ from privot.schema.sampling import values_of
 
 
 class FeatureMap(Protocol):
-    """A public map from raw values to features, and how labels enter."""
+    """Public map from raw values to features, with the number of labels and the unit of a record."""
 
     @property
     def num_labels(self) -> int:
-        """Number of classes; 1 where there are no labels."""
+        """Number of labels; 1 if records have none."""
 
     @property
     def unit(self) -> str:
-        """Whom one record belongs to: the guarantee is per unit."""
+        """Owner of one record, such as a person, whom the guarantee protects."""
 
     @property
     def width(self) -> int:
-        """Number of features w of one record; records have num_labels · w coordinates."""
+        """Number w of features of one record; the vectors r have num_labels · w coordinates."""
 
     @property
     def non_negative(self) -> bool:
         """True if ⟨r, r′⟩ ≥ 0 for any two records."""
 
     def prepare(self, values: Tensor) -> Tensor:
-        """Return the coordinates of raw values (n, …), row by row: done once for a data set."""
+        """Return coordinates (n, p) of raw values (n, …), row by row; computed once for a data set."""
 
     def features(self, prepared: Tensor) -> Tensor:
         """Return features (n, width), in or near the unit ball; differentiable."""
 
 
 class LabeledRecords(RecordMap):
-    """Rows of a schema as raw values and labels, and back."""
+    """Map from rows of a schema to raw values and labels, and back."""
 
     @abstractmethod
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
-        """Return raw values (n, …) and labels (n,) of rows; zeros where there are no labels."""
+        """Return raw values (n, …) and labels (n,) of rows; labels are 0 if the schema has none."""
 
     @abstractmethod
     def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
-        """Return a table of raw values and labels; `rng` draws what they leave open."""
+        """Return the table of raw values (n, …) and labels (n,); `rng` samples codes and bins."""
 
     def encode_labels(self, table: pa.Table) -> Tensor:
         """Return the labels (n,) of rows."""
@@ -89,7 +87,7 @@ class LabeledRecords(RecordMap):
     def to_table(
         self, columns: dict[str, pa.Array], labels: Tensor, rng: np.random.Generator
     ) -> pa.Table:
-        """Return the table of decoded columns and labels; a number is drawn within its bin."""
+        """Return the table of decoded columns and labels; a labeling number is drawn within its bin."""
         if self.label is not None:
             coded = self.schema.coded[self.label]
             columns = columns | coded.decode_codes(self.label, labels.numpy(), rng)
@@ -97,9 +95,9 @@ class LabeledRecords(RecordMap):
 
 
 class FeatureRecords(LabeledRecords, FeatureMap):
-    """Records with features of a `degree`, 1 or 2, whose raw values a network can make.
+    """Records with features of `degree` 1 or 2, whose raw values a network can generate.
 
-    A network gives `outputs` numbers for a label, which `activate` makes raw values of.
+    A network computes `outputs` numbers for each record, which `activate` maps to raw values.
     """
 
     degree: int
@@ -107,21 +105,21 @@ class FeatureRecords(LabeledRecords, FeatureMap):
     @property
     @abstractmethod
     def array_shape(self) -> tuple[int, ...]:
-        """Shape of a raw value: an image's height, width and channels, or just a number of numbers."""
+        """Shape of a raw value: height, width and channels of an image, or the length of a vector."""
 
     @property
     def outputs(self) -> int:
-        """Number of numbers of a raw value."""
+        """Size of a raw value: the product of its shape."""
         return prod(self.array_shape)
 
     @property
     def num_coordinates(self) -> int:
-        """Number p of coordinates of a record before features are made of them."""
+        """Number p of coordinates of a record, from which features are computed."""
         return self.outputs
 
     @property
     def width(self) -> int:
-        """Number of features: p, or at degree 2 those of the lifted vector's square."""
+        """Number of features: p at degree 1, (p + 1)(p + 2)/2 at degree 2."""
         if self.degree not in (1, 2):
             raise PrivotError(f"degree {self.degree}: give 1 or 2")
         count = self.num_coordinates
@@ -149,14 +147,14 @@ def square(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class TableRecords(FeatureRecords):
-    """Rows of a table as coordinates in [0, 1]; a label is a column like the others.
+    """Map from rows of a table to coordinates in [0, 1]; there is no label.
 
-    A column of numbers becomes one coordinate in [0, 1] between its public bounds (a vector as many;
-    its domain must be a box), any other column the one-hot of its public alphabet. With c scalars and
-    alphabets, a row has norm at most √c: that, and nothing computed from data, scales degree 1 into the
-    unit ball. Degree 2, the default, squares the lifted row: pairwise relations of all columns are then
-    means. Every coordinate is non-negative, which Δ rests on: values that do not come from `encode` are
-    cut to [0, 1], row by row. Nullable numbers are taken as codes, missing being one of them.
+    A column of numbers becomes one coordinate in [0, 1] by its public bounds, a vector in a box several,
+    and any other column the one-hot vector of its public alphabet. With c scalars and alphabets, a row
+    has norm at most √c, a public number by which degree 1 scales it into the unit ball. Degree 2, the
+    default, squares the lifted row, so that pairwise relations of all columns are means. Δ requires
+    non-negative coordinates, so values that do not come from `encode` are clipped to [0, 1], row by row.
+    Nullable numbers are represented by codes, one of which is for missing ones.
 
     Arguments:
         schema: Schema of a row.
@@ -193,7 +191,7 @@ class TableRecords(FeatureRecords):
         return (sum(self.widths.values()),)
 
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
-        """See `LabeledRecords`: coordinates (n, p); numbers beyond their bounds are moved to them."""
+        """See `LabeledRecords`: coordinates (n, p); numbers are clipped to their bounds."""
         parts = []
         for name, width in self.widths.items():
             if column := self._coded(name):
@@ -204,7 +202,7 @@ class TableRecords(FeatureRecords):
         return torch.from_numpy(np.concatenate(parts, axis=1)), self.encode_labels(table)
 
     def prepare(self, values: Tensor) -> Tensor:
-        """Return coordinates (n, p), cut to [0, 1]: other values keep the Δ that was accounted for."""
+        """Return coordinates (n, p), clipped to [0, 1], which the accounted Δ requires."""
         if tuple(values.shape[1:]) != (self.outputs,):
             raise PrivotError(
                 f"rows have shape {tuple(values.shape[1:])}: give ({self.outputs},), as "
@@ -218,7 +216,7 @@ class TableRecords(FeatureRecords):
         return scaled if self.degree == 1 else square(lift(scaled, 1.0))
 
     def activate(self, outputs: Tensor) -> Tensor:
-        """See `FeatureRecords`: a sigmoid a number, a softmax an alphabet."""
+        """See `FeatureRecords`: sigmoids of numbers, and a softmax for each alphabet."""
         parts = zip(self.widths, outputs.split(list(self.widths.values()), dim=1), strict=True)
         values = [x.softmax(dim=1) if self._coded(name) else x.sigmoid() for name, x in parts]
         return torch.cat(values, dim=1)
@@ -242,7 +240,7 @@ class TableRecords(FeatureRecords):
         return self.to_table(columns, labels, within)
 
     def _coded(self, name: str) -> CodedColumn | None:
-        """Return a column that is taken as codes; None for one of numbers in a box."""
+        """Return the coded column if it is represented by codes; None for numbers in a box."""
         column = self.schema.columns[name]
         as_codes = column.domain is None or (column.nullable and column.is_number)
         return self.schema.coded[name] if as_codes else None
@@ -258,13 +256,13 @@ class TableRecords(FeatureRecords):
 
 
 def _numpy_generator(rng: torch.Generator) -> np.random.Generator:
-    """Return NumPy's generator with a seed that PyTorch's draws."""
+    """Return a NumPy generator, seeded by a PyTorch generator."""
     return np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
 
 
 @dataclass(frozen=True)
 class VectorRecords(LabeledRecords):
-    """Rows of vectors in boxes as points of [−1, 1]^d, and the codes of their label.
+    """Map from rows of vectors in boxes to points of [−1, 1]^d and labels.
 
     Arguments:
         schema: Vectors in boxes, none of which may be missing, and at most one column of codes.
@@ -296,7 +294,7 @@ class VectorRecords(LabeledRecords):
         return sum(self._widths.values())
 
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
-        """See `LabeledRecords`: points (n, d); numbers beyond their bounds are moved to them."""
+        """See `LabeledRecords`: points (n, d); numbers are clipped to their bounds."""
         parts = [self.schema.points[name].encode_units(name, table) for name in self._widths]
         points = np.clip(np.concatenate(parts, axis=1), -1.0, 1.0)
         return torch.from_numpy(points), self.encode_labels(table)
@@ -314,22 +312,22 @@ class VectorRecords(LabeledRecords):
 
 @dataclass(frozen=True)
 class ImageRecords(FeatureRecords):
-    """Images (n, height, width) or (n, channels, height, width) in [0, 1], and labels.
+    """Map to images (n, height, width) or (n, channels, height, width) in [0, 1], and labels.
 
-    A schema declares them: one `array` column, whose bounds are 0 and 1 here, and at most one column of
-    categories, the label. Pixels beyond the bounds are cut to them, one image at a time.
+    The schema has one `array` column, whose bounds become 0 and 1, and at most one column of
+    categories, the label. Pixels are clipped to the bounds.
 
     The low-pass discrete cosine transform retains the s × s coefficients of lowest frequency of an
-    orthonormal transform: coordinates in which natural images are short. `degree` 1 takes them as
-    features, divided by a public `scale` (and clipped by the mechanism); `degree` 2 takes the square of
-    the lifted vector, so that the mean record holds every class's mean and covariance.
+    orthonormal transform, which contain most of the norm of natural images. At `degree` 1 they are the
+    features, divided by a public `scale` (and clipped by the mechanism); at `degree` 2 the features are
+    the square of the lifted vector, so that their mean contains every class's mean and covariance.
 
     Arguments:
         schema: One column of images, and at most one of categories.
-        low_pass: Frequencies retained along each axis, at most all; None for the pixels themselves.
+        low_pass: Number of frequencies along each axis, at most all; None for pixels.
         degree: 1 for means of the coordinates, 2 for second moments as well.
-        anchor: The constant a of the lifted vector, in units of an image's norm; for degree 2.
-        scale: Norm of an image that becomes 1; for degree 1. Longer ones are clipped.
+        anchor: Constant a of the lifted vector, in the units of pixels in [0, 1]; for degree 2.
+        scale: Norm of an image that is divided to 1; for degree 1. Longer images are clipped.
 
     Examples:
         >>> schema = Schema.from_dict({"columns": {
@@ -384,7 +382,7 @@ class ImageRecords(FeatureRecords):
 
     @cached_property
     def _retained(self) -> tuple[int, int] | None:
-        """Frequencies along both axes; None for pixels."""
+        """Number of frequencies along both axes; None for pixels."""
         height, width = self.shape[-2:]
         if self.low_pass is None:
             return None
@@ -392,12 +390,12 @@ class ImageRecords(FeatureRecords):
 
     @property
     def num_coordinates(self) -> int:
-        """See `FeatureRecords`: the coefficients that are retained, or all pixels."""
+        """See `FeatureRecords`: the number of retained coefficients, or of all pixels."""
         return int(np.prod(self.shape[:-2])) * int(np.prod(self._retained or self.shape[-2:]))
 
     @property
     def non_negative(self) -> bool:
-        """See `FeatureMap`: true for squares and for pixels, not for frequencies, which have signs."""
+        """See `FeatureMap`: true for squares and for pixels, false for frequencies, which have signs."""
         return self.degree == 2 or self.low_pass is None
 
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
@@ -410,7 +408,7 @@ class ImageRecords(FeatureRecords):
         return values, self.encode_labels(table)
 
     def allowed(self, where: Mapping[str, Any]) -> NDArray[np.float32]:
-        """See `RecordMap`; a category may be given as the number that its name is."""
+        """See `RecordMap`; a category with a numeric name may be given as a number."""
         named = {name: [str(value) for value in values_of(given)] for name, given in where.items()}
         return super().allowed(named)
 
@@ -421,7 +419,7 @@ class ImageRecords(FeatureRecords):
         return self.transform(values.clamp(0.0, 1.0))  # NaN stays NaN, and is refused
 
     def transform(self, pixels: Tensor) -> Tensor:
-        """Return coordinates (n, p) of images (n, *shape), whatever values they have; linear."""
+        """Return coordinates (n, p) of images (n, *shape), a linear map that does not clip."""
         if self._retained is None:
             return pixels.flatten(1)
         rows, columns = (basis.to(pixels) for basis in self._bases)
@@ -439,7 +437,7 @@ class ImageRecords(FeatureRecords):
         return pixels.movedim(3, 1) if pixels.ndim == 4 else pixels
 
     def expand(self, coordinates: Tensor) -> Tensor:
-        """Return images (n, *shape) of coordinates (n, p), not cut to [0, 1]."""
+        """Return images (n, *shape) of coordinates (n, p), not clipped to [0, 1]."""
         if self._retained is None:
             return coordinates.reshape(-1, *self.shape)
         rows, columns = (basis.to(coordinates) for basis in self._bases)
@@ -456,7 +454,7 @@ class ImageRecords(FeatureRecords):
 
     @cached_property
     def frequencies(self) -> np.ndarray:
-        """Squared frequency of each coordinate (p,); zeros for pixels, which have none."""
+        """Squared frequency of each coordinate (p,); zeros for pixels."""
         if self._retained is None:
             return np.zeros(self.num_coordinates)
         rows, columns = (np.arange(count) ** 2 for count in self._retained)
@@ -472,7 +470,7 @@ class ImageRecords(FeatureRecords):
 
 
 def records_of(schema: Schema, degree: int = 2, **of_images: Any) -> FeatureRecords:
-    """Return the records of a schema with features of a degree: labeled images if it declares any.
+    """Return the record map of a schema: `ImageRecords` if it has images, else `TableRecords`.
 
     Examples:
         >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})

@@ -1,30 +1,29 @@
-r"""Networks from latents and labels to raw values, trained on noisy slices; the mean record.
+r"""Fit by noisy slices: a network from latents and labels to raw values, and the pooled mean record.
 
-**Training.** Per release one step of Adam on
+**Training.** Each release is followed by one step of Adam on the default loss (`"mean_first"`)
 
 $$ ‖\hat μ_t − m_G‖^2 + d · \overline{W_2^2}(\text{centered slices}), $$
 
-by default (`"mean_first"`): d times the smoothed sliced loss, whose mean part is taken from all
-releases. `"sliced"` is the published loss of one release, and `"entropic"` the transport cost at the
-noise's own scale. ‖μ̂ − m_G‖² is estimated without bias as the inner product of
-the residuals of two independent halves of the generated batch, so that small batches do not shrink
-the spread. Weights are averaged. A budget that runs out (a resumed run may lack what a kill cost)
-ends the releases, not the fit: the pooled mean is followed to the end, or, by the published loss, the
-weights are left as they are.
+which is d times the smoothed sliced loss with its mean part estimated from all releases. `"sliced"` is
+the published loss of one release, and `"entropic"` an entropic transport cost with the noise's variance
+as its weight. ‖μ̂ − m_G‖² is estimated without bias as the inner product of the residuals of two
+independent halves of the generated batch; a biased estimate would shrink the spread of small batches.
+Weights are averaged. If the budget runs out early (in a resumed run, after a kill wasted releases), the
+fit continues without new releases: the pooled mean part remains, or, by the published loss, the weights
+no longer change.
 
 **The smoothed sliced loss.** With noise N(0, σ²) on the slices of both sides, the mean over
 directions of W_q^q between them is the q-th power of the sliced Wasserstein distance of the two laws
 convolved with N(0, σ²I): a metric for every σ ≥ 0 (Rakotomamonjy, Ralaivola 2021, theorem 3). The
-private side is a constant; gradient flows to the generated side alone, through the sort: optimal
-transport on the line matches ranks, and the matching is constant where no two points tie. For q = 2
-the loss splits exactly,
+private side is a constant. The gradient flows to the generated side through the sort: optimal transport
+on the line matches ranks, and the matching is locally constant where no two points tie. For q = 2 the
+loss splits exactly,
 
 $$ W_2^2(P, Q) = (m_P - m_Q)^2 + W_2^2(P - m_P, Q - m_Q), $$
 
-and averaging the first part over uniform directions gives ‖m_P − m_Q‖²/d of the laws in R^d. Each
-part may use a different estimate: `spread_loss` is the second part, of one release; the first is far
-better estimated from all releases so far (`PooledMean`). Post-processing of releases: no cost of
-privacy.
+and the mean of the first part over uniform directions is ‖m_P − m_Q‖²/d for the laws in R^d. Each part
+may use a different estimate: `spread_loss` is the second part, from one release; the first part is
+estimated much better from all releases so far (`PooledMean`). All of this is post-processing.
 """
 
 from __future__ import annotations
@@ -70,31 +69,31 @@ from privot.transport.exact import transport_cost_1d
 
 @dataclass(frozen=True, kw_only=True)
 class SliceSettings(NetworkSettings):
-    """Settings of the releases and of the network trained on them; see `NetworkSettings`, too.
+    """Settings of the releases and of the network, in addition to those of `NetworkSettings`.
 
     Arguments:
         steps: Number of releases.
-        batch_size: Records a release; on average for padded Poisson batches.
-        num_projections: Directions k of a release.
+        batch_size: Number of records of a release; on average for padded Poisson batches.
+        num_projections: Number k of directions of a release.
         neighboring: `"replace_one"` with batches of fixed size, or `"zero_out"` with padded Poisson.
-        orthonormal: Whether a release's directions are a frame (k ≤ d).
-        method: Accounting by `"pld"` (least noise, seconds) or `"rdp"`.
+        orthonormal: Whether a release's directions are orthonormal (k ≤ d).
+        method: Accounting by `"pld"` (least noise, takes seconds) or `"rdp"`.
         q: Exponent of the sliced loss, 1 or 2.
-        release: `"every_step"` draws a fresh batch and fresh directions each time; `"once"` releases
-            slices of all records a single time and trains on them for as long as it likes
-            (Greenewald et al. 2024).
+        release: `"every_step"` draws a fresh batch and fresh directions for each step; `"once"` makes a
+            single release of all records, and trains on it for any number of steps (Greenewald et
+            al. 2024).
         degree: Degree of the features: 1 for means of coordinates, 2 for second moments as well.
-        low_pass: Frequencies retained along each axis (images); None for the pixels themselves.
-        anchor: Constant of the lifted vector, in units of an image's norm (images, degree 2).
-        scale: Norm that becomes 1; longer images are clipped (images, degree 1).
-        loss: `"mean_first"` follows the mean pooled over all releases and the spread of
-            the last; `"sliced"` only the smoothed distance to the last, as published; `"entropic"`,
-            with `release="once"`, entropic transport at the noise's own cost and weight.
-        optimizer_steps: Steps of Adam with `release="once"`; else one a release.
-        generated: Records that the network makes a step.
+        low_pass: Number of frequencies along each axis (images); None for pixels.
+        anchor: Constant of the lifted vector (images, degree 2).
+        scale: Norm that is scaled to 1; images with larger norms are clipped (images, degree 1).
+        loss: `"mean_first"` uses the mean pooled over all releases and the spread of the last;
+            `"sliced"` the smoothed distance to the last release, as published; `"entropic"`, with
+            `release="once"`, an entropic transport cost.
+        optimizer_steps: Number of Adam steps with `release="once"`; otherwise one a release.
+        generated: Number of records that the network generates in a step.
         latent_dim: Dimension of the network's latents.
-        architecture: `"mlp"`, or of images `"dcgan"`, whose channels are `hidden`, or
-            that without batch normalization, `"dcgan_unnormalized"`.
+        architecture: `"mlp"`; for images also `"dcgan"`, with channels `hidden`, or
+            `"dcgan_unnormalized"`, without batch normalization.
         seed: Seed of initial weights and latents; never of noise, batches or directions.
     """
 
@@ -127,7 +126,7 @@ class SliceSettings(NetworkSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.training  # refuses what cannot learn, before anything is spent on it
+        _ = self.training  # refuses invalid settings before any budget is spent
         for name, hint in get_type_hints(type(self)).items():
             if get_origin(hint) is Literal:
                 require_choice(name, getattr(self, name), get_args(hint))
@@ -153,13 +152,13 @@ class SliceSettings(NetworkSettings):
 
     @property
     def sampling(self) -> Sampling:
-        """Scheme of batches that the adjacency is accounted with; a single release takes all records."""
+        """Sampling scheme of batches: none for a single release, otherwise by the adjacency."""
         if self.release == "once":
             return "none"
         return "padded_poisson" if self.neighboring == "zero_out" else "without_replacement"
 
     def accounting(self, count: int, records: FeatureMap, grid: float = 0.0) -> SlicedAccounting:
-        """Return the setting of a run on that many records, whose privacy is accounted."""
+        """Return the parameters for privacy accounting of a run on `count` records."""
         return SlicedAccounting(
             dim=records.num_labels * records.width,
             num_projections=self.num_projections,
@@ -174,7 +173,7 @@ class SliceSettings(NetworkSettings):
         )
 
     def plan(self, epsilon: float, delta: float, count: int, records: FeatureMap) -> SlicePlan:
-        """Return the plan of releases that keep (ε, δ) of that many records."""
+        """Return the plan of (ε, δ)-private releases of `count` records."""
         steps = 1 if self.sampling == "none" else self.steps
         return SlicePlan.calibrate(
             epsilon, delta, steps, lambda grid: self.accounting(count, records, grid), self.method
@@ -182,18 +181,17 @@ class SliceSettings(NetworkSettings):
 
 
 def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:
-    """Return rows (n, k) with as large a share of zeros as a plan's batch has of blank ones."""
+    """Append zero rows to projections (n, k), in the proportion of blank rows in a plan's batch."""
     blanks = round(len(projected) * (plan.rows / plan.accounting.batch_size - 1))
     return torch.cat([projected, projected.new_zeros(blanks, projected.shape[1])])
 
 
 class PooledMean(nn.Module):
-    r"""An unbiased running estimate of the mean record (d,); checkpoints hold its state.
+    r"""Unbiased running estimate of the mean record μ (d,), whose state is part of checkpoints.
 
-    The mean record is what slices estimate best. A release of n rows along U has column means s = Uᵀμ
-    + noise, with noise N(0, σ²/n). Back-projection (d/k)·U s is unbiased for μ, but its variance
-    holds ‖μ‖²·d/k of the directions' own. Following the residual avoids it: with μ̂_0 = 0 and A =
-    (d/k) U Uᵀ, E A = I,
+    A release of n rows along U has column means s = Uᵀμ + noise, with noise N(0, σ²/n). Back-projection
+    (d/k)·U s is unbiased for μ, but the random directions contribute ‖μ‖²·d/k to its variance. The
+    projection of residuals avoids this: with μ̂_0 = 0 and A = (d/k) U Uᵀ, E A = I,
 
     $$ \hat μ_t = \hat μ_{t-1} + γ_t \tfrac{d}{k} U_t (s_t - U_t^\top \hat μ_{t-1}),
     \qquad γ_t = \frac{1}{t + d/k}. $$
@@ -208,12 +206,12 @@ class PooledMean(nn.Module):
     $$ E‖\hat μ/(1 − β) − μ‖^2 = \frac{V·(d^2 ν / k + a τ) + (D − β^2) ‖μ‖^2}{(1 − β)^2},
     \quad V_t = (1 − 2γ + γ^2 a) V_{t-1} + γ^2, \quad D_t = (1 − 2γ + γ^2 a) D_{t-1}, $$
 
-    V_0 = 0, D_0 = 1. Directions spread it evenly over the coordinates. Here ν = σ²·rows/batch² (blank
-    rows of padded batches bring noise), and τ = (1 − (b−1)/(n−1))·(R² − ‖μ‖²)/b for batches of fixed
-    size, (1 − q)·R²/b for Poisson batches, 0 for all records: R² bounds the mean square of a record's
-    norm, with equality for features of degree 2, whose norm is 1. ‖μ‖² is estimated from ‖μ̂‖² less its
-    own error. For large T the start's part vanishes as 1/T², and a coordinate's mean square error tends
-    to (dν/k + aτ/d)/T.
+    with V_0 = 0 and D_0 = 1; the error is spread evenly over the coordinates. Here ν = σ²·rows/batch²
+    (blank rows of padded batches add noise), and τ = (1 − (b−1)/(n−1))·(R² − ‖μ‖²)/b for batches of
+    fixed size, (1 − q)·R²/b for Poisson batches, 0 for all records: R² bounds the mean square of a
+    record's norm, with equality for features of degree 2, whose norm is 1. ‖μ‖² is estimated from ‖μ̂‖²
+    minus its error. For large T the start's part vanishes as 1/T², and a coordinate's mean square error
+    tends to (dν/k + aτ/d)/T.
     """
 
     mean: Tensor
@@ -263,9 +261,9 @@ class PooledMean(nn.Module):
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of a coordinate's error: noise, batches and directions; ∞ before any.
+        """Standard deviation of a coordinate's error by noise, batches and directions; ∞ at first.
 
-        A function of releases: it may be published.
+        It is a function of releases, and may be published.
         """
         if not self.count:
             return math.inf
@@ -275,11 +273,11 @@ class PooledMean(nn.Module):
         batch = gathered * self._batch / scale
         start = max(memory - bias**2, 0.0) / scale
         longest = self._radius**2
-        # ‖μ̂‖² = ‖μ‖² + error on average, where the error itself holds ‖μ‖².
+        # E‖μ̂‖² = ‖μ‖² + error, where the error depends on ‖μ‖².
         slope = start - batch if self._fixed_size else start
-        seen = float(self.estimate.double().square().sum())
-        length = (seen - noise - batch * longest) / (1.0 + slope)
-        error = noise + batch * longest + slope * min(max(length, 0.0), longest)
+        square = float(self.estimate.double().square().sum())
+        true_square = (square - noise - batch * longest) / (1.0 + slope)
+        error = noise + batch * longest + slope * min(max(true_square, 0.0), longest)
         return math.sqrt(error / self._dim)
 
 
@@ -290,8 +288,8 @@ def smoothed_sliced_loss(
 
     Arguments:
         private: Released slices; constants.
-        generated: Projections of what the generator made, along the same directions.
-        stddev: Standard deviation σ of the noise that the released slices carry.
+        generated: Projections of generated records, along the same directions.
+        stddev: Standard deviation σ of the noise in released slices.
         q: 1 or 2.
         rng: Generator of the generated side's noise.
 
@@ -315,19 +313,19 @@ def smoothed_sliced_loss(
 
 
 def spread_loss(private: Tensor, generated: Tensor, stddev: float, rng: torch.Generator) -> Tensor:
-    """Return the mean over slices of W_2² between the two sides, each moved to mean 0."""
+    """Return the mean over slices of W_2² between the two sides, each centered to mean 0."""
     centered = private - private.mean(dim=0)
     return smoothed_sliced_loss(centered, generated - generated.mean(dim=0), stddev, 2, rng)
 
 
-_CENTERED_ROWS = 1000  # rows of a single release that one step looks at
+_CENTERED_ROWS = 1000  # rows of a single release that one step uses
 
 
 class LabeledNetwork(nn.Module, LabeledLaw):
-    """A multilayer perceptron, or a DCGAN, from (z, one-hot label) to raw values of records.
+    """Multilayer perceptron, or DCGAN, from (z, one-hot label) to raw values of records.
 
-    A fitted network makes every record from its own latent and label alone. Privacy: it sees released
-    slices and its own draws, never a record; batch normalization, where there is any, is of its draws.
+    A fitted network computes every record from its own latent and label alone. Privacy: it is trained on
+    released slices and its own samples, never on a record; batch normalization is of its samples.
     """
 
     kind: ClassVar[str] = "network"
@@ -355,7 +353,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         return self.records.activate(self.network(latent))
 
     def draw(self, labels: Tensor, rng: torch.Generator) -> Tensor:
-        """Draw raw values for labels, from fresh latents."""
+        """Generate raw values for labels (n,) from fresh latents."""
         latent = self.network.draw_latent(len(labels), rng)[:, : self.latent_dim]
         values: Tensor = self(latent, labels)
         return values
@@ -386,14 +384,14 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 
 
 class Counted(nn.Module):
-    """Modules that learn from releases, and how many of them were counted by then.
+    """Modules that learn from releases, with the number of releases that were counted.
 
-    A checkpoint says whose releases it was learned from and how many were counted when it was
-    written: it is resumed with that very ledger, and only if that is not behind. A run whose releases
-    are all made and that left no checkpoint has nothing to go on from: it is finished.
+    A checkpoint contains the ledger's id and the number of releases that were counted when it was
+    written. It is resumed only with this ledger, and only if the ledger's count is not smaller. A run
+    without a checkpoint whose releases are all made cannot be resumed: it is finished.
 
     Arguments:
-        learned: Modules that a checkpoint holds, by name.
+        learned: Modules of a checkpoint, by name.
     """
 
     spent: Tensor
@@ -404,11 +402,11 @@ class Counted(nn.Module):
         self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
 
     def count(self, ledger: Ledger[SlicePlan]) -> None:
-        """Note the ledger's count; call after every release that is learned from."""
+        """Record the ledger's count; call after every release that is used."""
         self.spent.fill_(ledger.spent)
 
     def check(self, ledger: Ledger[SlicePlan]) -> None:
-        """Refuse a ledger that has counted fewer releases than were learned from."""
+        """Refuse a ledger that has counted fewer releases than the checkpoint."""
         if int(self.spent) > ledger.spent:
             raise PrivotError(
                 f"ledger {ledger.path} is behind its checkpoint, which was learned from "
@@ -473,7 +471,7 @@ class SliceFit(CentralFit):
 
 
 class SliceObjective:
-    """The loss of one step of a network, from a fresh release or from the one that was made."""
+    """Training loss of a network, from a new release at each step or from a single release."""
 
     def __init__(
         self,
@@ -490,14 +488,14 @@ class SliceObjective:
         self._released: Slices | None = None
 
     def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """Return the loss, and 0 (there is no marginal to fit)."""
+        """Return the loss of a step; the second number, a marginal error, is always 0."""
         slices = self._next(rng)
         record_map = self.mechanism.map
         values = self.network.draw(self.labels, rng)
         features = record_map.features(record_map.prepare(values))
         # (labels, each, width): rows were drawn label by label.
         features = features.reshape(record_map.num_labels, -1, record_map.width)
-        loss = 0.0 * features.sum()  # with the budget spent and no pooled mean, weights stay
+        loss = 0.0 * features.sum()  # the gradient is 0 if no other part is added
         if slices is not None:
             blocks = slices.directions.reshape(record_map.num_labels, record_map.width, -1)
             projected = with_blanks((features @ blocks).flatten(0, 1), self.plan)
@@ -519,7 +517,7 @@ class SliceObjective:
         return entropic_cost(cost)[0]
 
     def _next(self, rng: torch.Generator) -> Slices | None:
-        """Return the slices of a step; None once the budget is spent."""
+        """Return the slices for a step; None once the budget is spent."""
         if self.settings.release == "once":
             if self._released is None:
                 self._released = self.mechanism.release()

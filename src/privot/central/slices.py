@@ -1,68 +1,66 @@
 r"""Noisy slices of private records: the plan of a run, batches and directions, and the mechanism.
 
-**Mechanism.** A release is (U, XU + V): U ∈ R^{d×k} public unit columns drawn afresh and
-independently of the data, X the records of a secret batch, V independent N(0, σ²) (Rakotomamonjy,
-Ralaivola 2021; here with exact accounting, see `privot.privacy.slice_accounting`). Everything
-computed from releases is post-processing.
+**Mechanism.** A release is (U, XU + V), where U ∈ R^{d×k} has public unit columns, drawn anew and
+independently of the data, X contains the records of a secret batch, and V has independent N(0, σ²)
+entries (Rakotomamonjy, Ralaivola 2021; here with exact accounting, see
+`privot.privacy.slice_accounting`). Everything computed from releases is post-processing.
 
-- **Adjacency** is the plan's: `replace_one`, one unit's record becomes any other; `zero_out`, a blank.
-  The unit is the record map's, and the plan's must be the same. One record of each is assumed: nothing
-  here can see whether two records belong to one unit.
-- **Δ** is 2R, √2·R for records with ⟨r, r′⟩ ≥ 0, or R for zero_out with padded Poisson batches: features
-  are clipped to the public radius here, whatever the map does. A record whose features overflow counts
-  as zeros, since NaN would pass the clipping and show who was drawn, and a refusal would show that
-  somebody has such a record. No batch norm, no batch maximum: the row of a slot is a function of the one
-  record in it.
-- **Noise** is a Gaussian rounded to a power-of-two grid exactly, added in integers to projections
-  that were rounded to the same grid; coins of noise and of batches are the operating system's.
+- **Adjacency** is the plan's: by `replace_one`, one unit's record becomes any other; by `zero_out`, it
+  becomes blank. The plan and the record map must have the same unit. Each unit must have only one
+  record; the mechanism cannot check this.
+- **Δ** is 2R, √2·R for records with ⟨r, r′⟩ ≥ 0, or R for zero_out with padded Poisson batches. The
+  mechanism clips features to the public radius. A record whose features overflow counts as zeros: NaN
+  would pass the clipping and reveal that the record was drawn, and a refusal would reveal that it
+  exists. There is no batch norm and no batch maximum: the row of a slot depends on its record alone.
+- **Noise** is an exact Gaussian rounded to a power-of-two grid, added in integers to projections rounded
+  to the same grid. Noise and batches use the operating system's entropy.
 - **Count first**: the plan's whole guarantee is entered in the account of these records before the first
   release (`privot.privacy.ledger`), and the ledger is charged before a batch is drawn; without budget
-  nothing happens. Threads may share a mechanism: the ledger makes their releases distinct.
+  no batch is drawn. Threads may share a mechanism: the ledger numbers their releases.
 
-**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant is given (2
-+ √rows)·g. One g pays for rounding two neighbors (½ each), another for the floating-point error of
-the projections: in double precision below d·2^−52·R, at most g/2 or the plan is refused. The rest
-pays for the **other** rows of a batch: which rows are multiplied together depends on all labels, and
-with it the last bits of every row. Each of their projections may come out one g further, √(rows·k)·g
-in all.
+**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant uses a grid of
+(2 + √rows)·g. One g covers the rounding of two neighbors (½ each). Another covers the floating-point
+error of projections: in double precision it is below d·2^−52·R, and the plan is refused unless this is
+at most g/2. The rest covers the **other** rows of a batch: all labels determine which rows are
+multiplied together, and so the last bits of every row. Each of their projections may change by one g,
+√(rows·k)·g in all.
 
-**Batches** are drawn by the very scheme that is accounted. Amplification by sampling holds only if
-nobody knows who was drawn, so the coins come from the operating system's entropy and are neither
-seeded, logged nor stored.
+**Batches** are drawn by the scheme that is accounted. Amplification by sampling holds only if nobody
+knows who was drawn, so batches use the operating system's entropy, and are neither seeded, logged nor
+stored.
 
 - `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**: of
   exactly uniform indices, the first occurrences in order of appearance.
 - `padded_poisson`: every record enters with probability at most q, independently of the others, into
   uniformly random slots of a public, constant number of rows; the other slots stay empty. The
-  accounting is conditional on no overflow of the slots; δ includes the probability of one, in which
-  case the rest is cut.
+  accounting is conditional on no overflow of the slots; δ includes the probability of an overflow, in
+  which case records without a slot are left out.
 - `none`: all records.
 
-**Directions** are drawn afresh, uniform on the sphere and never longer than 1: the accounting
-averages over U with independent uniform unit columns (or a uniform frame). Columns are normalized
-Gaussian vectors of the words that noise is made of (`privot.mechanisms.samplers`), so that no
-two runs, resumed ones included, no threads and no forked processes share directions: two releases
-along the same ones would not be what the accounting composes. They do not depend on the data. Box and
-Muller's pairs
+**Directions** are drawn anew for each release, uniform on the sphere and never longer than 1, since the
+accounting averages over U with independent uniform unit columns (or a uniform frame). Columns are
+normalized Gaussian vectors from the operating system's entropy (`privot.mechanisms.samplers`).
+So no two runs (also resumed ones), threads or forked processes share directions, as the accounting
+requires. Directions do not depend on the data. Box–Muller pairs
 
 $$ (\sqrt{−2 \ln u} \cos φ, \sqrt{−2 \ln u} \sin φ), \qquad u = (w + ½)/2^{32}, \quad φ = π w'/2^{31} $$
 
-in single precision, from 32-bit words w, w′, take half the time of a ziggurat. What that costs is
-resolution of public directions only: coordinates beyond 6.76 standard deviations (1.4e-11 of them) do
-not occur, which makes the law of the projected sensitivity lighter, not heavier.
+in single precision, from 32-bit words w, w′, take half the time of a ziggurat. They reduce only the
+resolution of public directions: coordinates beyond 6.76 standard deviations (1.4e-11 of them) do not
+occur, so the distribution of the projected sensitivity has a lighter tail, not a heavier one.
 
-**Length of directions.** In single precision a norm is not exact. With unit roundoff ϖ = 2^−24, a
-square, numpy's pairwise sum (at most 19 + log₂(d/128) roundings), root, quotient and product (3.5 more
-on the length) leave a relative error below 20·ϖ·(1 + …) < 2^−19 for d < 2^20, so columns are aimed at
-length 1 − 2^−19 and never exceed 1. A column shorter by a factor c ≤ 1 has c² of its share of H =
-‖Uᵀz‖²: given U the mechanism is a Gaussian one of smaller sensitivity than the one accounted.
+**Norm of directions.** In single precision a norm is not exact. With unit roundoff ϖ = 2^−24, a square,
+numpy's pairwise sum (at most 19 + log₂(d/128) roundings), root, quotient and product (3.5 more on the
+norm) have a relative error below 20·ϖ·(1 + …) < 2^−19 for d < 2^20. So columns are scaled to norm
+1 − 2^−19 and never exceed 1. A column shorter by a factor c ≤ 1 contributes c² times as much to
+H = ‖Uᵀz‖²: given U, the mechanism is Gaussian with a smaller sensitivity than the accounted one.
 
-**Privacy review: who sees what.** Releases have public shapes, (rows, k), whoever was drawn. What
-else depends on raw records stays with the curator: the fingerprint of values and labels by which a
-second run on the same records is recognized, the warning of it, and the time of a release (rows are
-grouped by label for speed, and the rejections of the samplers), so releases are not to be timed by
-anyone but the curator. The index of each slot stays inside the mechanism; the time of drawing it
-depends on the coins alone, and on the number of records. Nothing is logged.
+**Privacy review: who sees what.** Releases have public shapes (rows, k), whoever was drawn. Other
+functions of raw records stay with the curator: the fingerprint of values and labels by which a second
+run on the same records is recognized, the warning of it, and the time of a release (which depends on
+labels, by which rows are grouped, and on the samplers' rejections). So only the curator may time
+releases. The index of each slot stays inside the mechanism; the time of drawing it depends only on
+coins and on the number of records. Nothing is logged.
 
 References:
     Box, Muller, *A note on the generation of random normal deviates* (1958).
@@ -93,24 +91,25 @@ from privot.privacy.slice_accounting import Method, SlicedAccounting
 
 Indices = NDArray[np.int64]
 EMPTY = -1
-_GRID_BITS = 19  # of a slice's root mean square of the sensitivity
-# Columns aim at this length, so that errors of single precision never make one longer than 1.
+_GRID_BITS = (
+    19  # the grid is at least 2^19 times finer than the root mean square sensitivity of a slice
+)
+# Columns are scaled to this norm, so that errors of single precision never make one longer than 1.
 _LENGTH = 1.0 - 2.0**-19
-# Clipped records aim this much inside the ball, so that rounding errors never leave it.
+# Records are clipped to this factor times the radius, so that rounding errors never exceed it.
 _INSIDE = 1.0 - 2.0**-40
 _CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class SlicePlan:
-    """The releases of a run, and the noise that keeps (ε, δ).
+    """Declared releases of a run, and the noise for their (ε, δ).
 
-    Public: it is fixed before private data are touched. The guarantee is that of all releases,
-    however many of them are made: `privot.privacy.ledger` says why nothing smaller may be claimed of
-    a part.
+    The plan is public, and fixed before private data are read. Its guarantee covers all releases,
+    however many are made; `privot.privacy.ledger` explains why no smaller one may be claimed for a part.
 
     Arguments:
-        accounting: The setting whose privacy is accounted; its `grid` is 2 + √rows times `grid` below.
+        accounting: Parameters of the accounting; its `grid` is 2 + √rows times `grid` below.
         stddev: Standard deviation σ of the noise of one projection of one row.
         steps: Number of releases.
         delta: δ of the guarantee.
@@ -149,7 +148,7 @@ class SlicePlan:
         accounting: Callable[[float], SlicedAccounting],
         method: Method = "rdp",
     ) -> Self:
-        """Return the plan with the least noise that keeps (ε, δ); `accounting` is called with a grid."""
+        """Return the plan with the least noise for (ε, δ); `accounting` maps a grid to parameters."""
         free = accounting(0.0)
         # A power of two far below a slice of the sensitivity, and so far below useful noise.
         slice_of = free.sensitivity / math.sqrt(free.dim)
@@ -170,7 +169,7 @@ class SlicePlan:
 
     @cached_property
     def guarantee(self) -> ApproximateDP:
-        """Guarantee of all releases together: fixed in advance, for any number that is made."""
+        """Guarantee of all declared releases together, however many are made."""
         return self.accounting.guarantee(self.stddev, self.steps, self.delta, self.method)
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,7 +183,7 @@ class SlicePlan:
 
 
 def accounted_grid(grid: float, rows: int) -> float:
-    """Return the grid to account for where batches of so many rows are rounded to a grid."""
+    """Return the grid for the accounting of batches of `rows` rows that are rounded to `grid`."""
     return grid * (2 + math.sqrt(rows))
 
 
@@ -211,7 +210,7 @@ def ordered_sample(population: int, size: int) -> Indices:
 
 
 def random_order(count: int) -> Indices:
-    """Draw a uniform permutation: the ranks of 64-bit words, all drawn again if two agree."""
+    """Draw a uniform permutation: the ranks of 64-bit words, which are redrawn if two are equal."""
     while True:
         words = random_words(count)
         order = np.argsort(words, kind="stable")
@@ -288,12 +287,12 @@ class Slices:
 
 
 class SlicingMechanism:
-    """The owner of private records and of their ledger; it releases noisy slices within the budget.
+    """Mechanism that holds private records, and releases noisy slices within the ledger's budget.
 
     Arguments:
-        values: Raw records (n, …), floats, as the map takes them.
-        labels: Their labels (n,), in range(num_labels); None where there are none.
-        record_map: Map from them to features.
+        values: Raw records (n, …), floats in the form that the map requires.
+        labels: Labels of the records (n,), in range(num_labels); None without labels.
+        record_map: Map from raw records to features.
         ledger: Ledger of the releases.
 
     Raises:
@@ -335,7 +334,7 @@ class SlicingMechanism:
         self._entered = False
 
     def release(self) -> Slices:
-        """Return noisy slices of one batch, along fresh directions; counted first.
+        """Count a release, and return noisy slices of a new batch along new directions.
 
         Raises:
             BudgetExhausted: if no release is left.
@@ -365,13 +364,13 @@ class SlicingMechanism:
         scale[torch.from_numpy(batch == EMPTY)] = 0.0
         blocks = directions.double().reshape(self.map.num_labels, self.map.width, -1)
         ends = torch.bincount(labels, minlength=len(blocks)).cumsum(0).tolist()
-        # Records are grouped for speed; what that does to last bits, the plan's grid pays for.
+        # Records are grouped by label for speed; the plan's grid covers the effect on last bits.
         groups = zip(blocks, [0, *ends], ends, strict=False)
         projected = torch.cat([features[start:end] @ block for block, start, end in groups])
         return (projected * scale)[torch.argsort(order)]
 
     def _noisy(self, projected: Tensor) -> np.ndarray:
-        """Return projections rounded to the grid plus exactly rounded Gaussian noise, in integers."""
+        """Round projections to the grid, and add rounded Gaussian noise in integer steps."""
         plan = self.ledger.plan
         steps = np.rint(projected.numpy() / plan.grid).astype(np.int64)
         noise = sample_rounded_gaussian(steps.shape, plan.stddev / plan.grid)
@@ -387,7 +386,7 @@ def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:
     finite = torch.isfinite(prepared.flatten(1)).all(dim=1)
     if not bool(torch.isfinite(values[~finite]).all()):
         raise PrivotError("values hold NaN or infinity: replace or drop such records first")
-    # Finite values that overflowed on the way are a record like any other.
+    # A record of finite values whose coordinates overflow counts as zeros.
     prepared[~finite] = 0.0
     return prepared
 

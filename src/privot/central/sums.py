@@ -1,64 +1,62 @@
 r"""Noisy sums of private records: the plan of a run, its queries, the mechanism and its rounds.
 
 **Mechanism.** A round answers a `Query`: a public map, which may depend on earlier releases, from one
-record to a slot $j(x)$ and an integer vector $v(x) ∈ Z^w$ with $‖v(x)‖ ≤ R$. Released is, for every
-slot,
+record to a slot $j(x)$ and an integer vector $v(x) ∈ Z^w$ with $‖v(x)‖ ≤ R$. For every slot it releases
 
 $$ \sum_{i : j(x_i) = j} v(x_i) + N_j \quad \text{(moment 1), or} \quad
    \sum_{i : j(x_i) = j} v(x_i) v(x_i)^\top + N_j \quad \text{(moment 2)} . $$
 
-The upper triangle of a matrix is summed, diagonal entries 29 times and the others 41 times: as
-$41^2 ≤ 2·29^2$, the contribution of one record has a length of at most $29 ‖v‖^2$, and entries off the
-diagonal, which stand for two each, have noise that is smaller by $29/41 ≈ 1/\sqrt 2$.
+The upper triangle of a matrix is summed, with diagonal entries multiplied by 29 and the others by 41.
+As $41^2 ≤ 2·29^2$, the contribution of one record has a norm of at most $29 ‖v‖^2$, and entries off the
+diagonal, each of which represents two, have noise that is smaller by $29/41 ≈ 1/\sqrt 2$.
 
 **Adjacency** is `replace_one`: one unit's record becomes any other; the number of records is public.
-One record of each unit is assumed. **Δ.** A record adds a vector $u$ of length at most L (R, or 29 R²)
-to its slot. Two that fall into different slots move all slots together by $\sqrt{‖u‖^2 + ‖u'‖^2} ≤
-\sqrt 2 L$; two in one slot by $‖u − u'‖$: at most $2L$, or $\sqrt 2 L$ where $⟨u, u'⟩ ≥ 0$. Moments of
-order 2 always satisfy this:
+Each unit must have only one record. **Δ.** A record adds a vector $u$ of norm at most L (R, or 29 R²) to
+its slot. Replacing a record changes all slots together by $\sqrt{‖u‖^2 + ‖u'‖^2} ≤ \sqrt 2 L$ if the two
+records have different slots, and by $‖u − u'‖$ if they share one: at most $2L$, or $\sqrt 2 L$ if
+$⟨u, u'⟩ ≥ 0$. Moments of order 2 always satisfy this:
 
 $$ ⟨u, u'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\bigr) \sum_i v_i^2 v_i'^2 ≥ 0 , $$
 
-those of order 1 where the query promises it, as of vectors without negative coordinates: these are
-checked. The noise is $⌊σ Z + ½⌋$ with $σ = Δ/μ_t$, μ_t from the plan.
+Moments of order 1 satisfy it if the query declares its vectors non-negative, which is checked. The noise
+is $⌊σ Z + ½⌋$ with $σ = Δ/μ_t$, and μ_t from the plan.
 
-**Indicators.** Vectors of counts are one-hots side by side: L blocks, of each of which a record has one
-place. A query of this kind gives the L positions in place of the vector, $‖v(x)‖ = \sqrt L$, and
-what is released is how many records have each place of each block. Records that differ in every
-block move it by $\sqrt{2L}$, which is Δ.
+**Indicators.** Vectors of counts are L one-hot vectors side by side, one of each block of places. A
+query of this kind returns the L positions instead of the vector, $‖v(x)‖ = \sqrt L$, and the release
+contains the number of records at each place of each block. Replacing a record by one that differs in
+every block changes the counts by $\sqrt{2L}$, which is Δ.
 
-**Composition.** What is summed in a round may depend on all earlier releases, as long as
-$μ_t = Δ_t/σ_t$ does not: the plan fixes it before private data are touched. All rounds together are then
-as private as **one** Gaussian release with
+**Composition.** The query of a round may depend on all earlier releases, as long as $μ_t = Δ_t/σ_t$ does
+not: the plan fixes it before private data are read. All rounds together are then as private as **one**
+Gaussian release with
 
 $$ μ^2 = \sum_t μ_t^2 , \qquad δ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) , $$
 
 exactly: nothing is lost by composing (Dong, Roth, Su 2022, corollary 3.3; the curve of Balle and Wang
 2018). Rounding the noisy sum to integers is post-processing.
 
-**Why floats do no harm.** Vectors are integers, and are checked: one that is too long, or negative where
-none may be, counts as zeros, whatever the query made of it; so does a record with a position outside its
-block. Sums are exact in any order. The noise is
-a Gaussian rounded exactly (`privot.mechanisms.samplers`): an integer plus it is the rounded sum,
-post-processing of the continuous mechanism. A query maps records one by one, in chunks of fixed
-places, so what it makes of a record in its last bits depends on no other record.
+**Floating point.** Vectors are integers, and are checked: a vector that is too long, or negative though
+the query declared otherwise, is replaced by zeros, as is a record with a position outside its block.
+Sums are exact in any order. The noise is an exactly rounded Gaussian (`privot.mechanisms.samplers`); an
+integer plus this noise is the rounded noisy sum, post-processing of the continuous mechanism. A query
+maps records independently, in chunks at fixed places, so that even the last bits of a record's vector
+depend on no other record.
 
-**Privacy review: who sees what.** Releases have public shapes. Whoever times a release learns about raw
-records (the order of slots in memory, the rejections of the sampler); the curator alone may. The
-fingerprint by which a second run on the same records is recognized, a keyed digest of all that queries
-may look at (values and labels), stays with the curator as well. Nothing is logged. **Count first**: the
-plan's whole guarantee is entered in the account of these records before the first round, and the ledger
-is charged before a round is answered.
+**Privacy review: who sees what.** Releases have public shapes. The time of a release depends on raw
+records (the order of slots in memory, the rejections of the sampler), so only the curator may measure
+it. The fingerprint by which a second run on the same records is recognized, a keyed digest of all that
+queries may read (values and labels), stays with the curator as well. Nothing is logged. **Count first**:
+the plan's whole guarantee is entered in the account of these records before the first round, and the
+ledger is charged before a round is answered.
 
-**Resuming.** The queries of a run are functions of public numbers and of earlier releases. A run that
-is resumed after a kill therefore makes the same queries again; those in the checkpoint are answered
-from it, at no cost. The ledger counts a round before it is made: one that was counted and whose
-answer was lost is spent, and with it the plan, since later rounds would have to do without it. A run
-is resumed with the records it began with, labels included, or not at all: sums of two sets of records
-would pass for those of one. Which set that was is known from its account alone
-(`privot.privacy.ledger`: a keyed digest, entered before the first round, in the curator's state
-folder). The checkpoint holds released sums and public settings, and nothing else of the records. A
-refusal reveals that a set is another one to the curator alone, before anything is spent.
+**Resuming.** The queries of a run are functions of public numbers and of earlier releases. So a run that
+is resumed after a kill repeats the same queries, and those in the checkpoint are answered from it, at no
+cost. The ledger counts a round before it is made. If a counted round's answer was lost, the run cannot
+be resumed, since later rounds depend on it. A run must be resumed with the same records and labels:
+otherwise, sums of two sets of records would be combined. The records are recognized only by their
+account (`privot.privacy.ledger`: a keyed digest, entered before the first round, in the curator's
+state folder); the checkpoint contains only released sums and public settings. Another set is refused
+before any budget is spent, and only the curator sees the refusal.
 
 References:
     Dong, Roth, Su, *Gaussian differential privacy* (2022).
@@ -120,12 +118,12 @@ def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
 
 
 def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
-    """Yield records as accounts compare them (`privot.privacy.ledger`): all parts side by side.
+    """Yield records in the form that accounts compare (`privot.privacy.ledger`): rows of all parts.
 
     Arguments:
         parts: Arrays (n, …) of the same n records: values, then labels. Values without a label have
-            label 0, whoever fits them, so that all methods compare the same records alike. Labels, whole
-            numbers below 2^24, are exact in single precision.
+            label 0 in every method, so that all methods produce the same rows. Labels, integers below
+            2^24, are exact in single precision.
 
     >>> [rows.tolist() for rows in whole_records(np.zeros((2, 1, 2)), np.array([0, 3]))]
     [[[0.0, 0.0, 0.0], [0.0, 0.0, 3.0]]]
@@ -138,7 +136,7 @@ def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
 
 @dataclass(frozen=True)
 class Budget:
-    """The public numbers of a run: ε and δ, how many records, and whom one belongs to."""
+    """Public numbers of a run: ε, δ, the number of records, and the owner (unit) of a record."""
 
     epsilon: float
     delta: float
@@ -156,7 +154,7 @@ class Budget:
     def require_signal(
         self, noise: float, limit: float, noun: str, effect: str, remedy: str
     ) -> None:
-        """Refuse a plan whose noise exceeds a limit: a public computation, before anything is spent."""
+        """Refuse a plan whose noise exceeds a limit, by public numbers, before any budget is spent."""
         if noise > limit:
             raise PrivotError(
                 f"epsilon {at_most(self.epsilon)} for {self.records:,} {noun}: {effect}; give "
@@ -171,8 +169,8 @@ class SumPlan:
     Arguments:
         ratios: μ_t = Δ_t/σ_t of each round: sensitivity in standard deviations of its noise.
         delta: δ of the guarantee.
-        records: How many records are summed; public under `replace_one`.
-        unit: Whom one record belongs to.
+        records: Number of records that are summed; public under `replace_one`.
+        unit: Owner of one record, such as a person.
 
     Examples:
         >>> plan = SumPlan.calibrate(1.0, 1e-5, [3, 1], records=60_000, unit="person")
@@ -230,14 +228,14 @@ class SumPlan:
 
 
 class Query(ABC):
-    """A public map of single records whose values one round sums; fixed before it is answered.
+    """Public map from single records to vectors, which one round sums.
 
     Attributes:
         slots: Number of slots.
         width: Number w of coordinates of a vector.
-        radius: Largest length R of a vector; R² is an integer.
-        moment: 1 to sum vectors, 2 to sum their products with themselves.
-        non_negative: True, at moment 1, if no vector has a negative coordinate.
+        radius: Largest norm R of a vector; R² is an integer.
+        moment: 1 to sum vectors v, 2 to sum products v vᵀ.
+        non_negative: At moment 1, whether no vector has a negative coordinate.
     """
 
     slots: int
@@ -248,7 +246,7 @@ class Query(ABC):
 
     @abstractmethod
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """Return slots (n,) and vectors (n, w) of some records, row by row."""
+        """Return slots (n,) and vectors (n, w) of n records, each computed from one record."""
 
 
 class Indicators(Query):
@@ -285,11 +283,11 @@ class Indicators(Query):
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
-    """The release of a round.
+    """Release of a round.
 
     Arguments:
         sums: Vectors (slots, w), or at moment 2 symmetric matrices (slots, w, w).
-        stddev: Standard deviation of their noise; at moment 2 that of the diagonal, the rest has 29/41.
+        stddev: Standard deviation of the noise; at moment 2 of the diagonal, and 29/41 of it elsewhere.
     """
 
     sums: Floats
@@ -304,14 +302,14 @@ def sensitivity(query: Query) -> float:
 
 
 class SumMechanism:
-    """The owner of private records and of their ledger; it answers the queries of a plan's rounds.
+    """Mechanism that holds private records, and answers queries within the ledger's budget.
 
     Arguments:
-        records: Arrays of n rows: all that queries may look at.
+        records: Arrays of n rows each, all data that queries may read.
         ledger: Ledger of the rounds.
 
     Raises:
-        PrivotError: if they are not as many records as the plan says, or hold NaN or infinity.
+        PrivotError: if the number of records is not the plan's, or a value is NaN or infinite.
     """
 
     def __init__(self, records: Records, ledger: Ledger[SumPlan]) -> None:
@@ -327,7 +325,7 @@ class SumMechanism:
         self._entered = False
 
     def release(self, query: Query) -> NoisySums:
-        """Return the answer to the next round's query; the round is counted first.
+        """Count the next round, and return the answer to its query.
 
         Raises:
             BudgetExhausted: if no round is left.
@@ -340,8 +338,8 @@ class SumMechanism:
                 "records is below 2^53, so that sums are exact"
             )
         self.enter()
-        round_ = self.ledger.spend()  # unique, whoever else counts in this ledger
-        stddev = sensitivity(query) / plan.ratios[round_ - 1]
+        number = self.ledger.spend()  # unique, even if other threads use this ledger
+        stddev = sensitivity(query) / plan.ratios[number - 1]
         sums = self._exact_sums(query)
         if query.moment == 2:
             rows, columns, times = _triangle(query.width)
@@ -352,7 +350,7 @@ class SumMechanism:
         """Enter the plan in the account of these records, if it is not there yet.
 
         Raises:
-            PrivotError: if rounds of the plan were made of other records.
+            PrivotError: if earlier rounds of the plan used other records.
         """
         if not self._entered:
             charge(fingerprint(whole_records(*self._records)), self.ledger)
@@ -368,12 +366,12 @@ class SumMechanism:
                 total = total + np.bincount(places[inside].ravel(), minlength=query.width)[None]
             else:
                 slots, vectors = query.answer(records)
-                total = total + add(slots, _without_broken_promises(vectors, query), query.slots)
+                total = total + add(slots, _checked(vectors, query), query.slots)
         return np.asarray(total)
 
 
-def _without_broken_promises(vectors: Integers, query: Query) -> Integers:
-    """Return the vectors, with zeros in place of those that are too long or wrongly negative."""
+def _checked(vectors: Integers, query: Query) -> Integers:
+    """Replace vectors by zeros that are longer than the query's radius, or negative if none may be."""
     wrong = np.square(vectors.astype(np.float64)).sum(axis=1) > float(query.radius) ** 2
     if query.moment == 1 and query.non_negative:
         wrong |= (vectors < 0).any(axis=1)
@@ -397,19 +395,19 @@ def _add_vectors(slots: Integers, vectors: Integers, count: int) -> Integers:
 
 
 def _add_products(slots: Integers, vectors: Integers, count: int) -> Integers:
-    """Return sums of products by slot: integers below 2^53, exact in double precision."""
+    """Return sums of v vᵀ by slot; they are integers below 2^53, exact in double precision."""
     order = np.argsort(slots, kind="stable")
     present, starts = np.unique(slots[order], return_index=True)
-    real = vectors[order].astype(np.float64)
+    floats = vectors[order].astype(np.float64)
     sums = np.zeros((count, vectors.shape[1], vectors.shape[1]), np.int64)
-    for slot, part in zip(present, np.split(real, starts[1:]), strict=True):
+    for slot, part in zip(present, np.split(floats, starts[1:]), strict=True):
         sums[slot] = part.T @ part
     return sums
 
 
 @lru_cache(maxsize=8)
 def _triangle(width: int) -> tuple[Integers, Integers, Integers]:
-    """Return rows and columns of the upper triangle of a matrix, and how often each entry is summed."""
+    """Return rows and columns of the upper triangle of a matrix, and the factors of its entries."""
     rows, columns = np.triu_indices(width)
     return rows, columns, np.where(rows == columns, DIAGONAL, OTHER)
 
@@ -417,10 +415,10 @@ def _triangle(width: int) -> tuple[Integers, Integers, Integers]:
 def contributions(query: Query, records: Records) -> Integers:
     """Return what each record adds to a round's integer sums (n, slots · entries), row by row."""
     slots, vectors = query.answer(records)
-    vectors = _without_broken_promises(vectors, query)
+    vectors = _checked(vectors, query)
     if query.moment == 2:
-        rows, columns, times = _triangle(query.width)
-        vectors = vectors[:, rows] * vectors[:, columns] * times
+        rows, columns, factors = _triangle(query.width)
+        vectors = vectors[:, rows] * vectors[:, columns] * factors
     added = np.zeros((len(slots), query.slots, vectors.shape[1]), np.int64)
     added[np.arange(len(slots)), slots] = vectors
     return added.reshape(len(slots), -1)
@@ -430,20 +428,20 @@ def noisy_sums(query: Query, sums: Integers, stddev: float) -> NoisySums:
     """Return a round's integer sums with their noise, in any shape, as its release."""
     if query.moment == 1:
         return NoisySums(sums.reshape(query.slots, query.width).astype(np.float64), stddev)
-    rows, columns, times = _triangle(query.width)
+    rows, columns, factors = _triangle(query.width)
     matrices = np.empty((query.slots, query.width, query.width))
-    entries = sums.reshape(query.slots, -1) / times
+    entries = sums.reshape(query.slots, -1) / factors
     matrices[:, rows, columns] = matrices[:, columns, rows] = entries
     return NoisySums(matrices, stddev / DIAGONAL)
 
 
 class Rounds:
-    """The releases of a run in their order, from its checkpoint or from the mechanism.
+    """Releases of a run in order, from its checkpoint or from the mechanism.
 
     Arguments:
-        mechanism: The mechanism that answers new queries.
+        mechanism: Mechanism that answers new queries.
         checkpoint: File of the answers; a run without one cannot be resumed.
-        progress: Callback after every round: its number, how many there are, and the noise's stddev.
+        progress: Callback after every round: its number, the number of rounds, and the noise's stddev.
 
     Raises:
         PrivotError: if the ledger counted rounds that the checkpoint lacks, or rounds of other records.

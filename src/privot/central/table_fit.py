@@ -1,17 +1,17 @@
-r"""Tables by one round of noisy sums: all pairs of columns, and the mixture that explains them.
+r"""Fit of tables by one round of noisy sums: counts of all pairs of columns, and latent classes.
 
-A row's columns are codes (`privot.local.releases`); side by side, its one-hots are a vector
-$z ∈ \{0, u_j\}^D$, column j's with a public weight $u_j$. The round answers the sum of $z z^\top$: the
-counts of all pairs of codes, and of all codes, at once. Every row has the same length, nothing is cut.
-The noise of a pair's cells is $∝ 1/(u_i u_j)$, and a pair of columns with K and K′ codes has K K′ cells,
-so $u_j ∝ K_j^{1/3}$ minimizes the sum of all absolute errors.
+A row's columns are codes (`privot.local.releases`). Their one-hot vectors, each multiplied by a public
+weight $u_j$, are concatenated to $z ∈ \{0, u_j\}^D$. The round releases the sum of $z z^\top$: the
+counts of all codes and of all pairs of codes. All rows have the same norm, so none is clipped. The noise
+of a pair's cells is $∝ 1/(u_i u_j)$, and a pair of columns with K and K′ codes has K K′ cells, so
+$u_j ∝ K_j^{1/3}$ minimizes the sum of all absolute errors.
 
 Latent classes are fitted to these counts (`fit_pairs`). The number of classes is doubled until the
-residual is what noise alone would leave, half of the number of cells (the discrepancy principle of
-Morozov 1966): no more classes than the released counts support.
+residual is at most its expectation under noise alone, half of the number of cells (the discrepancy
+principle of Morozov 1966), so that there are no more classes than the released counts support.
 
 **Privacy review.** Adjacency `replace_one`; the round is a Gaussian mechanism (`privot.central.sums`).
-Everything else is a function of what was released and of public numbers.
+Everything else is a function of the release and of public numbers.
 
 References:
     Morozov, *On the solution of functional equations by the method of regularization* (1966).
@@ -51,30 +51,31 @@ from privot.schema import Schema
 
 # Adam: steps, learning rate, standard deviation of logits at the start, floor of shares.
 _STEPS, _RATE, _SPREAD, _FLOOR = 2000, 0.05, 0.5, 1e-5
-_WEIGHT = 64  # of the column with most codes
+_WEIGHT = 64  # integer weight of the column with most codes
 _FIRST_CLASSES, _MAX_CLASSES = 16, 256
-_MAX_NOISE = 0.5  # total variation of a column
+_MAX_NOISE = 0.5  # largest total variation of a column by noise
 
 
 def fit_pairs(
     shares: Floats, stddev: Floats, sizes: list[int], classes: int, seed: int
 ) -> tuple[LatentClasses, float]:
-    r"""Fit the mixture nearest to shares of pairs in units of their errors; also half the distance².
+    r"""Fit a mixture to shares of pairs; return it and its negative log-likelihood.
 
-    With class weights π and each class's probabilities of all codes, $P ∈ R^{D×C}$, expected shares are
-    $P \operatorname{diag}(π) P^\top$ off the diagonal and $P π$ on it. Adam over logits minimizes least
-    squares in units of the errors, which are Gaussian and known: the likelihood.
+    With class weights π and the probabilities $P ∈ R^{D×C}$ of all codes in each class, expected shares
+    are $P \operatorname{diag}(π) P^\top$ off the diagonal and $P π$ on it. Errors are Gaussian with
+    known standard deviations, so the negative log-likelihood is, up to a constant, half the sum of
+    squared standardized errors, which Adam minimizes over logits.
 
     Arguments:
-        shares: Shares of all pairs of codes (D, D), symmetric; of codes on the diagonal.
-        stddev: Standard deviations of their errors, infinite where nothing was measured.
+        shares: Shares of all pairs of codes (D, D), symmetric; shares of codes on the diagonal.
+        stddev: Standard deviations (D, D) of errors, infinite where nothing was measured.
         sizes: Number of codes of each column.
-        classes: Number of classes.
-        seed: Seed of the start.
+        classes: Number of classes C.
+        seed: Seed of the random start.
     """
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *sizes[:-1]])
-    # Both halves of a symmetric matrix hold every pair.
+    # Off the diagonal, every pair occurs twice in the symmetric matrix.
     weight = stddev**-2.0 * (0.25 + 0.25 * np.eye(len(shares)))
     start = np.log(np.maximum(np.diag(shares), _FLOOR))
     noise = _SPREAD * rng.standard_normal((len(shares), classes))
@@ -82,7 +83,7 @@ def fit_pairs(
     steps = [_Adam(each) for each in state]
     for step in range(_STEPS):
         rate = _RATE * (1 + math.cos(math.pi * step / _STEPS)) / 2
-        gradients, tables, loss = _slopes(state[0], state[1], shares, weight, starts)
+        gradients, tables, loss = _gradients(state[0], state[1], shares, weight, starts)
         for adam, gradient in zip(steps, gradients, strict=True):
             adam.step(gradient, rate)
     weights = _softmax(state[1], np.zeros(1, np.int64))
@@ -90,14 +91,14 @@ def fit_pairs(
     return LatentClasses(weights / weights.sum(), tuple(parts)), loss
 
 
-def _slopes(
+def _gradients(
     logits: Floats, log_weights: Floats, target: Floats, weight: Floats, starts: Integers
 ) -> tuple[tuple[Floats, Floats], Floats, float]:
-    r"""Return gradients of the weighted squares in both arguments, probabilities, and the squares' sum.
+    r"""Return the gradients of the loss in logits and log weights, the probabilities, and the loss.
 
     With $E = P \operatorname{diag}(π) P^\top$ off the diagonal and $E_{ii} = (Pπ)_i$ on it, the loss
-    $\sum_{ij} w_{ij} (E_{ij} − T_{ij})^2$ has the slopes $G = 2 w ∘ (E − T)$ in E; hence, G being
-    symmetric and $G°$ being G without its diagonal g, the slope in P is
+    $\sum_{ij} w_{ij} (E_{ij} − T_{ij})^2$ has the gradient $G = 2 w ∘ (E − T)$ in E, which is symmetric.
+    With g its diagonal and $G°$ the rest, the gradient in P is
     $2 G° P \operatorname{diag}(π) + g π^\top$, and in π $\operatorname{diag}(P^\top G° P) + P^\top g$.
     """
     tables, weights = _softmax(logits, starts), _softmax(log_weights, np.zeros(1, np.int64))
@@ -107,22 +108,22 @@ def _slopes(
     slope = 2 * weight * gap
     own = np.diag(slope).copy()
     np.fill_diagonal(slope, 0.0)
-    turned = slope @ tables
-    of_tables = 2 * turned * weights + own[:, None] * weights
-    of_weights = (tables * turned).sum(axis=0) + own @ tables
+    product = slope @ tables
+    of_tables = 2 * product * weights + own[:, None] * weights
+    of_weights = (tables * product).sum(axis=0) + own @ tables
     of_logits = tables * (of_tables - _within(tables * of_tables, starts, len(tables)))
     of_log_weights = weights * (of_weights - weights @ of_weights)
     return (of_logits, of_log_weights), tables, float((weight * gap**2).sum())
 
 
 def _within(values: Floats, starts: Integers, size: int) -> Floats:
-    """Return sums over each column's codes, once for each code."""
+    """Return for each code the sum of values over all codes of its column."""
     counts = np.diff(starts, append=size)
     return np.repeat(np.add.reduceat(values, starts, axis=0), counts, axis=0)
 
 
 def _softmax(logits: Floats, starts: Integers) -> Floats:
-    """Return probabilities that sum to 1 over the codes of each column, which start at `starts`."""
+    """Return the softmax over the codes of each column; columns begin at the rows `starts`."""
     counts = np.diff(starts, append=len(logits))
     highest = np.repeat(np.maximum.reduceat(logits, starts, axis=0), counts, axis=0)
     powers = np.exp(logits - highest)
@@ -130,7 +131,7 @@ def _softmax(logits: Floats, starts: Integers) -> Floats:
 
 
 class _Adam:
-    """Adam's steps on one array, in place (β = .9, .999)."""
+    """Adam optimizer of one array, in place (β = .9, .999)."""
 
     def __init__(self, values: Floats) -> None:
         self._values, self._count = values, 0
@@ -147,7 +148,7 @@ class _Adam:
 
 @dataclass(frozen=True, eq=False)
 class TableMixture(Law):
-    """A mixture of products over a table's columns; it draws under conditions on any column, exactly."""
+    """Latent classes of a table's columns, sampled exactly under conditions on any column."""
 
     kind: ClassVar[str] = "classes"
 
@@ -181,13 +182,13 @@ class TableMixture(Law):
 
 @dataclass(frozen=True)
 class CodedRecords(RecordMap):
-    """Rows of a schema, all of whose columns are coded, as codes of atoms."""
+    """Map from rows of a schema with coded columns to codes of atoms."""
 
     schema: Schema
 
     @cached_property
     def atoms(self) -> tuple[Atoms, ...]:
-        """The atoms of each column: its bins, or the cells that all its codings distinguish."""
+        """Atoms of each column: the finest cells that its codings distinguish."""
         columns = self.schema.coded.items()
         return tuple(Atoms.of(name, [ReportedColumn(column, True)]) for name, column in columns)
 
@@ -198,25 +199,25 @@ class CodedRecords(RecordMap):
 
     def encode(self, table: pa.Table) -> tuple[Integers]:
         """See `RecordMap`: codes (n, columns)."""
-        found = []
+        columns = []
         for (name, column), atoms in zip(self.schema.coded.items(), self.atoms, strict=True):
             (codings,) = atoms.codings
             shape = tuple(coding.size for coding in codings)
             known = np.ravel_multi_index([coding.codes for coding in codings], shape)
             cells = np.ravel_multi_index([*column.encode_codings(name, table)], shape)
             order = np.argsort(known)
-            found.append(order[np.searchsorted(known[order], cells)])
-        return (np.stack(found, axis=1),)
+            columns.append(order[np.searchsorted(known[order], cells)])
+        return (np.stack(columns, axis=1),)
 
 
 class PairCounts(Query):
-    """Query: counts of all pairs of codes.
+    """Query: counts of all codes and of all pairs of codes.
 
     Arguments:
         sizes: Number of codes of each column.
 
     Attributes:
-        weights: Weight u of each column.
+        weights: Integer weight u of each column.
         column_of_code: Column of every code (D,).
     """
 
@@ -237,7 +238,7 @@ class PairCounts(Query):
         return np.zeros(len(codes), np.int64), vectors
 
     def counts(self, released: NoisySums) -> tuple[Floats, Floats]:
-        """Return counts (D, D) and standard deviations of their errors, infinite where not measured."""
+        """Return counts (D, D) and standard deviations (D, D) of errors, infinite if not measured."""
         weights = self.weights[self.column_of_code].astype(float)
         unit = np.outer(weights, weights)
         diagonal = np.eye(self.width, dtype=bool)
@@ -263,15 +264,14 @@ class TableFit(OneSumFit):
         """See `CentralFit`.
 
         Raises:
-            PrivotError: if noise alone would move even the least disturbed column by a total variation
-                above ½: a public computation.
+            PrivotError: if noise alone would change every column by a total variation above ½.
         """
         query = self.query
         plan = self.budget.plan([1.0])
         stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
         nothing = np.zeros((1, query.width, query.width))
         share = np.diag(query.counts(NoisySums(nothing, stddev))[1]) / self.budget.records
-        # Gaussian noise on a column's shares: half the sum of their mean absolute values.
+        # Expected total variation by Gaussian noise: half the sum of mean absolute errors of shares.
         least = min(np.bincount(query.column_of_code, weights=share)) / math.sqrt(2 * math.pi)
         self.budget.require_signal(
             least,

@@ -1,11 +1,11 @@
-"""The command line: parse, call, print. Nothing is computed here that Python users would miss.
+"""Command line: parse arguments, call the library, print. All computations are available from Python.
 
-Exit codes: 0 done; 1 stopped, or failed in a way that nothing given is to blame for, or what was
-examined is refuted; 2 what was given cannot be used; 3 done, and the verdict is as bad as `--fail-on`
-names; 130 stopped by Ctrl-C before there was anything to resume. Whatever is not 0 has one line on
-standard error; a pipe that nobody reads any more has none.
+Exit codes: 0 success; 1 interrupted, failed for reasons other than the input, or an audit found a
+violation; 2 the input cannot be used; 3 success, but the verdict is as bad as `--fail-on` names; 130
+interrupted by Ctrl-C without anything to resume. All codes but 0 come with one line on standard error,
+except for a closed pipe.
 
-This module itself imports next to nothing: Ctrl-C while the commands are imported is one line, too.
+This module imports hardly anything, so that Ctrl-C during the import of commands prints one line, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line, and turn whatever ends it into an exit code and one line."""
+    """Run the command line, and report every error as an exit code and one line."""
     code = 1
     try:
         code = _run()
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    """Run the command; its exit code."""
+    """Run the command, and return its exit code."""
     import warnings
 
     from privot.core.errors import PrivotError, extra_of, printable
@@ -52,7 +52,7 @@ def _run() -> int:
         return run()
     except PrivotError as error:
         if isinstance(error.__cause__, BrokenPipeError):
-            # What is left in the buffer has nowhere to go, and Python would say so once more.
+            # Discard the buffer, or Python would report the closed pipe once more at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _say(printable(" ".join(str(error).split())))
         return 2
@@ -65,12 +65,12 @@ def _run() -> int:
 
 
 def _say(line: str) -> None:
-    """Print a line where not even the console may have been imported."""
+    """Print a line on standard error without importing the console."""
     print(f"privot: {line}", file=sys.stderr)
 
 
 def _drop_output() -> None:
-    """Discard what is left to print, of which Python would complain once more at its end."""
+    """Discard buffered output, or Python would report the error once more at its end."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError:

@@ -1,8 +1,8 @@
-"""Privacy arithmetic at the prompt: noise for an ε, ε for a noise, shuffling, slices, the budget spent.
+"""Commands for privacy accounting: noise for an ε, ε for a noise, shuffling, slices, and spent budgets.
 
-The formulas are bare, in the data's own units. `privot calibrate` applies them to a schema, where
-rounding to the grid, and the sharing of one budget among columns, come on top. What is printed for
-people is rounded to the safe side; `--json` gives every digit.
+The formulas are for one mechanism, in the units of the data; `privot calibrate` applies them to a
+schema, with rounding to a grid and budgets shared among columns. Printed numbers are rounded to the
+safe side; `--json` prints all digits.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Kind(StrEnum):
     randomized_response = "randomized-response"
 
 
-# The option that states the noise of each kind, and those without which there is no answer.
+# Option that gives the noise of each mechanism, and the options that the mechanism requires.
 _NOISE = {_Kind.laplace: "scale", _Kind.gaussian: "stddev", _Kind.randomized_response: "keep"}
 _NEEDED = {
     _Kind.laplace: ("sensitivity",),
@@ -149,7 +149,7 @@ def _gaussian(
         lambda e: calibrate_gaussian(sensitivity, e, delta),
         lambda s: gaussian_epsilon(s, sensitivity, delta),
     )
-    # The closed form is silent at epsilon 0.
+    # The closed form is not defined at epsilon 0.
     closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta) if epsilon > 0 else None
     fields: Fields = {"epsilon": epsilon, "stddev": stddev, "stddev_closed_form": closed_form}
     fields |= {"delta": delta, "unit": unit, "sensitivity": sensitivity}
@@ -290,7 +290,7 @@ def solve(
     epsilon_of: Callable[[float], float],
     answers: tuple[str, str] = ("noise", "epsilon"),
 ) -> tuple[float, float]:
-    """Return epsilon and noise, the one that was not given computed from the other."""
+    """Return epsilon and noise, of which one is given and the other is computed."""
     if epsilon is not None and noise is None:
         return epsilon, noise_for(epsilon)
     if noise is not None and epsilon is None:
@@ -303,17 +303,17 @@ def solve(
 
 
 def print_answer(as_json: bool, answer: str, fields: Fields, lines: list[str]) -> None:
-    """Print the lines; or the fields as JSON, the answer first."""
+    """Print the lines, or the fields as JSON with the answer first."""
     print(json.dumps({answer: fields[answer], **fields}) if as_json else "\n".join(lines))
 
 
 def rounded_up(value: float, rounded: bool = True) -> str:
-    """Return six digits rounded up, for losses and for noise; a given value stays as it is."""
+    """Format a loss or noise with six digits, rounded up; exactly if `rounded` is False."""
     return at_most(value, 6) if rounded else exactly(value)
 
 
 def rounded_down(value: float, rounded: bool = True) -> str:
-    """Return six digits rounded down, for probabilities of the truth and for lower bounds."""
+    """Format a probability or lower bound with six digits, rounded down; exactly if not `rounded`."""
     return at_least(value, 6) if rounded else exactly(value)
 
 
@@ -329,10 +329,8 @@ def _diameter(sensitivity: float, norm: str) -> str:
     )
 
 
-# `privot account slices`: noise for noisy slices, by Rényi accounting or the privacy-loss distribution.
-#
-# The setting is the run's: dimension and number of slices, records, batch, epochs, radius. Both
-# accountants answer (Rényi and the tighter privacy-loss distribution).
+# `privot account slices`: noise for noisy slices, by Rényi accounting and by the tighter privacy-loss
+# distribution.
 
 
 class _Sampling(StrEnum):
@@ -420,7 +418,7 @@ def slices(
             partial(setting.calibrate, delta=delta, steps=count, method=method.value),
             partial(setting.epsilon, delta=delta, steps=count, method=method.value),
         )
-        # Low targets are out of reach for Rényi accounting alone.
+        # With pld only that, because Rényi accounting cannot reach a small epsilon.
         for method in (_Accounting if accounting is _Accounting.rdp else [_Accounting.pld])
     }
     answers = {method: pair[1 if forward else 0] for method, pair in both.items()}

@@ -1,7 +1,7 @@
-"""The commands and their names.
+"""All commands and their names.
 
-The modules behind a command are imported when it runs, so that `privot --help` answers at once and
-those before `privot fit` work where PyTorch is not installed.
+The library modules of a command are imported when it runs, so that `privot --help` is fast, and that
+commands which do not need PyTorch work without it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from privot import __version__
 from privot.cli import account, campaign, central, curator, evaluation, randomizer, schema, waves
 from privot.cli.console import complain, with_settings
 
-# What the parser refuses; the class has no public name.
+# The parser's class of usage errors, which has no public name.
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
-# Settings whose fields are options, and the fields of `privot fit`.
+# Settings class whose fields become options, and the fields that `privot fit` has.
 _FIT = "privot.local.settings:FitSettings"
 _FIT_OPTIONS = (
     "estimator", "loss", "steps", "batch_size", "learning_rate", "seed", "minutes",
@@ -107,11 +107,11 @@ def _root(version: _Version = False) -> None:
 
 
 def run() -> int:
-    """Run the command; its exit code. What the parser refuses is one line, as any refusal is.
+    """Run the command, and return its exit code; usage errors are printed as one line.
 
     Raises:
-        PrivotError: for what cannot be used.
-        KeyboardInterrupt: for Ctrl-C.
+        PrivotError: if the input cannot be used.
+        KeyboardInterrupt: on Ctrl-C.
     """
     try:
         return int(app(prog_name="privot", standalone_mode=False) or 0)

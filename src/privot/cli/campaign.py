@@ -1,4 +1,4 @@
-"""Commands that survey many people by their browsers: campaigns, and a collector of reports."""
+"""Commands for surveys in browsers: campaigns, and the collector of reports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def new(
     people: int | None = Option(None, help="Least number of reports in a shuffled batch."),
     floor: float | None = Option(None, help="Largest epsilon of a shuffled report by itself."),
 ) -> None:
-    """Make a campaign: calibrate and sign a randomizer, and write a page whose answers it randomizes.
+    """Create a campaign: calibrate and sign a randomizer, and write a page that randomizes answers.
 
     With --where shuffled a shuffler mixes reports, which are sealed to the analyst; the key is made too.
 
@@ -69,17 +69,19 @@ def new(
         Schema.load(schema), epsilon, delta, where, people, floor
     )
     randomizer = Randomizer.calibrate(declared, epsilon, delta, report_columns=report_columns)
-    made = create(randomizer, output, title=title, collector=collector, questions=questions)
-    shuffled = made.analyst_key != ""
+    folder = create(randomizer, output, title=title, collector=collector, questions=questions)
+    shuffled = folder.analyst_key != ""
     promised = randomizer.schema.promise if shuffled else randomizer.guarantee
     print(f"{output}: {promised}, fingerprint {randomizer.fingerprint}")
-    print(f"  devices pin the public key {made.public_key}")
+    print(f"  devices pin the public key {folder.public_key}")
     if shuffled:
-        print(f"  and seal reports, {randomizer.guarantee} each, to the analyst {made.analyst_key}")
         print(
-            f"  {made.folder / 'analyst.key'} opens them: keep it where the shuffler cannot read it"
+            f"  and seal reports, {randomizer.guarantee} each, to the analyst {folder.analyst_key}"
         )
-    print(f"  keep {made.folder / 'signing.pem'} to yourself, and serve {made.web}/ as it is")
+        print(
+            f"  {folder.folder / 'analyst.key'} opens them: keep it where the shuffler cannot read it"
+        )
+    print(f"  keep {folder.folder / 'signing.pem'} to yourself, and serve {folder.web}/ as it is")
     then = ["campaign", "up", str(output)]
     if urlsplit(collector).hostname not in _LOCAL:
         machine = "shuffler" if shuffled else "collector"
@@ -104,16 +106,16 @@ def status(
     from privot.campaign.campaign import write_status
     from privot.randomizer import Release
 
-    made = CampaignFolder.load(campaign)
-    path = release or campaign / "store" / made.randomizer.fingerprint / "release"
+    folder = CampaignFolder.load(campaign)
+    path = release or campaign / "store" / folder.randomizer.fingerprint / "release"
     while True:
         if watch is not None and not path.exists():
             note(f"{path} is not there yet")
         else:
-            found = write_status(made, Release.open(path))
-            expected = found["expected_error"]
+            written = write_status(folder, Release.open(path))
+            expected = written["expected_error"]
             more = "" if expected is None else f"; error to expect by now: {expected}"
-            print(f"{found['reports']:,} reports{more}", flush=True)
+            print(f"{written['reports']:,} reports{more}", flush=True)
         if watch is None:
             return
         time.sleep(watch)
@@ -133,12 +135,11 @@ def delete(
         None, help="As `privot serve` has it: panel.json, of people who report again."
     ),
 ) -> None:
-    """Delete one person's report, or all, by id: from the store, its release and its quarantine.
+    """Delete reports by id, or all, from the store, its release and its quarantine.
 
-    Stop whatever seals the campaign first. An id that was deleted stays refused, and nothing else of the
-    report stays in the store. What was learned or published before is not undone: a fitted model, a copy
-    of the release, a backup. The promised ε bounds what these say about the person, now as before. Fit
-    again to have a model without the report. Broken off, run it again.
+    Stop the collector first. Only the id stays in the store, and is refused from then on. Earlier
+    results are not undone: a fitted model, a copy of the release, a backup. They keep the promised ε.
+    Fit again for a model without the report. After an interruption, run the command again.
 
     Example: privot campaign delete campaign/ 0123456789abcdef0123456789abcdef
     """
@@ -155,10 +156,10 @@ def delete(
     if bool(ids) == every:
         raise PrivotError("ids are missing, or given beside --all: give one of the two")
     named = None if every else ids_of_texts(ids or [])
-    made = CampaignFolder.load(campaign)
-    address = store or str(made.folder / "store")
+    folder = CampaignFolder.load(campaign)
+    address = store or str(folder.folder / "store")
     waves = None if panel is None else Panel.load(panel)
-    collected = Campaign.load(made.folder / "randomizer.json", waves)
+    collected = Campaign.load(folder.folder / "randomizer.json", waves)
     shelf = shelf_at(release_address(address, release, collected.fingerprint))
     if "://" not in address and not (Path(address) / collected.fingerprint).is_dir():
         raise PrivotError(f"{address} holds no reports of this campaign: give --store")
@@ -207,25 +208,25 @@ def up(
     from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
     from privot.collector.sealing import open_store, release_address, shelf_at
 
-    made = CampaignFolder.load(campaign)
-    shuffled = made.analyst_key != ""
-    parts = urlsplit(made.collector)
+    folder = CampaignFolder.load(campaign)
+    shuffled = folder.analyst_key != ""
+    parts = urlsplit(folder.collector)
     if parts.scheme != "http" or parts.hostname not in _LOCAL:
         raise PrivotError(
-            f"the page of {campaign} sends to {made.collector}, which is not of this machine: run "
+            f"the page of {campaign} sends to {folder.collector}, which is not of this machine: run "
             "`privot serve` there, or make the campaign with a --collector of 127.0.0.1"
         )
-    store = str(made.folder / "store")
-    collected = (ShuffledCampaign if shuffled else Campaign).load(made.folder / "randomizer.json")
+    store = str(folder.folder / "store")
+    collected = (ShuffledCampaign if shuffled else Campaign).load(folder.folder / "randomizer.json")
     with listen(_HOST, (parts.port or 80) if port is None else port) as listener:
         collecting = f"http://{_HOST}:{listener.getsockname()[1]}"
-        with page_server(made, collecting, _HOST, page_port) as page:
+        with page_server(folder, collecting, _HOST, page_port) as page:
             release = release_address(store, None, collected.fingerprint)
             desk = Desk(collected, GroupCommit(open_store(store, collected, complain)))
             print(f"page       {page}/\ndashboard  {page}/dashboard.html\ncollector  {collecting}")
             print("Ctrl-C stops all of it", flush=True)
             stopping = Event()
-            shown = Thread(target=_show, args=(made, Path(release), every, stopping))
+            shown = Thread(target=_show, args=(folder, Path(release), every, stopping))
             shown.start()
             try:
                 origins = [page, page.replace(_HOST, "localhost")]
@@ -237,19 +238,20 @@ def up(
     note("stopped; everything that was acknowledged is stored")
 
 
-def _show(made: CampaignFolder, release: Path, seconds: float, stopping: Event) -> None:
-    """Write the dashboard's numbers whenever the release has changed, until it is over."""
+def _show(folder: CampaignFolder, release: Path, seconds: float, stopping: Event) -> None:
+    """Write the dashboard's data whenever the release has changed, until `stopping` is set."""
     from privot.campaign.campaign import write_status
     from privot.randomizer import Release
 
-    manifest, seen = release / "manifest.json", ""
+    manifest, last_text = release / "manifest.json", ""
     while not stopping.wait(seconds):
         try:
-            if not manifest.exists() or (text := manifest.read_text()) == seen:
+            text = manifest.read_text() if manifest.exists() else last_text
+            if text == last_text:
                 continue
-            seen = text
-            found = write_status(made, Release.open(release))
-            print(f"{found['reports']:,} reports on the dashboard", flush=True)
+            last_text = text
+            written = write_status(folder, Release.open(release))
+            print(f"{written['reports']:,} reports on the dashboard", flush=True)
         except (PrivotError, OSError) as error:
             complain(f"the dashboard stays as it was: {error}")
 
@@ -292,9 +294,9 @@ def serve(
 ) -> None:
     """Accept reports over HTTP, and acknowledge each once it is on the disk.
 
-    Ctrl-C, or SIGTERM, ends it: what was acknowledged is stored, and sealed into shards that
-    `privot fit` reads. After any other end, start it again with the same store. Towards a network, put a
-    proxy before it, which speaks TLS and hides addresses.
+    Ctrl-C or SIGTERM stops the collector: stored reports are sealed into shards that `privot fit` reads.
+    After any other end, start it again with the same store. In a network, use a proxy that provides TLS
+    and hides addresses.
 
     A shuffler can open no report. It writes a batch, in random order, only of as many as the promise of
     the randomizer says, for `privot collect --key`; fewer wait. The analyst must not have its machine.
@@ -340,11 +342,11 @@ def serve(
 
 
 def _require_origin(text: str) -> None:
-    """Refuse what no browser sends as an origin, and what stands for all of them."""
+    """Refuse a text that is no origin as browsers send it, or that contains a wildcard."""
     try:
         parts = urlsplit(text)
-        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        right = False
-    if not right or text != f"{parts.scheme}://{parts.netloc}" or "*" in text or "@" in text:
+        valid = False
+    if not valid or text != f"{parts.scheme}://{parts.netloc}" or "*" in text or "@" in text:
         raise PrivotError(f"--origin {text!r} is no origin: give https://HOST, without a path")

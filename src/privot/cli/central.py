@@ -41,7 +41,7 @@ def fit_integral(
     separator: Separator = ",",
     ignore: Ignore = None,
 ) -> None:
-    """Learn a density from raw records. The folder stays secret; only draws from it may leave.
+    """Learn a density from raw records. The folder must stay secret; only draws may be published.
 
     Example: privot integral fit people.csv --schema schema.toml --epsilon 20 --draws 50 -o secret/
     """
@@ -81,7 +81,7 @@ def fit_integral(
 
 
 def _note_edges(model: IntegralModel) -> None:
-    """Note the proven gain of boosting for the curator alone: not on standard output."""
+    """Print the proven gain of boosting on standard error, for the curator alone."""
     if not model.edges:
         return
     from privot.integral.tilts import gain_limit
@@ -113,7 +113,7 @@ def sample_integral(
     from privot.integral import IntegralModel
     from privot.tables.files import SUFFIXES, write_table
 
-    # Whatever can be refused is refused before draws are spent.
+    # The output is checked before draws are spent.
     claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
     loaded = IntegralModel.load(model)
     proposals = None if shortfall is None else loaded.density.proposals_for(shortfall)
@@ -202,7 +202,7 @@ def fit(
     from privot.schema import Schema
     from privot.tables.files import read_table
 
-    # Their settings need PyTorch, which a fit by sums does without: so the options are declared here.
+    # The settings of slices need PyTorch, which a fit by sums does not; so options are listed here.
     slices = {
         "degree": degree,
         "steps": steps,
@@ -241,7 +241,7 @@ def fit(
 def _settings(
     method: str | None, schema: Schema, given: dict[str, dict[str, Any]], shared: dict[str, Any]
 ) -> Any:
-    """Return the settings of the method that were given; refuse options of the other method."""
+    """Return the settings of the chosen method; refuse options of the other one."""
     from privot.central.fitting import SumSettings, settings_of
 
     kind = type(settings_of(method, schema))  # type: ignore[arg-type]  # checked there
@@ -276,7 +276,7 @@ def adapt(
 ) -> None:
     """Learn to classify private, unlabeled records from public, labeled ones, by a few noisy sums.
 
-    Refused before anything is spent where noise would drown the sums of so few records.
+    With too few records for the noise, the command refuses before any budget is spent.
 
     Example: privot central adapt source.npz target.npz --unit person --epsilon 10 -o classifier/
     """

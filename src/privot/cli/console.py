@@ -1,6 +1,6 @@
-"""Parts that commands share: options, messages and progress (on standard error), verdicts.
+"""Shared parts of commands: options, messages and progress bars (on standard error), verdicts.
 
-An option of several commands is a type here; one command's own is the default of its parameter.
+Options of several commands are types here; other options are defaults of the command's parameters.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
 SchemaFile = Annotated[Path, Argument(help="The schema: schema.toml.")]
 Force = Annotated[bool, Option("--force", help="Replace an output that exists.")]
 Separator = Annotated[str, Option(help="Separator of a CSV's fields: one character, or tab.")]
-# Steps after which a fit estimates how long it will take, and the shortest time worth a line.
-_STEPS_UNTIL_ESTIMATE = 20
-_MIN_SECONDS = 2.0  # seconds
+_STEPS_UNTIL_ESTIMATE = 20  # steps after which the duration of a fit is estimated
+_MIN_SECONDS = 2.0  # shorter durations are not printed
 Ignore = Annotated[
     list[str] | None,
     Option(help="A column of the records that the schema does not know. May be repeated."),
@@ -64,8 +63,8 @@ def settings_options(
 ) -> list[Any]:
     """Return command-line options for fields of a settings dataclass.
 
-    Types and defaults are the fields'; the help is what the class's docstring says of each below
-    `Arguments:`, with the choices of a `Literal` field that it does not name.
+    Types and defaults are those of the fields. The help of an option is the field's text in the section
+    `Arguments:` of the class's docstring; choices of a `Literal` field are added if it omits them.
     """
     hints, texts = get_type_hints(settings), field_help(settings)
     defaults = {each.name: each.default for each in fields(settings)}
@@ -84,7 +83,7 @@ def settings_options(
         )
 
     def command() -> None:
-        """Stand for a command with these options."""
+        """Carry the options as the signature of a command."""
 
     # `inspect.signature` reads the attribute, which the type of functions lacks.
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -98,17 +97,17 @@ _LONG_HELP = 200
 
 
 def field_help(settings: type) -> dict[str, str]:
-    """Return what a docstring's section `Arguments:` says of each field; of long ones a sentence."""
+    """Return each field's text in a docstring's section `Arguments:`; its first sentence if long."""
     text = getdoc(settings) or ""
     section = re.search(r"^Arguments:\n((?:    .*\n|\n)*)", text + "\n", re.MULTILINE)
-    found = {}
+    texts = {}
     for entry in re.split(r"\n    (?=\w+: )", "\n" + (section[1] if section else ""))[1:]:
         name, _, words = entry.partition(": ")
         text = re.sub(r"`\"?|\"?`", "", " ".join(words.split()))
         if len(text) > _LONG_HELP:
             text = re.split(r"(?<=[a-z0-9)])\.\s+(?=[A-Z])", text)[0].rstrip(".") + "."
-        found[name] = text
-    return found
+        texts[name] = text
+    return texts
 
 
 def with_settings(
@@ -143,7 +142,7 @@ def with_settings(
 
 
 def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
-    """Return the form of records that `--separator` and `--ignore` declare."""
+    """Return the form of CSV records by the options `--separator` and `--ignore`."""
     from privot.tables.csv_records import RecordForm
 
     return RecordForm(separator, tuple(ignore or ()))
@@ -160,7 +159,7 @@ def load_local(path: Path, remedy: str) -> LocalModel:
 
 
 def load_generative(path: Path, remedy: str) -> Model:
-    """Load a model whose draws are free; refuse one that has none, or whose draws cost budget."""
+    """Load a model that can be sampled without cost; refuse others."""
     from privot.models import Model, kind_of, load
 
     if kind_of(path) == "integral":
@@ -176,19 +175,19 @@ def complain(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Print a message on standard error, so that standard output stays for machines."""
+    """Print a message on standard error; standard output is for results."""
     print(message, file=sys.stderr)
 
 
 def note_unit(unit: str) -> None:
-    """Print what no program can check: the promise covers one record, so a unit must have one only."""
+    """Print the assumption that no program can check: each unit has only one record."""
     note(
         f"per {unit}: one record is covered, so make sure that no {unit} has two; nothing here can"
     )
 
 
 def short_warnings(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning as one line, without the code that raised it: for `warnings.showwarning`."""
+    """Print a warning as one line without its source code; replaces `warnings.showwarning`."""
     complain(f"warning: {message}")
 
 
@@ -228,12 +227,12 @@ def print_quarantined(done: Collection) -> None:
 
 @contextmanager
 def training_bar(then: str = "; run again with --resume to continue") -> Iterator[Progress]:
-    """Show a progress bar with loss, rate and time left; without a terminal, lines.
+    """Show a progress bar with loss, rate and remaining time; without a terminal, print lines.
 
-    These say after twenty steps how long all of them will take, and then every tenth of them; where
-    there are fewer than twenty, those after which two seconds have passed.
+    After twenty steps a line estimates the duration, and another follows after each tenth of the steps;
+    with at most twenty steps, lines are at least two seconds apart.
 
-    A fit that Ctrl-C interrupts ends the command with one line, and with what can be done `then`.
+    If Ctrl-C interrupts the fit, the command ends with one line, to which `then` is appended.
     """
     from privot.training import Interrupted
 
@@ -263,7 +262,7 @@ def training_bar(then: str = "; run again with --resume to continue") -> Iterato
 
 @contextmanager
 def row_bar() -> Iterator[RowProgress]:
-    """Show a progress bar of rows, rate and time left for each phase; without a terminal, nothing."""
+    """Show a progress bar of rows for each phase; without a terminal, print nothing."""
     tasks: dict[str, tuple[TaskID, _Pace]] = {}
     with _bar("   {task.description}", "{task.completed:,.0f} rows of {task.fields[of]}  ") as bar:
 
@@ -286,7 +285,7 @@ class _Pace:
         self._units, self._first, self._began, self._last = units, 0, 0.0, 0.0
 
     def rate(self, done: int) -> str:
-        """Return the units a second, in words; empty until there are some."""
+        """Return the number of units a second as text; empty at first."""
         if not self._began:
             self._first, self._began = done, time.perf_counter()
         elapsed = time.perf_counter() - self._began
@@ -295,20 +294,20 @@ class _Pace:
         return f"{(done - self._first) / elapsed:,.3g} {self._units} a second"
 
     def passed(self, seconds: float) -> bool:
-        """Say whether so much time has passed since the beginning, or since this was last true."""
+        """Return whether this time has passed since the beginning, or since the last True."""
         now = time.perf_counter()
         over = now - max(self._last, self._began) >= seconds
         self._last = now if over else self._last
         return over
 
     def left(self, done: int, total: int) -> float:
-        """Return the seconds until all is done."""
+        """Return the estimated number of seconds until all units are done."""
         elapsed = time.perf_counter() - self._began
         return elapsed / max(1, done - self._first) * (total - done)
 
 
 def _duration(seconds: float) -> str:
-    """Return a time in words, to one or two digits.
+    """Format a duration with one or two digits and its unit.
 
     Examples:
         >>> [_duration(each) for each in (0.3, 47.2, 200.0, 7300.0)]
@@ -323,7 +322,7 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def step_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar of a few long steps; without a terminal, a line if they take two seconds."""
+    """Show a progress bar of long steps; without a terminal, print one line after two seconds."""
     with _bar(f"   {doing}", "{task.completed:.0f} of {task.total:.0f}  ") as bar:
         task = None if bar is None else bar.add_task(doing, total=1, rate="")
         late = Timer(_MIN_SECONDS, note, [f"   {doing} …"])
@@ -345,7 +344,7 @@ _COLORS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "magenta
 
 
 def print_verdict(findings: Sequence[Finding], by: str) -> None:
-    """Print the verdict on what a model may be used for: a line for each finding, grade first."""
+    """Print a verdict: a line for each finding, with its grade first."""
     from rich.console import Console
     from rich.text import Text
 
@@ -361,13 +360,13 @@ def print_verdict(findings: Sequence[Finding], by: str) -> None:
 
 
 def require_fail_on(fail_on: str | None) -> None:
-    """Refuse a grade that `--fail-on` does not take."""
+    """Raise PrivotError unless the value of `--fail-on` is a valid grade."""
     if fail_on is not None:
         require_choice("--fail-on", fail_on, ("poor", "fair"))
 
 
 def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
-    """End the command with code 3 and one line if the verdict is as bad as `--fail-on` names."""
+    """Exit with code 3 and one line if a finding has the grade of `--fail-on` or a worse one."""
     from privot.evaluation.verdicts import failing
 
     if fail_on is None:
@@ -379,7 +378,7 @@ def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
 
 @contextmanager
 def _bar(name: str, counts: str) -> Iterator[Bar | None]:
-    """Show a bar with name, counts, rate and times; yield None where there is no terminal."""
+    """Show a bar with name, counts, rate and times; yield None without a terminal."""
     from rich import progress as parts
     from rich.console import Console
 
@@ -401,7 +400,7 @@ def _bar(name: str, counts: str) -> Iterator[Bar | None]:
 
 
 def counted(pieces: Iterable[pa.Table], expected: int, progress: RowProgress) -> Iterator[pa.Table]:
-    """Yield the pieces, and report the number of rows to the progress callback."""
+    """Yield the pieces, and report the total number of rows after each to the progress callback."""
     rows = 0
     for piece in pieces:
         yield piece

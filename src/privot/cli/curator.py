@@ -1,4 +1,4 @@
-"""Commands of the curator, who only ever sees a release: fit, sample; and the demo."""
+"""Commands of a curator who has only a release: fit and sample; and the demo."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def fit(
         raise PrivotError(
             f"{checkpoint} is left from an interrupted fit: continue it with --resume, or remove it"
         )
-    # What an interrupted fit left there is what resuming it replaces.
+    # A resumed fit replaces the model that the interrupted fit has saved.
     replaced = force or (resume and checkpoint.exists())
     if is_first():
         claim_folder(output, FILES, inputs=release, force=replaced)
@@ -119,11 +119,11 @@ def fit(
         more = f".{number}" if number else ""
         aside = quarantine_of(output.with_name(output.name + more))
         claim_file(aside, inputs=release, force=force or resume or not is_first())
-        # The valid part of a release that was tampered with is a temporary file of this command.
-        counted_in, found = context.with_resource(checked(path, aside, strict))
-        reports.append(counted_in)
-        if found is not None and is_first():
-            print_quarantined(found)
+        # If a release has impossible reports, the others are copied to a temporary file.
+        usable, collection = context.with_resource(checked(path, aside, strict))
+        reports.append(usable)
+        if collection is not None and is_first():
+            print_quarantined(collection)
     if target is not None:
         _require_target(reports[-1], target, checked_too)
     with training_bar(then="") as progress:
@@ -161,7 +161,7 @@ def fit(
 
 
 def _require_target(release: Release, target: str, checked_too: bool) -> None:
-    """Refuse before the fit a target that no check could report on."""
+    """Refuse, before the fit, a target that the check cannot use."""
     from privot.evaluation.target_check import require_target
 
     if not checked_too:
@@ -180,7 +180,7 @@ def _check(
         with step_bar("checking") as progress:
             found = check(model, reports, target=target, seed=seed, progress=progress)
     except PrivotError as error:
-        # Earlier schemas may refuse what the newest one has: the model is there, without a verdict.
+        # Releases of earlier schemas may not fit the check; the model is saved without a verdict.
         note(f"the model was not checked: {error}")
         return
     found.recorded(model).save(output)
@@ -190,7 +190,7 @@ def _check(
 
 
 def _save_interrupted(interruption: Interrupted, output: Path, checkpoint: Path) -> None:
-    """Save the model that an interrupted fit has so far, and print how to continue."""
+    """Save the current model of an interrupted fit, and print how to continue."""
     if interruption.model is not None:
         interruption.model.save(output)
         print(f"{output}: what was learned until now, {interruption.model.guarantee}")
@@ -259,7 +259,7 @@ def _at(model: Model, path: Path, time: str) -> Model:
 
 
 def _claim_table(output: Path, model: Path, force: bool) -> None:
-    """Refuse an output of records; one without a suffix is a folder of images."""
+    """Check that records can be written to an output; without a suffix it is a folder of images."""
     from privot.tables.files import SUFFIXES
     from privot.tables.image_folders import WRITTEN
 

@@ -1,4 +1,4 @@
-"""Commands that judge models, by reports alone or against real records, and plan reports."""
+"""Commands that check models by reports, evaluate them against real records, and plan campaigns."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def evaluate(
     fail_by_verdict(found.verdict, fail_on)
 
 
-# `privot plan`: before there are reports. It needs no PyTorch, but to simulate.
+# `privot plan`: expected errors before there are reports. Only simulations need PyTorch.
 
 _HEADER = ("report", "columns", "cells", "pair seen by", "one-way", "two-way")
 _MEASURES = {
@@ -211,19 +211,19 @@ def plan(
         _simulate(schema, epsilon, people, (like, rehearsals, seed), simulate, force)
         return
     declared = Schema.load(schema)
-    made = plan_reports(declared, epsilon, people, target_error=target_error)
-    command = _command(schema, made)
-    fitted = _rehearsed(declared, made, like) if rehearse or like is not None else None
+    overall = plan_reports(declared, epsilon, people, target_error=target_error)
+    command = _command(schema, overall)
+    fitted = _rehearsed(declared, overall, like) if rehearse or like is not None else None
     if as_json:
         more = {} if fitted is None else {"fit": asdict(fitted)}
-        print(json.dumps(asdict(made) | more | {"command": command}))
+        print(json.dumps(asdict(overall) | more | {"command": command}))
         return
-    if made.table is not None:
-        _print_table_plan(made, made.table)
-    for number, column in enumerate(made.columns):
-        if number or made.table is not None:
+    if overall.table is not None:
+        _print_table_plan(overall, overall.table)
+    for number, column in enumerate(overall.columns):
+        if number or overall.table is not None:
             print()
-        _print_column(made, column)
+        _print_column(overall, column)
     if fitted is not None:
         print(_fit_in_words(fitted, like))
     print(f"next: {command}")
@@ -237,7 +237,7 @@ def _simulate(
     output: Path,
     force: bool,
 ) -> None:
-    """Simulate a campaign; `how` is what made-up people are like, the number of fits, and the seed."""
+    """Simulate a campaign; `how` are the path of a prior (or None), the number of fits, and the seed."""
     from privot.evaluation.forecast import STAMP, simulate_campaign
     from privot.models import load
     from privot.report.pages import NAMES, WRITTEN, write_rehearsal
@@ -274,12 +274,14 @@ def _simulate(
     print(f"{STAMP}: {output / WRITTEN[0]}: what the answer will look like")
 
 
-def _rehearsed(declared: Schema, made: Plan, like: Path | None) -> FitForecast:
+def _rehearsed(declared: Schema, overall: Plan, like: Path | None) -> FitForecast:
     from privot.evaluation.forecast import forecast_fit
 
     model = None if like is None else load_local(like, "give a model by `privot fit`")
     with step_bar("rehearsing") as progress:
-        return forecast_fit(declared, made.epsilon, made.people, like=model, progress=progress)
+        return forecast_fit(
+            declared, overall.epsilon, overall.people, like=model, progress=progress
+        )
 
 
 def _fit_in_words(forecast: FitForecast, like: Path | None) -> str:
@@ -296,12 +298,14 @@ def _fit_in_words(forecast: FitForecast, like: Path | None) -> str:
     )
 
 
-def _print_table_plan(made: Plan, table: TablePlan) -> None:
+def _print_table_plan(overall: Plan, table: TablePlan) -> None:
     sizes = sorted(table.sizes.values())
     columns = f"{len(sizes)} column{'s' if len(sizes) > 1 else ''}"
     values = f"{columns} of {_range(sizes[0], sizes[-1])} values"
-    print(f"{values}, {made.people:,} reports, ε = {exactly(made.epsilon)} per {made.unit}")
-    if table.epsilon < made.epsilon:
+    print(
+        f"{values}, {overall.people:,} reports, ε = {exactly(overall.epsilon)} per {overall.unit}"
+    )
+    if table.epsilon < overall.epsilon:
         print(f"{at_most(table.epsilon)} of ε for these columns, an equal share for each vector")
     print()
     header = (*_HEADER, f"people for {exactly(table.target_error)}")
@@ -309,7 +313,7 @@ def _print_table_plan(made: Plan, table: TablePlan) -> None:
     print()
     best = table.recommended
     k = f"{_range(*best.columns)} column{'s' if best.columns[1] > 1 else ''}"
-    print(f"recommended: a {best.report} report of {k} per {made.unit}: {table.reason}.")
+    print(f"recommended: a {best.report} report of {k} per {overall.unit}: {table.reason}.")
     shown = best.two_way if best.two_way is not None else best.one_way
     if shown > table.guess:
         print(
@@ -328,9 +332,9 @@ def _print_table_plan(made: Plan, table: TablePlan) -> None:
     )
 
 
-def _print_column(made: Plan, plan: ColumnPlan) -> None:
-    spent = f"ε = {at_most(plan.epsilon)} per {made.unit}"
-    print(f"{' with '.join(plan.columns)}: {made.people:,} reports, {spent}")
+def _print_column(overall: Plan, plan: ColumnPlan) -> None:
+    spent = f"ε = {at_most(plan.epsilon)} per {overall.unit}"
+    print(f"{' with '.join(plan.columns)}: {overall.people:,} reports, {spent}")
     print(f"error to expect: {_MEASURES[plan.measure]}\n")
     pictures = plan.recommended.accuracy is not None
     rows: list[tuple[str, ...]] = [
@@ -346,7 +350,7 @@ def _print_column(made: Plan, plan: ColumnPlan) -> None:
             "nobody" if option.same_people is None else f"{_rounded(option.same_people)} people",
         )
         if option == plan.recommended:
-            needs = (at_most(plan.epsilon), f"{made.people:,} people   <- recommended")
+            needs = (at_most(plan.epsilon), f"{overall.people:,} people   <- recommended")
         rows.append((name, *accuracy, f"{option.error:.3g}", *needs))
     _print_table(rows)
     print()
@@ -359,7 +363,7 @@ def _print_column(made: Plan, plan: ColumnPlan) -> None:
 
 
 def _print_forecasts(heading: str, forecasts: Sequence[Forecast]) -> None:
-    """Print a row for each number of people, a column for each ε."""
+    """Print expected errors, with a row for each number of people and a column for each ε."""
     losses = sorted({cast.epsilon for cast in forecasts})
     grid = [(heading, *(f"ε = {at_most(e)}" for e in losses))]
     for people in sorted({cast.people for cast in forecasts}):
@@ -377,11 +381,11 @@ def _share(accuracy: float | None) -> str:
     return "–" if accuracy is None else f"{accuracy:.2f}"
 
 
-def _command(schema: Path, made: Plan) -> str:
+def _command(schema: Path, overall: Plan) -> str:
     """Return the command that calibrates the recommended report."""
-    words = ["privot calibrate", str(schema), f"--epsilon {exactly(made.epsilon)}"]
-    if made.table is not None:
-        best = made.table.recommended
+    words = ["privot calibrate", str(schema), f"--epsilon {exactly(overall.epsilon)}"]
+    if overall.table is not None:
+        best = overall.table.recommended
         words += [] if best.report == "joint" else [f"--report {best.report}"]
         if best.report_columns is not None:
             words += [f"--report-columns {best.report_columns}"]
@@ -404,7 +408,7 @@ def _row(option: ExpectedError, table: TablePlan) -> tuple[str, ...]:
 
 
 def _error(error: float | None) -> str:
-    """Format an error; distributions differ by 1 at most, estimates without a model can miss by more."""
+    """Format an error in total variation; estimates without a model can exceed 1."""
     if error is None:
         return "–"
     return f"{error:.4f}" if error < 1 else "over 1"
@@ -415,13 +419,13 @@ def _range(low: int, high: int) -> str:
 
 
 def _rounded(number: int) -> str:
-    """Round up to two digits, which is all that is known."""
+    """Round up to two significant digits, the accuracy of a forecast."""
     digits = max(0, len(str(number)) - 2)
     return f"{-(-number // 10**digits) * 10**digits:,}"
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print names to the left, numbers to the right; what follows the last number is not aligned."""
+    """Print a table, names left-aligned and numbers right-aligned; a note may follow the last one."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     last = max(len(row[-1].partition("   ")[0]) for row in rows)
     for row in rows:

@@ -1,4 +1,4 @@
-"""Commands for repeated surveys: panels, their promise, a device's report, and models of waves."""
+"""Commands for repeated surveys: panels, their guarantees, a device's report, and models of waves."""
 
 from __future__ import annotations
 
@@ -180,16 +180,18 @@ def report(
     _require_signed(public_key, randomizer, panel)
     device, held = Device.from_json(read_text(randomizer)), Panel.load(panel)
     values = _record(record)
-    held.wave_at(time.time())  # what has not begun or has ended begins no ledger
+    held.wave_at(
+        time.time()
+    )  # refuses a panel that has not begun or has ended, before a ledger exists
     most = None if limit is None else Limit(limit, limit_days)
-    book = DeviceLedger(ledger, person, limit=most, wait=not first)
-    made = book.report(device, values, held)
-    print(json.dumps({"version": 1, "reports": [made.to_json()]}))
-    note(f"{printable(str(ledger))}: {book.spent()} so far, in all campaigns")
+    device_ledger = DeviceLedger(ledger, person, limit=most, wait=not first)
+    drawn = device_ledger.report(device, values, held)
+    print(json.dumps({"version": 1, "reports": [drawn.to_json()]}))
+    note(f"{printable(str(ledger))}: {device_ledger.spent()} so far, in all campaigns")
 
 
 def _require_signed(key: str | None, *files: Path) -> None:
-    """Refuse files that the holder of `key` did not sign; without a key, those that somebody signed."""
+    """Refuse files without a valid signature of `key`; without a key, refuse signed files."""
     from privot.randomizer.signing import require_signature, signature_path
 
     for file in files:
@@ -229,7 +231,7 @@ def _date(panel: Panel, wave: int) -> str:
     return begin.strftime("%Y-%m-%d" if begin.timestamp() % _DAY == 0 else "%Y-%m-%d %H:%M")
 
 
-# `privot fit --waves`: what a curator learns who collects wave after wave. It needs PyTorch.
+# `privot fit --waves`: models over time. They need PyTorch.
 
 
 class WaveTimes(NamedTuple):

@@ -1,15 +1,15 @@
-"""Collector of reports over HTTP: acknowledged reports are on its disk, each counted once.
+"""Collector of reports over HTTP: every acknowledged report is on its disk and counted once.
 
-A request's body is parsed into records, which wait for one writer (`arrivals`); waiting records are
-written and flushed together by a store (`folder`, or `postgres` beyond one machine), which separates
-new reports from copies, and only then is the sender answered (`app`). At intervals records become
-shards of a release, in random order (`sealing`), which `privot fit` reads. Reports in files are
-collected without a server (`collecting`). A shuffler, instead, receives reports that are sealed to the
+A request's body is parsed into records, which wait for one writer (`arrivals`). A store (`folder` for
+one machine, `postgres` for several) separates new reports from copies, and writes and flushes the new
+ones together; only then does the collector answer the senders (`app`). At intervals, records become
+shards of a release in random order (`sealing`), which `privot fit` reads. `collecting` collects
+reports in files, without a server. A shuffler, instead, receives reports that are sealed to the
 analyst, and moves them into batches, which the analyst opens (`analyst`).
 
-**Privacy review.** A collector receives reports, each of which retains its ε whoever reads it: no
-private value is processed here. What a collector learns beyond reports (addresses, exact times, who
-takes part) is in no guarantee; it is neither logged nor stored here, and `docs/sharp_edges.md` says
+**Privacy review.** A collector receives reports, each of which is ε-private against every reader: no
+private value is processed here. No guarantee covers what a collector learns beyond reports (addresses,
+exact times, who takes part); it is neither logged nor stored here, and `docs/sharp_edges.md` lists
 what remains.
 """
 

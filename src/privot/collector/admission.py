@@ -1,30 +1,30 @@
 """Admission of senders: anybody, holders of a token, or holders of a signed ticket.
 
-An admission is any function of the `Authorization` header's value and the campaign's fingerprint that
-raises `NotAdmitted`, or returns `Admitted` with the end of its validity. Two are here, both against
-floods and neither about persons:
+An admission is a function of the `Authorization` header's value and the campaign's fingerprint that
+raises `NotAdmitted`, or returns `Admitted` with the end of its validity. Besides `everybody`, this
+module has two admissions; both limit floods of requests, and neither identifies persons:
 
-- `tokens`: `Bearer` and one of a file's tokens. All devices of one app have the same.
-- `tickets`: `Ticket` and a text that a service of yours signed (Ed25519) for a device that it knows:
-  the second until which it holds, a nonce, and the signature. Each admits a fixed number of requests.
+- `tokens`: the header is `Bearer` and one of a file's tokens. All devices of an app share a token.
+- `tickets`: the header is `Ticket` and a text that the operator's service signed (Ed25519) for a
+  device: the second at which the ticket expires, a nonce, and the signature. Each ticket admits a
+  fixed number of requests.
 
 `UsedTickets` stores the nonces of used tickets, and `WaveTickets` issues one ticket a person and wave.
 
-**When a ticket is used up.** Not by a request that is refused before anything is stored (a slow body,
-a busy collector, a batch of no use): the same ticket is good for the next attempt. A use is counted on
-disk immediately before the reports are handed to the store, so that no crash lets a second report in.
-From then until the answer, and if the store fails, the same reports may be sent again with the same
-ticket (a store accepts a report once), and no others. After the acknowledgment nothing may. If the
-process is killed between the count and the acknowledgment, the ticket is used up: at most one report,
-rather than at least one.
+**When a ticket is used up.** A request that is refused before anything is stored (a slow body, a busy
+collector, an unreadable batch) does not use up its ticket. A use is written to disk immediately before
+the reports are handed to the store, so that no crash admits a second report. From then until the
+acknowledgment, or if the store fails, the sender may send the same reports again with the same ticket
+(a store accepts a report once), but no others; after the acknowledgment, none. If the process is killed
+between the write and the acknowledgment, the ticket is used up: delivery is at most once.
 
-Time is the latest that this process has seen, so a clock that runs backwards lets no ticket live
-longer.
+Expiry is compared with the latest time that this process has seen, so a clock that runs backwards does
+not extend any ticket.
 
 **Privacy review.** A ticket identifies its person to the issuer, if the issuer sees it again. So a
-collector stores of a ticket only its nonce, until it ends, and nothing that ties it to a report: a
-digest of the reports is held in memory while they are not acknowledged, never on disk. Whoever issues
-tickets must not see them used. A token that all devices share identifies nobody.
+collector stores only a ticket's nonce, until it expires, and nothing that links it to a report: a
+digest of unacknowledged reports is in memory only, never on disk. Whoever issues tickets must not see
+them used. A token that all devices share identifies nobody.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ except ModuleNotFoundError:  # Windows
 
 
 def locked(path: Path) -> int:
-    """Return a handle that holds a lock until it is closed, or its process ends in any way.
+    """Lock a file, and return the handle that holds the lock until it is closed or the process ends.
 
     Raises:
         PrivotError: if another process holds it.
@@ -85,15 +85,16 @@ def _entry(nonce: bytes, until: int) -> bytes:
 
 
 class UsedTickets:
-    """Uses of tickets, in a file that outlives the process.
+    """Durable list of ticket uses, in a file that outlives the process.
 
-    Each use is one entry behind the others, flushed before any report that it admits is stored: its end
-    (4 bytes), its nonce (16), and the CRC-32 of both. A loss of power may leave half of the last entry,
-    for which nothing was stored: it is cut off. When there are too many, those that have ended are left
-    out, and an entry without a nonce says until when, so that a clock which is set back later revives
-    none of them.
+    Each use appends an entry, flushed before any report that it admits is stored: the ticket's expiry
+    (4 bytes), its nonce (16 bytes), and the CRC-32 of both. A loss of power may leave half of the last
+    entry, for which no report was stored: it is cut off. When there are too many entries, expired ones
+    are removed, and an entry with a zero nonce records the time of this removal, so that expired tickets
+    stay invalid if the clock is set back later.
 
-    **Privacy review.** The file holds nonces and ends, in the order of arrival; no report, and no time.
+    **Privacy review.** The file contains nonces and expiry times in the order of arrival; no reports,
+    and no times of arrival.
 
     Arguments:
         path: Created if it does not exist.
@@ -109,14 +110,15 @@ class UsedTickets:
         self._lock = locked(path.with_name(path.name + ".lock"))
         data = path.read_bytes() if path.exists() else b""
         for at in range(0, len(data), _ENTRY.size):
-            part = data[at : at + _ENTRY.size]
-            if len(part) < _ENTRY.size or zlib.crc32(part[:-4]) != int.from_bytes(part[-4:], "big"):
+            entry = data[at : at + _ENTRY.size]
+            right_crc = zlib.crc32(entry[:-4]) == int.from_bytes(entry[-4:], "big")
+            if len(entry) < _ENTRY.size or not right_crc:
                 if at + _ENTRY.size < len(data):
                     raise PrivotError(
                         f"{path} is damaged, and with it who was admitted: restore it"
                     )
                 break
-            until, nonce, _ = _ENTRY.unpack(part)
+            until, nonce, _ = _ENTRY.unpack(entry)
             if nonce.strip(b"\0"):
                 self.seen[nonce] = until, self.seen.get(nonce, (0, 0))[1] + 1
             else:
@@ -140,7 +142,7 @@ class UsedTickets:
         self.seen[nonce] = until, self.seen.get(nonce, (0, 0))[1] + 1
 
     def forget(self, latest: int) -> None:
-        """Remove tickets that ended by then, for good."""
+        """Remove tickets that expired by time `latest`, and refuse them from now on."""
         self.latest = latest
         for old in [nonce for nonce, (end, _) in self.seen.items() if end <= latest]:
             del self.seen[old]
@@ -160,37 +162,35 @@ class UsedTickets:
 
 @dataclass(frozen=True)
 class WaveTickets:
-    """Issuer of tickets for a panel: its schedule, enforced by the collector without linking waves.
+    """Issuer of a panel's tickets, by which a collector enforces the schedule without linking waves.
 
-    A service that identifies its people (how, is its own matter) issues each of them one ticket in
-    every wave of their slot, and none in any other. A collector accepts one report for each ticket
-    (`tickets` with one use, also after a restart, and `Collector(reports_each=1)`), and a ticket ends
-    with its wave; of a campaign with a panel, the report has to be of the same wave as the ticket. So
-    a person whose device draws twice, or in another slot's wave, has no second report accepted: at
-    most one report of a person is **accepted** in any w consecutive waves. (What their device has sent
-    to anybody else is up to the device's ledger: `privot.waves.ledger`.)
+    A service that identifies its users, by whatever means, issues one ticket to each person in every
+    wave of their slot, and none in other waves. A collector accepts one report for each ticket
+    (`tickets` with one use, also after a restart, and `Collector(reports_each=1)`). A ticket expires
+    with its wave; if the collector has the panel, the report must be of the ticket's wave. So of a
+    person whose device draws twice, or in a wave of another slot, at most one report is **accepted** in
+    any w consecutive waves. (The device's ledger, `privot.waves.ledger`, limits what the device sends.)
 
-    **Privacy review.** No value of a record is seen. The nonce of a ticket is a keyed
-    hash of the person's id under a key that is drawn for the wave and overwritten with the next. So a
-    person who requests a ticket again gets the same one, and yet **no request is recorded**; and once
-    a wave's key is gone, no nonce can be linked to a person, nor two to each other. Until then the
-    issuer could link a nonce to its person, so it must not see tickets used. A person who takes part
-    in no wave looks like one who does, except to the service, which never gets their request.
+    **Privacy review.** No value of a record is read. A ticket's nonce is a hash of the person's id under
+    a key that is drawn for the wave and overwritten in the next. So a person who requests a ticket again
+    gets the same one, although **no request is recorded**; and once a wave's key is overwritten, no
+    nonce can be linked to a person, nor two nonces to each other. Until then the issuer could link a
+    nonce to its person, so it must not see tickets used. Only the service can observe that a person
+    takes part in no wave, because it never gets their request.
 
-    *Gone* is as gone as the file's old content. An overwritten key may live on in a backup, a
-    snapshot, a copy-on-write file system or free blocks of the disk; whoever finds it there, knows the
-    ids and sees nonces can link each to its person, in that wave. Keep `path` where nothing stays: in
-    memory (tmpfs), or on an encrypted disk that no backup reads. If a restart loses the key, a person
-    who has used a ticket gets another in that wave, so that a device that draws twice has two reports
-    accepted; a ledger draws once all the same.
+    An overwritten key may survive in a backup, a snapshot, a copy-on-write file system or free blocks
+    of the disk. Whoever finds it, knows the ids and sees nonces can link each nonce of that wave to its
+    person. Let `path` be in memory (tmpfs), or on an encrypted disk without backups. If a restart loses
+    the key, a person who has used a ticket can get another one in that wave, and a device that draws
+    twice has two reports accepted; the ledger still prevents the second draw.
 
-    A clock that is set back finds a later wave's key, and is refused.
+    If the clock is set back, the stored key is of a later wave, and requests are refused.
 
     Arguments:
-        panel: Schedule of the people's reports.
+        panel: Schedule of the reports.
         fingerprint: Fingerprint of the campaign's randomizer, 64 hexadecimal digits.
         key: Private key that signs; the collector has the public key.
-        path: File for the key of the wave.
+        path: File for the key of the current wave.
         clock: Seconds since 1970.
     """
 
@@ -205,7 +205,7 @@ class WaveTickets:
 
         Raises:
             NotAdmitted: if the wave is not one of the person's slot.
-            PrivotError: before the first wave and after the last, and where the clock was set back.
+            PrivotError: before the first wave, after the last, and if the clock was set back.
         """
         panel = self.panel
         wave = panel.wave_at(self.clock())
@@ -222,8 +222,8 @@ class WaveTickets:
     def _wave_key(self, wave: int) -> bytes:
         with holding_state():
             try:
-                held = json.loads(self.path.read_text(encoding="utf-8"))
-                last, key = int(held["wave"]), bytes.fromhex(held["key"])
+                stored = json.loads(self.path.read_text(encoding="utf-8"))
+                last, key = int(stored["wave"]), bytes.fromhex(stored["key"])
             except FileNotFoundError:
                 last, key = -1, b""
             except (OSError, ValueError, KeyError, TypeError):
@@ -256,7 +256,7 @@ class Admitted:
     """A sender's right to one request.
 
     Arguments:
-        until: The second since 1970 at which it ends; None for no end.
+        until: Time of expiry, in seconds since 1970; None for no expiry.
     """
 
     until: int | None = None
@@ -265,11 +265,11 @@ class Admitted:
         """Count a use, durably, before the reports with this content are stored.
 
         Raises:
-            NotAdmitted: if it was used up meanwhile.
+            NotAdmitted: if other reports have used it up meanwhile.
         """
 
     def acknowledge(self, content: bytes) -> None:
-        """Record that reports with this content are stored: they are not accepted with it again."""
+        """Record that reports with this content are stored, so that the ticket admits them no more."""
 
 
 Admission = Callable[[str, str], Admitted]
@@ -281,28 +281,29 @@ def everybody(authorization: str, fingerprint: str) -> Admitted:
 
 
 def tokens(path: Path) -> Admission:
-    """Return the admission of senders with `Authorization: Bearer` and a line of a file.
+    """Return an admission of senders whose bearer token is a line of a file.
 
     Raises:
-        PrivotError: if the file has no token, or a short one, which could be guessed.
+        PrivotError: if the file has no token, or a token so short that it could be guessed.
     """
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError):
         raise PrivotError(f"--token-file {path} cannot be read: check the path") from None
-    held = [line.encode() for line in lines if line and not line.startswith("#")]
-    if not held or min(map(len, held)) < _MIN_TOKEN_LENGTH:
+    accepted = [line.encode() for line in lines if line and not line.startswith("#")]
+    if not accepted or min(map(len, accepted)) < _MIN_TOKEN_LENGTH:
         raise PrivotError(
             f"--token-file {path} has no tokens, or short ones: write lines of {_MIN_TOKEN_LENGTH} "
             "characters or more, such as `openssl rand -hex 16` makes"
         )
-    known = [hashlib.sha256(token).digest() for token in held]
+    known = [hashlib.sha256(token).digest() for token in accepted]
 
     def admit(authorization: str, fingerprint: str) -> Admitted:
         kind, _, token = authorization.partition(" ")
         digest = hashlib.sha256(token.strip().encode()).digest()
-        right = [hmac.compare_digest(digest, each) for each in known]
-        if kind.lower() != "bearer" or not any(right):
+        # A list, not a generator: the time must not depend on which token matches.
+        matches = [hmac.compare_digest(digest, each) for each in known]
+        if kind.lower() != "bearer" or not any(matches):
             raise NotAdmitted("no token, or an unknown one: send Authorization: Bearer TOKEN")
         return Admitted()
 
@@ -312,7 +313,7 @@ def tokens(path: Path) -> Admission:
 def sign_ticket(
     key: Ed25519PrivateKey, fingerprint: str, until: float, nonce: bytes | None = None
 ) -> str:
-    """Return a ticket for one campaign, as a device sends it; with a fresh nonce if none is given."""
+    """Return a signed ticket for one campaign, as a device sends it; the nonce is random by default."""
     head = _HEAD.pack(int(until), nonce or secrets.token_bytes(NONCE_BYTES))
     signed = key.sign(_CONTEXT + bytes.fromhex(fingerprint) + head)
     return "Ticket " + base64.urlsafe_b64encode(head + signed).decode()
@@ -321,15 +322,15 @@ def sign_ticket(
 def tickets(
     key: Ed25519PublicKey, path: Path, uses: int = 1, clock: Callable[[], float] = time.time
 ) -> Admission:
-    """Return the admission of senders with a signed ticket that has not ended, `uses` times each.
+    """Return an admission of senders with a signed ticket that has not expired, `uses` times each.
 
     Arguments:
         key: Public key of the issuer.
-        path: File of used tickets, which a restart reads; of this process alone.
-        uses: Requests that each ticket admits.
+        path: File of used tickets, which a restart reads; no other process may use it.
+        uses: Number of requests that each ticket admits.
         clock: Seconds since 1970.
     """
-    book = _Book(UsedTickets(path), uses, clock)
+    book = _TicketBook(UsedTickets(path), uses, clock)
 
     def admit(authorization: str, fingerprint: str) -> Admitted:
         kind, _, text = authorization.partition(" ")
@@ -348,52 +349,56 @@ def tickets(
     return admit
 
 
-class _Book:
-    """Used tickets, and digests of the reports that they admitted and that are not acknowledged."""
+class _TicketBook:
+    """Used tickets, and digests of the unacknowledged reports that each has admitted."""
 
     def __init__(self, used: UsedTickets, uses: int, clock: Callable[[], float]) -> None:
         self.used, self._uses, self._clock = used, uses, clock
         self._latest = float(used.latest)
-        self.open: dict[bytes, set[bytes]] = {}
+        self.unacknowledged: dict[bytes, set[bytes]] = {}
 
     def require_usable(self, nonce: bytes, until: int, digest: bytes | None = None) -> None:
-        """Refuse a ticket that has ended, or was used up by other reports than those of the digest.
+        """Refuse a ticket that has expired, or that other reports than those of `digest` have used up.
 
-        Before the reports are known, a ticket with unacknowledged ones is accepted.
+        Without a digest, the reports are not known yet: a ticket with unacknowledged ones is accepted.
         """
         self._latest = max(self._latest, self._clock())
-        waiting = self.open.get(nonce, set())
-        again = bool(waiting) if digest is None else digest in waiting
+        waiting = self.unacknowledged.get(nonce, set())
+        may_repeat = bool(waiting) if digest is None else digest in waiting
         _, used = self.used.seen.get(nonce, (0, 0))
-        if until <= self._latest or (used >= self._uses and not again):
+        if until <= self._latest or (used >= self._uses and not may_repeat):
             raise NotAdmitted("the ticket has ended, or was used up: get another")
 
     def require_room(self) -> None:
-        """Refuse a ticket when 2²⁰ are stored; those that have ended are removed first."""
+        """Refuse a new ticket if 2²⁰ are stored after expired ones have been removed."""
         if len(self.used.seen) >= _MAX_TICKETS:
             self.used.forget(int(self._latest))
-            self.open = {n: digests for n, digests in self.open.items() if n in self.used.seen}
+            self.unacknowledged = {
+                n: digests for n, digests in self.unacknowledged.items() if n in self.used.seen
+            }
         if len(self.used.seen) >= _MAX_TICKETS:
             raise NotAdmitted("too many tickets are in use: send it again later")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Ticket(Admitted):
-    """A signed ticket that is not used up; nothing else uses it between two awaits."""
+    """Signed ticket that is not used up; no other request changes it between two awaits."""
 
     until: int
     nonce: bytes
-    book: _Book
+    book: _TicketBook
 
     def use(self, content: bytes) -> None:
         digest = hashlib.sha256(content).digest()
         self.book.require_usable(self.nonce, self.until, digest)
-        waiting = self.book.open.get(self.nonce, set())
+        waiting = self.book.unacknowledged.get(self.nonce, set())
         if digest not in waiting:
             self.book.require_room()
             self.book.used.use(self.nonce, self.until)
-            self.book.open[self.nonce] = waiting | {digest}
+            self.book.unacknowledged[self.nonce] = waiting | {digest}
 
     def acknowledge(self, content: bytes) -> None:
-        if left := self.book.open.pop(self.nonce, set()) - {hashlib.sha256(content).digest()}:
-            self.book.open[self.nonce] = left
+        if left := self.book.unacknowledged.pop(self.nonce, set()) - {
+            hashlib.sha256(content).digest()
+        }:
+            self.book.unacknowledged[self.nonce] = left

@@ -2,23 +2,23 @@
 
 | request | answer |
 |---|---|
-| `POST /v1/campaigns/FINGERPRINT/reports` | which of a batch's reports are stored, once they are |
-| `GET /v1/campaigns/FINGERPRINT/randomizer.json` | the randomizer, to its byte; `.sig` its signature |
-| `GET /healthz` | 200 while reports are taken, 503 else |
+| `POST /v1/campaigns/FINGERPRINT/reports` | the outcome of each report, once new ones are durable |
+| `GET /v1/campaigns/FINGERPRINT/randomizer.json` | the randomizer, byte for byte; `.sig` its signature |
+| `GET /healthz` | 200 while reports are accepted, otherwise 503 |
 | `GET /metrics` | counters for Prometheus |
 
-A batch is `application/vnd.privot.batch` or `application/json`. The answer is JSON: `accepted` and
-`duplicates` (both are stored: remove them on the device), and `failed`, a list of `index`, `reason`
-and `message` of the others. Its status is 200 if any report is stored, else 422. A request that is
-refused as a whole has another status, and `{"error": {"reason", "message"}}`; 429, 503 and 507
-mean: send it again later.
+A batch is `application/vnd.privot.batch` or `application/json`. The answer is JSON: the numbers of
+`accepted` and `duplicates` (both are stored, and the device may remove them), and `failed`, a list of
+`index`, `reason` and `message` of each other report. Its status is 200 if any report is stored, else
+422. A request that is refused as a whole gets another status, and `{"error": {"reason", "message"}}`;
+after 429, 503 and 507 the sender should try again later.
 
 `Metrics` counts, `Collector` is the application, `Server` runs it with uvicorn, and `Sealer` seals.
 
-**Privacy review.** Nothing of a request is logged: not its sender, not its time, not its content. Counts
-of reports and times of answers are summed over all senders since the start. They tell the number of
-participants to whoever may read them: let a proxy restrict `/metrics` and `/healthz` to operators. An
-answer contains nothing that was sent.
+**Privacy review.** Requests are not logged: neither sender, nor time, nor content. Counts of reports
+and durations of answers are summed over all senders since the start. They reveal the number of
+participants, so a proxy should restrict `/metrics` and `/healthz` to operators. An answer contains
+nothing that was sent.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from privot.collector.store import DELETED, DUPLICATE, NEW, StoreFull, StoreStop
 from privot.core.errors import PrivotError
 from privot.wire.report import WireError
 
-_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_BUCKET_ENDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)  # seconds
 
 
 class Metrics:
@@ -77,31 +77,31 @@ class Metrics:
     def __init__(self) -> None:
         self.received = self.accepted = self.duplicates = 0
         self.refused: Counter[str] = Counter()
-        self._times = [0] * (len(_BOUNDS) + 1)
+        self._times = [0] * (len(_BUCKET_ENDS) + 1)
         self._seconds = 0.0
 
     def answered(self, seconds: float) -> None:
-        """Count a request by its duration, of a monotonic clock."""
-        self._times[bisect_left(_BOUNDS, seconds)] += 1
+        """Count a request in the histogram of durations, in seconds."""
+        self._times[bisect_left(_BUCKET_ENDS, seconds)] += 1
         self._seconds += seconds
 
     def lines(self, labels: str) -> list[tuple[str, str, str]]:
         """Return name, labels and value of each counter."""
-        found = [
+        counters = [
             ("privot_reports_received_total", labels, str(self.received)),
             ("privot_reports_accepted_total", labels, str(self.accepted)),
             ("privot_reports_duplicate_total", labels, str(self.duplicates)),
         ]
         for reason in sorted(self.refused):
-            reasoned = f'{labels},reason="{reason}"'
-            found.append(("privot_refused_total", reasoned, str(self.refused[reason])))
-        below = 0
-        for bound, count in zip((*_BOUNDS, "+Inf"), self._times, strict=True):
-            below += count
-            found.append(("privot_request_seconds_bucket", f'{labels},le="{bound}"', str(below)))
-        found.append(("privot_request_seconds_sum", labels, f"{self._seconds:.6f}"))
-        found.append(("privot_request_seconds_count", labels, str(below)))
-        return found
+            with_reason = f'{labels},reason="{reason}"'
+            counters.append(("privot_refused_total", with_reason, str(self.refused[reason])))
+        total = 0  # buckets of Prometheus are cumulative
+        for end, count in zip((*_BUCKET_ENDS, "+Inf"), self._times, strict=True):
+            total += count
+            counters.append(("privot_request_seconds_bucket", f'{labels},le="{end}"', str(total)))
+        counters.append(("privot_request_seconds_sum", labels, f"{self._seconds:.6f}"))
+        counters.append(("privot_request_seconds_count", labels, str(total)))
+        return counters
 
 
 _KINDS = {
@@ -122,15 +122,15 @@ def exposition(lines: list[tuple[str, str, str]]) -> str:
     text = []
     for name, (kind, words) in _KINDS.items():
         suffixes = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
-        mine = [line for line in lines if line[0] in {name + suffix for suffix in suffixes}]
-        if mine:
+        samples = [line for line in lines if line[0] in {name + suffix for suffix in suffixes}]
+        if samples:
             text += [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
-        for each, labels, value in mine:
-            text.append(f"{each}{{{labels}}} {value}" if labels else f"{each} {value}")
+        for sample, labels, value in samples:
+            text.append(f"{sample}{{{labels}}} {value}" if labels else f"{sample} {value}")
     return "\n".join(text) + "\n"
 
 
-# Status, reason and whether the connection is closed, where nothing was stored.
+# Status, reason, and whether the connection is closed, of errors after which nothing was stored.
 _UNSTORED: dict[type[Exception], tuple[int, str, bool]] = {
     NotAdmitted: (401, "admission", True),
     NoRoom: (429, "busy", True),
@@ -146,7 +146,7 @@ _KNOWN = {
 
 @dataclass
 class Desk:
-    """A campaign that a collector serves, the writer of its store, and its counters.
+    """Campaign that a collector serves, with the writer of its store and its counters.
 
     Arguments:
         campaign: The campaign.
@@ -162,13 +162,13 @@ class Collector:
     """ASGI application that collects reports of campaigns.
 
     Arguments:
-        desks: One for each campaign.
+        desks: The campaigns, each with its writer and counters.
         admit: Admission of senders.
-        origins: Origins of pages whose scripts may send; none by default.
-        body_seconds: Maximum duration of a body.
+        origins: Origins of pages whose scripts may send reports; none by default.
+        body_seconds: Maximum duration of a body's transfer, in seconds.
         room: Memory for bodies and waiting reports.
         log: Callback for operator messages about internal errors.
-        reports_each: Maximum reports of a request, where a ticket stands for so many.
+        reports_each: Maximum number of reports in a request, such as a ticket allows.
     """
 
     def __init__(
@@ -221,12 +221,13 @@ class Collector:
         )
 
     async def _post(self, request: Request) -> Response:
+        """Answer a batch of reports, and count the request whatever happens."""
         began = time.monotonic()
         metrics = self.elsewhere
         try:
             desk = self._desk(request)
             metrics = desk.metrics
-            return await self._take(desk, request)
+            return await self._accept(desk, request)
         except Refusal as refusal:
             metrics.refused[refusal.reason] += 1
             return refusal_answer(refusal)
@@ -241,8 +242,8 @@ class Collector:
         finally:
             metrics.answered(time.monotonic() - began)
 
-    async def _take(self, desk: Desk, request: Request) -> Response:
-        """Admit a sender, read the body, and store its reports before the answer."""
+    async def _accept(self, desk: Desk, request: Request) -> Response:
+        """Admit the sender, read the body, store its reports, and return the answer."""
         as_json, campaign = is_json(request), desk.campaign
         self._require_open()
         try:
@@ -252,9 +253,9 @@ class Collector:
             with self._room.claiming() as claim:
                 body = await body_of(request, most_bytes, self._seconds, claim)
                 arrivals = campaign.read(body, as_json, sender.until)
-                found, most = len(arrivals.places) + len(arrivals.refused), self._reports_each
-                if found > most:
-                    words = f"the batch has {found:,} reports: send at most {most:,} at once"
+                count, most = len(arrivals.places) + len(arrivals.refused), self._reports_each
+                if count > most:
+                    words = f"the batch has {count:,} reports: send at most {most:,} at once"
                     raise WireError("many", words)
                 statuses = await self._store(desk, arrivals, sender)
                 return _answer(desk.metrics, arrivals, statuses)
@@ -332,8 +333,9 @@ def _answer(metrics: Metrics, arrivals: Arrivals, statuses: list[int]) -> Respon
     accepted, duplicates = statuses.count(NEW), statuses.count(DUPLICATE)
     failed = [*arrivals.refused]
     if accepted + duplicates < len(statuses):
-        found = zip(arrivals.places, statuses, strict=True)
-        failed += [Refused(place, "deleted", _DELETED) for place, s in found if s == DELETED]
+        for place, status in zip(arrivals.places, statuses, strict=True):
+            if status == DELETED:
+                failed.append(Refused(place, "deleted", _DELETED))
     metrics.received += len(statuses) + len(arrivals.refused)
     metrics.accepted += accepted
     metrics.duplicates += duplicates
@@ -352,7 +354,7 @@ _STOP_SECONDS = 30
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP with bounds on the duration and the length of a request's head, which uvicorn lacks."""
+    """HTTP protocol that limits the duration and the length of a request's head; uvicorn does not."""
 
     _timer: asyncio.TimerHandle | None = None
     _head = 0
@@ -420,7 +422,7 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket of an address."""
+    """Return a socket that listens on an address."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(kind, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -437,11 +439,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True)
 class Sealer:
-    """Seals one campaign, one sealing at a time.
+    """Sealing of one campaign, which never runs twice at once.
 
     Arguments:
-        desk: The campaign, and its store.
-        shelf: Destination of its shards.
+        desk: The campaign with its store.
+        shelf: Destination of the shards.
         log: Callback for operator messages.
     """
 
@@ -451,23 +453,23 @@ class Sealer:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def seal(self) -> None:
-        """Seal all stored records; log a failure, after which they remain stored."""
+        """Seal all stored records, and log the outcome; after a failure they remain stored."""
         with self._lock:
             try:
-                done = self._sealed()
+                outcome = self._sealed()
             except (PrivotError, OSError) as error:
                 self.log(f"not sealed, and nothing is lost: {error}")
                 return
-        if done:
-            self.log(f"{self.desk.campaign.fingerprint[:16]}: {done}")
+        if outcome:
+            self.log(f"{self.desk.campaign.fingerprint[:16]}: {outcome}")
 
     def _sealed(self) -> str:
-        """Seal, and return what was done in words, none if nothing was."""
-        done = seal(self.desk.writer.store, self.desk.campaign, self.shelf)
-        if done is None:
+        """Seal, and return the outcome in words; an empty text if there was nothing to seal."""
+        sealed = seal(self.desk.writer.store, self.desk.campaign, self.shelf)
+        if sealed is None:
             return ""
-        aside = f", {done.quarantined:,} in quarantine" if done.quarantined else ""
-        return f"sealed {done.rows:,} reports{aside}; {done.total:,} in the release"
+        aside = f", {sealed.quarantined:,} in quarantine" if sealed.quarantined else ""
+        return f"sealed {sealed.rows:,} reports{aside}; {sealed.total:,} in the release"
 
 
 class Shuffler(Sealer):
@@ -486,16 +488,16 @@ class Shuffler(Sealer):
 def serve(
     collector: Collector, listener: socket.socket, sealers: Sequence[Sealer], seal_seconds: float
 ) -> None:
-    """Serve until a signal; then refuse new reports, answer those that wait, and seal.
+    """Serve until a signal; then refuse new reports, answer waiting requests, and seal.
 
-    **Privacy review.** Uvicorn logs no requests, and of its other messages only errors, without
-    addresses or times. It ignores headers about the sender's address, which is not used.
+    **Privacy review.** Uvicorn logs no requests; its error messages contain neither addresses nor times.
+    It ignores headers about the sender's address, which is not used.
 
     Arguments:
         collector: The application.
-        listener: Its socket.
-        sealers: One for each campaign.
-        seal_seconds: Seconds between sealings; 0 for none before the end.
+        listener: Listening socket.
+        sealers: Sealers of the campaigns.
+        seal_seconds: Seconds between sealings; 0 to seal only at the end.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
@@ -512,11 +514,11 @@ def serve(
     server = Server(config, collector)
 
     async def run() -> None:
-        often = asyncio.create_task(_seal_often(sealers, seal_seconds))
+        sealing = asyncio.create_task(_seal_repeatedly(sealers, seal_seconds))
         try:
             await server.serve([listener])
         finally:
-            often.cancel()
+            sealing.cancel()
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(run())
@@ -525,7 +527,7 @@ def serve(
         sealer.desk.writer.store.close()
 
 
-async def _seal_often(sealers: Sequence[Sealer], seconds: float) -> None:
+async def _seal_repeatedly(sealers: Sequence[Sealer], seconds: float) -> None:
     while seconds:
         await asyncio.sleep(seconds)
         for sealer in sealers:

@@ -1,15 +1,15 @@
 """Request bodies of a campaign: read within limits, parsed into records, committed in groups.
 
-- `body_of` and its helpers read a body of an accepted type, within a length and a time.
-- `Campaign.read` parses it. A batch whose reports cannot be delimited is refused as a whole; else each
-  report is refused by itself, with a word for counters and a line for its sender. Only the form is
-  checked here: version, fingerprint, extensions, length, checksum. Whether a device can have drawn a
-  payload is checked when records are sealed, many at once. A campaign with a panel accepts reports of
-  its waves alone, and from the holder of a ticket those of the ticket's wave.
+- `body_of` and its helpers read a body of an accepted type, within limits of length and time.
+- `Campaign.read` parses it. A batch whose reports cannot be delimited is refused as a whole; otherwise
+  reports are refused one by one, each with a word for counters and a line for the sender. Only the
+  format is checked here: version, fingerprint, extensions, length, checksum. Whether a device can have
+  drawn a payload is checked at sealing, for many records at once. A campaign with a panel accepts only
+  reports of the panel's waves, and with a ticket only reports of the ticket's wave.
 - `GroupCommit` stores waiting reports together, and `Room` bounds the memory of all requests.
 
-**Privacy review.** No refusal contains anything that was sent. A ticket's end is compared with the hour
-of reports and forgotten: stored records are not linked to tickets.
+**Privacy review.** No refusal contains anything that was sent. A ticket's expiry is compared with the
+hour of reports and not stored: stored records are not linked to tickets.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Refusal(Exception):  # noqa: N818 (an answer, not a fault)
         status: HTTP status.
         reason: One word, for counters.
         message: One line, with a remedy.
-        close: Whether to close the connection, whose further content is not read.
+        close: Whether to close the connection without reading further content.
     """
 
     def __init__(self, status: int, reason: str, message: str, *, close: bool = False) -> None:
@@ -86,7 +86,7 @@ def is_json(request: Request) -> bool:
 
 
 def require_length(request: Request, most: int) -> None:
-    """Refuse a body whose declared length is larger, or no number."""
+    """Refuse a body whose declared length is more than `most` bytes, or no number."""
     length = request.headers.get("content-length")
     if length is None:
         return
@@ -108,25 +108,25 @@ async def body_of(
 
     Arguments:
         request: The request.
-        most: Maximum length in bytes.
-        seconds: Maximum duration.
-        claim: Claims room for so many more bytes, or raises.
+        most: Maximum length, in bytes.
+        seconds: Maximum duration, in seconds.
+        claim: Function that reserves memory for a number of bytes, or raises (`Room.claiming`).
 
     Raises:
         Refusal: if it is longer than `most`, or takes longer than `seconds`.
     """
-    held = bytearray()
+    body = bytearray()
     try:
         async with asyncio.timeout(seconds):
             async for piece in request.stream():
                 claim(len(piece))
-                held += piece
-                if len(held) > most:
+                body += piece
+                if len(body) > most:
                     raise _too_large(most)
     except TimeoutError:
         words = f"the body took longer than {seconds:g} seconds: send smaller batches"
         raise Refusal(408, "slow", words, close=True) from None
-    return bytes(held)
+    return bytes(body)
 
 
 MOST_REPORTS = 1000
@@ -141,7 +141,7 @@ class Refused(NamedTuple):
     """Refusal of one report.
 
     Arguments:
-        place: Its position in the batch.
+        place: Position of the report in the batch.
         reason: One word, for counters.
         message: One line, with a remedy.
     """
@@ -156,13 +156,13 @@ class Refused(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """Content of a body.
+    """Parsed content of a body.
 
     Arguments:
-        records: Records of the reports that can be stored (n, L).
-        entries: Their ids and digests (n, 3).
-        places: Their positions in the batch.
-        refused: The other reports.
+        records: Bytes of the reports that can be stored (n, L).
+        entries: Ids and digests of these reports (n, 3), see `Form.sums_of`.
+        places: Positions of these reports in the batch.
+        refused: Refusals of the other reports.
     """
 
     records: Records
@@ -172,15 +172,16 @@ class Arrivals(NamedTuple):
 
 
 class Campaign:
-    """Collection of reports of one randomizer.
+    """Collection of the reports of one randomizer.
 
     Arguments:
         text: The bytes of `randomizer.json`, as devices get them.
-        signature: The bytes of `randomizer.json.sig`, if there is one.
-        panel: Schedule of repeated reports; then each report names a wave of it.
+        signature: The bytes of `randomizer.json.sig`, if the file exists.
+        panel: Schedule of repeated reports, if there is one; each report then belongs to a wave.
 
     Raises:
-        PrivotError: if the text was altered, no device can draw by it, or a wave begins within an hour.
+        PrivotError: if the text was altered, devices cannot draw from the randomizer, or a wave of the
+            panel begins within an hour.
     """
 
     def __init__(
@@ -200,7 +201,7 @@ class Campaign:
         empty = Report(self.payloads.fingerprint, bytes(16), 0, bytes(self.payloads.width))
         self.form = self._form_of(empty, panel)
         example = write_batch([self.form.example])
-        self.read(example, as_json=False)  # compiles, before anybody waits
+        self.read(example, as_json=False)  # compiles before the first request
 
     @classmethod
     def load(cls, path: str | Path, panel: Panel | None = None) -> Self:
@@ -237,16 +238,16 @@ class Campaign:
         return 1024 + self.most_reports * each
 
     def read(self, body: bytes, as_json: bool, until: int | None = None) -> Arrivals:
-        """Parse a batch, binary or JSON; of a campaign with a panel, accept reports of its waves.
+        """Parse a binary or JSON batch, and separate the reports that can be stored.
 
         Arguments:
             body: Body of the request.
-            as_json: Whether it is JSON.
-            until: The second at which the sender's ticket ends, if there is one: then all reports have
-                to be of the ticket's wave.
+            as_json: Whether the body is JSON.
+            until: Second since 1970 at which the sender's ticket expires, if there is one; with a
+                panel, all reports must then be of the ticket's wave.
 
         Raises:
-            WireError: if it is no batch, or has too many reports (reason `many`).
+            WireError: if the body is no batch, or has too many reports (reason `many`).
         """
         length, refused = self.form.record_bytes, list[Refused]()
         records = None if as_json else equal_records(body, length)
@@ -264,31 +265,32 @@ class Campaign:
         places = [*range(count)]
         if records is None:
             places = [i for i, part in enumerate(parts) if len(part) == length]
-            held = b"".join(parts[i] for i in places)
-            records = np.frombuffer(held, np.uint8).reshape(-1, length).copy()
-        right, entries = self.form.sums_of(records)
-        late = self._of_other_waves(records, until) & right
-        right &= ~late
-        if len(places) == count and right.all():
+            joined = b"".join(parts[i] for i in places)
+            records = np.frombuffer(joined, np.uint8).reshape(-1, length).copy()
+        valid, entries = self.form.sums_of(records)
+        other_wave = self._of_other_waves(records, until) & valid
+        valid &= ~other_wave
+        if len(places) == count and valid.all():
             return Arrivals(records, entries, places, refused)
-        refused += [Refused(places[row], "wave", _OTHER_WAVE) for row in np.flatnonzero(late)]
+        refused += [Refused(places[row], "wave", _OTHER_WAVE) for row in np.flatnonzero(other_wave)]
         parts = parts or [row.tobytes() for row in records]
-        places = [i for i, good in zip(places, right.tolist(), strict=True) if good]
+        places = [places[row] for row in np.flatnonzero(valid)]
         done = {*places, *(each.place for each in refused)}
-        refused += [self._refusal(i, p) for i, p in enumerate(parts) if i not in done]
-        return Arrivals(records[right], entries[right], places, sorted(refused))
+        refused += [self._refusal(i, part) for i, part in enumerate(parts) if i not in done]
+        return Arrivals(records[valid], entries[valid], places, sorted(refused))
 
     def _of_other_waves(self, records: Records, until: int | None) -> NDArray[np.bool_]:
-        """Mark records outside of the panel's waves, or of another wave than a ticket's (n,)."""
+        """Return a mask (n,) of records outside of the panel's waves, or not of the ticket's wave."""
         if (panel := self.form.panel) is None:
             return np.zeros(len(records), np.bool_)
         waves = self.form.waves_of(records)
         if until is None:
             return waves < 0
-        last_hour = np.array([(until - 1) // TIME_STEP])  # of the ticket
-        return np.asarray((waves < 0) | (waves != waves_of_hours(panel, last_hour)))
+        last_hour_of_ticket = np.array([(until - 1) // TIME_STEP])
+        return np.asarray((waves < 0) | (waves != waves_of_hours(panel, last_hour_of_ticket)))
 
     def _refusal(self, index: int, part: bytes) -> Refused:
+        """Return the reason why the bytes of one report cannot be stored."""
         try:
             report = Report.from_bytes(part)
         except WireError as error:
@@ -350,7 +352,7 @@ class ShuffledCampaign(Campaign):
 
 
 def equal_records(body: bytes, length: int) -> Records | None:
-    """Return the records (n, L) of a binary batch if all have this length; else None."""
+    """Return the records (n, L) of a binary batch if all have length L; else None."""
     count, rest = divmod(len(body) - len(batch_head(0)), 4 + length)
     if rest or count < 1 or not body.startswith(batch_head(count)):
         return None
@@ -361,7 +363,7 @@ def equal_records(body: bytes, length: int) -> Records | None:
 
 
 def _json_reports(body: bytes, refused: list[Refused]) -> list[bytes]:
-    """Return the binary forms of a JSON batch's reports; empty where one is refused."""
+    """Return the reports of a JSON batch in binary; b"" for a refused one, added to `refused`."""
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError):
@@ -395,10 +397,11 @@ class NoRoom(PrivotError):  # noqa: N818 (a state, not a fault)
 
 
 class Room:
-    """Memory for requests: a bound on bodies as far as they have been read, and on reports that wait.
+    """Bound on the memory of bodies, as far as they have been read, and of waiting reports.
 
-    Requests beyond it are refused, to be sent again later. A body takes room as it arrives, not for its
-    declared length: some dozens of senders who declare much and send nothing would block all others.
+    Requests beyond the bound are refused, to be sent again later. Memory is claimed as a body arrives,
+    not for its declared length: otherwise a few dozen senders who declare much and send nothing would
+    block all others.
 
     Arguments:
         size: Number of bytes.
@@ -409,26 +412,27 @@ class Room:
 
     @contextmanager
     def claiming(self) -> Iterator[Callable[[int], None]]:
-        """Provide a function that claims bytes, all of which are released after the block.
+        """Provide a function that claims a number of bytes; the block's end releases all of them.
 
-        It raises NoRoom if fewer are left; a single claim may be of any size.
+        The function raises NoRoom if fewer are left; a request that is alone may claim any number.
         """
-        mine = 0
+        claimed = 0
 
         def claim(count: int) -> None:
-            nonlocal mine
-            if self.held > mine and self.held + count > self.size:
+            nonlocal claimed
+            if self.held > claimed and self.held + count > self.size:
                 raise NoRoom("the collector is busy: send it again in a few seconds")
-            self.held, mine = self.held + count, mine + count
+            self.held += count
+            claimed += count
 
         try:
             yield claim
         finally:
-            self.held -= mine
+            self.held -= claimed
 
 
 class _Waiting(NamedTuple):
-    """Reports of one request, and the future of its statuses."""
+    """Reports of one request, and the future that will have their statuses."""
 
     records: Records
     entries: Words
@@ -439,11 +443,11 @@ class _Waiting(NamedTuple):
 class GroupCommit:
     """Group commit: one thread stores all waiting reports together, then answers their senders.
 
-    While one group is flushed the next one gathers, so a report waits for two flushes at most, and never
-    for others to come. A disk that flushes in four milliseconds takes 250 groups a second, of any size.
+    While one group is flushed, the next one gathers, so a report waits for at most two flushes. A disk
+    that flushes in four milliseconds writes 250 groups a second, of any size.
 
     Arguments:
-        store: Written by this thread alone.
+        store: Store to which only this thread appends.
     """
 
     def __init__(self, store: Store) -> None:
@@ -455,7 +459,7 @@ class GroupCommit:
         self._thread.start()
 
     async def append(self, records: Records, entries: Words) -> Statuses:
-        """Return each report's status, once all new ones are durable.
+        """Store reports, and return each one's status (n,) once all new ones are durable.
 
         Raises:
             StoreFull, StoreStopped: see `Store.append`.
@@ -510,10 +514,10 @@ class GroupCommit:
         else:
             ends = np.cumsum([len(each.records) for each in group])[:-1]
             answers = [*np.split(statuses, ends)]
-        done: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Statuses], object]]] = {}
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Statuses], object]]] = {}
         for each, answer in zip(group, answers, strict=True):
-            done.setdefault(each.loop, []).append((each.answer, answer))
-        for loop, pairs in done.items():
+            by_loop.setdefault(each.loop, []).append((each.answer, answer))
+        for loop, pairs in by_loop.items():
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_resolve, pairs)
 

@@ -1,29 +1,28 @@
-"""Collection of reports from releases and files: each counted once, impossible ones put in quarantine.
+"""Collection of reports from files: each report counts once, impossible ones go to a quarantine file.
 
-`collect_files` takes Parquet and CSV files, of one report or of any number, opened one after the other
-and read a piece at a time. Each report is followed by its origin, so
-that a refused one can be shown to its sender.
+`collect_files` reads Parquet and CSV files, with any number of reports each, one file after the other
+and in pieces. The origin of each report (file and row) is stored beside it, so that the sender of a
+refused report can be found.
 
-**Ids.** A report that is sent again, or copied, has the id and the content of the first, and counts
-once, however often and in however many files it occurs. **The same id with other content is another
-report, and counts too**: one of them is forged, and nothing shows which. Any other rule would let
-whoever knows an id, from the report's transmission or from a release, replace that report (where the
-first counts) or remove it (where neither does). So they add one forged report, as anybody can under an
-id of their own, and that is all. A collector counts alike (`privot.collector.store`).
+**Ids.** A report that is sent again, or copied, has the same id and content, and counts once, however
+often and in however many files it occurs. **The same id with other content is another report, and
+counts too**: one of them is forged, and nothing shows which. If only the first counted, whoever knows
+an id (from the transmission, or from a release) could replace that report; if neither counted, they
+could remove it. Under the rule here they only add one forged report, as anybody can with a new id. A
+collector applies the same rule (`privot.collector.store`).
 
-**Memory.** Reports of files are put in buckets by their ids, as they are read
-(`privot.randomizer.publishing`); equal ids are in one bucket, and a bucket fits in memory, unless
-senders choose ids to the contrary. Buckets are beside the output, in a hidden folder `.<name>.….draft`
-that its owner alone may read. A kill leaves it there, to be removed by hand: its process may be at
-work.
+**Memory.** Reports are distributed to buckets by their ids as they are read
+(`privot.randomizer.publishing`). Equal ids are in one bucket, and a bucket fits in memory, unless
+senders choose ids that prevent it. Buckets are beside the output, in a hidden folder `.<name>.….draft`
+that only its owner may read. If the process is killed, the folder remains and is removed by hand.
 
-**Quarantine** is a CSV of everything received and not counted: source, row (counted from 1) and
-reason, and the report as it was received. A whole file that cannot be used is one line, without a row.
-The file is for the curator, who can contact its senders; it contains reports, and nothing private. In
-names of files and messages about them, which senders choose, control characters are escaped.
+**Quarantine.** A CSV file lists everything that was received and not counted: source, row (counted from
+1), reason, and the report as it was received. A file that cannot be read at all is one line without a
+row. The file is for the curator, who can contact the senders; it contains reports, and no raw values.
+Control characters in file names and error messages, which senders choose, are escaped.
 
-**Influence.** A possible report moves the log-likelihood ratio of any two records by at most ε, of
-Gaussian noise by its reach (`privot.mechanisms.additive_noise`): one among n.
+**Influence.** A possible report changes the log-likelihood ratio of any two records by at most ε (for
+Gaussian noise see `privot.mechanisms.additive_noise`), as one summand among n.
 """
 
 from __future__ import annotations
@@ -68,24 +67,26 @@ _FILES_AT_ONCE, _SMALL_BYTES = 4096, 2**20
 
 
 def report_files(sources: Iterable[Path]) -> list[Path]:
-    """Return files, those in folders at any depth, and those of patterns with `*`; each once."""
+    """Return the distinct report files of paths, folders (at any depth) and patterns with `*`."""
     files: dict[Path, None] = {}
     for source in sources:
-        if source.is_dir():
-            found = shard_files(source) if is_release(source) else sorted(_inside(source), key=str)
+        if source.is_dir() and is_release(source):
+            matches = shard_files(source)
+        elif source.is_dir():
+            matches = sorted(_report_files_in(source), key=str)
         elif source.exists():
-            found = [source]
+            matches = [source]
         else:
-            found = [Path(name) for name in sorted(glob.glob(str(source), recursive=True))]
-        if not found:
+            matches = [Path(name) for name in sorted(glob.glob(str(source), recursive=True))]
+        if not matches:
             raise PrivotError(
                 f"release {source} is not there, or a folder without reports: check it"
             )
-        files |= dict.fromkeys(found)
+        files |= dict.fromkeys(matches)
     return list(files)
 
 
-def _inside(folder: Path) -> Iterator[Path]:
+def _report_files_in(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
         hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
         if path.name.endswith(_KINDS) and not hidden and not path.name.endswith(".quarantine.csv"):
@@ -93,11 +94,11 @@ def _inside(folder: Path) -> Iterator[Path]:
 
 
 def their_randomizer(files: Iterable[Path]) -> Randomizer:
-    """Return the randomizer of the first release among files."""
+    """Return the randomizer in the metadata of the first Parquet file that has one."""
     for file in files:
         try:
-            held = file.is_file() and not _is_text(file)
-            text = randomizer_of(_opened(file)) if held else None
+            may_be_parquet = file.is_file() and not _is_text(file)
+            text = randomizer_of(_opened(file)) if may_be_parquet else None
         except (pa.ArrowException, OSError):
             continue
         if text is not None:
@@ -108,17 +109,17 @@ def their_randomizer(files: Iterable[Path]) -> Randomizer:
 
 
 def quarantine_of(output: Path) -> Path:
-    """Return the default path of the quarantine of an output."""
+    """Return the default path of the quarantine file of an output."""
     return output.with_name(output.name + ".quarantine.csv")
 
 
 class Quarantine:
-    """Quarantine of a collection: a CSV, written line by line.
+    """CSV file of the reports that are not counted, written as they are found.
 
     Arguments:
         path: Path of the CSV, created with the first line.
         types: Types of the columns of a report.
-        sources: Names of the sources, by the numbers that rows give.
+        sources: Names of the sources, by number.
     """
 
     def __init__(self, path: Path, types: dict[str, pa.DataType], sources: Sequence[str]) -> None:
@@ -128,24 +129,23 @@ class Quarantine:
         self.first = ""
 
     def add(self, reports: pa.Table, reasons: pa.Array | pa.ChunkedArray) -> None:
-        """Add reports with their origins, and the reason of each."""
+        """Add reports with their origins and the reason for each refusal."""
         if not len(reports):
             return
-        named = pa.array(
-            [self._sources[k] for k in reports.column(SOURCE).to_pylist()], pa.string()
-        )
-        columns = {SOURCE: named, ROW: reports.column(ROW), "reason": reasons}
+        sources = [self._sources[number] for number in reports.column(SOURCE).to_pylist()]
+        origin = {SOURCE: pa.array(sources, pa.string()), ROW: reports.column(ROW)}
+        columns = origin | {"reason": reasons}
         self._write(pa.table(columns | dict(as_text(reports.select(list(self._types))))))
 
     def add_file(self, source: int, reason: str, row: int | None = None) -> None:
-        """Add a file, or a row of one, that cannot be read."""
+        """Add a file, or a row of a file, that cannot be read."""
         fields = {
             SOURCE: [self._sources[source]],
             ROW: pa.array([row], pa.int64()),
             "reason": [printable(reason)],
         }
-        nothing = {name: pa.nulls(1, pa.string()) for name in self._types}
-        self._write(pa.table(fields | nothing))
+        empty_report = {name: pa.nulls(1, pa.string()) for name in self._types}
+        self._write(pa.table(fields | empty_report))
 
     def _write(self, lines: pa.Table) -> None:
         with open(self._path, "ab") as file:
@@ -164,12 +164,12 @@ def received(
     Arguments:
         files: Parquet and CSV files.
         randomizer: Randomizer of the reports.
-        aside: Called with a file's number, and why it or one of its lines (a number) cannot be read.
-        named: Whether the curator named the randomizer; otherwise files of others are refused.
+        aside: Callback for a file, or a row of it, that cannot be read: file number, reason, and row.
+        named: Whether the curator named the randomizer; otherwise files of other randomizers raise.
     """
     text, types = randomizer.to_json().encode(), randomizer.types
-    held: list[pa.Table] = []
-    rows = 0
+    waiting: list[pa.Table] = []
+    waiting_rows = 0
     for number, file in enumerate(files):
         unread, first = partial(aside, number), 1
         try:
@@ -178,32 +178,33 @@ def received(
                 if dict(fields) != types or len(fields) != len(types):
                     unread("its columns are not what is reported")
                     break
-                count = len(piece)
-                origin = [np.full(count, number, np.int32), np.arange(first, first + count)]
+                end = first + len(piece)
+                origin = [np.full(len(piece), number, np.int32), np.arange(first, end)]
                 columns = [piece.column(name) for name in types]
-                held.append(pa.table([*columns, *origin], [*types, *ORIGIN]))
-                first, rows = first + count, rows + count
-                if rows >= PIECE or len(held) >= _FILES_AT_ONCE:
-                    yield pa.concat_tables(held).combine_chunks()
-                    held, rows = [], 0
+                waiting.append(pa.table([*columns, *origin], [*types, *ORIGIN]))
+                first = end
+                waiting_rows += len(piece)
+                if waiting_rows >= PIECE or len(waiting) >= _FILES_AT_ONCE:
+                    yield pa.concat_tables(waiting).combine_chunks()
+                    waiting, waiting_rows = [], 0
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-            if isinstance(error, _OthersReportsError):
+            if isinstance(error, _OtherRandomizerError):
                 raise
-            ours = isinstance(error, PrivotError)
-            unread(f"the file cannot be read ({error if ours else damage_of(error)})")
-    if held:
-        yield pa.concat_tables(held).combine_chunks()
+            reason = error if isinstance(error, PrivotError) else damage_of(error)
+            unread(f"the file cannot be read ({reason})")
+    if waiting:
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def _reports_of(
     file: Path, randomizer: Randomizer, text: bytes, aside: Callable[[str], None], named: bool
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a file; call `aside` for a file, or a line of text, that cannot be read."""
-    if not file.is_file():  # nobody may ever write to a pipe
+    """Yield the rows of a file; call `aside` if the file, or a line of text, cannot be read."""
+    if not file.is_file():  # reading a pipe could wait for ever
         aside("it is no file")
     elif _is_text(file):
         if not named:
-            raise _OthersReportsError(
+            raise _OtherRandomizerError(
                 f"release {file} is a table of reports without their randomizer: give it by "
                 "-r randomizer.json"
             )
@@ -216,14 +217,14 @@ def _reports_of(
             elif named:
                 aside("it was made by another randomizer, or carries none")
             else:
-                raise _OthersReportsError(
+                raise _OtherRandomizerError(
                     f"release {file} was made by another randomizer than the first: collect reports of "
                     "one, and fit others apart; or say by -r which to collect"
                 )
 
 
-class _OthersReportsError(PrivotError):
-    """A file of another randomizer, where none was named."""
+class _OtherRandomizerError(PrivotError):
+    """Refusal of a file of another randomizer, where the curator named none."""
 
 
 def _is_text(file: Path) -> bool:
@@ -231,7 +232,7 @@ def _is_text(file: Path) -> bool:
 
 
 def _opened(file: Path) -> pq.ParquetFile:
-    # A small file is opened four times as fast from memory.
+    # Reading a small file into memory first is four times as fast.
     small = file.stat().st_size < _SMALL_BYTES
     return pq.ParquetFile(pa.BufferReader(file.read_bytes()) if small else file)
 
@@ -251,10 +252,10 @@ class Collection:
     Arguments:
         randomizer: Randomizer of the reports.
         num_reports: Number of distinct reports.
-        copies: Number of further copies.
+        copies: Number of further copies of these reports.
         quarantined: Number of impossible reports, and of files that cannot be read.
-        quarantine: Their file, if there are any.
-        first: Source, row and reason of the first.
+        quarantine: File that lists the quarantined reports; None if there are none.
+        first: Source, row and reason of the first quarantined report.
 
     Examples:
         >>> from privot import Schema
@@ -286,12 +287,11 @@ def collect_files(
         sources: Parquet and CSV files, folders of them at any depth, or patterns with `*`.
         output: The release; an existing one survives any failure.
         randomizer: Randomizer of the reports; that of the first file by default. CSV needs it.
-        quarantine: File for the other reports; `<output>.quarantine.csv` by default.
-        strict: Refuse instead.
+        quarantine: File for reports that cannot be counted; `<output>.quarantine.csv` by default.
+        strict: Whether to raise if any report cannot be counted.
 
     Raises:
-        PrivotError: if nothing can be counted, or `strict` and something cannot; if a file is of another
-            randomizer, and none was given.
+        PrivotError: if no report (or with `strict`, not every report) counts; or randomizers differ.
     """
     sources = list(sources)
     files = report_files(sources)
@@ -301,10 +301,10 @@ def collect_files(
     work = beside(output)
     try:
         work.mkdir(mode=0o700)
-        found = Quarantine(work / "aside.csv", made_by.types, [str(f) for f in files])
+        refused = Quarantine(work / "aside.csv", made_by.types, [str(f) for f in files])
         buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
-        reports = received(files, made_by, found.add_file, named=randomizer is not None)
-        parts = list(_scattered(reports, made_by, found, work, buckets))
+        reports = received(files, made_by, refused.add_file, named=randomizer is not None)
+        parts = list(_scattered(reports, made_by, refused, work, buckets))
         rows = copies = 0
 
         def counted() -> Iterator[pa.Table]:
@@ -320,14 +320,14 @@ def collect_files(
             if parts:
                 rows = write_reports(draft, counted(), made_by.to_json())
             if not rows:
-                raise nothing_left(found.first)
-            if strict and found.count:
-                raise refused_strictly(found.count, found.first)
-            if found.count:
+                raise nothing_left(refused.first)
+            if strict and refused.count:
+                raise refused_strictly(refused.count, refused.first)
+            if refused.count:
                 with replacing_file(aside) as lines:
                     shutil.copyfile(work / "aside.csv", lines)
-        where = aside if found.count else None
-        return Collection(made_by, rows, copies, found.count, where, found.first)
+        where = aside if refused.count else None
+        return Collection(made_by, rows, copies, refused.count, where, refused.first)
     except OSError as error:
         raise cannot_write(output, error) from error
     finally:
@@ -345,12 +345,12 @@ def _require_one_batch(sources: list[Path], files: list[Path], made_by: Randomiz
 
 
 def _scattered(
-    pieces: Iterable[pa.Table], made_by: Randomizer, found: Quarantine, work: Path, buckets: int
+    pieces: Iterable[pa.Table], made_by: Randomizer, refused: Quarantine, work: Path, buckets: int
 ) -> Iterator[Path]:
-    """Write possible reports to buckets by id, and add the others to the quarantine."""
+    """Write possible reports to files of buckets by id, and add the others to the quarantine."""
     for number, reports in enumerate(pieces):
         against = made_by.reasons(reports)
-        found.add(reports.filter(pc.is_valid(against)), against.drop_null())
+        refused.add(reports.filter(pc.is_valid(against)), against.drop_null())
         if len(possible := reports.filter(pc.is_null(against))):
             path = work / f"part-{number:06d}.arrow"
             write_scattered(path, [possible], buckets)
@@ -361,49 +361,49 @@ def _scattered(
 def checked(
     path: Path, quarantine: Path, strict: bool
 ) -> Iterator[tuple[Release, Collection | None]]:
-    """Provide a release to learn from: the file itself, or its countable reports and their counts."""
+    """Provide a release without impossible reports: the file, or a cleaned copy with its counts."""
     release = Release.open(path)
     if release.first_fault() is None:
         yield release, None
         return
     with TemporaryDirectory(prefix="privot-") as folder:
         counted = Path(folder) / "release.parquet"
-        found = collect_files([path], counted, quarantine=quarantine, strict=strict)
-        yield Release.open(counted), found
+        collection = collect_files([path], counted, quarantine=quarantine, strict=strict)
+        yield Release.open(counted), collection
 
 
 def count_once(reports: pa.Table) -> tuple[pa.Table, int]:
-    """Return distinct reports of a table in the order of ids, and the number of further copies."""
+    """Return the distinct reports of a table in the order of ids, and the number of further copies."""
     words = id_words(one_array(reports.column(REPORT_ID)))
     same = (words[1:] == words[:-1]).all(axis=1)
     if not same.any():
         return reports, 0
     # Only reports with equal ids are compared by content.
     several = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    first = np.ones(len(words), bool)
-    first[several] = _firsts(reports.take(pa.array(several)))
-    return reports.filter(pa.array(first)), int((~first).sum())
+    is_first = np.ones(len(words), bool)
+    is_first[several] = _first_of_each(reports.take(pa.array(several)))
+    return reports.filter(pa.array(is_first)), int((~is_first).sum())
 
 
-def _firsts(reports: pa.Table) -> NDArray[np.bool_]:
-    """Mark the first report of each id and content (n,)."""
+def _first_of_each(reports: pa.Table) -> NDArray[np.bool_]:
+    """Return a mask (n,) of the first report of each id and content."""
     texts = [text.cast(pa.string()) for name, text in as_text(reports) if name not in ORIGIN]
     joined = pc.binary_join_element_wise(
         *texts, "\x1f", null_handling="replace", null_replacement="\0"
     )
     _, first = np.unique(np.asarray(joined.dictionary_encode().indices), return_index=True)
-    firsts = np.zeros(len(reports), bool)
-    firsts[first] = True
-    return firsts
+    is_first = np.zeros(len(reports), bool)
+    is_first[first] = True
+    return is_first
 
 
 def nothing_left(first: str) -> PrivotError:
-    """Return the refusal of a collection without a countable report, with the first reason."""
+    """Return the error of a collection without a countable report; `first` is the first reason."""
     return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
 
 
 def refused_strictly(count: int, first: str) -> PrivotError:
-    """Return the refusal of a strict collection with reports that cannot be counted."""
+    """Return the error of a strict collection with reports that cannot be counted."""
     return PrivotError(
         f"{count:,} reports cannot be counted, the first is {first}; without --strict they "
         "are put in quarantine, and the others collected"

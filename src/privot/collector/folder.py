@@ -1,29 +1,29 @@
-"""The store in a folder: one SQLite database, for one machine and one process.
+"""Store in a folder: one SQLite database, for one machine and one process.
 
 | table | content |
 |---|---|
-| `campaign` | fingerprint and record length, finished sealings, last group of a begun one |
+| `campaign` | fingerprint and record length, number of sealings, last group of an unfinished one |
 | `groups` | records in the order of their arrival, up to 1 MiB a row |
 | `sealed_ids` | ids and digests of sealed reports, sorted, 24 bytes each, with a CRC-32 a row |
 | `shards` | the number of rows of each shard |
 | `deleted` | ids of deleted reports, and whether they are erased from the release |
 
-**Append.** Ids are claimed in memory (`KnownIds`); an index of random ids in the database takes 20 000
-reports a second, one row a group over a million. What is new is one transaction in WAL mode with
-`synchronous = FULL`, flushed before `append` returns. If the disk is full, the claims are undone. After
-any other failure the state of the disk is unknown, so the store stops: start it again, from what the
-disk holds.
+**Append.** A hash table in memory (`KnownIds`) detects copies: an index of random ids in the database
+would limit the rate to 20 000 reports a second, whereas a row for each group allows over a million. New
+records are one transaction in WAL mode with `synchronous = FULL`, flushed before `append` returns. If
+the disk is full, the new ids are removed from memory. After any other failure the state of the disk is
+unknown, so the store stops; a restart reads what is on the disk.
 
 **Sealing.** `campaign.last` fixes the groups that a sealing takes. One transaction then records its
-shards and ids, and removes the groups. A sealing that breaks off before is repeated on the same groups.
+shards and ids, and removes the groups. A sealing that is interrupted before is repeated on these groups.
 
-**Delete.** One transaction adds tombstones, and removes the records and digests (one of few possible
-contents would tell which it was). Then VACUUM rebuilds the database from what is left and the log is
-truncated, so that no file of the folder holds a byte of a deleted report. The next start repeats this
-where it broke off.
+**Delete.** One transaction adds tombstones, and removes records and digests (where few contents are
+possible, a digest would reveal the content). Then VACUUM rebuilds the database and the log is truncated,
+so that no file of the folder contains a byte of a deleted report. The next start repeats an interrupted
+rebuild.
 
-**Start.** The log is checkpointed, for what a killed process wrote may be in the machine's memory
-alone. All records are read and their checksums verified; damaged records are left out and logged.
+**Start.** The log is checkpointed, because what a killed process wrote may be in the machine's memory
+only. All records are read and their checksums verified; damaged records are left out and logged.
 """
 
 from __future__ import annotations
@@ -67,23 +67,23 @@ _REPLACE = {
     "sealed_ids": "UPDATE sealed_ids SET data = :data, crc = :crc WHERE number = :number",
 }
 _GROUP_BYTES, _PIECE_BYTES = 2**20, 2**24
-_LOG_BYTES = 2**24  # once it is checkpointed
+_LOG_BYTES = 2**24  # maximum size of the log after a checkpoint
 _ENTRY_BYTES, _IDS_ROW = 24, 2**16
-_LAST = 2**63 - 1
+_MAX_NUMBER = 2**63 - 1
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 class FolderStore:
-    """Reports of one campaign in a folder.
+    """Store of one campaign's reports in a folder.
 
     Arguments:
-        folder: Created if it does not exist.
+        folder: Folder of the database; created if it does not exist.
         form: Form of the campaign's records.
         log: Callback for operator messages.
 
     Raises:
-        PrivotError: if another process serves it, or its content is damaged beyond what a power loss
-            does.
+        PrivotError: if another process serves the folder, or its content is damaged more than a loss of
+            power can explain.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class FolderStore:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             flush_folder(folder.parent)
-            # Only if it is missing: to close any handle of the file drops the locks of this process.
+            # Only if it is missing: closing another handle of the file would drop this process's locks.
             if not self._path.exists():
                 create(self._path, secret=True)
             flush_folder(folder)
@@ -162,7 +162,7 @@ class FolderStore:
         with self._transaction() as connection:
             (last,) = _row(connection, "SELECT last FROM campaign")
         for groups in self._rows("groups", last):
-            yield self._whole(groups)[0]
+            yield self._undamaged(groups)[0]
 
     def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
         """See `Store`."""
@@ -186,27 +186,29 @@ class FolderStore:
         with self._lock:
             self._require_open()
             words = self._known.held() if ids is None else _words_of(b"".join(dict.fromkeys(ids)))
-            buried, before = self._known.deleted(words), self._known.count
-            for each in _ids_of(words[~buried & (self._known.reports(words) == 0)]):
-                raise PrivotError(f"no report has the id {each.hex()}: nothing was deleted")
-            if len(new := words[~buried]):
+            already_deleted, count_before = self._known.deleted(words), self._known.count
+            unknown = _ids_of(words[~already_deleted & (self._known.reports(words) == 0)])
+            if unknown:
+                raise PrivotError(f"no report has the id {unknown[0].hex()}: nothing was deleted")
+            new = words[~already_deleted]
+            if len(new):
                 with self._transaction() as connection:
                     connection.execute(
                         "INSERT INTO deleted (ids, erased) VALUES (?, 0)", (b"".join(_ids_of(new)),)
                     )
-                    gone = KnownIds()
-                    gone.bury(new)
-                    self._remove("groups", self._form.record_bytes, ID_AT, gone)
-                    self._remove("sealed_ids", _ENTRY_BYTES, 0, gone)
+                    deleted = KnownIds()
+                    deleted.bury(new)
+                    self._remove("groups", self._form.record_bytes, ID_AT, deleted)
+                    self._remove("sealed_ids", _ENTRY_BYTES, 0, deleted)
                 self._known.bury(new)
             self._erase_free_space()
-            return before - self._known.count
+            return count_before - self._known.count
 
     def to_erase(self) -> frozenset[bytes]:
         """See `Store`."""
         with self._transaction() as connection:
-            found = connection.execute("SELECT ids FROM deleted WHERE NOT erased").fetchall()
-        return frozenset(each for (ids,) in found for each in _ids_of(_words_of(ids)))
+            rows = connection.execute("SELECT ids FROM deleted WHERE NOT erased").fetchall()
+        return frozenset(_ids_of(_words_of(b"".join(ids for (ids,) in rows))))
 
     def finish_erasing(self, rows: list[int]) -> None:
         """See `Store`."""
@@ -236,7 +238,7 @@ class FolderStore:
                 raise self._failed(error) from None
 
     def _prepare(self) -> None:
-        """Lock the database, make what is in its log durable, and create its tables."""
+        """Lock the database, make the content of its log durable, and create missing tables."""
         connection = self._connection
         connection.execute("PRAGMA auto_vacuum = FULL")  # sealing returns its space to the disk
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -258,7 +260,7 @@ class FolderStore:
             raise PrivotError(f"{self._path} is of another campaign: restore it, or move it away")
 
     def _recover(self) -> None:
-        """Read what is known, and finish a deletion that broke off."""
+        """Read all ids and records into memory, and finish an interrupted deletion."""
         sizes = "SELECT total(length(data)) FROM "
         records, sealed = (
             int(_row(self._connection, sizes + table)[0]) for table in ("groups", "sealed_ids")
@@ -272,8 +274,8 @@ class FolderStore:
                 raise self._damaged()
         damaged = 0
         for groups in self._rows("groups"):
-            whole, entries, count = self._whole(groups)
-            damaged += count - len(whole)
+            undamaged, entries, count = self._undamaged(groups)
+            damaged += count - len(undamaged)
             if (self._known.claim(entries)[0] != NEW).any():
                 waves = "" if self._form.panel else ", or people report again: give --panel"
                 raise PrivotError(f"{self._path} has a report twice: restore it{waves}")
@@ -282,8 +284,8 @@ class FolderStore:
         self._known.claim(np.empty((0, 3), np.uint64))  # compiles before the first request
         self._erase_free_space()
 
-    def _rows(self, table: str, last: int = _LAST) -> Iterator[list[tuple[int, bytes]]]:
-        """Yield rows of a table up to a number, about 16 MiB at a time; others may write between."""
+    def _rows(self, table: str, last: int = _MAX_NUMBER) -> Iterator[list[tuple[int, bytes]]]:
+        """Yield rows of a table up to number `last`, about 16 MiB at a time, unlocked in between."""
         query = f"SELECT number, data FROM {table} WHERE number > ? AND number <= ? ORDER BY number"
         after = -1
         while True:
@@ -300,27 +302,22 @@ class FolderStore:
             yield rows
             after = rows[-1][0]
 
-    def _whole(self, groups: list[tuple[int, bytes]]) -> tuple[Records, Words, int]:
-        """Return the undamaged records of groups, their entries, and the number of all their records."""
-        records = _table_of(b"".join(data for _, data in groups), self._form.record_bytes)
-        right, entries = self._form.sums_of(records)
-        return records[right], entries[right], len(records)
+    def _undamaged(self, groups: list[tuple[int, bytes]]) -> tuple[Records, Words, int]:
+        """Return the undamaged records of groups, their entries, and the number of all records."""
+        records = _byte_rows(b"".join(data for _, data in groups), self._form.record_bytes)
+        valid, entries = self._form.sums_of(records)
+        return records[valid], entries[valid], len(records)
 
-    def _remove(self, table: str, width: int, at: int, gone: KnownIds) -> None:
+    def _remove(self, table: str, width: int, at: int, deleted: KnownIds) -> None:
         """Remove entries of deleted ids from a table: `width` bytes each, the id from byte `at` on."""
         for rows in self._rows(table):
-            held = _table_of(b"".join(data for _, data in rows), width)
-            dead = gone.deleted(_words_of(held[:, at : at + ID_BYTES].tobytes()))
-            if not dead.any():
-                continue
-            ends = np.cumsum([len(data) // width for _, data in rows])[:-1]
-            for (number, _), part, mine in zip(
-                rows, np.split(held, ends), np.split(dead, ends), strict=True
-            ):
-                if mine.any():
-                    data = part[~mine].tobytes()
-                    given = {"number": number, "data": data, "crc": zlib.crc32(data)}
-                    self._connection.execute(_REPLACE[table], given)
+            for number, data in rows:
+                entries = _byte_rows(data, width)
+                is_deleted = deleted.deleted(_words_of(entries[:, at : at + ID_BYTES].tobytes()))
+                if is_deleted.any():
+                    rest = entries[~is_deleted].tobytes()
+                    values = {"number": number, "data": rest, "crc": zlib.crc32(rest)}
+                    self._connection.execute(_REPLACE[table], values)
 
     def _erase_free_space(self) -> None:
         """Rebuild the database if its free space may hold bytes of deleted reports."""
@@ -338,11 +335,11 @@ class FolderStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a transaction that is durable after the block; one within another is part of it.
+        """Run a transaction that is durable after the block; a nested one joins the outer one.
 
         Raises:
-            StoreFull: if there is no room; nothing was changed.
-            StoreStopped: if the disk failed, now or before.
+            StoreFull: if the disk is full; nothing was changed.
+            StoreStopped: if the disk fails, or has failed before.
         """
         with self._lock:
             self._require_open()
@@ -388,16 +385,16 @@ class FolderStore:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """Return the primary code of an error."""
+    """Return SQLite's primary result code of an error."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
-def _row(connection: sqlite3.Connection, query: str, *given: int) -> tuple:
-    row: tuple = connection.execute(query, given).fetchone()
+def _row(connection: sqlite3.Connection, query: str, *values: int) -> tuple:
+    row: tuple = connection.execute(query, values).fetchone()
     return row
 
 
-def _table_of(data: bytes, width: int) -> Records:
+def _byte_rows(data: bytes, width: int) -> Records:
     return np.frombuffer(data, np.uint8).reshape(-1, width)
 
 

@@ -1,23 +1,22 @@
-"""Reports collected into releases: payloads of devices, any mixture of sources, and waves of a panel.
+"""Collection of reports into releases: payloads of devices, mixed sources, and waves of a panel.
 
-A payload is read as `privot.wire.payload` specifies, each field in the layout of its draw. Bytes
-that no device writes (a set out of order, a bit too many, a byte where zeros belong) make a payload
-refused, so that a report has one form only; `Randomizer.reasons` decides whether the mechanism can
-have drawn what it holds.
+A payload is read as `privot.wire.payload` specifies, each field in the layout of its draw. A payload is
+refused if it contains bytes that no device writes (an unsorted set, too many bits, nonzero padding), so
+that every report has a unique encoding; `Randomizer.reasons` decides whether the mechanism can have
+drawn the content.
 
-**Waves.** A report carries its time, rounded down to a public step (an hour), which determines its
-wave if waves begin with such steps. In memory there is a release for each wave
-(`releases_by_wave`). A collector's release has all of them: **every shard is of one wave**, which
-its Parquet metadata name with the panel, under `privot.wave`; manifest, columns and order are those
-of any release.
+**Waves.** A report contains its time, rounded down to an hour, which determines its wave if all waves
+begin at full hours. In memory there is a release for each wave (`releases_by_wave`). A collector's
+release contains all waves: **every shard is of one wave**, which its Parquet metadata name together
+with the panel under `privot.wave`; manifest, columns and order are those of any release.
 
-**Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those
-of a report. A release does not store times. A shard's wave is a function of the hour that its
-reports came with, and coarser. Who knows ids of people can compute who was due in a wave, so that a
-report in it is of one of N/w people and not of N: their number is their anonymity, and a wave of
-one person identifies them (what they report stays ε-private). Two reports of one person have ids of
-their own, lie in random order in shards of their waves, and are linked by nothing but their slot,
-which all of it share. No report names a person, and nothing here looks for two of one.
+**Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those of a
+report. A release stores no times; the wave of a shard is a function of the hour of its reports, and
+coarser. Whoever knows the ids of persons can compute who was due in a wave, so that a report of the
+wave comes from one of about N/w persons instead of N; if only one person is due, the wave identifies
+them (the report is still ε-private). Two reports of one person have different ids, are in random order
+in the shards of their waves, and are linked only by the slot, which many persons share. No report
+names a person, and no code here searches for two reports of one person.
 """
 
 from __future__ import annotations
@@ -68,10 +67,10 @@ class Payloads:
     """Reader of the payloads of one randomizer's reports.
 
     Arguments:
-        randomizer: One that has a program for devices.
+        randomizer: Randomizer with a program for devices.
 
     Attributes:
-        width: Bytes of every payload.
+        width: Length of every payload, in bytes.
     """
 
     def __init__(self, randomizer: Randomizer) -> None:
@@ -92,30 +91,29 @@ class Payloads:
         self.fingerprint = bytes.fromhex(randomizer.fingerprint)
 
     def read(self, reports: Sequence[Report]) -> tuple[pa.Table, list[str | None]]:
-        """Return the rows of readable reports, and each report's reason of refusal (n,), or None."""
-        against: list[str | None] = [self._refusal(report) for report in reports]
-        right = [i for i, words in enumerate(against) if words is None]
-        held = b"".join(reports[i].payload for i in right)
-        payloads = np.frombuffer(held, np.uint8).reshape(len(right), self.width)
-        ids = np.frombuffer(b"".join(reports[i].id for i in right), np.uint8)
-        rows, found = self.rows(ids.reshape(len(right), ID_BYTES), payloads)
-        for i, words in zip(right, found, strict=True):
-            against[i] = words
-        return rows, against
+        """Return the rows of possible reports, and a reason of refusal or None for each report (n,)."""
+        reasons: list[str | None] = [self._refusal(report) for report in reports]
+        readable = [i for i, reason in enumerate(reasons) if reason is None]
+        payload_bytes = b"".join(reports[i].payload for i in readable)
+        payloads = np.frombuffer(payload_bytes, np.uint8).reshape(len(readable), self.width)
+        ids = np.frombuffer(b"".join(reports[i].id for i in readable), np.uint8)
+        rows, found = self.rows(ids.reshape(len(readable), ID_BYTES), payloads)
+        for i, reason in zip(readable, found, strict=True):
+            reasons[i] = reason
+        return rows, reasons
 
     def rows(self, ids: Bytes, payloads: Bytes) -> tuple[pa.Table, list[str | None]]:
-        """Read payloads of the right width (n, w) with the ids of their reports (n, 16); see `read`."""
+        """Read payloads (n, w) of the right width, of reports with ids (n, 16); returns as `read`."""
         columns, bad = self._columns(payloads)
-        held = pa.py_buffer(ids.tobytes())
-        columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(ids), [None, held])
+        id_bytes = pa.py_buffer(ids.tobytes())
+        columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(
+            ID_TYPE, len(ids), [None, id_bytes]
+        )
         rows = pa.table(columns).select(list(self.randomizer.types))
-        against: list[str | None] = [
-            "a payload has bytes that no device writes" if illegible else words
-            for illegible, words in zip(
-                bad.tolist(), self.randomizer.reasons(rows).to_pylist(), strict=True
-            )
-        ]
-        return rows.filter(pa.array([words is None for words in against], pa.bool_())), against
+        reasons: list[str | None] = self.randomizer.reasons(rows).to_pylist()
+        for i in np.flatnonzero(bad).tolist():
+            reasons[i] = "a payload has bytes that no device writes"
+        return rows.filter(pa.array([reason is None for reason in reasons], pa.bool_())), reasons
 
     def _refusal(self, report: Report) -> str | None:
         if report.fingerprint != self.fingerprint:
@@ -125,7 +123,7 @@ class Payloads:
         return None
 
     def _columns(self, payloads: Bytes) -> tuple[dict[str, pa.Array], Mask]:
-        """Return a release's columns, and which rows (n,) are not as a device writes them."""
+        """Return a release's columns, and a mask (n,) of payloads that no device writes."""
         bad, head = np.zeros(len(payloads), bool), self._joint_part.num_bytes
         columns = self._read_joint(payloads[:, :head], bad) if head else {}
         return columns | self._read_split(payloads[:, head:], bad), bad
@@ -170,7 +168,7 @@ class Payloads:
 
 
 def read_numbers(data: Bytes) -> Codes:
-    """Read numbers (n,) of some bytes each (n, b), the highest first."""
+    """Read big-endian numbers (n,) of b bytes each (n, b)."""
     numbers = np.zeros(len(data), np.int64)
     for byte in data.T:
         numbers = numbers << 8 | byte
@@ -178,9 +176,9 @@ def read_numbers(data: Bytes) -> Codes:
 
 
 def read_field(layout: Layout, data: Bytes) -> tuple[Codes, Mask]:
-    """Read answers (n, m) of fields (n, b), and mark rows that hold none (their answers are arbitrary).
+    """Return the answers (n, m) in fields (n, b), and a mask (n,) of malformed fields.
 
-    A layout of another module is read a row at a time.
+    The answers of malformed fields are arbitrary. A layout without a vectorized reader is read by rows.
     """
     return _READERS.get(type(layout), _read_rows)(layout, data)
 
@@ -229,12 +227,12 @@ _READERS: dict[type[Layout], Callable[[Any, Bytes], tuple[Codes, Mask]]] = {
 
 @dataclass(frozen=True)
 class Collected:
-    """Release of all countable reports, and the others.
+    """Release of all countable reports, with a list of the others.
 
     Arguments:
         release: The release, in random order.
-        quarantined: The other reports, as in a CSV, with reasons.
-        copies: Number of further copies.
+        quarantined: Table of the other reports, as text, with the reason for each.
+        copies: Number of further copies of the counted reports.
 
     Examples:
         >>> from privot import Schema
@@ -256,19 +254,19 @@ Source = Release | Report | bytes | str | Path
 def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = None) -> Collected:
     """Put all reports of one randomizer into one release, in memory and in random order.
 
-    A report that is there several times counts once; what the randomizer cannot have made is listed with
-    its reason. Each person's guarantee is that of their own report: reports of different people do not
-    compose. (A person who has noised their record twice has spent two budgets, which is not detected.)
+    Copies of a report count once; reports that the randomizer cannot have drawn are listed with the
+    reason. Each person's guarantee is that of their own report: reports of different people do not
+    compose. (A person who privatizes their record twice spends two budgets; this is not detected.)
 
     Arguments:
-        sources: Releases; reports or batches of them in binary form, as `privot.device` makes them;
-            paths of Parquet and CSV files, folders of them at any depth, or patterns with `*`. One of
-            these, or any number.
-        randomizer: Whose reports they are; by default that of the first release or file. Reports in
-            binary form, and CSV, need it.
+        sources: One or several of: releases; reports, or batches of reports, in binary form, as
+            `privot.device` makes them; paths of Parquet and CSV files, of folders with such files at any
+            depth, or patterns with `*`.
+        randomizer: Randomizer of the reports; by default that of the first release or file. Reports in
+            binary form, and CSV files, need it.
 
     Raises:
-        PrivotError: if there are none, their randomizers differ or none is known, or nothing of them can
+        PrivotError: if there are no sources, their randomizers differ, none is known, or no report can
             be counted.
 
     Examples:
@@ -317,7 +315,7 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
 def _only_randomizer(
     named: Randomizer | None, releases: list[Release], files: list[Path], sent: bool
 ) -> Randomizer:
-    """Return the randomizer that is named, or that of the first release or file, and of all releases."""
+    """Return the named randomizer, else the first release's or file's; check that releases agree."""
     if not (named or releases or files):
         raise PrivotError(
             "reports do not carry their randomizer: give it as `randomizer`"
@@ -335,17 +333,17 @@ def _only_randomizer(
 
 
 def _quarantined(unread: list[str], impossible: pa.Table, against: pa.Array) -> pa.Table:
-    """Return a table of reports that cannot be read, whose columns are null, and of impossible ones."""
+    """Return a table of unreadable reports, with null columns, and of impossible ones, with reasons."""
     columns = {name: column.cast(pa.string()) for name, column in as_text(impossible)}
-    nothing = {name: pa.nulls(len(unread), pa.string()) for name in columns}
-    first = pa.table({"reason": pa.array(unread, pa.string())} | nothing)
-    return pa.concat_tables([first, pa.table({"reason": against} | columns)])
+    nulls = {name: pa.nulls(len(unread), pa.string()) for name in columns}
+    unread_rows = pa.table({"reason": pa.array(unread, pa.string())} | nulls)
+    return pa.concat_tables([unread_rows, pa.table({"reason": against} | columns)])
 
 
 def _read_sent(
     randomizer: Randomizer, sent: Iterable[bytes | Report]
 ) -> tuple[pa.Table, list[str]]:
-    """Return the rows of reports and batches that can be read, and why the others cannot."""
+    """Return the rows of readable reports and batches, and the reasons why others cannot be read."""
     payloads, read, refused = Payloads(randomizer), list[Report](), list[str]()
     for data in sent:
         try:
@@ -367,8 +365,8 @@ class WaveReleases(NamedTuple):
     """Releases of a panel's waves.
 
     Arguments:
-        collected: Release of each wave in which reports came, by the wave's number.
-        outside: Number of reports that are unreadable, or of no wave of the panel.
+        collected: Release of each wave that has reports, by the wave's number.
+        outside: Number of reports that cannot be read, or that belong to no wave of the panel.
 
     Examples:
         >>> WaveReleases(collected={}, outside=2).outside
@@ -422,7 +420,7 @@ def releases_by_wave(
 
 
 def require_whole_hours(panel: Panel) -> None:
-    """Refuse a panel whose waves the hour of a report does not determine."""
+    """Refuse a panel whose waves do not begin at full hours: the hour of a report is its wave."""
     if panel.start % TIME_STEP or panel.length % TIME_STEP:
         raise PrivotError(
             f"panel {panel.name!r} has waves that begin within an hour, and reports state the hour: let "
@@ -431,14 +429,14 @@ def require_whole_hours(panel: Panel) -> None:
 
 
 def waves_of_hours(panel: Panel, hours: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return the wave of each time, in steps of reports; −1 before the first and after the last."""
+    """Return the wave (n,) of each hour since 1970 (n,); −1 before the first wave and after the last."""
     waves = (hours.astype(np.int64) * TIME_STEP - panel.start) // panel.length
     after = np.inf if panel.waves is None else panel.waves
     return np.where((waves < 0) | (waves >= after), -1, waves)
 
 
 def wave_metadata(panel: Panel, wave: int) -> dict[bytes, bytes]:
-    """Return the Parquet metadata of a shard of one wave, beside its randomizer."""
+    """Return the Parquet metadata that name the panel and the wave of a shard."""
     fields = {"panel": panel.to_dict(), "wave": wave}
     return {_WAVE_KEY: json.dumps(fields, sort_keys=True).encode()}
 
@@ -448,7 +446,7 @@ class SealedWaves(NamedTuple):
 
     Arguments:
         panel: The panel in which people reported.
-        shards: Files by the number of the wave, in order.
+        shards: Files of each wave, by the wave's number.
     """
 
     panel: Panel

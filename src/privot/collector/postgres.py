@@ -1,23 +1,24 @@
-"""The store in PostgreSQL, for several servers that take reports of one campaign.
+"""Store in PostgreSQL, for several servers that receive reports of one campaign.
 
     privot_campaigns   number, fingerprint, length of a record
     privot_reports     campaign, id and digest (the key), sealing, report
-    privot_sealings    campaign, number, rows of its shards once it is done
+    privot_sealings    campaign, number, rows of its shards once it is finished
 
-A group is one transaction: COPY into a temporary table, INSERT … ON CONFLICT DO NOTHING in the order
-of ids and digests (so that servers never wait for one another in a circle). It is acknowledged after
-COMMIT, with `synchronous_commit`; a server that does not flush (`fsync = off`) is refused. A
-connection that is lost in between leaves unknown what was stored: it is not acknowledged, and a sender
-that sends it again is answered then.
+A group is one transaction: COPY into a temporary table, then INSERT … ON CONFLICT DO NOTHING in the
+order of ids and digests (so that servers cannot deadlock). The group is acknowledged after COMMIT with
+`synchronous_commit`; a database that does not flush (`fsync = off`) is refused. If the connection is
+lost before, it is unknown whether the group was stored: it is not acknowledged, and its senders send
+the reports again.
 
-**Sealing** first marks reports with its number, in one statement, and takes those: broken off, it
-takes the same. Reports stay in the table, which records their ids. One server seals at a
-time: the others are refused (an advisory lock).
+**Sealing** first marks the unsealed reports with its number, in one statement, and takes the marked
+ones; so an interrupted sealing takes the same reports again. Sealed reports stay in the table, so that
+their ids stay known. An advisory lock lets one server seal at a time; others are refused.
 
-**Deleting** replaces all rows of an id by one with the digest 0 (which no report has) and an empty
-report; its sealing is −1 once no file of the release holds it. Groups share a lock that a deletion
-holds alone: each group is committed before it, and deleted, or after it, and sees it. Old rows stay in
-free space until VACUUM, in the database's log, and in backups.
+**Deleting** replaces all rows of an id by one tombstone: digest 0 (which no report has), an empty
+report, and sealing −1 once no file of the release contains the report. Groups take a shared lock and
+a deletion takes it exclusively, so a group is either committed before the deletion, which deletes its
+reports, or sees the tombstones. Old rows stay in free space until VACUUM, in the database's log, and in
+backups.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ SELECT place FROM privot_arriving JOIN privot_reports AS held USING (id)
 WHERE held.campaign = %(campaign)s AND held.digest = 0
 """
 KNOWN = "SELECT DISTINCT id FROM privot_reports WHERE campaign = %s AND id = ANY(%s)"
-# The last sealing of an id's reports decides whether a file of the release may contain one.
+# A tombstone keeps the last sealing of an id: if there is one, a file of the release may contain it.
 DELETE = """
 WITH gone AS (
     DELETE FROM privot_reports
@@ -114,14 +115,14 @@ _PIECE_ROWS = 2**14
 
 
 class PostgresStore:
-    """Reports of one campaign in PostgreSQL.
+    """Store of one campaign's reports in PostgreSQL.
 
     Arguments:
-        address: `postgresql://…`
+        address: Address of the database, `postgresql://…`.
         form: Form of the campaign's records.
 
     Raises:
-        PrivotError: if it cannot be reached, or does not flush what it commits.
+        PrivotError: if the database cannot be reached, or does not flush transactions (`fsync = off`).
     """
 
     def __init__(self, address: str, form: Form) -> None:
@@ -145,8 +146,8 @@ class PostgresStore:
 
     def disk_bytes(self) -> int:
         """See `Store`."""
-        with suppress(psycopg.Error), psycopg.connect(self._address, autocommit=True) as own:
-            return int(_one(own, "SELECT pg_total_relation_size('privot_reports')"))
+        with suppress(psycopg.Error), psycopg.connect(self._address, autocommit=True) as connection:
+            return int(_one(connection, "SELECT pg_total_relation_size('privot_reports')"))
         return 0
 
     def append(self, records: Records, entries: Words) -> Statuses:
@@ -169,38 +170,35 @@ class PostgresStore:
 
     def begin_sealing(self) -> Batch | None:
         """See `Store`."""
-        connection = self._sealing()
-        mine = {"campaign": self._campaign}
-        done = connection.execute(
-            "SELECT number, shards FROM privot_sealings WHERE campaign = %(campaign)s ORDER BY number",
-            mine,
+        connection = self._sealing_connection()
+        sealings = connection.execute(
+            "SELECT number, shards FROM privot_sealings WHERE campaign = %s ORDER BY number",
+            (self._campaign,),
         ).fetchall()
-        if not done or done[-1][1] is not None:
-            number = len(done)
+        if sealings and sealings[-1][1] is None:  # interrupted
+            number = sealings.pop()[0]
+        else:
+            number = len(sealings)
             with connection.transaction():
                 marked = connection.execute(
-                    "UPDATE privot_reports SET sealing = %(number)s "
-                    "WHERE campaign = %(campaign)s AND sealing IS NULL",
-                    mine | {"number": number},
+                    "UPDATE privot_reports SET sealing = %s WHERE campaign = %s AND sealing IS NULL",
+                    (number, self._campaign),
                 ).rowcount
                 if not marked:
                     return None
                 connection.execute(
-                    "INSERT INTO privot_sealings VALUES (%(campaign)s, %(number)s, NULL)",
-                    mine | {"number": number},
+                    "INSERT INTO privot_sealings VALUES (%s, %s, NULL)", (self._campaign, number)
                 )
-        else:
-            number = done.pop()[0]
         count = (
             "SELECT count(*) FROM privot_reports "
             "WHERE campaign = %s AND sealing = %s AND digest <> 0"
         )
         reports = int(_one(connection, count, (self._campaign, number)))
-        return Batch(number, reports, tuple(rows for _, shards in done for rows in shards))
+        return Batch(number, reports, tuple(rows for _, shards in sealings for rows in shards))
 
     def taken(self, batch: Batch) -> Iterator[Records]:
         """See `Store`."""
-        connection = self._sealing()
+        connection = self._sealing_connection()
         with connection.transaction(), connection.cursor("privot_taken", binary=True) as cursor:
             cursor.execute(
                 "SELECT report FROM privot_reports "
@@ -208,55 +206,59 @@ class PostgresStore:
                 (self._campaign, batch.number),
             )
             while rows := cursor.fetchmany(_PIECE_ROWS):
-                held = b"".join(report for (report,) in rows)
-                yield np.frombuffer(held, np.uint8).reshape(len(rows), self._form.record_bytes)
+                data = b"".join(report for (report,) in rows)
+                yield np.frombuffer(data, np.uint8).reshape(len(rows), self._form.record_bytes)
 
     def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
         """See `Store`."""
-        self._sealing().execute(
+        self._sealing_connection().execute(
             "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
             (rows, self._campaign, batch.number),
         )
 
     def delete(self, ids: Sequence[bytes] | None) -> int:
         """See `Store`."""
-        connection = self._sealing()
+        connection = self._sealing_connection()
         with connection.transaction():
-            held = "SELECT pg_advisory_xact_lock(%s, %s)"
-            connection.execute(held, (_DELETE_LOCK, self._campaign))
-            mine = [UUID(bytes=each) for each in ids or ()]
+            lock = "SELECT pg_advisory_xact_lock(%s, %s)"
+            connection.execute(lock, (_DELETE_LOCK, self._campaign))
+            uuids = [UUID(bytes=each) for each in ids or ()]
             if ids is not None:
-                found = {i for (i,) in connection.execute(KNOWN, (self._campaign, mine))}
-                if unknown := [each for each in mine if each not in found]:
+                known = {uuid for (uuid,) in connection.execute(KNOWN, (self._campaign, uuids))}
+                unknown = [uuid for uuid in uuids if uuid not in known]
+                if unknown:
                     raise PrivotError(f"no report has the id {unknown[0].hex}: nothing was deleted")
-            given = {"campaign": self._campaign, "all": ids is None, "ids": mine}
-            count = int(_one(connection, DELETE, given))
+            values = {"campaign": self._campaign, "all": ids is None, "ids": uuids}
+            count = int(_one(connection, DELETE, values))
         with self._lock:
             self._count -= count
         return count
 
     def to_erase(self) -> frozenset[bytes]:
         """See `Store`."""
-        rows = self._sealing().execute(TO_ERASE, (self._campaign,))
+        rows = self._sealing_connection().execute(TO_ERASE, (self._campaign,))
         return frozenset(each.bytes for (each,) in rows)
 
     def finish_erasing(self, rows: list[int]) -> None:
         """See `Store`."""
-        connection, at = self._sealing(), 0
+        connection = self._sealing_connection()
         with connection.transaction():
-            done = connection.execute(
+            sealings = connection.execute(
                 "SELECT number, shards FROM privot_sealings "
                 "WHERE campaign = %s AND shards IS NOT NULL ORDER BY number",
                 (self._campaign,),
             ).fetchall()
-            if len(rows) < (count := sum(len(shards) for _, shards in done)):
+            count = sum(len(shards) for _, shards in sealings)
+            if len(rows) < count:
                 raise shards_missing(len(rows), count)
-            for number, shards in done:
-                own, at = rows[at : at + len(shards)], at + len(shards)
+            start = 0
+            for number, shards in sealings:
+                end = start + len(shards)
                 connection.execute(
                     "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
-                    (own, self._campaign, number),
+                    (rows[start:end], self._campaign, number),
                 )
+                start = end
             connection.execute(
                 "UPDATE privot_reports SET sealing = -1 "
                 "WHERE campaign = %s AND digest = 0 AND sealing >= 0",
@@ -271,7 +273,7 @@ class PostgresStore:
                     connection.close()
 
     def _connected(self) -> psycopg.Connection:
-        """Return a connection that flushes, a new one if the last one was lost."""
+        """Return the connection for appending; open a new one, and check `fsync`, if there is none."""
         if self._connection is None or self._connection.closed:
             connection = psycopg.connect(self._address, autocommit=True)
             if _one(connection, "SHOW fsync") != "on":
@@ -310,24 +312,24 @@ class PostgresStore:
         with connection.cursor().copy("COPY privot_arriving FROM STDIN (FORMAT BINARY)") as copy:
             copy.set_types(["int4", "uuid", "int8", "bytea"])
             for place, (digest, record) in enumerate(zip(digests, records, strict=True)):
-                held = UUID(bytes=ids[16 * place : 16 * place + 16])
-                copy.write_row((place, held, digest, record.tobytes()))
-        # Every statement that follows sees what was committed before it, deletions included.
-        shared = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
-        connection.execute(shared, (_DELETE_LOCK, self._campaign))
+                uuid = UUID(bytes=ids[16 * place : 16 * place + 16])
+                copy.write_row((place, uuid, digest, record.tobytes()))
+        # After this lock, every statement sees all deletions that were committed before it.
+        shared_lock = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
+        connection.execute(shared_lock, (_DELETE_LOCK, self._campaign))
         statuses = np.full(len(records), DUPLICATE, np.uint8)
-        mine = {"campaign": self._campaign}
-        statuses[[place for (place,) in connection.execute(GONE, mine)]] = DELETED
-        statuses[[place for (place,) in connection.execute(INSERT, mine)]] = NEW
+        campaign = {"campaign": self._campaign}
+        statuses[[place for (place,) in connection.execute(GONE, campaign)]] = DELETED
+        statuses[[place for (place,) in connection.execute(INSERT, campaign)]] = NEW
         return statuses
 
-    def _sealing(self) -> psycopg.Connection:
-        """Return a second connection, which holds the right to seal until it is closed."""
+    def _sealing_connection(self) -> psycopg.Connection:
+        """Return a second connection, which holds the lock on sealing until it is closed."""
         if self._sealer is None or self._sealer.closed:
             connection = psycopg.connect(self._address, autocommit=True)
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-            held = "SELECT pg_try_advisory_lock(%s, %s)"
-            if not _one(connection, held, (_SEAL_LOCK, self._campaign)):
+            try_lock = "SELECT pg_try_advisory_lock(%s, %s)"
+            if not _one(connection, try_lock, (_SEAL_LOCK, self._campaign)):
                 connection.close()
                 raise PrivotError("another server seals this campaign: let one of them do it")
             self._sealer = connection

@@ -1,23 +1,23 @@
-"""Sealing of stored records into shards of a release, deletion, and where both are stored.
+"""Sealing of stored records into shards of a release, and deletion of reports.
 
-- `Shelf`: the folder or fsspec address of a release. `open_store`: the store of an address.
+- `Shelf`: storage of a release, a folder or an fsspec address. `open_store`: the store at an address.
 - `delete_reports` and `erase`: deletion by ids.
 - `seal`: sealing. `write_shuffled`: a shuffler's batch of sealed reports (`privot.collector.analyst`).
 
-A sealing takes all records of a store and decodes them into rows. Impossible ones go to
-`quarantine-000000.csv`, the rest, ordered by ids (which are uniform coins: in random order,
-`privot.randomizer.publishing`), into Parquet shards; then the manifest is replaced, which names all
-shards so far. Shards are written to a folder, or to any address of fsspec. With a panel, each shard is
-of one wave, named in it (`privot.collector.payloads`, which has the privacy review of that).
+A sealing takes all records of a store and decodes them into rows. Impossible ones are written to
+`quarantine-000000.csv`. The others are sorted by id and written to Parquet shards; ids are uniform
+random words, so this is a random order (`privot.randomizer.publishing`). Finally the manifest, which
+names all shards so far, is replaced. With a panel, each shard is of one wave, named in its metadata
+(`privot.collector.payloads` has the privacy review).
 
-**Once.** A sealing that breaks off is done again by the next one, first of all, with the same
-records: the order is theirs, so shards have the same rows under the same names, and no manifest
-names a row twice. A reader finds the old manifest or the new one.
+**Exactly once.** The next sealing first repeats an interrupted one with the same records. The order
+depends only on the records, so the shards have the same rows and the same names, and no manifest names
+a row twice. A reader finds the old manifest or the new one.
 
 **Privacy review.** Post-processing of reports: files are written, read again, and replaced as a whole.
-The sealing of a report reveals its time of arrival, up to the time between sealings; within one the
-order reveals nothing. Give readers who must not know it the output of `privot collect` for the
-release, which is in one random order.
+The sealing in which a report appears reveals its time of arrival, up to the interval between sealings;
+the order within a sealing reveals nothing. For readers who must not know it, `privot collect` writes
+the release in one random order.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ from privot.wire.report import ID_BYTES, write_batch
 
 
 class Shelf(Protocol):
-    """Storage of a release's files."""
+    """Protocol of a release's storage: its files are written, listed and copied as a whole."""
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """Provide a draft, which becomes a durable whole file after the block."""
+        """Provide a draft's path; after the block, the draft durably replaces the named file."""
         ...
 
     def names(self) -> list[str]:
-        """Return names of all files, sorted; none if the storage does not exist yet."""
+        """Return the sorted names of all files; empty if the storage does not exist yet."""
         ...
 
     def fetch(self, name: str, copy: Path) -> None:
@@ -80,7 +80,7 @@ class Shelf(Protocol):
 
 @dataclass(frozen=True)
 class FolderShelf:
-    """Release in a local folder."""
+    """Storage of a release in a local folder."""
 
     folder: Path
 
@@ -105,7 +105,7 @@ class FolderShelf:
 
 @dataclass(frozen=True)
 class AddressShelf:
-    """Release at an fsspec address, whose stores replace files as a whole."""
+    """Storage of a release at an fsspec address, where a file is replaced as a whole."""
 
     address: str
 
@@ -133,19 +133,19 @@ class AddressShelf:
             files.get_file(f"{root}/{name}", str(copy))
 
     @contextmanager
-    def _reached(self, done: str) -> Iterator[tuple[fsspec.AbstractFileSystem, str]]:
-        """Provide the file system and the path in it."""
+    def _reached(self, action: str) -> Iterator[tuple[fsspec.AbstractFileSystem, str]]:
+        """Provide the file system and the path in it; errors say which action (participle) failed."""
         try:
             yield fsspec.core.url_to_fs(self.address)
         except (OSError, ImportError, ValueError) as error:
-            said = type(error).__name__
+            kind = type(error).__name__
             raise PrivotError(
-                f"{self.address} cannot be {done} ({said}): check the address; nothing is lost"
+                f"{self.address} cannot be {action} ({kind}): check the address; nothing is lost"
             ) from None
 
 
 def shelf_at(address: str) -> Shelf:
-    """Return a folder for a path or `file://`, and an fsspec address for any other scheme."""
+    """Return the storage at an address: a folder for a path or `file://`, otherwise fsspec's."""
     parts = urlsplit(address)
     if not parts.scheme:
         return FolderShelf(Path(address))
@@ -164,11 +164,11 @@ def open_store(
 
     Arguments:
         address: A folder, or `postgresql://user@host/database`.
-        campaign: The campaign; each has a subfolder of its own, or its rows in the tables.
+        campaign: The campaign. Each campaign has its own subfolder, or its own rows in the tables.
         log: Callback for operator messages.
 
     Raises:
-        PrivotError: if it cannot be opened, or another process has it.
+        PrivotError: if the store cannot be opened, or another process uses it.
     """
     if address.startswith(_POSTGRES):
         return PostgresStore(address, campaign.form)
@@ -182,7 +182,7 @@ def release_address(address: str, release: str | None, fingerprint: str) -> str:
     """Return the address of a campaign's shards: below `release`, if given, else in the store's folder.
 
     Raises:
-        PrivotError: if it is not given, and the store is no folder.
+        PrivotError: if `release` is None and the store is no folder.
     """
     if release is not None:
         return f"{release.rstrip('/')}/{fingerprint}"
@@ -194,52 +194,52 @@ def release_address(address: str, release: str | None, fingerprint: str) -> str:
 
 
 def ids_of_texts(texts: Sequence[str]) -> list[bytes]:
-    """Return the distinct ids of texts of 32 hexadecimal digits.
+    """Parse ids of 32 hexadecimal digits, and return the distinct ones in binary.
 
     Raises:
         PrivotError: if a text is no id.
     """
-    found = []
+    ids = []
     for text in texts:
         try:
-            found.append(bytes.fromhex(text))
+            parsed = bytes.fromhex(text)
         except ValueError:
-            found.append(b"")
-        if len(found[-1]) != ID_BYTES or len(text) != 2 * ID_BYTES:
+            parsed = b""
+        if len(parsed) != ID_BYTES or len(text) != 2 * ID_BYTES:
             raise PrivotError(f"id {text!r} is no report's: give its 32 hexadecimal digits")
-    return [*dict.fromkeys(found)]
+        ids.append(parsed)
+    return [*dict.fromkeys(ids)]
 
 
 def delete_reports(store: Store, shelf: Shelf, ids: Sequence[bytes] | None = None) -> int:
     """Delete reports from a store, the shards of its release and its quarantine; return their number.
 
-    A report is deleted when the store has written its **tombstone** (`Store.delete`), durably: from
-    then on it is neither counted nor sealed, and its id is refused, so that a copy that arrives later
-    is not accepted. A tombstone is the id alone: no content, no digest of it, no time. Where several
-    reports have one id, all but one of them forged, all are deleted, for nothing shows which is genuine.
-    Then the files of the release are replaced, each as a whole, by files without them (`erase`), and
-    the store notes that this is done. Broken off at any point, each report is either as before, or is
-    deleted once `erase` is run again: by the next deletion, by the next sealing, and so by a collector
-    that is started again.
+    A report is deleted when the store has durably written its **tombstone** (`Store.delete`): from then
+    on the report is neither counted nor sealed, and its id is refused, so that a copy that arrives later
+    is not accepted. A tombstone contains only the id: no content, no digest, no time. If several reports
+    have one id, all but one are forged, and all are deleted, for nothing shows which is genuine. Then
+    each file of the release is replaced by one without these reports (`erase`), and the store records
+    that this is finished. After an interruption at any point, each report is either unchanged, or
+    deleted once `erase` runs again, as it does in the next deletion and in the next sealing.
 
-    **Limits.** What was learned or published of the report stays: a fitted model, a copy of the
-    release, a status page. Each of these retains the report's ε, for every reader and for ever; that
-    is the guarantee, and a deletion adds nothing to it. Backups, snapshots and a database's log may
-    contain old files.
+    **Limits.** Results that were computed from the report or published remain: a fitted model, a copy of
+    the release, a status page. They are ε-private for the report, against every reader and for ever; a
+    deletion adds nothing to this guarantee. Backups, snapshots and a database's log may contain old
+    files.
 
     **Privacy review.** Adjacency and guarantee are those of the reports: deleting is post-processing
-    that depends on ids alone, which are coins. A comparison of the release before and after shows
-    which report was deleted, as its earlier copy does. The list of tombstones reveals that a person
-    took part and requested deletion; the collector has it, and nobody else.
+    that depends only on ids, which are random. A comparison of the release before and after shows which
+    report was deleted; whoever can compare has the report already. The list of tombstones reveals that a
+    person took part and requested deletion; only the collector has it.
 
     Arguments:
-        store: The store that accepted them; no other process may seal it meanwhile.
-        shelf: Storage of its release.
+        store: The store that accepted the reports; no other process may seal it meanwhile.
+        shelf: Storage of the store's release.
         ids: Ids of 16 bytes each; None for all reports of the campaign.
 
     Raises:
-        PrivotError: if one is of no report, and then nothing is deleted. One that was deleted before
-            is no fault, and is not counted again.
+        PrivotError: if an id is of no report; then nothing is deleted. Ids that were deleted before are
+            accepted, and not counted again.
     """
     count = store.delete(ids)
     erase(store, shelf)
@@ -247,14 +247,15 @@ def delete_reports(store: Store, shelf: Shelf, ids: Sequence[bytes] | None = Non
 
 
 def erase(store: Store, shelf: Shelf) -> None:
-    """Replace all files of a release that contain reports which the store has deleted."""
+    """Remove the reports that the store has deleted from all files of its release."""
     deleted = store.to_erase()
     if not deleted:
         return
     rows: list[int] = []
+    names = shelf.names()
     with TemporaryDirectory(prefix="privot-") as work:
         copy = Path(work) / "file"
-        for name in (names := shelf.names()):
+        for name in names:
             if name.startswith("shard-") and name.endswith(".parquet"):
                 shelf.fetch(name, copy)
                 rows.append(_erase_shard(shelf, name, copy, deleted))
@@ -270,31 +271,31 @@ def erase(store: Store, shelf: Shelf) -> None:
 
 
 def _erase_shard(shelf: Shelf, name: str, copy: Path, deleted: frozenset[bytes]) -> int:
-    """Remove reports from a shard; return its number of rows."""
+    """Remove reports from a shard, of which `copy` is a copy; return the number of rows left."""
     ids = pa.array(deleted, ID_TYPE)
-    if not (
-        n := pc.sum(pc.is_in(pq.read_table(copy, columns=[REPORT_ID])[REPORT_ID], ids)).as_py()
-    ):
-        return int(pq.read_metadata(copy).num_rows)
+    shard_ids = pq.read_table(copy, columns=[REPORT_ID])[REPORT_ID]
+    if not pc.any(pc.is_in(shard_ids, ids)).as_py():
+        return len(shard_ids)
     table = pq.read_table(copy)
     more = dict(table.schema.metadata)
     made_by = more.pop(METADATA_KEY).decode()
-    left = table.filter(pc.invert(pc.is_in(table[REPORT_ID], ids))).replace_schema_metadata(None)
+    rest = table.filter(pc.invert(pc.is_in(table[REPORT_ID], ids))).replace_schema_metadata(None)
     with shelf.writing(name) as draft:
-        rows = write_reports(draft, [left], made_by, more)
-    assert rows == table.num_rows - n
-    return rows
+        return write_reports(draft, [rest], made_by, more)
 
 
 def _erase_quarantine(shelf: Shelf, name: str, copy: Path, deleted: frozenset[bytes]) -> None:
     """Remove reports from a quarantine file."""
     with open(copy, newline="", encoding="utf-8") as file:
         lines = [*csv.reader(file)]
-    ids = [base64.b64decode(line[1])[ID_AT : ID_AT + ID_BYTES] for line in lines[1:]]
-    left = [line for line, own in zip(lines[1:], ids, strict=True) if own not in deleted]
-    if len(left) < len(lines) - 1:
+
+    def is_deleted(line: list[str]) -> bool:
+        return base64.b64decode(line[1])[ID_AT : ID_AT + ID_BYTES] in deleted
+
+    rest = lines[:1] + [line for line in lines[1:] if not is_deleted(line)]
+    if len(rest) < len(lines):
         with shelf.writing(name) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
-            csv.writer(out).writerows([*lines[:1], *left])
+            csv.writer(out).writerows(rest)
 
 
 _SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28
@@ -307,9 +308,9 @@ class Sealed:
     """Result of a sealing.
 
     Arguments:
-        rows: Reports in its shards.
-        quarantined: Reports that no device can have drawn.
-        total: Reports in all shards so far.
+        rows: Number of reports in the new shards.
+        quarantined: Number of reports that no device can have drawn.
+        total: Number of reports in all shards so far.
     """
 
     rows: int
@@ -320,7 +321,7 @@ class Sealed:
 def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
     """Move all stored records into shards; return None if there are no new ones.
 
-    A deletion that broke off is finished first.
+    An interrupted deletion is finished first.
     """
     erase(store, shelf)
     batch = store.begin_sealing()
@@ -329,7 +330,7 @@ def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
     with TemporaryDirectory(prefix="privot-") as work:
         buckets = 1 + batch.reports * campaign.form.record_bytes // _BUCKET_BYTES
         aside = Path(work) / "aside.csv"
-        waves, quarantined = _parts(store.taken(batch), campaign, buckets, Path(work), aside)
+        waves, quarantined = _scattered(store.taken(batch), campaign, buckets, Path(work), aside)
         if quarantined:
             with shelf.writing(f"quarantine-{batch.number:06d}.csv") as draft:
                 shutil.copyfile(aside, draft)
@@ -391,13 +392,13 @@ def _order_key(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _parts(
+def _scattered(
     pieces: Iterator[Records], campaign: Campaign, buckets: int, work: Path, aside: Path
 ) -> tuple[dict[int, list[Path]], int]:
-    """Write rows of all possible records to buckets, by wave, and the others to `aside`.
+    """Write rows of all possible records to buckets, by wave, and the other records to `aside`.
 
     Returns:
-        Files of buckets by wave, and the number of the others.
+        Files of buckets by wave, and the number of other records.
     """
     parts: dict[int, list[Path]] = {}
     quarantined = 0
@@ -409,13 +410,14 @@ def _parts(
             rows, against = campaign.payloads.rows(ids, payloads)
             if wave < 0:  # stored before the campaign had its panel
                 against, rows = [_NO_WAVE] * len(records), rows.slice(0, 0)
-            for row in np.flatnonzero([words is not None for words in against]).tolist():
-                lines.writerow([against[row], base64.b64encode(records[row].tobytes()).decode()])
-                quarantined += 1
+            for record, reason in zip(records, against, strict=True):
+                if reason is not None:
+                    lines.writerow([reason, base64.b64encode(record.tobytes()).decode()])
+                    quarantined += 1
             if len(rows):
-                own = parts.setdefault(wave, [])
-                own.append(work / f"part-{wave}-{len(own):06d}.arrow")
-                write_scattered(own[-1], [rows], buckets)
+                files = parts.setdefault(wave, [])
+                files.append(work / f"part-{wave}-{len(files):06d}.arrow")
+                write_scattered(files[-1], [rows], buckets)
     return parts, quarantined
 
 

@@ -1,21 +1,21 @@
-"""Records, known ids, and the protocol of stores, whatever their engine.
+"""Records, known ids, and the protocol of stores.
 
 - `KnownIds` is the set of a store's ids and digests in memory.
-- A **record** is a report in its binary form, a row of an array of bytes (n, L): all of a campaign have
-  one length. `Form` describes and verifies them, and computes their ids and digests.
-- `Store` is the protocol. **Whatever `append` has returned is durable**: it survives a kill and a loss
-  of power. **Sealing** moves stored records into shards of a release. It may break off any number of
-  times between begin and finish: a store remembers what it had begun, and returns the same records
-  again, so that each ends in one shard. Ids stay known. **Deletion** (`privot.collector.sealing`)
-  removes all reports of an id but the id, which stays refused with any content.
+- A **record** is a report in binary, a row of an array of bytes (n, L); all records of a campaign have
+  one length L. `Form` describes and verifies records, and computes their ids and digests.
+- `Store` is the protocol. **When `append` returns, its records are durable**: they survive a kill and a
+  loss of power. **Sealing** moves stored records into shards of a release. If it is interrupted, however
+  often, a store repeats it with the same records, so that each record ends in one shard. Ids of sealed
+  reports stay known. **Deletion** (`privot.collector.sealing`) removes all reports of an id; only the id
+  is stored, and refused with any content.
 
-**Identity.** A report is its id and its payload, and of a campaign with a panel its wave: they are
-what a release has of it. A record that equals another in all of them is a copy of it, and is accepted
-once, however often it arrives. One of the same id and another payload, or wave, is another report, and
-counts as one. So a sender who knows somebody's id, and sends first, adds a report, as anybody can with
-an id of their own, and neither replaces nor removes that person's. Files of other origins are counted
-alike (`privot.collector.collecting`). The digest that distinguishes contents is 64 bits of SHA-256:
-for a report to pass as a copy, somebody has to find a second payload of its digest.
+**Identity.** Two records are copies of one report if they have the same id and payload, and with a
+panel the same wave; these fields are all that a release contains of a report. Copies are accepted once,
+however often they arrive. A record with the same id and another payload or wave is another report, and
+counts. So a sender who knows somebody's id, and sends first, only adds a report, as anybody can with a
+new id; that person's report is neither replaced nor removed. Files of other origins are counted by the
+same rule (`privot.collector.collecting`). Contents are distinguished by 64 bits of SHA-256: to make a
+report count as a copy, an attacker has to find another payload with the same digest.
 """
 
 from __future__ import annotations
@@ -36,23 +36,22 @@ from privot.waves import Panel
 from privot.wire.report import FINGERPRINT_BYTES, ID_BYTES
 
 NEW, DUPLICATE, DELETED = 0, 1, 2
-TOMBSTONE = np.uint64(2**64 - 1)  # in place of a digest, where only an id is known
+TOMBSTONE = np.uint64(2**64 - 1)  # in place of a digest, in tables of ids alone
 Statuses = NDArray[np.uint8]
 _MIN_CAPACITY = 2**12
 
 
 class KnownIds:
-    """Ids of a store's reports, and digests of their contents, in 24 bytes an entry.
+    """Hash table of a store's reports: ids and digests of contents, 24 bytes an entry.
 
-    An id may have several digests, all but one of them forged, and each counts. Entries are in a hash
-    table with open addressing: the place of one is a hash of id and digest, or the next free place. It
-    is at most three quarters full, so that 10⁷ reports take 400 MB, and is rebuilt at each start. The
-    hash is keyed by random words of the process, for senders choose ids and contents, and could
-    otherwise choose ones of the same hash.
+    An id may have several digests (all but one forged), and each counts. The table uses open addressing:
+    the place of an entry is a hash of id and digest, or the next free place. It is at most three
+    quarters full, so that 10⁷ reports take 400 MB, and is rebuilt at each start. The hash is keyed by
+    random words of the process, because senders could otherwise choose ids and contents that collide.
 
-    **Deleted ids** have a table of their own, by hashes of the id alone: an entry's id is looked up
-    there first, for a deleted id is refused with any content. (With hashes of ids alone in the other
-    table, many contents of one id would have one place.)
+    **Deleted ids** are in a separate table, hashed by the id alone, and are looked up first, since a
+    deleted id is refused with any content. (If the first table were hashed by the id alone, many
+    contents of one id would collide.)
 
     Arguments:
         expected: Number of reports to make room for.
@@ -66,12 +65,13 @@ class KnownIds:
         self.count = 0
 
     def claim(self, entries: Words) -> tuple[Statuses, NDArray[np.int64]]:
-        """Add new entries; return each entry's status (n,), and the place it took (n,), −1 if none.
+        """Add new entries; return each entry's status (n,) and its place in the table (n,).
 
-        The first of equal entries is the new one. An entry of a deleted id is deleted, whatever its
-        digest.
+        The first of equal entries is `NEW`, the others are `DUPLICATE`; an entry with a deleted id is
+        `DELETED`, whatever its digest. The place is −1 unless the entry is new.
         """
-        if (needed := _capacity(self.count + len(entries))) > len(self._table):
+        needed = _capacity(self.count + len(entries))
+        if needed > len(self._table):
             self._rebuild(needed)
         statuses = np.empty(len(entries), np.uint8)
         places = np.empty(len(entries), np.int64)
@@ -86,29 +86,29 @@ class KnownIds:
         self.count -= len(taken)
 
     def held(self) -> Words:
-        """Return the distinct ids of all reports as words (n, 2), in no order."""
+        """Return the distinct ids of all reports as words (n, 2), in arbitrary order."""
         return _ids_in(self._set_of(self._table[self._table[:, 2] != 0, :2]))
 
     def reports(self, ids: Words) -> NDArray[np.int64]:
-        """Return the number of reports (n,) of each id (n, 2): of several, all but one are forged."""
+        """Return the number of reports (n,) of each id (n, 2), forged ones included."""
         wanted = self._set_of(ids)
         counts = np.zeros(len(wanted), np.int64)
         _count(self._table, wanted, self._key, counts)
         return counts[self._find(wanted, ids)]
 
     def deleted(self, ids: Words) -> NDArray[np.bool_]:
-        """Return which ids (n, 2) are those of deleted reports (n,)."""
+        """Return a mask (n,) of the ids (n, 2) that are deleted."""
         return np.asarray(self._deleted[self._find(self._deleted, ids), 2] != 0)
 
     def bury(self, ids: Words) -> None:
-        """Enter ids (n, 2) as deleted, known or not, and remove their entries."""
+        """Mark ids (n, 2) as deleted, whether known or not, and remove their entries."""
         self._deleted = self._set_of(np.concatenate([_ids_in(self._deleted), ids]))
         if self.count:
             self._rebuild(len(self._table))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory of the entries."""
+        """Memory of the table, in bytes."""
         return int(self._table.nbytes)
 
     def _rebuild(self, capacity: int) -> None:
@@ -124,7 +124,7 @@ class KnownIds:
         return table
 
     def _find(self, table: Words, ids: Words, enter: bool = False) -> NDArray[np.int64]:
-        """Return the place of each id in a table of ids (n,), a free one if the id is not in it."""
+        """Return the place (n,) of each id in a table of ids; a free place if the id is not in it."""
         places = np.empty(len(ids), np.int64)
         _places(table, ids, self._key, enter, places)
         return places
@@ -236,11 +236,11 @@ _CRC = _crc_table()
 
 @dataclass(frozen=True)
 class Form:
-    """Common form of a campaign's records.
+    """Binary format that all records of a campaign share.
 
     Arguments:
-        example: One record.
-        panel: Schedule of repeated reports, if there is one: then a report is of its wave.
+        example: Any record of the campaign.
+        panel: Schedule of repeated reports, if there is one; each record then belongs to a wave.
     """
 
     example: bytes
@@ -248,7 +248,7 @@ class Form:
 
     @property
     def record_bytes(self) -> int:
-        """Length of each record."""
+        """Length L of each record, in bytes."""
         return len(self.example)
 
     @property
@@ -257,32 +257,33 @@ class Form:
         return self.example[1:ID_AT]
 
     def waves_of(self, records: Records) -> NDArray[np.int64]:
-        """Return the wave of each record (n,): −1 outside of all waves, and 0 without a panel."""
+        """Return the wave (n,) of each record: −1 outside of all waves, and 0 without a panel."""
         if self.panel is None:
             return np.zeros(len(records), np.int64)
         hours = np.ascontiguousarray(records[:, TIME_AT : TIME_AT + 4]).view(">u4")[:, 0]
         return waves_of_hours(self.panel, hours)
 
     def sums_of(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
-        """Verify that records are whole and of the campaign (n,), and compute entries (n, 3).
+        """Return a mask (n,) of valid records, and the entries (n, 3) by which they are compared.
 
-        A whole record has its checksum, and version, fingerprint, extensions and payload length of the
-        example. A store keeps entries for ever: two words of the id, the highest byte first, and the
-        digest of all but time and checksum (and the wave, if there is a panel), neither 0 nor 2⁶⁴ − 1.
+        A valid record has a correct checksum, and the example's version, fingerprint, extensions and
+        payload length. An entry is two words of the id, the highest byte first, and a digest of the
+        record without time and checksum, with the wave if there is a panel. Stores keep entries for
+        ever. A digest is neither 0 nor 2⁶⁴ − 1.
         """
-        right = np.empty(len(records), np.bool_)
+        valid = np.empty(len(records), np.bool_)
         entries = np.empty((len(records), 3), np.uint64)
-        _verify(records, np.frombuffer(self.example, np.uint8), _CRC, right, entries)
+        _verify(records, np.frombuffer(self.example, np.uint8), _CRC, valid, entries)
         parts = [records[:, :TIME_AT], records[:, TIME_AT + 4 : -CRC_BYTES]]
         if self.panel is not None:
             parts.append(self.waves_of(records).astype(">i8").view(np.uint8).reshape(-1, 8))
         timeless = np.concatenate(parts, axis=1)
-        held, width, sha256 = timeless.tobytes(), timeless.shape[1], hashlib.sha256
-        digests = [sha256(held[at : at + width]).digest() for at in range(0, len(held), width)]
+        data, width, sha256 = timeless.tobytes(), timeless.shape[1], hashlib.sha256
+        digests = [sha256(data[at : at + width]).digest() for at in range(0, len(data), width)]
         first = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 4)[:, 0]
         # 0 marks a free place, and all ones a tombstone.
         entries[:, 2] = np.clip(first.astype(np.uint64), np.uint64(1), TOMBSTONE - np.uint64(1))
-        return right, entries
+        return valid, entries
 
 
 @compiled
@@ -290,7 +291,7 @@ def _verify(
     records: Records,
     example: NDArray[np.uint8],
     table: NDArray[np.uint32],
-    right: Mask,
+    valid: Mask,
     entries: Words,
 ) -> None:
     """Compare each record with its checksum and with the example's head, and read its id."""
@@ -305,10 +306,10 @@ def _verify(
         stated = np.uint32(0)
         for at in range(end, end + CRC_BYTES):
             stated = (stated << np.uint32(8)) | np.uint32(record[at])
-        right[row] = crc == stated
+        valid[row] = crc == stated
         for at in range(PAYLOAD_AT):
             if record[at] != example[at] and not ID_AT <= at < TIME_AT + 4:
-                right[row] = False
+                valid[row] = False
         for word in range(2):
             value = np.uint64(0)
             for at in range(ID_AT + 8 * word, ID_AT + 8 * word + 8):
@@ -317,15 +318,15 @@ def _verify(
 
 
 class StoreFull(PrivotError):  # noqa: N818 (a state, not a fault)
-    """The disk is full: nothing of the group was stored; a later one may be."""
+    """The disk is full: no record of the group was stored, and the sender may try again later."""
 
 
 class StoreStopped(PrivotError):  # noqa: N818 (a state, not a fault)
-    """The store cannot make anything durable, now or until it is opened again."""
+    """The store cannot make records durable, at present or until it is opened again."""
 
 
 def shards_missing(found: int, made: int) -> PrivotError:
-    """Return the refusal to note a deletion while shards are missing that may hold the reports."""
+    """Return the error of an erasure while shards are missing that may contain deleted reports."""
     return PrivotError(
         f"the release has {found} shards and the store made {made}, so deleted reports may be in those "
         "that are missing: give --release as `privot serve` has it"
@@ -334,12 +335,12 @@ def shards_missing(found: int, made: int) -> PrivotError:
 
 @dataclass(frozen=True)
 class Batch:
-    """Records of one sealing.
+    """Begun sealing: its number, its size, and the shards before it.
 
     Arguments:
         number: Number of the sealing, from 0.
         reports: Approximate number of records.
-        shards: Rows of each shard of earlier sealings.
+        shards: Number of rows of each shard of earlier sealings.
     """
 
     number: int
@@ -355,7 +356,7 @@ class Store(Protocol):
         """Number of reports that were accepted and not deleted, sealed ones included."""
 
     def disk_bytes(self) -> int:
-        """Return the bytes that the reports take on the disk, 0 if that is unknown."""
+        """Return the size of the reports on the disk in bytes; 0 if it is unknown."""
 
     def append(self, records: Records, entries: Words) -> Statuses:
         """Store new records durably; return the status of each (n,).
@@ -366,16 +367,16 @@ class Store(Protocol):
         """
 
     def begin_sealing(self) -> Batch | None:
-        """Begin a sealing of all unsealed records, or repeat one; return None if there are none."""
+        """Begin a sealing of all unsealed records, or repeat an interrupted one; None if no record."""
 
     def taken(self, batch: Batch) -> Iterator[Records]:
         """Yield the records of a begun sealing, piece by piece."""
 
     def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
-        """Record that the sealing's records are in new durable shards of these numbers of rows."""
+        """Record that the sealing's records are in new durable shards with `rows` rows each."""
 
     def delete(self, ids: Sequence[bytes] | None) -> int:
-        """Delete all reports of these ids, or all reports; return their number. All or none, durably.
+        """Delete durably the reports of all ids, or of none; None for all reports. Return their number.
 
         Raises:
             PrivotError: if no report, stored or deleted, has one of the ids.
@@ -385,7 +386,7 @@ class Store(Protocol):
         """Return ids of deleted reports that files of the release may still contain."""
 
     def finish_erasing(self, rows: list[int]) -> None:
-        """Record that no file of the release contains them; `rows` are of all its shards."""
+        """Record that no file of the release contains deleted reports; shards now have `rows` rows."""
 
     def close(self) -> None:
         """Close files and connections."""

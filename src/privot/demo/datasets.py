@@ -1,6 +1,6 @@
-"""Public data sets, made-up handwriting, and home towns of made-up people.
+"""Data for demos: MNIST, Fashion-MNIST and USPS, made-up handwriting, and home towns of made-up people.
 
-MNIST, Fashion-MNIST and USPS: their sources, how to read and to fetch them.
+**Public data sets** (`load_images`, `fetch`):
 
 | name | images | source |
 |---|---|---|
@@ -8,31 +8,30 @@ MNIST, Fashion-MNIST and USPS: their sources, how to read and to fetch them.
 | fashion_mnist | 60 000 + 10 000, 28 × 28 | Xiao, Rasul, Vollgraf (Zalando), MIT license |
 | usps | 7 291 + 2 007, 16 × 16 | Hastie, Tibshirani, Friedman, *Elements of statistical learning* |
 
-A folder holds, for each of them, either `NAME.npz` (arrays `x_train`, `y_train`, `x_test`, `y_test` of
-bytes) or a folder `NAME` with the publisher's own files, compressed or not. Which one it was makes no
-difference: the known checksums are SHA-256 sums of the *values*, one byte a pixel or label in row-major
-order. (The publishers' own sums cover compressed files, which mirrors compress again.) No record of
-these sets is private; in experiments they stand in for records that would be.
+A folder of data sets contains `NAME.npz` for each (arrays `x_train`, `y_train`, `x_test`, `y_test` of
+bytes) or a folder `NAME` with the publisher's files, compressed or not. Both are verified by the same
+checksums, SHA-256 sums of the *values*, one byte a pixel or label in row-major order. (The publishers'
+checksums are of compressed files, which mirrors may compress differently.) No record of these sets is
+private; in experiments they take the place of private records.
 
 The **IDX format** of MNIST: two zero bytes, a type (8: unsigned bytes), the number of axes, one
 big-endian 32-bit size for each axis, then the values in row-major order.
 
-**Fetching** (`fetch`) resumes where a download broke off. A file grows as `NAME.part`; bytes that are
-there are not requested again (an HTTP Range request; a server that knows none sends the whole file
-again). A data set counts as fetched once all its files are there and their values have the known
-checksums. Damaged files that were fetched are removed, so that the next try starts clean; those that
-were there before stay.
+**Fetching** (`fetch`) resumes interrupted downloads. A file is written as `NAME.part`, and only missing
+bytes are requested (by HTTP Range; a server without ranges sends the whole file again). A data set is
+complete when all its files exist and their values have the known checksums. If they do not, the files
+that were fetched are removed, so that the next attempt starts anew; older files stay.
 
-**Handwriting** (`draw_digits`): many people who write real digits, each in a hand of their own. The
-shapes are the 1 797 digits that come with scikit-learn, without a download: bitmaps of 32 × 32 by 43
-people, of which blocks of 4 × 4 were counted, so that a pixel is a number from 0 to 16 (Alpaydin and
-Kaynak, *Optical recognition of handwritten digits*, 1998, of the UCI repository, CC BY 4.0). A fifth is
-held out, as it is. A person draws one of the others and writes it turned, slanted, stretched and moved
-by amounts of their own, drawn at random, on a sheet of 20 × 20 pixels.
+**Handwriting** (`draw_digits`) simulates many people with different hands. The shapes are the 1 797
+digits that scikit-learn contains: bitmaps of 32 × 32 by 43 people, in which the ink of each block of
+4 × 4 was counted, from 0 to 16 (Alpaydin and Kaynak, *Optical recognition of handwritten digits*, 1998,
+UCI repository, CC BY 4.0). A fifth of the shapes is held out, and not transformed. Each person copies a
+random one of the others, rotated, slanted, stretched and moved by random amounts, on a sheet of 20 × 20
+pixels.
 
-**People** of the demo (`draw_people`) live in 5 383 populated places of the United Kingdom, © GeoNames
-(https://www.geonames.org), CC BY 4.0, derived by `scripts/derive_places.py`. They are drawn in
-proportion to population, and made up: the file describes towns, not persons.
+**People** (`draw_people`) live in 5 383 populated places of the United Kingdom, © GeoNames
+(https://www.geonames.org), CC BY 4.0, derived by `scripts/derive_places.py`. The file describes towns,
+not persons: made-up people are drawn in proportion to population.
 
 References:
     LeCun, Cortes, Burges, *The MNIST database of handwritten digits* (1998), file formats.
@@ -72,7 +71,7 @@ _IDX_OF_BYTES, _MOST_AXES = b"\0\0\x08", 4
 
 @dataclass(frozen=True)
 class LabeledImages:
-    """Gray images (n, height, width) of bytes with labels (n,): to learn from, and held out.
+    """Gray images (n, height, width) of bytes with labels (n,), for training and held out.
 
     Examples:
         >>> shapes = (2, 4, 4), 2, (1, 4, 4), 1
@@ -95,11 +94,11 @@ class LabeledImages:
 
 @dataclass(frozen=True)
 class Source:
-    """Source of one data set: addresses, names and contents of its files.
+    """Source of one data set: addresses, names and checksums of its files.
 
     Arguments:
-        name: What users call it; also the name of its folder, and of its npz file.
-        addresses: Folders on the web that hold all of its files; tried in turn.
+        name: Name of the data set, of its folder, and of its npz file.
+        addresses: Folders on the web that contain all files; tried in this order.
         files: Names of the files.
         checksums: SHA-256 of the values of `x_train`, `y_train`, `x_test`, `y_test`.
     """
@@ -110,13 +109,13 @@ class Source:
     checksums: tuple[str, ...]
 
     def found(self, folder: Path) -> list[Path]:
-        """Return the publisher's files in `folder/NAME`, compressed or not, that are there."""
-        files = [folder / self.name / file for file in self.files]
-        found = [file if file.is_file() else file.with_suffix("") for file in files]
-        return [file for file in found if file.is_file()]
+        """Return the publisher's files that exist in `folder/NAME`, compressed or not."""
+        compressed = [folder / self.name / file for file in self.files]
+        files = [file if file.is_file() else file.with_suffix("") for file in compressed]
+        return [file for file in files if file.is_file()]
 
     def read(self, folder: Path) -> LabeledImages:
-        """Return the images in `folder`, after verifying all pixels and labels.
+        """Return the images in `folder`, with verified checksums.
 
         Raises:
             PrivotError: if the files are missing, damaged, or not what was published.
@@ -124,10 +123,10 @@ class Source:
         archive = folder / f"{self.name}.npz"
         arrays = _read_npz(archive) if archive.is_file() else self._read_files(folder)
         images = LabeledImages(self.name, *arrays)
-        for part, sum_, known in zip(PARTS, images.checksums(), self.checksums, strict=True):
-            if sum_ != known:
+        for part, found, known in zip(PARTS, images.checksums(), self.checksums, strict=True):
+            if found != known:
                 raise PrivotError(
-                    f"{part} of {self.name} in {folder} has checksum {sum_[:12]}…, not {known[:12]}…: "
+                    f"{part} of {self.name} in {folder} has checksum {found[:12]}…, not {known[:12]}…: "
                     f"remove the file and run `privot demo --fetch {self.name} --data {folder}`"
                 )
         return images
@@ -191,21 +190,21 @@ SOURCES = {
 
 
 def find_source(name: str) -> Source:
-    """Return the source of a data set; raise `PrivotError` if there is none of that name."""
+    """Return the source of a data set; raise `PrivotError` if the name is not known."""
     if name not in SOURCES:
         raise PrivotError(f"dataset {name!r} is not known: use one of {', '.join(SOURCES)}")
     return SOURCES[name]
 
 
 def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
-    """Load the data set `name` from `folder`, by default the one that PRIVOT_DATA names.
+    """Load a data set from `folder`, by default the folder in the environment variable PRIVOT_DATA.
 
     Arguments:
         name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
-        folder: Holds `name.npz`, or the publisher's files in a folder `name`.
+        folder: Folder with `name.npz`, or with the publisher's files in a subfolder `name`.
 
     Raises:
-        PrivotError: if the files are missing, damaged, or not what they should be.
+        PrivotError: if the files are missing or damaged, or their values are not the published ones.
     """
     source, chosen = find_source(name), os.environ.get("PRIVOT_DATA") if folder is None else folder
     if chosen is None:
@@ -253,7 +252,7 @@ def _read_npz(path: Path) -> list[np.ndarray]:
 
 
 def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Read USPS digits: lines of a label and 256 gray values in [−1, 1], as bytes 255 (value + 1)/2."""
+    """Read USPS digits, lines of a label and 256 gray values in [−1, 1]; gray is 255 (value + 1)/2."""
     try:
         lines = [line.split() for line in _read_bytes(path).split(b"\n") if line.strip()]
         rows = np.array(lines, float)
@@ -262,7 +261,7 @@ def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
         raise PrivotError(
             f"{path} is no file of zip code digits ({error}): fetch it again"
         ) from error
-    # Published with three decimals: whole thousandths first, so that halves round one way.
+    # Values have three decimals. In integers, halves are always rounded up.
     thousandths = np.rint(1000 * gray).astype(np.int64)
     return ((255 * (thousandths + 1000) + 1000) // 2000).astype(np.uint8), labels
 
@@ -270,22 +269,22 @@ def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
 SIDE = 20
 MOST_PEOPLE = 10**7
 _FINE, _HELD_OUT, _MARGIN = 40, 0.2, 1.15
-# Values up to which a pixel is paper, and from which it is ink: strokes were blurred by counting.
+# Pixels up to the first value become white, from the second on black: counting had blurred strokes.
 _PAPER, _INK = 0.25, 0.85
-# Standard deviations of a hand: radians, slant, logarithms of both stretches, shares of the sheet.
+# Standard deviations of a hand: rotation in radians, slant, log of both stretches, shift (of the sheet).
 _TURN, _SLANT, _STRETCH, _MOVE = 0.12, 0.15, 0.08, 0.03
 _AT_ONCE = 4096
 
 
 def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
-    """Draw digits that people write, and held-out ones that nobody copied.
+    """Draw digits as made-up people write them, and held-out digits that nobody copied.
 
     Arguments:
         num_people: Number of people.
-        seed: Seed of shapes and hands; which shapes are held out is always the same.
+        seed: Seed of shapes and hands; the held-out shapes are always the same.
 
     Raises:
-        PrivotError: without scikit-learn, or anyone.
+        PrivotError: if scikit-learn is missing, or the number of people is out of range.
 
     Examples:
         >>> images = draw_digits(100)
@@ -295,21 +294,20 @@ def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
     num_people = require_count("people", num_people, MOST_PEOPLE)
     shapes, labels = _shapes()
     order = np.random.default_rng(0).permutation(len(shapes))
-    held, copied = np.split(order, [int(_HELD_OUT * len(shapes))])
+    held_out, copied = np.split(order, [int(_HELD_OUT * len(shapes))])
     rng = np.random.default_rng(seed)
     chosen = rng.choice(copied, num_people)
     written = np.empty((num_people, SIDE, SIDE), np.uint8)
     for start in range(0, num_people, _AT_ONCE):
-        some = chosen[start : start + _AT_ONCE]
-        written[start : start + _AT_ONCE] = _write(shapes[some], _hands(len(some), rng))
-    plain = np.broadcast_to(_MARGIN * np.eye(2, 3), (len(held), 2, 3))
-    return LabeledImages(
-        "digits", written, labels[chosen], _write(shapes[held], plain), labels[held]
-    )
+        chunk = chosen[start : start + _AT_ONCE]
+        written[start : start + _AT_ONCE] = _write(shapes[chunk], _hands(len(chunk), rng))
+    identity = np.broadcast_to(_MARGIN * np.eye(2, 3), (len(held_out), 2, 3))
+    test = _write(shapes[held_out], identity)
+    return LabeledImages("digits", written, labels[chosen], test, labels[held_out])
 
 
 def _shapes() -> tuple[np.ndarray, np.ndarray]:
-    """Return all digits, finer, from 0 to 1, and their labels."""
+    """Return all digits (n, 40, 40), interpolated, from 0 to 1, and their labels (n,)."""
     try:
         loaded = import_module("sklearn.datasets").load_digits()
     except ModuleNotFoundError:
@@ -318,7 +316,7 @@ def _shapes() -> tuple[np.ndarray, np.ndarray]:
         ) from None
     coarse = np.asarray(loaded.images, np.float32) / 16
     factor = _FINE / coarse.shape[1]
-    # A cubic spline is linear in what it interpolates, and one axis after the other: two products.
+    # Cubic splines are linear and separable, so the interpolation is two matrix products.
     units = np.eye(coarse.shape[1], dtype=np.float32)
     along = ndimage.zoom(units, (1, factor), order=3, mode="grid-constant", grid_mode=True)
     fine = along.T @ coarse @ along
@@ -326,7 +324,7 @@ def _shapes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw affine maps (n, 2, 3) from a sheet to a shape, both being [−1, 1]², as (row, column)."""
+    """Draw affine maps (n, 2, 3) from places (row, column) on a sheet to a shape, both [−1, 1]²."""
     turn, slant, tall, wide, down, right = rng.standard_normal((6, count))
     cosine, sine = np.cos(_TURN * turn), np.sin(_TURN * turn)
     turned = np.moveaxis(np.array([[cosine, -sine], [sine, cosine]]), 2, 0)
@@ -338,7 +336,7 @@ def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
-    """Return bytes (n, side, side): each shape (n, fine, fine) as its hand writes it, interpolated."""
+    """Return gray bytes (n, side, side): each shape (n, 40, 40) transformed by its map (n, 2, 3)."""
     ends = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1
     sheet = np.stack([*np.meshgrid(ends, ends, indexing="ij"), np.ones((SIDE, SIDE))])
     places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
@@ -347,11 +345,13 @@ def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
     corner = np.floor(places).clip(-1, _FINE).astype(np.int64)
     down, right = (places - corner).clip(0, 1).swapaxes(0, 1)
     rows, columns = (corner + 1).swapaxes(0, 1)
-    who = np.arange(len(shapes))[:, None, None]
-    above = padded[who, rows, columns] * (1 - right) + padded[who, rows, columns + 1] * right
-    below = (
-        padded[who, rows + 1, columns] * (1 - right) + padded[who, rows + 1, columns + 1] * right
-    )
+    index = np.arange(len(shapes))[:, None, None]
+
+    def between_columns(rows: np.ndarray) -> np.ndarray:
+        left, next_right = padded[index, rows, columns], padded[index, rows, columns + 1]
+        return np.asarray(left * (1 - right) + next_right * right)
+
+    above, below = between_columns(rows), between_columns(rows + 1)
     return np.asarray(np.rint(255 * (above * (1 - down) + below * down)), np.uint8)
 
 
@@ -371,12 +371,12 @@ def fetch(
 
     Arguments:
         name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
-        folder: Where data sets live; made if it is not there.
-        address: Folder on the web to take the files from, instead of the publishers'.
+        folder: Folder of data sets; created if it does not exist.
+        address: Folder on the web with the files; the publishers' by default.
         say: Callback for messages.
 
     Raises:
-        PrivotError: if no address answers, or what came is not the published data set.
+        PrivotError: if no address answers, or the files are not the published data set.
     """
     source = find_source(name)
     if address is not None:
@@ -391,7 +391,7 @@ def fetch(
 
 
 def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = print) -> Path:
-    """Fetch any source: resume partial files, verify the checksums at the end."""
+    """Fetch a data set from its source: resume partial files, and verify the checksums."""
     target, archive = folder / source.name, folder / f"{source.name}.npz"
     if archive.exists():
         raise PrivotError(f"{archive} is there already: remove it, or fetch to another folder")
@@ -401,7 +401,7 @@ def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = prin
         raise cannot_write(target, error) from None
     missing = [target / file for file in source.files if not (target / file).exists()]
     for path in missing:
-        _from_any(source, path, say)
+        _download_from_any(source, path, say)
     try:
         source.read(folder)
     except PrivotError as error:
@@ -414,7 +414,7 @@ def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = prin
     return target
 
 
-def _from_any(source: Source, path: Path, say: Callable[[str], None]) -> None:
+def _download_from_any(source: Source, path: Path, say: Callable[[str], None]) -> None:
     failures = []
     for address in source.addresses:
         url = address + path.name
@@ -431,10 +431,10 @@ def _from_any(source: Source, path: Path, say: Callable[[str], None]) -> None:
 
 
 def download(url: str, path: Path) -> None:
-    """Download a file: continue `path.part` if it is there, and rename it when it is complete.
+    """Download a file to `path.part`, resuming if it exists, and rename it to `path` when complete.
 
     Raises:
-        OSError: if the server does not answer, or stops in the middle; the partial file stays.
+        OSError: if the server does not answer, or the connection ends early; the partial file stays.
     """
     part = path.with_name(path.name + ".part")
     start = part.stat().st_size if part.exists() else 0
@@ -449,13 +449,13 @@ def download(url: str, path: Path) -> None:
             if expected is not None and received < int(expected):
                 raise OSError(f"the connection ended after {received} of {expected} bytes")
     except urllib.error.HTTPError as error:
-        # Nothing beyond what is there: it was whole, only not renamed yet.
+        # The server has no bytes beyond the partial file: it is complete, and was not renamed yet.
         if not (start and error.code == _PAST_THE_END):
             raise
     part.replace(path)
 
 
-# Longitudes and latitudes that the demo's schema declares.
+# Bounds of longitude and of latitude, in degrees, as in the schema below.
 BOX = ((-8.7, 1.8), (49.8, 60.9))
 PLACES_FILE = Path(__file__).with_name("places.csv")
 

@@ -1,13 +1,13 @@
-"""The demo of images: labeled digits, learned from one report a person at pure local ε = 10.
+"""Demo of images: labeled digits, learned from one report a person at pure local ε = 10.
 
-Each of 60 000 people's devices reports image and label together, with the whole ε, as one of thousands
+Each of 60 000 simulated devices reports image and label together, with the whole ε, as one of thousands
 of public directions: a seed and an index, 12 bytes. Gaussian classes are fitted to the reports, and a
-classifier that learns from their samples alone reads digits that nobody reported. `mechanism="gaussian"`
-runs the papers' version: noise on each image, which a ball and a mask of cosines keep as small as ε
-allows, a randomized label, and a generator trained by entropic optimal transport.
+classifier that is trained only on their samples recognizes held-out digits. `mechanism="gaussian"` runs
+the papers' version: noise on each image (a norm bound and a low-pass filter reduce it), a randomized
+label, and a generator trained by entropic optimal transport.
 
-The digits are made-up handwriting ([`handwriting`][privot.demo.datasets]), or MNIST where a
-folder of data sets is given.
+The digits are made-up handwriting ([`handwriting`][privot.demo.datasets]), or MNIST if a folder of data
+sets is given.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DELTA = 1e-5
 PAPERS = "gaussian"
 _KINDS = ("auto", "candidates", PAPERS)
 _MAX_LABEL_EPSILON = 4.0
-_RADIUS = 25 / 28  # of a ball, in lengths of a side
+_RADIUS = 25 / 28  # norm bound of an image, relative to its side length
 _SAMPLES, _ACROSS = 10_000, 10
 COMMANDS = """\
 privot schema check schema.toml
@@ -52,10 +52,12 @@ privot evaluate model/ --against holdout/ -o report.html"""
 
 @dataclass(frozen=True)
 class ImageDemoMetrics:
-    """Contents of `metrics.json`. Accuracies are of the labels of images that nobody reported.
+    """Contents of `metrics.json`: accuracies are shares from 0 to 1.
 
     Arguments:
-        accuracy_attack: Share of people whose label an attacker names from their one report.
+        accuracy_synthetic: Accuracy on held-out images of a classifier trained on samples of the model.
+        accuracy_real: Accuracy on held-out images of a classifier trained on people's images.
+        accuracy_attack: Share of people whose label an attacker infers from their one report.
     """
 
     epsilon: float
@@ -87,11 +89,11 @@ def run_image_demo(
 
     Arguments:
         folder: Folder of the results.
-        num_people: Number of people, at most as many as there are images in `data`.
+        num_people: Number of people, at most the number of images in `data`.
         epsilon: Privacy loss of each person's report, image and label together.
-        mechanism: `"candidates"`, or `"auto"`, which are these; `"gaussian"` for the papers' noise.
-        data: Folder of data sets, to take MNIST from; made-up handwriting otherwise.
-        settings: Settings of the fit; the defaults otherwise.
+        mechanism: `"candidates"`, or `"auto"`, which means the same; `"gaussian"` for the papers' noise.
+        data: Folder of data sets with MNIST; made-up handwriting by default.
+        settings: Settings of the fit; defaults otherwise.
         say: Callback for messages.
         progress: Callback after the steps of the fit.
     """
@@ -104,7 +106,7 @@ def run_image_demo(
     randomizer = _randomizer(images.x_train.shape[1], epsilon, mechanism)
     say(f"1  {len(people):,} people each hold one handwritten digit, and its label")
     started = time.perf_counter()
-    # In order, as the attacker below knows whose each report is.
+    # In the people's order, because the attacker below knows the sender of each report.
     release = randomizer.privatize(people, keep_order=True)
     privatized = time.perf_counter()
     say(f"2  each randomized both on their device: {randomizer.guarantee}")
@@ -143,19 +145,19 @@ def accuracy(schema: Schema, learned: pa.Table, held_out: pa.Table) -> float:
 
 
 def _tables(images: LabeledImages, num_people: int) -> tuple[pa.Table, pa.Table]:
-    """Return tables of people, those to show first, and of held-out images."""
+    """Return tables of people, beginning with ten of each digit to show, and of held-out images."""
     x, y = images.x_train[:num_people], images.y_train[:num_people]
     shown = np.concatenate([np.flatnonzero(y == label)[:_ACROSS] for label in range(10)])
     order = np.concatenate([shown, np.setdiff1d(np.arange(len(y)), shown)])
-    pairs = ((x[order], y[order]), (images.x_test, images.y_test))
-    people, held_out = (
-        pa.table({"image": tensor_array(x), "label": [str(label) for label in y]}) for x, y in pairs
-    )
-    return people, held_out
+
+    def table(x: np.ndarray, y: np.ndarray) -> pa.Table:
+        return pa.table({"image": tensor_array(x), "label": [str(label) for label in y]})
+
+    return table(x[order], y[order]), table(images.x_test, images.y_test)
 
 
 def _randomizer(side: int, epsilon: float, mechanism: str) -> Randomizer:
-    """Return the randomizer of digits of this size."""
+    """Calibrate the randomizer of digits of `side` × `side` pixels and their labels."""
     image: dict[str, Any] = {"kind": "array", "shape": [side, side], "bounds": [0, 255]}
     label = {"kind": "categorical", "categories": [str(label) for label in range(10)]}
     if mechanism != PAPERS:
@@ -171,10 +173,10 @@ def _randomizer(side: int, epsilon: float, mechanism: str) -> Randomizer:
 def _draw(
     people: pa.Table, release: Release, synthetic: pa.Table, metrics: ImageDemoMetrics
 ) -> Figure:
-    """Draw people's digits, what each report says, what was learned: a row of ten for each digit."""
+    """Draw digits of people, reports and the model: a row of ten for each digit."""
     column, most = release.schema.images["image"], _ACROSS**2
-    received, limit = _draw_reports(release, most)
-    held = unit_images(column, "image", people, most)
+    received, limit = _report_images(release, most)
+    real = unit_images(column, "image", people, most)
     learned = unit_images(column, "image", synthetic, len(synthetic))
     codes = release.schema.coded["label"].encode_codes("label", synthetic)
     sheet = np.concatenate([_row(learned[codes == code]) for code in range(10)])
@@ -182,7 +184,7 @@ def _draw(
     caption = f"mean and samples; a classifier of them: {metrics.accuracy_synthetic:.0%}"
     group = f"{metrics.mechanism.capitalize()}, ε = {at_most(metrics.epsilon)}"
     panels = [
-        ImagePanel("What people hold", "a digit and its label", held),
+        ImagePanel("What people hold", "a digit and its label", real),
         ImagePanel("What one report says", named, received, limit, group=group),
         ImagePanel("What all reports teach", caption, sheet, group=group),
     ]
@@ -190,7 +192,7 @@ def _draw(
 
 
 def _row(images: np.ndarray) -> np.ndarray:
-    """Return the mean of some images and nine of them (10, h, w), black where they are fewer."""
+    """Return the mean of images, then nine of them (10, h, w); black if there are fewer."""
     row = np.full((_ACROSS, *images.shape[1:]), -1.0)
     if len(images):
         shown = images[: _ACROSS - 1]
@@ -198,18 +200,18 @@ def _row(images: np.ndarray) -> np.ndarray:
     return row
 
 
-def _draw_reports(release: Release, most: int) -> tuple[np.ndarray, float]:
-    """Return images (n, h, w) that the first reports say, in unit pixels, and a limit to show them.
+def _report_images(release: Release, most: int) -> tuple[np.ndarray, float]:
+    """Return images (n, h, w) of the first reports in unit pixels, and a limit for showing them.
 
-    For candidates, the image in the reported direction, for the label with the largest component, scaled
-    to a common contrast.
+    A candidate is shown as the image in the reported direction, for the label with the largest
+    component, scaled to a common contrast.
     """
     report = release.randomizer.candidates
     if report is None:
         return reported_images(release, "image", most)
     labels, points = directions(release, report, slice(0, most))
-    said = points[np.arange(len(points)), labels.argmax(axis=1)]
-    x, _ = report.coordinates.numbers(said)
+    chosen = points[np.arange(len(points)), labels.argmax(axis=1)]
+    x, _ = report.coordinates.numbers(chosen)
     pixels = report.coordinates.pixels(x, np.zeros((len(x), report.coordinates.channels)))
     pixels /= pixels.std(axis=1, keepdims=True)
     return pixels.reshape(-1, *release.schema.images["image"].shape), 2.5

@@ -1,9 +1,9 @@
-"""The demo: the home towns of 200 000 people, learned from reports that hide each of them, at ε = 4.
+"""Demo of places: the distribution of 200 000 people's home towns, learned from reports at ε = 4.
 
-The box of longitudes and latitudes, scaled to [−1, 1]², is reported twice: by the papers' Laplace
-noise, whose scale at ε = 4 is half the width of the country, and by the mechanism that tells most at the
-same ε. Both are fitted by the estimator that is best for them. The papers' version alone is that of
-`mechanism="laplace"`: a generator, trained by entropic optimal transport.
+Longitude and latitude, scaled to [−1, 1]², are reported by two mechanisms: the papers' Laplace noise,
+whose scale at ε = 4 is half the width of the country, and the most informative mechanism at the same ε.
+Each is fitted by its best estimator. `mechanism="laplace"` runs only the papers' version: Laplace noise,
+and a generator trained by entropic optimal transport.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DOMAIN = _SCHEMA.point_column("home").domain
 
 @dataclass(frozen=True)
 class MapMetrics:
-    """One mechanism's map. Distances are W₂: with the box scaled to [−1, 1]², and in kilometers."""
+    """Errors of one mechanism: W₂ in units where bounds are ±1 (`w2_…`), and in kilometers (`km_…`)."""
 
     mechanism: str
     estimator: str
@@ -63,7 +63,7 @@ class MapMetrics:
 
 @dataclass(frozen=True)
 class DemoMetrics:
-    """Contents of `metrics.json`; the last of the maps is the demo's, the papers' is before it."""
+    """Contents of `metrics.json`; the last map is of the chosen mechanism, after the papers' map."""
 
     epsilon: float
     num_people: int
@@ -75,16 +75,16 @@ class DemoMetrics:
 
 
 @dataclass(frozen=True)
-class _Learned:
-    """Model of one mechanism's reports, its samples, and the seconds of the fit."""
+class _FittedMap:
+    """Model of one mechanism's reports, points (n, 2) sampled from it, and the seconds of the fit."""
 
     release: Release
     model: LocalModel
-    learned: np.ndarray
+    samples: np.ndarray
     seconds: float
 
-    def measured(self, learned: Distances, released: float) -> MapMetrics:
-        """Return the metrics, given the distances from the truth."""
+    def metrics(self, learned: Distances, released: float) -> MapMetrics:
+        """Return the metrics, given the distances of samples and of reports from the truth."""
         return MapMetrics(
             mechanism=self.release.randomizer.mechanisms["home"].kind,
             estimator=self.model.made_with["estimator"],
@@ -112,9 +112,9 @@ def run_demo(
         folder: Folder of the results.
         num_people: Number of people.
         epsilon: Privacy loss of each person's report.
-        mechanism: `"window"`, or `"auto"`, shown beside Laplace noise; `"laplace"` is shown alone,
-            and learned by a generator, as in the papers.
-        settings: Settings of the fits; the defaults otherwise.
+        mechanism: `"window"` or `"auto"`, which are compared with Laplace noise; `"laplace"` for Laplace
+            noise alone, learned by a generator as in the papers.
+        settings: Settings of the fits; defaults otherwise.
         say: Callback for messages.
         progress: Callback after the steps of a generator.
     """
@@ -137,8 +137,9 @@ def run_demo(
     maps = [_learn(release, len(private), settings, progress) for release in releases]
     say("4  samples of the model are compared with the truth, as only a demonstration can")
     fresh = _points(draw_people(num_people, seed=settings.seed + 1))
-    sent = [_DOMAIN.unit.project(to_unit(_DOMAIN, _points(m.release.table))) for m in maps]
-    (floor, *learned), released = distances([fresh, *(m.learned for m in maps)], sent, private)
+    sent = [_DOMAIN.unit.project(to_unit(_DOMAIN, _points(each.release.table))) for each in maps]
+    points = [fresh, *(each.samples for each in maps)]
+    (floor, *learned), released = distances(points, sent, private)
     metrics = DemoMetrics(
         epsilon=epsilon,
         num_people=num_people,
@@ -146,7 +147,7 @@ def run_demo(
         km_floor=floor.kilometers,
         peak_memory_mb=peak_memory_mb(),
         seed=settings.seed,
-        maps=[m.measured(d, off) for m, d, off in zip(maps, learned, released, strict=True)],
+        maps=[m.metrics(d, off) for m, d, off in zip(maps, learned, released, strict=True)],
     )
     picture = ("maps.png", _draw(private, maps, metrics))
     noise = randomizers[-1].expected_noise()[0]["in_words"]
@@ -157,16 +158,16 @@ def run_demo(
 
 def _learn(
     release: Release, num_rows: int, settings: FitSettings, progress: Progress | None
-) -> _Learned:
-    """Fit a model, and draw as many records as there were people."""
+) -> _FittedMap:
+    """Fit a model, and sample `num_rows` records from it."""
     started = time.perf_counter()
     model = fit(release, settings, progress=progress)
     seconds = time.perf_counter() - started
-    return _Learned(release, model, _points(model.sample(num_rows, seed=settings.seed)), seconds)
+    return _FittedMap(release, model, _points(model.sample(num_rows, seed=settings.seed)), seconds)
 
 
 class Distances(NamedTuple):
-    """W₂ of 3 000 from 3 000 points: the box scaled to [−1, 1]² (mean of 3 draws), and in kilometers."""
+    """W₂ of 3 000 from 3 000 points, in units where bounds are ±1 (mean of 3 draws), and in km."""
 
     units: float
     kilometers: float
@@ -175,25 +176,25 @@ class Distances(NamedTuple):
 def distances(
     maps: Sequence[np.ndarray], sent: Sequence[np.ndarray], truth: np.ndarray
 ) -> tuple[list[Distances], list[float]]:
-    """Return distances from the truth of maps, and of what was sent, by one draw; in threads.
+    """Return the distances of maps and of sent points from the truth, computed in threads.
 
-    Points are rows (n, 2) in degrees; those sent are in [−1, 1]² already.
+    Maps and truth are points (n, 2) in degrees; sent points (n, 2) are in [−1, 1]².
     """
     truth_units, truth_km = to_unit(_DOMAIN, truth), to_kilometers(truth)
-    # Sums and searches leave Python to other threads; those of BLAS would wait for each other.
+    # The computations release Python's lock; several threads of BLAS would wait for each other.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(num_threads()) as pool:
-        # Those of three draws come first, so that no thread is left with one of them at the end.
-        draw = pool.submit
-        units = [draw(sample_distance, to_unit(_DOMAIN, p), truth_units, repeats=3) for p in maps]
-        kilometers = [draw(sample_distance, to_kilometers(p), truth_km, repeats=1) for p in maps]
-        released = [draw(sample_distance, p, truth_units, repeats=1) for p in sent]
-    found = zip(units, kilometers, strict=True)
-    learned = [Distances(round(u.result(), 4), round(km.result(), 1)) for u, km in found]
+        # The longest computations come first, so that none of them is left for a single thread.
+        run = pool.submit
+        units = [run(sample_distance, to_unit(_DOMAIN, p), truth_units, repeats=3) for p in maps]
+        kilometers = [run(sample_distance, to_kilometers(p), truth_km, repeats=1) for p in maps]
+        released = [run(sample_distance, p, truth_units, repeats=1) for p in sent]
+    pairs = zip(units, kilometers, strict=True)
+    learned = [Distances(round(u.result(), 4), round(km.result(), 1)) for u, km in pairs]
     return learned, [round(each.result(), 4) for each in released]
 
 
 def to_kilometers(points: np.ndarray) -> np.ndarray:
-    """Return longitudes and latitudes as kilometers east and north, flat, true in the middle of the map.
+    """Project degrees (n, 2) to kilometers east and north, exact at the middle latitude of the map.
 
     Examples:
         >>> to_kilometers(np.array([[0.0, 1.0]])).round()
@@ -204,12 +205,12 @@ def to_kilometers(points: np.ndarray) -> np.ndarray:
 
 
 def peak_memory_mb() -> float:
-    """Return the largest resident size of this process so far, in megabytes."""
+    """Return the largest resident memory of this process so far, in megabytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1e6 if sys.platform == "darwin" else 1e3), 1)
 
 
-def _draw(private: np.ndarray, maps: list[_Learned], metrics: DemoMetrics) -> Figure:
+def _draw(private: np.ndarray, maps: list[_FittedMap], metrics: DemoMetrics) -> Figure:
     low, high = np.array(BOX).T
     floor = f"nobody sees it; two samples: {metrics.km_floor:.0f} km"
     panels = [Map("Where people live", floor, private)]
@@ -219,11 +220,11 @@ def _draw(private: np.ndarray, maps: list[_Learned], metrics: DemoMetrics) -> Fi
         whose = "Laplace noise, the papers’" if m.mechanism == PAPERS else f"Privot’s {m.mechanism}"
         group = f"{whose}, ε = {at_most(metrics.epsilon)}"
         error = f"W₂ {m.w2_learned:.3f}: {m.km_learned:.0f} km off"
-        # Reports on a grid, in cells of another: moved by less than a cell, they make no stripes.
-        moved = np.random.default_rng(0).uniform(-0.5, 0.5, received.shape) * (high - low) / 256
+        # Reports are on a grid; jitter of less than a grid cell avoids stripes in the map's cells.
+        jitter = np.random.default_rng(0).uniform(-0.5, 0.5, received.shape) * (high - low) / 256
         panels += [
-            Map("What is sent", f"{off:.0%} fall off the map", received + moved, group),
-            Map("What is learned", error, each.learned, group),
+            Map("What is sent", f"{off:.0%} fall off the map", received + jitter, group),
+            Map("What is learned", error, each.samples, group),
         ]
     return draw_maps(panels, BOX)
 

@@ -1,6 +1,7 @@
-"""Evaluation of synthetic records: by reports alone, as private as they are, or against real records.
+"""Evaluation of synthetic records, from reports alone or against real records.
 
-`check` reads reports only. Results of all others depend on real records: they are **not private**.
+`check` reads only reports, so its result retains their guarantee. The results of all other functions
+depend on real records: they are **not private**.
 """
 
 from privot.core.errors import naming_extra

@@ -1,17 +1,17 @@
-"""Check of a model by reports alone, for those who may see no real record.
+"""Check of a model by reports alone, where no real record may be read.
 
-A check has 90 % confidence intervals of the population's shares, means, quantiles and correlations,
-whatever the model is like (`estimates`); a test of whether the reports contradict the model, column by
-column and pair by pair, and the errors to expect of it (`rehearsal`); how well classifiers that learn
-from synthetic records predict a named target (`target_check`); and from these, findings in words, graded
-by the limits of `verdicts`.
+A check consists of 90 % confidence intervals of the population's shares, means, quantiles and
+correlations, which hold whatever the model is (`estimates`); a test of whether the reports contradict
+the model, for each column and pair, and the model's expected errors (`rehearsal`); the performance of
+classifiers that are trained on synthetic records and predict a named target (`target_check`); and
+findings in words, graded by the limits of `verdicts`.
 
-A pair, or a column, counts as contradicted where its test's p-value is so small that among all of them
-together a false alarm comes once in twenty checks (Holm's procedure).
+A pair or a column is contradicted if its test rejects the model at a family-wise error rate of 5 % over
+all columns and pairs (Holm's procedure).
 
-**Privacy review.** All of it is computed from a release, a model of that release, and coins: it is
+**Privacy review.** Everything is computed from a release, a model of that release, and coins: it is
 post-processing, and retains the release's guarantee, whatever is printed, stored or shown. No raw record
-is read; rehearsed people are the model's.
+is read; rehearsals simulate people by sampling the model.
 
 References:
     Efron, Tibshirani, *An introduction to the bootstrap* (1993). Holm, *A simple sequentially rejective
@@ -65,14 +65,14 @@ class ColumnCheck:
     """Check of one column.
 
     Arguments:
-        column: Its name.
-        people: Number of people who reported it.
-        labels: Labels of its codes.
-        shares: Shares of the codes, the model's beside the reports'.
-        error: Expected total variation of the model.
-        p_value: Probability of reports this far from the model, if it is right; None without reports.
+        column: Name of the column.
+        people: Number of people who reported the column.
+        labels: Labels of the codes (K,).
+        shares: Share of each code (K,), in the model and by the reports.
+        error: Expected total variation between the model and the population.
+        p_value: p-value of the test that the model is right; None without reports.
         contradicted: Whether the reports reject the model.
-        number: Mean and quantiles, of a column of numbers.
+        number: Mean and quantiles, if the column is of numbers.
     """
 
     column: str
@@ -87,7 +87,7 @@ class ColumnCheck:
 
 @dataclass(frozen=True)
 class PairCheck:
-    """Check of two columns; `dependence` is the model's total variation from independence."""
+    """Check of a pair of columns; `dependence` is the model's total variation from independence."""
 
     first: str
     second: str
@@ -106,15 +106,15 @@ class PairCheck:
 
 @dataclass(frozen=True, repr=False)
 class Check(Summarized):
-    """Check of a model by reports alone: as private as they are.
+    """Result of `check`: everything that reports say about a model; as private as the reports.
 
     Arguments:
-        guarantee: The reports' guarantee, in short.
-        num_reports: Number of reports that it was checked by.
-        held_out: Whether the model had not seen them.
+        guarantee: The reports' guarantee, as text.
+        num_reports: Number of reports.
+        held_out: Whether the model was fitted without these reports.
         columns: Checks of the columns, in the schema's order.
         pairs: Checks of the pairs of columns.
-        target: Scores of classifiers that learn from synthetic rows, of a named target.
+        target: Scores of classifiers that are trained on synthetic rows, if a target was named.
     """
 
     guarantee: str
@@ -126,12 +126,12 @@ class Check(Summarized):
 
     @property
     def one_way(self) -> float:
-        """Mean expected error of a column."""
+        """Mean over columns of the expected error."""
         return float(np.mean([column.error for column in self.columns]))
 
     @property
     def two_way(self) -> float | None:
-        """Mean expected error of a pair."""
+        """Mean over pairs of the expected error."""
         return float(np.mean([pair.error for pair in self.pairs])) if self.pairs else None
 
     @property
@@ -159,7 +159,7 @@ class Check(Summarized):
 
     @classmethod
     def of(cls, model: LocalModel) -> Self | None:
-        """Return the check that a model was saved with."""
+        """Return the check that was saved with a model; None if there is none."""
         stored = model.made_with.get("check")
         return None if stored is None else cls.from_dict(stored)
 
@@ -180,7 +180,8 @@ def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
 
 def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
     good = [each for each in pairs if each.error <= verdicts.PAIR[0] and not each.contradicted]
-    rest = sorted((each for each in pairs if each not in good), key=lambda each: -each.error)
+    rest = [each for each in pairs if each not in good]
+    rest.sort(key=lambda each: each.error, reverse=True)
     mean = float(np.mean([each.error for each in pairs]))
     words = f"{len(good)} of {len(pairs)} within {percent(verdicts.PAIR[0])}; "
     words += f"error to expect {percent(mean)} on average"
@@ -190,8 +191,8 @@ def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
 
 
 def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:
-    unseen = [each.name for each in pairs if each.p_value is None]
-    if len(unseen) == len(pairs):
+    uncovered = [each.name for each in pairs if each.p_value is None]
+    if len(uncovered) == len(pairs):
         words = "no report covers two columns together: they are taken as independent"
         return Finding(verdicts.DEPENDENCE, "unknown", words)
     strongest = max(pairs, key=lambda each: each.dependence)
@@ -206,10 +207,10 @@ def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:
         f"the model ties columns by {percent(mean)} on average, most {strongest.name} "
         f"({percent(strongest.dependence)}), at an error of {percent(error)}"
     )
-    if unseen:
-        words += f"; no report covers {verdicts.join_names(unseen)}"
-    own: Grade = "good" if error < mean / 2 else "fair" if error < mean else "poor"
-    return Finding(verdicts.DEPENDENCE, own, words)
+    if uncovered:
+        words += f"; no report covers {verdicts.join_names(uncovered)}"
+    grade: Grade = "good" if error < mean / 2 else "fair" if error < mean else "poor"
+    return Finding(verdicts.DEPENDENCE, grade, words)
 
 
 def _judge_agreement(columns: Sequence[ColumnCheck], pairs: Sequence[PairCheck]) -> Finding:
@@ -233,23 +234,23 @@ def check(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Check:
-    """Check a model of a table by reports alone: its own, or others' of the same randomizer.
+    """Check a model of a table by reports alone: those of its fit, or others of the same randomizer.
 
     Arguments:
-        model: By [`fit`][privot.local.fitting.fit].
-        release: The reports; all of them, if the model was fitted to several releases.
-        held_out: Whether the model has not seen these reports.
-        target: Column to predict from the others: by classifiers, or by regressions if it is a number.
+        model: Model of a table of codes, by [`fit`][privot.local.fitting.fit].
+        release: The reports; if the model was fitted to several releases, as many releases.
+        held_out: Whether the model was fitted without these reports.
+        target: Column to predict from the others, by a classifier, or by regression if it is a number.
         seed: Seed of the rehearsals' draws.
-        progress: Callback with the number of steps done, and of all.
+        progress: Callback with the number of finished steps and the number of all steps.
 
     Returns:
         A `Check`, whose `verdict` has findings in words, with a `ColumnCheck` for each column, a
         `PairCheck` for each pair and, if a target is named, a `TargetCheck`.
 
     Raises:
-        PrivotError: for a model that is not of a table of codes, reports of another randomizer, or fewer
-            than 100; a target that is no column of it, or without scikit-learn.
+        PrivotError: if the model is not of a table of codes; if the reports are of another randomizer,
+            or fewer than 100; if the target is no column of the model, or scikit-learn is missing.
     """
     releases = Releases.of(release)
     if "averaged" not in model.made_with:
@@ -279,42 +280,45 @@ def _check(
     seed: int,
     progress: Callable[[int, int], None],
 ) -> Check:
-    """Gather what the reports and the model say, rehearse, and compare column by column."""
+    """Compare reports and model, rehearse the fit, and check every column and pair."""
     number = len(model.randomizer.schema.coded)
     every: list[Columns] = [(i,) for i in range(number)] + [*combinations(range(number), 2)]
     # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
     steps = (2 if target is None else 4) * len(every)
     progress(0, steps)
-    compared = _Compared.of(model, releases, seed)
-    own = residuals(compared.reports, sampler_of(model).atoms)
+    comparison = _ReportComparison.of(model, releases, seed)
+    model_residuals = residuals(comparison.reports, sampler_of(model).atoms)
     rehearsed = rehearse(model, releases, every, seed)
-    columns, pairs = [], []
-    for done, (each, fit) in enumerate(rehearsed.fits(own, held_out=held_out), start=len(every)):
+    fits = rehearsed.fits(model_residuals, held_out=held_out)
+    column_checks, pair_checks = [], []
+    for done, (columns, fit) in enumerate(fits, start=len(every)):
         progress(done, steps)
-        if len(each) == 1:
-            columns.append(compared.column(each[0], fit))
+        if len(columns) == 1:
+            column_checks.append(comparison.column(columns[0], fit))
         else:
-            pairs.append(compared.pair(each, fit))
-    scores = None
+            pair_checks.append(comparison.pair(columns, fit))
+    target_check = None
     if target is not None:
-        growth = rehearsed.growth(own, 2, held_out=held_out)
-        scores = check_target(model, releases, target, rehearsed, growth, seed=seed)
+        growth = rehearsed.growth(model_residuals, 2, held_out=held_out)
+        target_check = check_target(model, releases, target, rehearsed, growth, seed=seed)
     progress(steps, steps)
-    guarantee = str(model.guarantee)
-    return Check(guarantee, len(releases), held_out, tuple(columns), tuple(pairs), scores)
+    return Check(
+        str(model.guarantee), len(releases), held_out,
+        tuple(column_checks), tuple(pair_checks), target_check,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class _Compared:
-    """A model beside its reports."""
+class _ReportComparison:
+    """Comparison of a model with reports."""
 
     model: LocalModel
     reports: CodeReports
-    samples: dict[int, NumberSample]  # drawn from the model, by the questions about numbers
+    samples: dict[int, NumberSample]  # numbers sampled from the model, by question
 
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
-        """Order the reports, and draw numbers from the model."""
+        """Order the reports by question, and sample numbers from the model."""
         reports, names = CodeReports.of(releases), list(model.schema.coded)
         table, rng = model.sample(_NUM_DRAWN, seed=seed), np.random.default_rng(seed)
         samples = {}
@@ -325,7 +329,7 @@ class _Compared:
         return cls(model, reports, samples)
 
     def column(self, column: int, fit: Fit) -> ColumnCheck:
-        """Check a column by its shares in the schema's alphabet, and by its numbers."""
+        """Check a column's shares in the schema's alphabet, and its mean and quantiles if any."""
         name, declared = list(self.model.schema.coded.items())[column]
         about = [question for (question,) in self.reports.by_columns[column,]]
         samples, number = {q: self.samples[q] for q in about if q in self.samples}, None
@@ -333,8 +337,8 @@ class _Compared:
         questions = self.reports.questions
         newest = [q for q in about if questions[q].part == questions[about[-1]].part]
         shown = next((q for q in newest if questions[q].alphabet == declared.alphabet), newest[0])
-        model = cell_shares(sampler_of(self.model).atoms, questions[shown])
-        shares = estimate(self.reports, (shown,)).beside(model)
+        by_model = cell_shares(sampler_of(self.model).atoms, questions[shown])
+        shares = estimate(self.reports, (shown,)).beside(by_model)
         if samples and not np.isnan(samples[about[0]].values).all():
             number = check_number(self.reports, samples)
         people = self.reports.people(column)
@@ -342,11 +346,11 @@ class _Compared:
         return ColumnCheck(name, people, labels, shares, *fit, number)
 
     def pair(self, columns: Columns, fit: Fit) -> PairCheck:
-        """Check two columns by their dependence, and numbers by their correlation."""
+        """Check the dependence of two columns, and the correlation of two columns of numbers."""
         first, second = (list(self.model.schema.coded)[i] for i in columns)
         about, correlation = self.reports.about(*columns), None
         if about and {q for each in about for q in each} <= set(self.samples):
-            # Columns may have changed places between releases.
+            # The order of columns may differ between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in about]
             correlation = check_correlation(self.reports, ordered, self.samples)
         joint = sampler_of(self.model).classes.marginal(columns)

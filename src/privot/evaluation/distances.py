@@ -1,48 +1,48 @@
 r"""Distances of synthetic records from real ones: points, images, columns, pairs, numbers, correlations.
 
-Two samples of one distribution are never the same, and a model that knows the columns alone is not bad
-at everything, so each number stands between two others:
+Two samples of one distribution differ, and even a model of independent columns gets much right. So each
+distance is reported together with two references:
 
-- its **floor**, the score of a perfect model: a sample of as many records as the synthetic table has,
-  against one of as many as the real table has, both drawn from the real shares. (One half of the real
-  records against the other would be a floor of half as many records, and too high: with equal numbers
-  by √2.) Shares that are themselves a sample put nothing in cells in which no record was seen, so where
-  cells are many and records few this floor is a little too low: to the model's disadvantage;
-- its **ceiling**, independence: as many records again, drawn from the product of the real one-way
-  marginals. A model above it would have done better to learn no pair at all. (The product itself,
-  without sampling error, would stand below a perfect model's sample where cells are many.)
+- the **floor**, the score of a perfect model: the distance between two samples of the real shares, of as
+  many records as the synthetic and the real table have. (Comparing two halves of the real records would
+  give a floor of half as many records, too high by √2 if both tables are equally large.) The real shares
+  are themselves a sample, and are 0 in cells without a real record; so with many cells and few records
+  this floor is slightly too low, to the model's disadvantage;
+- the **ceiling**, independence: the distance of a sample of the product of the real one-way marginals,
+  with as many records. A model above it is worse than one of independent columns. (The product itself,
+  without sampling error, could be below the floor where there are many cells.)
 
 **Points.** The Wasserstein distance of two *samples* of n points of one distribution is about
 $n^{-1/d}$ in d ≥ 3 dimensions. Its floor is the distance between two disjoint samples of the real
-records, and means are taken over several subsamples. **Images** are compared by sliced W₂ of pixels in
-[−1, 1], times $\sqrt N$, so that two images alone are as far apart as they are in ℓ2: exact W₂ in
-hundreds of dimensions has a floor that hides all else.
+records; both are means over several subsamples. **Images** are compared by sliced W₂ of pixels in
+[−1, 1], times $\sqrt N$, which makes the distance of two single images their ℓ2 distance. Exact W₂ is
+not used for images: in hundreds of dimensions its floor exceeds all differences of interest.
 
-**Columns** are compared by the total variation of their codes: the least share of records that would
-have to change for the two tables to agree. **Pairs** are compared so too, cell by cell, and by the
-differences of Cramér's V. For a joint table $p_{ab}$ with margins $p_a$ and $p_b$:
+**Columns** are compared by the total variation of their codes: the smallest share of records that would
+have to change for the two tables to agree. **Pairs** are compared by the total variation of joint codes,
+and by the difference of Cramér's V. For a joint table $p_{ab}$ with margins $p_a$ and $p_b$:
 
-- independence is the table $p_a p_b$ of the same margins, and the total variation between the two is the
-  error of a model that gets every column right and learns nothing else;
+- independence is the table $p_a p_b$ with the same margins; its total variation from $p_{ab}$ is the
+  error of a model with exact single columns and no dependence;
 - Cramér's V is $\sqrt{φ² / (\min(r, c) − 1)}$ with $φ² = \sum_{ab} p_{ab}²/(p_a p_b) − 1$: 0 where the
   columns are independent, 1 where one determines the other. A sample's V is biased upwards, by about
-  $(r−1)(c−1)/n$ in φ²; a comparison of two V is to be read beside that of two samples of one table.
+  $(r−1)(c−1)/n$ in φ²; so the floor matters for differences of V.
 
-Pairs distinguish up to 256 values of a column, of which the last stands for all less frequent ones. Of
-more than 100 columns, pairs are compared among 100, drawn by the seed.
+In pairs, a column has at most 256 levels, of which the last stands for all less frequent values. If
+there are more than 100 columns, the seed selects 100 of them, whose pairs are compared.
 
-**Numbers** and dates, and each coordinate of a vector, are also compared value by value, not by their
-bins, within which any shape may hide:
+**Numbers**, dates, and each coordinate of a vector are also compared by value, because bins hide the
+distribution within them:
 
 - by **KS**, the Kolmogorov–Smirnov distance $\max_t |F(t) − G(t)|$ of the values that are not missing:
-  no share of people below a threshold is off by more;
-- by quantiles, mean and standard deviation, beside the real ones;
-- by **tails**: the share of synthetic values below the real 1 % quantile and above the real 99 %
-  quantile, which are .01 each where tails agree (less, where many people share that very value);
-- by the share that is missing.
+  the largest error of a share of people below a threshold;
+- by quantiles, mean and standard deviation, together with the real ones;
+- by **tails**: the shares of synthetic values below the real 1 % quantile and above the real 99 %
+  quantile; both are .01 where tails agree (less if many people have exactly that value);
+- by the share of missing values.
 
-**Correlations** are Pearson's, of values where neither is missing; independence is that of columns whose
-values were shuffled.
+**Correlations** are Pearson's, of records where neither value is missing; for independence, the values
+of each column are shuffled.
 
 Every result depends on real records: **not private**.
 
@@ -124,8 +124,8 @@ class PointScore:
     """Distance of one column of points or images.
 
     Arguments:
-        column: Name in the schema.
-        distance: Distance of synthetic from real, in subsamples of equal size.
+        column: Name of the column.
+        distance: Distance of synthetic from real records, in subsamples of equal size.
         floor: Distance between disjoint subsamples of the real records.
     """
 
@@ -137,7 +137,7 @@ class PointScore:
 def score_points(
     schema: Schema, name: str, synthetic: pa.Table, real: pa.Table, num_points: int, seed: int = 0
 ) -> PointScore:
-    """Return exact W₂ in unit coordinates, where a box is [−1, 1]^d, of records that have a value."""
+    """Return exact W₂ of non-missing points, in unit coordinates (bounds are [−1, 1]^d)."""
     points, truth = (_unit_points(schema, name, table) for table in (synthetic, real))
     size = min(num_points, len(points), len(truth) // 2)
     distance = sample_distance(points, truth, size, seed=seed)
@@ -150,19 +150,20 @@ def score_images(
     """Return the sliced distance of images drawn from two tables, at most `num_images` of each."""
     rng = np.random.default_rng(seed)
     size = min(num_images, synthetic.num_rows, real.num_rows // 2)
-    chosen = rng.permutation(real.num_rows)[: 2 * size]
-    learned = rng.permutation(synthetic.num_rows)[:size]
-    truth = unit_pixels(schema, name, real.take(chosen))
-    drawn = unit_pixels(schema, name, synthetic.take(learned))
-    directions = rng.standard_normal((truth.shape[1], _PROJECTIONS))
+    real_rows = rng.permutation(real.num_rows)[: 2 * size]
+    synthetic_rows = rng.permutation(synthetic.num_rows)[:size]
+    real_pixels = unit_pixels(schema, name, real.take(real_rows))
+    synthetic_pixels = unit_pixels(schema, name, synthetic.take(synthetic_rows))
+    dim = real_pixels.shape[1]
+    directions = rng.standard_normal((dim, _PROJECTIONS))
     directions /= np.linalg.norm(directions, axis=0)
 
     def sliced(x: Array, y: Array) -> float:
         gaps = np.sort(x @ directions, axis=0) - np.sort(y @ directions, axis=0)
-        return math.sqrt(truth.shape[1]) * math.sqrt(float(np.mean(gaps**2)))
+        return math.sqrt(dim) * math.sqrt(float(np.mean(gaps**2)))
 
-    real_sample = truth[:size]
-    return PointScore(name, sliced(drawn, real_sample), sliced(truth[size:], real_sample))
+    first, second = real_pixels[:size], real_pixels[size:]
+    return PointScore(name, sliced(synthetic_pixels, first), sliced(second, first))
 
 
 def unit_pixels(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
@@ -172,7 +173,7 @@ def unit_pixels(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
 
 
 def _unit_points(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
-    """Return points (n, d) in unit coordinates, of records where nothing is missing."""
+    """Return the points (n, d) of records without missing coordinates, in unit coordinates."""
     points = schema.point_column(name).encode_units(name, table)
     points = points[~np.isnan(points).any(axis=1)]
     if not len(points):
@@ -185,13 +186,13 @@ def _unit_points(schema: Schema, name: str, table: pa.Table) -> np.ndarray:
 def sample_distance(
     x: np.ndarray, y: np.ndarray, num_points: int = 3000, repeats: int = 3, seed: int = 0
 ) -> float:
-    """Return the mean exact W₂ of `num_points` points of x (n, d) from as many of y (m, d).
+    """Return the mean exact W₂ between subsamples of `num_points` points of x (n, d) and of y (m, d).
 
-    Subsamples are drawn without replacement, afresh for each of the `repeats`. If `y` is `x` itself,
-    the two subsamples are disjoint: the floor.
+    Subsamples are drawn without replacement, anew for each of the `repeats`. If `y` is `x` itself, the
+    two subsamples are disjoint, and the result is the floor.
 
     Raises:
-        PrivotError: if there are no points, or too few for two disjoint subsamples.
+        PrivotError: if x or y has no points, or x is y and has fewer than two.
 
     Examples:
         >>> points = np.array([[0.0, 0.0], [1.0, 0.0]])
@@ -215,13 +216,13 @@ def sample_distance(
 
 @dataclass(frozen=True)
 class Score:
-    """A distance from the real records, between its floor and its ceiling.
+    """Distance of the synthetic from the real table, with its floor and its ceiling.
 
     Arguments:
-        synthetic: The synthetic table's.
-        floor: That of a perfect model's table of the same size.
-        independence: That of a table of the same size whose columns are right and independent; None for
-            a single column, which it gets as well as a perfect model.
+        synthetic: Distance of the synthetic table.
+        floor: Distance of a perfect model's sample of the same size.
+        independence: Distance of a sample of the same size with exact and independent columns; None for
+            a single column, where it equals the floor.
     """
 
     synthetic: float
@@ -254,8 +255,8 @@ class TableComparison:
     Arguments:
         num_synthetic: Number of synthetic records.
         num_real: Number of real records.
-        columns: One score a column that has codes, in the schema's order.
-        pairs: One score a pair of columns; of too many columns, of some.
+        columns: Score of each column that has codes, in the schema's order.
+        pairs: Score of each pair of columns; of more than 100 columns, of the pairs of 100.
     """
 
     num_synthetic: int
@@ -270,7 +271,7 @@ class TableComparison:
 
     @property
     def summary(self) -> dict[str, Score]:
-        """Means: `one_way` of columns, `two_way` and `cramers_v` of pairs, if any."""
+        """Mean scores: `one_way` over columns, `two_way` and `cramers_v` over pairs, if any."""
         groups = {
             "one_way": [column.total_variation for column in self.columns],
             "two_way": [pair.total_variation for pair in self.pairs],
@@ -280,7 +281,7 @@ class TableComparison:
 
 
 class _Levels(NamedTuple):
-    """One column of both tables, as numbers of its most frequent values."""
+    """Levels of one column in both tables: ranks of its values by frequency, the last for the rest."""
 
     synthetic: Codes
     real: Codes
@@ -294,13 +295,12 @@ def compare_tables(
 
     Arguments:
         schema: Columns, bins and categories to compare by.
-        synthetic: Records of a model; the more, the less of the distances is sampling error.
+        synthetic: Records of a model; more records mean less sampling error in the distances.
         real: Real records.
-        seed: Seed of the floor's draws, and of the choice of columns to pair where they are many.
+        seed: Seed of the floor's draws, and of the selection among more than 100 columns.
 
     Returns:
-        A `TableComparison`, with a `ColumnScore` a column and a `PairScore` a pair; each `Score` stands
-        beside that of a perfect model and of independent columns.
+        A `TableComparison`, with a `ColumnScore` for each column and a `PairScore` for each pair.
 
     Raises:
         PrivotError: if a table does not fit the schema or has fewer than 4 records, or if all columns
@@ -321,12 +321,12 @@ def compare_tables(
     sizes = (synthetic.num_rows, real.num_rows)
     columns, levels = [], {}
     for name, column in schema.coded.items():
-        ours, truth = (column.encode_codes(name, table) for table in (synthetic, real))
-        shares = [np.bincount(c, minlength=column.alphabet.size) / len(c) for c in (ours, truth)]
+        codes = [column.encode_codes(name, table) for table in (synthetic, real)]
+        shares = [np.bincount(c, minlength=column.alphabet.size) / len(c) for c in codes]
         drawn = [rng.multinomial(n, shares[1], size=_DRAWS) / n for n in sizes]
         floor = np.abs(drawn[0] - drawn[1]).sum() / 2 / _DRAWS
         columns.append(ColumnScore(name, Score(total_variation(*shares), float(floor))))
-        levels[name] = _levels(ours, truth, column.alphabet.size)
+        levels[name] = _levels(codes[0], codes[1], column.alphabet.size)
     paired = list(levels)
     if len(paired) > _MAX_PAIRED:
         chosen = np.sort(rng.choice(len(paired), _MAX_PAIRED, replace=False))
@@ -339,7 +339,7 @@ def compare_tables(
 
 
 def require_records(schema: Schema, synthetic: pa.Table, real: pa.Table) -> None:
-    """Refuse tables that do not fit the schema, or that are too short to compare."""
+    """Refuse tables that do not fit the schema, or have too few records to compare."""
     for table in (synthetic, real):
         schema.check_table(table)
         if table.num_rows < MIN_RECORDS:
@@ -348,42 +348,44 @@ def require_records(schema: Schema, synthetic: pa.Table, real: pa.Table) -> None
             )
 
 
-def _levels(ours: Codes, truth: Codes, size: int) -> _Levels:
-    """Number the codes that occur from the most frequent on; the last number takes the rest."""
-    seen, real = (np.bincount(codes, minlength=size) for codes in (ours, truth))
-    present = np.flatnonzero(seen + real)
-    order = present[np.argsort(-real[present], kind="stable")]
-    level = np.minimum(np.arange(len(order)), _MAX_LEVELS - 1)
-    numbers = np.zeros(size, dtype=np.int64)
-    numbers[order] = level
-    return _Levels(numbers[ours], numbers[truth], int(level[-1]) + 1)
+def _levels(synthetic: Codes, real: Codes, size: int) -> _Levels:
+    """Rank the codes that occur by their frequency in the real table; the last level is the rest."""
+    synthetic_counts, real_counts = (np.bincount(c, minlength=size) for c in (synthetic, real))
+    present = np.flatnonzero(synthetic_counts + real_counts)
+    order = present[np.argsort(-real_counts[present], kind="stable")]
+    ranks = np.minimum(np.arange(len(order)), _MAX_LEVELS - 1)
+    level_of_code = np.zeros(size, dtype=np.int64)
+    level_of_code[order] = ranks
+    return _Levels(level_of_code[synthetic], level_of_code[real], int(ranks[-1]) + 1)
 
 
 def _compare_pair(
     a: _Levels, b: _Levels, sizes: tuple[int, int], rng: np.random.Generator
 ) -> Iterator[Score]:
-    """Yield the scores of two columns' joint shares, and of their association."""
+    """Yield the scores of two columns by total variation and by Cramér's V."""
     shape = (a.size, b.size)
-    ours, real = joint_shares(a.synthetic, b.synthetic, shape), joint_shares(a.real, b.real, shape)
+    synthetic = joint_shares(a.synthetic, b.synthetic, shape)
+    real = joint_shares(a.real, b.real, shape)
 
     def draw(num_records: int, shares: Array) -> Array:
         counts = rng.multinomial(num_records, shares.ravel(), size=_DRAWS)
         return counts.reshape(-1, *shape) / num_records
 
-    # The synthetic table, perfect models' and independent ones; and what each stands against.
-    models = [ours[None], draw(sizes[0], real), draw(sizes[0], independent(real))]
+    # The synthetic table is compared with the real one, samples of perfect and of independent models
+    # with other samples of the real shares.
+    models = [synthetic[None], draw(sizes[0], real), draw(sizes[0], independent(real))]
     tables = np.concatenate(models)
-    again = draw(sizes[1], real)
-    against = np.concatenate([real[None], again, again])
-    variations = np.abs(tables - against).sum((1, 2)) / 2
-    associations = np.abs(cramers_v(tables) - cramers_v(against))
+    real_samples = draw(sizes[1], real)
+    references = np.concatenate([real[None], real_samples, real_samples])
+    variations = np.abs(tables - references).sum((1, 2)) / 2
+    associations = np.abs(cramers_v(tables) - cramers_v(references))
     for distances in (variations, associations):
         floor, independence = distances[1:].reshape(2, _DRAWS).mean(axis=1)
         yield Score(float(distances[0]), float(floor), float(independence))
 
 
 def mean_score(scores: Sequence[Score]) -> Score:
-    """Return the mean of each number, independence where there is any."""
+    """Return the means of distances, floors, and ceilings (of the scores that have one)."""
     ceilings = [score.independence for score in scores if score.independence is not None]
     return Score(
         float(np.mean([score.synthetic for score in scores])),
@@ -394,7 +396,7 @@ def mean_score(scores: Sequence[Score]) -> Score:
 
 @dataclass(frozen=True)
 class NumberPair:
-    """A number of the synthetic records, beside that of the real ones."""
+    """A statistic of the synthetic records and of the real ones."""
 
     synthetic: float
     real: float
@@ -406,12 +408,12 @@ class NumberScore:
 
     Arguments:
         name: Name of the table's column.
-        ks: Largest difference of the shares below any value.
-        quantiles: Quantiles of `LEVELS`.
+        ks: Kolmogorov–Smirnov distance.
+        quantiles: Quantiles of the levels `LEVELS`.
         mean: Mean of the values that are not missing.
-        std: Their standard deviation.
-        tails: Shares beyond the real 1 % quantile and the real 99 % quantile.
-        missing: Share that is missing.
+        std: Standard deviation of the values that are not missing.
+        tails: Shares below the real 1 % quantile and above the real 99 % quantile.
+        missing: Share of missing values.
     """
 
     name: str
@@ -425,7 +427,7 @@ class NumberScore:
 
 @dataclass(frozen=True)
 class CorrelationScore:
-    """Pearson's correlation of two columns of numbers, and its error."""
+    """Pearson's correlation of two columns of numbers, and its absolute error."""
 
     first: str
     second: str
@@ -434,14 +436,14 @@ class CorrelationScore:
 
 
 def number_series(schema: Schema, table: pa.Table) -> dict[str, Array]:
-    """Return values (n,) of all numbers, dates and coordinates by name; NaN where missing."""
-    found: dict[str, Array] = {}
+    """Return the values (n,) of each column of numbers, dates or coordinates; NaN where missing."""
+    series: dict[str, Array] = {}
     for name, column in schema.points.items():
         if name in schema.images:
             continue
         values = column.in_values(column.encode_points(name, table))
-        found |= dict(zip(column.table_columns(name), values.T, strict=True))
-    return found
+        series |= dict(zip(column.table_columns(name), values.T, strict=True))
+    return series
 
 
 def ks_distance(x: Array, y: Array) -> float:
@@ -459,16 +461,16 @@ def ks_distance(x: Array, y: Array) -> float:
 def compare_numbers(
     schema: Schema, synthetic: pa.Table, real: pa.Table, seed: int = 0
 ) -> tuple[NumberScore, ...]:
-    """Compare every column of numbers, and coordinate, of two tables; **not private**.
+    """Compare all numbers, dates and coordinates of two tables; **not private**.
 
-    Columns of which either table has no value are left out.
+    Columns without a value in either table are left out.
     """
     rng = np.random.default_rng(seed)
-    ours, truth = number_series(schema, synthetic), number_series(schema, real)
+    synthetic_series, real_series = number_series(schema, synthetic), number_series(schema, real)
     scores = []
-    for name, values in ours.items():
-        both = values, truth[name]
-        x, y = (each[~np.isnan(each)] for each in both)
+    for name, values in synthetic_series.items():
+        missing = np.isnan(values), np.isnan(real_series[name])
+        x, y = values[~missing[0]], real_series[name][~missing[1]]
         if not len(x) or not len(y):
             continue
         quantiles = [np.quantile(each, LEVELS, method="inverted_cdf") for each in (x, y)]
@@ -481,18 +483,18 @@ def compare_numbers(
                 mean=NumberPair(float(x.mean()), float(y.mean())),
                 std=NumberPair(float(x.std()), float(y.std())),
                 tails=(_shares(x < low, y < low), _shares(x > high, y > high)),
-                missing=_shares(*map(np.isnan, both)),
+                missing=_shares(*missing),
             )
         )
     return tuple(scores)
 
 
-def _shares(ours: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NumberPair:
-    return NumberPair(float(ours.mean()), float(truth.mean()))
+def _shares(synthetic: NDArray[np.bool_], real: NDArray[np.bool_]) -> NumberPair:
+    return NumberPair(float(synthetic.mean()), float(real.mean()))
 
 
 def _floor(size: int, real: Array, rng: np.random.Generator) -> float:
-    """Return the mean KS of two samples of the real values, of `size` and of as many as are real."""
+    """Return the mean KS of two bootstrap samples of the real values, with `size` and n values."""
     _, counts = np.unique(real, return_counts=True)
     shares = counts / counts.sum()
     drawn = [rng.multinomial(n, shares, size=_DRAWS) / n for n in (size, len(real))]
@@ -502,44 +504,45 @@ def _floor(size: int, real: Array, rng: np.random.Generator) -> float:
 def compare_correlations(
     schema: Schema, synthetic: pa.Table, real: pa.Table, seed: int = 0
 ) -> tuple[CorrelationScore, ...]:
-    """Compare correlations of all pairs of numbers, and coordinates; of more than 60, of the first."""
-    ours, truth = (
-        np.stack([*series.values()][:_MAX_CORRELATED], axis=1) if series else np.empty((0, 0))
-        for series in (number_series(schema, table) for table in (synthetic, real))
-    )
-    names = [*number_series(schema, real.slice(0, 1))][:_MAX_CORRELATED]
+    """Compare the correlations of all pairs of numbers and coordinates, among the first 60."""
+    synthetic_series, real_series = number_series(schema, synthetic), number_series(schema, real)
+    names = list(real_series)[:_MAX_CORRELATED]
     if len(names) < 2:
         return ()
+    ours = np.stack([synthetic_series[name] for name in names], axis=1)
+    truth = np.stack([real_series[name] for name in names], axis=1)
     rng = np.random.default_rng(seed)
     found, expected = correlations(ours), correlations(truth)
-    floors, apart = np.zeros((2, len(names), len(names)))
+    floors, ceilings = np.zeros((2, len(names), len(names)))
     for _ in range(_DRAWS):
-        drawn = [truth[rng.integers(len(truth), size=n)] for n in (len(ours), len(truth))]
-        again = correlations(drawn[1])
-        floors += np.abs(correlations(drawn[0]) - again) / _DRAWS
-        apart += np.abs(correlations(rng.permuted(drawn[0], axis=0)) - again) / _DRAWS
+        sample = truth[rng.integers(len(truth), size=len(ours))]
+        reference = correlations(truth[rng.integers(len(truth), size=len(truth))])
+        floors += np.abs(correlations(sample) - reference) / _DRAWS
+        ceilings += np.abs(correlations(rng.permuted(sample, axis=0)) - reference) / _DRAWS
     gaps = np.abs(found - expected)
     return tuple(
         CorrelationScore(
             names[i], names[j], NumberPair(float(found[i, j]), float(expected[i, j])),
-            Score(float(gaps[i, j]), float(floors[i, j]), float(apart[i, j])),
+            Score(float(gaps[i, j]), float(floors[i, j]), float(ceilings[i, j])),
         )
         for i, j in combinations(range(len(names)), 2)
     )  # fmt: skip
 
 
 def correlations(values: Array) -> Array:
-    """Return Pearson's correlations (m, m) of columns (n, m) where neither is NaN; 0 of a constant.
+    """Return Pearson's correlations (m, m) of columns (n, m), by records where neither is NaN.
+
+    The correlation of a constant column is 0.
 
     Examples:
         >>> correlations(np.array([[0.0, 1.0], [1.0, -1.0], [np.nan, 5.0]])).round(3).tolist()
         [[1.0, -1.0], [-1.0, 1.0]]
     """
-    there = ~np.isnan(values)
-    offset = np.nanmean(np.where(there.any(axis=0), values, 0.0), axis=0)
-    x, known = np.where(there, values - offset, 0.0), there.astype(np.float64)
+    present = ~np.isnan(values)
+    offset = np.nanmean(np.where(present.any(axis=0), values, 0.0), axis=0)
+    x, known = np.where(present, values - offset, 0.0), present.astype(np.float64)
     count = np.maximum(known.T @ known, 1.0)
-    mean = x.T @ known / count  # of column i where j is there
+    mean = x.T @ known / count  # of column i, over records where column j is present
     square = (x**2).T @ known / count
     spread = square - mean**2
     covariance = x.T @ x / count - mean * mean.T

@@ -1,43 +1,42 @@
 r"""Estimates from reports of codes alone, with 90 % confidence intervals.
 
 Shares of codes are estimated without any model, unbiased for every population. Means, quantiles and
-correlations of numbers take only the shape within bins from a model.
+correlations of numbers use a model only for the distribution within bins.
 
 **Shares.** `CodeReports` orders releases by *question*, a column in one of a release's alphabets;
-`estimate` gives means of functions of the codes of one or two questions. A report is a set S of
-cells, among K: it has the true cell with probability p, and any given other with q. So for any function
-g of the cell
+`estimate` estimates means of functions of the codes of one or two questions. A report is a set S of
+cells, among K: it contains the true cell with probability p, and any given other cell with probability
+q. So for any function g of the cell
 
 $$ h(S) = \frac{\sum_{v ∈ S} g(v) − q \sum_v g(v)}{p − q} , \qquad E[h(S) | v] = g(v) , $$
 
 exactly, for each person. The mean of h over people is an unbiased estimate of the population's mean of
-g, with the covariance of h over the people, divided by their number: both hold for any population.
-Reports of a table of probabilities have the same with a left inverse of the table; answers of one report
-to several questions are independent given the record, so the product of their h is unbiased for the
-product of their g. Sources that answer the same questions are pooled, each weighted by the number of its
-people over the variance of its mechanism alone: public numbers, so the sum is unbiased, too.
+g; its covariance is that of h over people, divided by their number. For mechanisms with a table of
+probabilities, h uses a left inverse of the table. Answers of one report to several questions are
+independent given the record, so the product of their h is unbiased for the product of their g. Sources
+that answer the same questions are pooled. The weight of a source is its number of people over the
+variance of its mechanism; these are public numbers, so the pooled estimate is unbiased, too.
 
-An interval of 1.645 standard errors contains the population's value with 90 %; estimates are nearly
-normal from some hundred people on. Shares may be negative, and are clipped to [0, 1] where shown.
+An interval of ±1.645 standard errors contains the population's value with probability 90 %; estimates
+are nearly normal from some hundred people on. Where shown, estimated shares are clipped to [0, 1].
 
-**Numbers.** With m(v) the model's mean of f in bin v, the mean of f is $\sum_v m(v) P(v)$, of which P(v)
-is estimated without a model; f is the number, the indicator of x ≤ t, or a product of two numbers.
-Several alphabets whose bins overlap determine the shape within bins themselves. For a column reported in
-one alphabet alone, intervals are wide enough for numbers spread evenly over their bins, too; if one bin
-holds nearly all numbers and they follow neither shape, an interval may miss.
+**Numbers.** With m(v) the model's mean of f in bin v, the mean of f is $\sum_v m(v) P(v)$, where P(v) is
+estimated without a model; f is the number, the indicator of x ≤ t, or a product of two numbers. If a
+column is reported in several alphabets, their overlapping bins determine the distribution within bins.
+If it is reported in one alphabet, intervals also cover an even distribution within bins; an interval may
+miss if one bin contains nearly all numbers and they follow neither distribution.
 
-A **quantile** of level τ lies where the interval of P(x ≤ t) contains τ: between the first t whose upper
-end reaches τ and the first whose lower end does. A **mean** of a column that may be missing is that of
-the numbers present, a ratio of two means; so is a **correlation**, of standardized numbers. Their
-variances follow from the covariances by the delta method.
+The interval of a **quantile** of level τ contains all t for which P(x ≤ t) has an interval around τ: it
+ranges from the first t whose upper end reaches τ to the first whose lower end does. The **mean** of the
+numbers that are not missing is a ratio of two means; so is a **correlation**, of standardized numbers.
+Their variances follow from the covariances by the delta method.
 
-**Two shapes.** For a column reported in one alphabet, P(x ≤ t) is taken to lie between its values under
-the model's shape and an even one, δ standard errors apart. An interval that covers any value between
-them in nine cases of ten extends c standard errors beyond both, with $Φ(c + δ) − Φ(−c) = .9$: a value
-near one of them is missed on one side only. Means have c = 1.645, for their two shapes hardly differ.
+**Two shapes.** For a column reported in one alphabet, P(x ≤ t) is assumed to lie between its values
+under the model's distribution within bins and under an even one, δ standard errors apart. An interval
+that extends c standard errors beyond both values covers any value between them with probability 90 % if
+$Φ(c + δ) − Φ(−c) = .9$ (Imbens and Manski). Means use c = 1.645, since their two values hardly differ.
 
-Privacy review: functions of a release, and of a model of it: post-processing, under the release's
-guarantee.
+Privacy review: functions of a release and of a model of it: post-processing, with its guarantee.
 
 References:
     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
@@ -47,7 +46,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Self, cast
@@ -67,27 +66,27 @@ from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.numeric import NumberColumn
 from privot.schema.domains import Array
 
-Questions = tuple[int, ...]  # their numbers
+Questions = tuple[int, ...]  # numbers of one or two questions
 Z = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _CHUNK = 2**22
 _MAX_PLACES = 201
-_MIN_RECORDS = 20  # of a cell whose own mean product is used
+_MIN_RECORDS = 20  # sampled records of a cell, from which its mean product is computed
 
 
 @dataclass(frozen=True, eq=False)
 class SetSource:
-    """Reports that are one set of cells of a product of alphabets."""
+    """Reports that are sets of cells in a product of alphabets."""
 
     questions: Questions
     shape: tuple[int, ...]  # sizes of the alphabets
     counts: Array  # (n,) people who sent each distinct report
-    sets: scipy.sparse.csr_array  # (n, K) indicators of the cells that each supports
+    sets: scipy.sparse.csr_array  # (n, K) indicators of the cells in each set
     probabilities: tuple[float, float]  # p and q
 
     @classmethod
     def of(cls, group: ReportGroup) -> Self:
-        """Of the sets of w cells, the C(K−1, w−1) that have the true one are r times as likely."""
+        """Compute p and q: sets of w cells with the true one are r times as likely as the others."""
         (factor,) = group.factors
         cells, width = factor.likelihood.shape[1], float(factor.likelihood[[0]].sum())
         own = factor.ratio * width / (factor.ratio * width + cells - width)
@@ -97,15 +96,15 @@ class SetSource:
 
     @property
     def noise(self) -> float:
-        """Variance that the mechanism alone adds to the share of a cell."""
+        """Variance of a cell's estimated share by the mechanism alone, for one person."""
         own, other = self.probabilities
         return other * (1 - other) / (own - other) ** 2
 
     def values(self, g: Any, rows: slice) -> Array:
-        """Return h (n, G) of some of the distinct reports, for functions g (K, G) of the cells."""
+        """Return h (n, G) of distinct reports `rows`, for functions g (K, G) of the cells."""
         own, other = self.probabilities
-        found = self.sets[rows] @ g
-        sums: Array = found.toarray() if scipy.sparse.issparse(found) else found
+        product = self.sets[rows] @ g
+        sums: Array = product.toarray() if scipy.sparse.issparse(product) else product
         return (sums - other * np.asarray(g.sum(axis=0))) / (own - other)
 
 
@@ -121,13 +120,15 @@ class ProductSource:
 
     @property
     def noise(self) -> float:
-        """Variance that the mechanism alone adds to the share of a cell."""
+        """Variance of a cell's estimated share by the mechanism alone, for one person."""
         return float(np.prod([each.var() for each in self.indicators]))
 
     def values(self, g: Any, rows: slice) -> Array:
-        """Return h (n, G) of some of the distinct reports, for functions g (K, G) of the cells."""
-        each = [own[a] for own, a in zip(self.indicators, self.answers[rows].T, strict=True)]
-        cells = each[0] if len(each) == 1 else np.einsum("na,nb->nab", *each)
+        """Return h (n, G) of distinct reports `rows`, for functions g (K, G) of the cells."""
+        cells = self.indicators[0][self.answers[rows, 0]]
+        if len(self.questions) == 2:
+            second = self.indicators[1][self.answers[rows, 1]]
+            cells = np.einsum("na,nb->nab", cells, second)
         out: Array = cells.reshape(len(cells), -1) @ g
         return out
 
@@ -137,9 +138,9 @@ Source = SetSource | ProductSource
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A column in one of the alphabets in which a release reports it."""
+    """Column in one of the alphabets in which a release reports it."""
 
-    column: int  # its number, among the newest release's coded columns
+    column: int  # number of the column, among the newest release's coded columns
     part: int  # number of the release
     codes: Codes  # (a,) the code of each of the column's atoms
     alphabet: Alphabet
@@ -153,11 +154,11 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class CodeReports:
-    """The reports of several releases of codes.
+    """Reports of several releases of codes, ordered by question.
 
     Arguments:
-        questions: All of them, by number.
-        sources: The reports.
+        questions: All questions, by number.
+        sources: All reports, by the questions that they answer.
     """
 
     questions: tuple[Question, ...]
@@ -165,7 +166,7 @@ class CodeReports:
 
     @classmethod
     def of(cls, releases: Releases) -> Self:
-        """Order the reports of releases whose columns are all coded."""
+        """Order the reports of releases by question; all columns must be coded."""
         names = list(releases.atoms)
         questions: list[Question] = []
         sources: list[Source] = []
@@ -188,39 +189,37 @@ class CodeReports:
 
     @cached_property
     def pairs(self) -> list[Questions]:
-        """All single questions that reports answer, and all pairs that one report answers together."""
-        found = {
-            questions
-            for each in self.sources
-            for several in (1, 2)
-            for questions in combinations(sorted(each.questions), several)
-        }
-        return sorted(found, key=lambda questions: (len(questions), questions))
+        """All answered questions, and all pairs of questions that one report answers together."""
+        answered: set[Questions] = set()
+        for source in self.sources:
+            questions = sorted(source.questions)
+            answered.update(combinations(questions, 1), combinations(questions, 2))
+        return sorted(answered, key=lambda questions: (len(questions), questions))
 
     @cached_property
     def by_columns(self) -> dict[tuple[int, ...], list[Questions]]:
-        """The same, by the columns that they are about, in order."""
-        found: dict[tuple[int, ...], list[Questions]] = {}
+        """Answered questions and pairs of questions, by the sorted columns that they are about."""
+        groups: dict[tuple[int, ...], list[Questions]] = {}
         for questions in self.pairs:
-            found.setdefault(tuple(sorted(self.columns(questions))), []).append(questions)
-        return found
+            groups.setdefault(tuple(sorted(self.columns(questions))), []).append(questions)
+        return groups
 
     def about(self, *columns: int) -> list[Questions]:
-        """List the questions about one column, or pairs of them about two, that reports answer."""
+        """Return the answered questions about one column, or pairs of questions about two columns."""
         return self.by_columns.get(tuple(sorted(columns)), [])
 
     def answering(self, questions: Questions) -> Iterator[Source]:
-        """Yield the sources of reports that answer all of some questions."""
+        """Yield the sources whose reports answer all of these questions."""
         return (source for source in self.sources if set(questions) <= set(source.questions))
 
     def people(self, *columns: int) -> int:
-        """Count the answers to questions about one column, or about two together."""
+        """Return the number of answers about one column, or about two columns together."""
         about = self.about(*columns)
         return sum(int(source.counts.sum()) for q in about for source in self.answering(q))
 
 
 def _split_sources(release: Release, first: int) -> Iterator[Source]:
-    """Yield one source a column, and one a pair of columns that some report answers."""
+    """Yield a source for each column, and for each pair of columns that some report answers."""
     indicators, answers = [], []
     for name, column in release.schema.coded.items():
         values, reported = release.reports(name)
@@ -231,21 +230,21 @@ def _split_sources(release: Release, first: int) -> Iterator[Source]:
     every = np.stack(answers, axis=1)
     numbers = range(len(indicators))
     for columns in (*combinations(numbers, 1), *combinations(numbers, 2)):
-        both = every[:, columns]
-        both = both[(both >= 0).all(axis=1)]
-        places, ranks = distinct_rows(both)
+        chosen = every[(every[:, columns] >= 0).all(axis=1)][:, columns]
+        places, ranks = distinct_rows(chosen)
         if len(places):
-            questions, own = (
-                tuple(first + c for c in columns),
-                tuple(indicators[c] for c in columns),
+            yield ProductSource(
+                questions=tuple(first + column for column in columns),
+                shape=tuple(indicators[column].shape[1] for column in columns),
+                counts=np.bincount(ranks).astype(np.float64),
+                indicators=tuple(indicators[column] for column in columns),
+                answers=chosen[places],
             )
-            shape, counts = tuple(each.shape[1] for each in own), np.bincount(ranks)
-            yield ProductSource(questions, shape, counts.astype(np.float64), own, both[places])
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate from the reports, with its 90 % confidence interval."""
+    """Estimate from reports with its 90 % confidence interval."""
 
     estimate: float
     low: float
@@ -253,19 +252,18 @@ class Interval:
 
     @classmethod
     def of(cls, estimate: float, variance: float, least: float, most: float) -> Interval:
-        """Return the interval of a normal estimate of a number between `least` and `most`."""
+        """Return the interval of a normal estimate, clipped to the range from `least` to `most`."""
         half = Z * float(np.sqrt(max(variance, 0.0)))
-        ends = np.clip([estimate, estimate - half, estimate + half], least, most)
-        return cls(*map(float, ends))
+        return cls(*np.clip([estimate, estimate - half, estimate + half], least, most).tolist())
 
     def holds(self, value: float) -> bool:
-        """Say whether a value lies inside."""
+        """Return whether the interval contains a value."""
         return self.low <= value <= self.high
 
 
 @dataclass(frozen=True)
 class ValueCheck:
-    """A number of the model, beside the interval that the reports give for it."""
+    """A quantity in the model, and its interval by the reports."""
 
     model: float
     reports: Interval
@@ -291,7 +289,7 @@ class Estimate:
 
     @classmethod
     def weighted(cls, weights: Sequence[float], parts: Sequence[Estimate]) -> Self:
-        """Return the weighted mean of independent estimates of the same means."""
+        """Return the weighted mean of independent estimates of the same quantities."""
         shares = np.array(weights) / np.sum(weights)
         mean = sum(w * part.mean for w, part in zip(shares, parts, strict=True))
         spread = sum(w**2 * part.spread for w, part in zip(shares, parts, strict=True))
@@ -304,10 +302,10 @@ def estimate(
     """Estimate means of functions of the codes of `questions` from all reports that answer them.
 
     Arguments:
-        reports: All of them.
-        questions: In increasing order; the last one's code is fastest in a cell's number.
+        reports: All reports.
+        questions: Questions in increasing order; cells are numbered with the last code fastest.
         g: Functions (cells, G); by default an indicator of every cell, so that means are shares.
-        full: Whether to estimate covariances, rather than variances alone.
+        full: Whether to estimate covariances (G, G), rather than only variances (G,).
     """
     parts, weights = [], []
     for source in reports.answering(questions):
@@ -318,29 +316,29 @@ def estimate(
     return Estimate.weighted(weights, parts)
 
 
-def pooled(found: Sequence[Estimate]) -> Estimate:
-    """Pool estimates of the same means from questions in several alphabets, by their precision."""
-    weights = [1 / max(float(each.variance.mean()), 1e-30) for each in found]
-    return Estimate.weighted(weights, found)
+def pooled(estimates: Sequence[Estimate]) -> Estimate:
+    """Pool estimates of the same means from questions in several alphabets, by inverse variance."""
+    weights = [1 / max(float(each.variance.mean()), 1e-30) for each in estimates]
+    return Estimate.weighted(weights, estimates)
 
 
 def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
     """Return a model's probabilities of the cells of one or two questions (cells,)."""
     table = atoms.marginal([each.column for each in questions])
     for axis, each in enumerate(questions):
-        of_code = np.arange(each.size)[:, None] == each.codes
-        table = np.moveaxis(np.tensordot(of_code * 1.0, table, (1, axis)), 0, axis)
+        has_code = np.arange(each.size)[:, None] == each.codes
+        table = np.moveaxis(np.tensordot(has_code * 1.0, table, (1, axis)), 0, axis)
     return table.ravel()
 
 
 def precision(source: Source, size: float) -> float:
-    """Return people over the variance of the mechanism alone, for a table of `size` cells."""
+    """Return the weight of a source for a table of `size` cells: people over mechanism variance."""
     cells = float(np.prod(source.shape))
     return float(source.counts.sum() / (source.noise * cells / size + 1 / size))
 
 
 def cells_of(source: Source, questions: Questions) -> NDArray[np.int64]:
-    """Return the cell of `questions` that each cell of a source belongs to."""
+    """Return, for each cell of a source, the number of its cell in the table of `questions`."""
     codes = np.indices(source.shape).reshape(len(source.shape), -1)
     chosen = [source.questions.index(question) for question in questions]
     shape = [source.shape[i] for i in chosen]
@@ -348,7 +346,7 @@ def cells_of(source: Source, questions: Questions) -> NDArray[np.int64]:
 
 
 def moments(source: Source, g: Any, full: bool) -> Estimate:
-    """Estimate means of functions g (K, G) of a source's cells from its people alone."""
+    """Estimate means of functions g (K, G) of a source's cells from this source alone."""
     count, step = source.counts.sum(), max(1, _CHUNK // max(source.shape[0], g.shape[1]))
     first: Any = 0.0
     second: Any = 0.0
@@ -364,7 +362,7 @@ def moments(source: Source, g: Any, full: bool) -> Estimate:
 
 @dataclass(frozen=True)
 class NumberCheck:
-    """The mean and some quantiles (`LEVELS`) of the numbers of a column that are not missing."""
+    """Check of a column's mean and quantiles (`LEVELS`), over numbers that are not missing."""
 
     mean: ValueCheck
     quantiles: tuple[ValueCheck, ...]
@@ -372,12 +370,12 @@ class NumberCheck:
 
 @dataclass(frozen=True, eq=False)
 class NumberSample:
-    """Numbers of one column in records drawn from a model, and their codes in one alphabet."""
+    """Numbers of one column in records sampled from a model, and their codes in one alphabet."""
 
     values: Array  # (n,), NaN where missing
     codes: NDArray[np.int64]  # (n,)
-    centers: Array  # (K,) the number that each code stands for, NaN where missing
-    even: Array  # (n,) the numbers again, spread evenly over their bins
+    centers: Array  # (K,) center of each code's bin, NaN for missing
+    even: Array  # (n,) numbers drawn evenly from the same bins
 
     @classmethod
     def of(
@@ -386,55 +384,52 @@ class NumberSample:
         """Encode records for a question about a column of numbers."""
         column, bins = cast(NumberColumn, question.declared), cast(Bins, question.alphabet)
         numbers = column.read(name, table)[0]
-        codes = bins.encode(numbers)
-        even = bins.decode(codes, rng)
-        return cls(
-            column.in_values(numbers), codes, column.in_values(bins.centers), column.in_values(even)
-        )
+        codes, scaled = bins.encode(numbers), column.in_values
+        return cls(scaled(numbers), codes, scaled(bins.centers), scaled(bins.decode(codes, rng)))
 
     @property
     def has_number(self) -> Array:
-        """1 for each code that stands for a number (K,), 0 for that of a missing one."""
+        """1 for each code that stands for a number, 0 for the code of missing ones (K,)."""
         return np.isfinite(self.centers).astype(np.float64)
 
     def by_code(self, f: Callable[[Array], Array]) -> Array:
-        """Return means of f (K, G) by code: the model's, or at the code's center where it has none."""
-        there = ~np.isnan(self.values)
-        codes, size = self.codes[there], len(self.centers)
-        sums = [np.bincount(codes, each, size) for each in f(self.values[there]).T]
+        """Return means of f (K, G) by code; f of the center where a code was not sampled."""
+        present = ~np.isnan(self.values)
+        codes, size = self.codes[present], len(self.centers)
+        sums = [np.bincount(codes, each, size) for each in f(self.values[present]).T]
         counts = np.bincount(codes, minlength=size).astype(np.float64)
         return self._means(np.stack(sums, axis=1), counts, f)
 
     def below(self, places: Array) -> Array:
-        """Return, by code, shares at most each of some places, increasing to the largest value."""
-        there = ~np.isnan(self.values)
-        codes, size = self.codes[there], len(self.centers)
-        # Spread evenly over its bin, a number may lie above the largest that was drawn.
-        cells = codes * (len(places) + 1) + np.searchsorted(places, self.values[there])
+        """Return by code (K, G) the share of numbers ≤ each of G increasing places."""
+        present = ~np.isnan(self.values)
+        codes, size = self.codes[present], len(self.centers)
+        # Numbers drawn evenly from a bin may lie above the last place; hence one more cell.
+        cells = codes * (len(places) + 1) + np.searchsorted(places, self.values[present])
         counts = np.bincount(cells, minlength=size * (len(places) + 1)).astype(np.float64)
         sums = counts.reshape(size, -1).cumsum(axis=1)
         return self._means(sums[:, :-1], sums[:, -1], lambda x: 1.0 * (x[:, None] <= places))
 
     def _means(self, sums: Array, counts: Array, f: Callable[[Array], Any]) -> Array:
-        known = np.isfinite(self.centers)
+        is_number = np.isfinite(self.centers)
         out = np.zeros(sums.shape)
-        out[known] = f(self.centers[known])
-        drawn = known & (counts > 0)
-        out[drawn] = sums[drawn] / counts[drawn, None]
+        out[is_number] = f(self.centers[is_number])
+        sampled = is_number & (counts > 0)
+        out[sampled] = sums[sampled] / counts[sampled, None]
         return out
 
 
-ByQuestion = Mapping[int, NumberSample]  # of one column: the same values, in other codes
+ByQuestion = Mapping[int, NumberSample]  # samples of one column, which differ only in the codes
 
 
 def _present(samples: ByQuestion) -> Array:
-    """Return the values of a column that are not missing."""
+    """Return the sampled values of a column that are not missing."""
     values = next(iter(samples.values())).values
     return values[~np.isnan(values)]
 
 
 def check_number(reports: CodeReports, samples: ByQuestion) -> NumberCheck:
-    """Estimate intervals of a column's mean and quantiles, by the model's shape within bins."""
+    """Estimate a column's mean and quantiles, with the model's distribution within bins."""
     shapes = [samples]
     if len(samples) == 1:
         shapes.append({q: replace(each, values=each.even) for q, each in samples.items()})
@@ -446,31 +441,31 @@ def check_number(reports: CodeReports, samples: ByQuestion) -> NumberCheck:
 
 
 def _mean(reports: CodeReports, samples: ByQuestion) -> Interval:
-    """Estimate a column's mean, if numbers are within bins as these are."""
+    """Estimate a column's mean, with the samples' distribution within bins."""
     numbers = _present(samples)
     center, width = float(numbers.mean()), float(numbers.std()) or 1.0
-    found = _estimated(
-        reports, samples, lambda d: d.by_code(lambda x: (x[:, None] - center) / width)
-    )
-    mean, variance = delta_method(_ratio, found.mean, found.spread)
+
+    def standardized(x: Array) -> Array:
+        return np.asarray((x[:, None] - center) / width)
+
+    means = _estimated(reports, samples, lambda sample: sample.by_code(standardized))
+    mean, variance = delta_method(_ratio, means.mean, means.spread)
     least, most = ((float(end) - center) / width for end in (numbers.min(), numbers.max()))
     standard = Interval.of(mean, variance, least, most)
-    ends = (standard.estimate, standard.low, standard.high)
-    return Interval(*(center + width * each for each in ends))
+    return Interval(*(center + width * each for each in astuple(standard)))
 
 
 def _quantiles(reports: CodeReports, shapes: Sequence[ByQuestion]) -> Iterator[ValueCheck]:
-    """Estimate `LEVELS`, if numbers are within bins as the first of some shapes, or any between them."""
-    drawn = [_present(shape) for shape in shapes]
-    values = np.concatenate(drawn)
-    whole = np.array_equal(values, np.round(values))
+    """Estimate quantiles of `LEVELS`, for distributions within bins between the given shapes."""
+    numbers = [_present(shape) for shape in shapes]
+    values = np.concatenate(numbers)
+    are_integers = np.array_equal(values, np.round(values))
     if np.unique(values).size > _MAX_PLACES:
         ranks = np.linspace(0, 1, _MAX_PLACES)
-        found = [np.quantile(each, ranks, method="inverted_cdf") for each in drawn]
-        values = np.concatenate([*found, [values.max()]])
-        places, counts = np.unique(values, return_counts=True)
-        # Quantiles are interpolated where there is a density; an atom is its own quantile.
-        jumps = (counts > 2 * len(drawn)) | whole
+        grid = [np.quantile(each, ranks, method="inverted_cdf") for each in numbers]
+        places, counts = np.unique(np.concatenate([*grid, [values.max()]]), return_counts=True)
+        # Quantiles are interpolated where there is a density, but not at an atom.
+        jumps = (counts > 2 * len(numbers)) | are_integers
     else:
         places = np.unique(values)
         jumps = np.ones(places.shape, bool)
@@ -479,21 +474,21 @@ def _quantiles(reports: CodeReports, shapes: Sequence[ByQuestion]) -> Iterator[V
     error = np.max(errors, axis=0)
     error = error * _critical_value((high - low) / np.maximum(error, 1e-9))
     for level in LEVELS:
-        model = float(np.quantile(drawn[0], level, method="inverted_cdf"))
-        ends = [_first(places, c, level, jumps) for c in (curves[0], high + error, low - error)]
+        model = float(np.quantile(numbers[0], level, method="inverted_cdf"))
+        ends = [_reach(places, c, level, jumps) for c in (curves[0], high + error, low - error)]
         yield ValueCheck(model, Interval(*ends))
 
 
 def _cumulative(reports: CodeReports, samples: ByQuestion, places: Array) -> tuple[Array, Array]:
-    """Return shares of numbers up to some places, the last the largest, and standard errors."""
-    share = _estimated(reports, samples, lambda d: d.below(places), full=False)
+    """Return the estimated shares of numbers ≤ each place (G,), and standard errors (G,)."""
+    share = _estimated(reports, samples, lambda sample: sample.below(places), full=False)
     total = max(float(share.mean[-1]), 1e-9)
     curve: Array = np.maximum.accumulate(share.mean[:-1] / total)
     return curve, np.sqrt(np.clip(share.variance[:-1], 0, None)) / total
 
 
 def _critical_value(apart: Array) -> Array:
-    r"""Solve $Φ(c + δ) − Φ(−c) = .9$ for c at distances δ: 1.645 at none, 1.282 at large ones."""
+    r"""Solve $Φ(c + δ) − Φ(−c) = .9$ for c at distances δ: from 1.645 at 0 down to 1.282."""
     low, high = np.full(apart.shape, 1.28), np.full(apart.shape, Z)
     for _ in range(20):
         middle = (low + high) / 2
@@ -505,27 +500,26 @@ def _critical_value(apart: Array) -> Array:
 def check_correlation(
     reports: CodeReports, pairs: Sequence[Questions], samples: ByQuestion
 ) -> ValueCheck | None:
-    """Estimate Pearson's correlation where neither is missing; None where one is constant.
+    """Estimate Pearson's correlation of two columns; None if one is constant.
 
-    Means and spreads come from all reports about either column, and products from those about both:
-    `pairs` of questions, of which the first are about one column.
+    Means and variances use all reports about a column; products those that answer one of `pairs`.
     """
     a, b = (samples[question].values for question in pairs[0])
     both = ~np.isnan(a) & ~np.isnan(b)
     if both.sum() < 2 or not (np.ptp(a[both]) > 0 and np.ptp(b[both]) > 0):
         return None
     model = float(np.corrcoef(a[both], b[both])[0, 1])
-    first, error = _standard(reports, {q: samples[q] for q, _ in pairs})
-    second, other = _standard(reports, {q: samples[q] for _, q in pairs})
-    found = []
+    first, first_error = _standardized(reports, {q: samples[q] for q, _ in pairs})
+    second, second_error = _standardized(reports, {q: samples[q] for _, q in pairs})
+    estimates = []
     for pair in pairs:
         x, y = first[pair[0]], second[pair[1]]
-        there = np.outer(x.has_number, y.has_number)
-        g = np.stack([_products(x, y, both).ravel(), there.ravel()], axis=1)
-        found.append(estimate(reports, pair, g, full=True))
-    every = pooled(found)
-    value, variance = delta_method(_ratio, every.mean, every.spread)
-    variance += value**2 / 4 * (error + other)
+        both_numbers = np.outer(x.has_number, y.has_number)
+        g = np.stack([_products(x, y, both).ravel(), both_numbers.ravel()], axis=1)
+        estimates.append(estimate(reports, pair, g, full=True))
+    products = pooled(estimates)
+    value, variance = delta_method(_ratio, products.mean, products.spread)
+    variance += value**2 / 4 * (first_error + second_error)
     return ValueCheck(model, Interval.of(value, variance, -1.0, 1.0))
 
 
@@ -535,13 +529,18 @@ def _estimated(
     by_code: Callable[[NumberSample], Array],
     full: bool = True,
 ) -> Estimate:
-    """Estimate means of functions of a code, and last the share that is not missing."""
-    functions = {q: np.column_stack([by_code(d), d.has_number]) for q, d in samples.items()}
-    return pooled([estimate(reports, (q,), g, full=full) for q, g in functions.items()])
+    """Estimate means of functions of a code, and as the last one the share that is not missing."""
+    estimates = []
+    for question, sample in samples.items():
+        g = np.column_stack([by_code(sample), sample.has_number])
+        estimates.append(estimate(reports, (question,), g, full=full))
+    return pooled(estimates)
 
 
-def _standard(reports: CodeReports, samples: ByQuestion) -> tuple[dict[int, NumberSample], float]:
-    """Standardize numbers by the reports; return them and their variance's relative variance."""
+def _standardized(
+    reports: CodeReports, samples: ByQuestion
+) -> tuple[dict[int, NumberSample], float]:
+    """Standardize samples by the reports' mean and variance; return the variance's relative error²."""
     values = next(iter(samples.values())).values
     center, width = float(np.nanmean(values)), float(np.nanstd(values))
 
@@ -553,33 +552,34 @@ def _standard(reports: CodeReports, samples: ByQuestion) -> tuple[dict[int, Numb
         x, xx = m[:2] / max(m[2], 1e-9)
         return float(xx - x * x)
 
-    found = _estimated(reports, samples, lambda d: d.by_code(powers))
-    mean = float(found.mean[0] / found.mean[2])
-    spread, error = delta_method(variance_of, found.mean, found.spread)
-    spread = max(spread, 0.05)  # of the model's: a reports' variance may be below 0
+    means = _estimated(reports, samples, lambda sample: sample.by_code(powers))
+    mean = float(means.mean[0] / means.mean[2])
+    spread, error = delta_method(variance_of, means.mean, means.spread)
+    spread = max(spread, 0.05)  # relative to the model's variance: the estimate may be negative
 
     def scaled(x: Array) -> Array:
         return np.asarray((x - center - width * mean) / (width * np.sqrt(spread)))
 
     standard = {
-        q: replace(d, values=scaled(d.values), centers=scaled(d.centers))
-        for q, d in samples.items()
+        question: replace(sample, values=scaled(sample.values), centers=scaled(sample.centers))
+        for question, sample in samples.items()
     }
     return standard, error / spread**2
 
 
 def _products(x: NumberSample, y: NumberSample, both: NDArray[np.bool_]) -> Array:
-    """Return the model's mean product by cell; where it has few records, the product of the means."""
-    apart = np.outer(*(d.by_code(lambda v: v[:, None]) for d in (x, y)))
-    cells = x.codes[both] * apart.shape[1] + y.codes[both]
-    count = np.bincount(cells, minlength=apart.size)
-    sums = np.bincount(cells, x.values[both] * y.values[both], apart.size)
-    own = (sums / np.maximum(count, 1)).reshape(apart.shape)
-    return np.where((count >= _MIN_RECORDS).reshape(apart.shape), own, apart)
+    """Return the mean product of two numbers by cell (K, L); of rare cells the product of means."""
+    product_of_means = np.outer(*(d.by_code(lambda v: v[:, None]) for d in (x, y)))
+    shape, size = product_of_means.shape, product_of_means.size
+    cells = x.codes[both] * shape[1] + y.codes[both]
+    count = np.bincount(cells, minlength=size)
+    sums = np.bincount(cells, x.values[both] * y.values[both], size)
+    mean_product = (sums / np.maximum(count, 1)).reshape(shape)
+    return np.where((count >= _MIN_RECORDS).reshape(shape), mean_product, product_of_means)
 
 
-def _first(places: Array, curve: Array, level: float, jumps: NDArray[np.bool_]) -> float:
-    """Return where a curve first reaches a level: a place, or between two; or the last place."""
+def _reach(places: Array, curve: Array, level: float, jumps: NDArray[np.bool_]) -> float:
+    """Return the place where a curve first reaches a level, interpolated except at jumps."""
     reached = curve >= level - 1e-9
     if not reached.any():
         return float(places[-1])
@@ -594,7 +594,7 @@ def _ratio(m: Array) -> float:
 
 
 def delta_method(f: Callable[[Array], float], at: Array, covariance: Array) -> tuple[float, float]:
-    """Return a function of means, and its variance, by central differences."""
+    """Return f of estimated means, and its variance by the delta method with central differences."""
     step = 1e-4
     slope = np.array([(f(at + step * e) - f(at - step * e)) / (2 * step) for e in np.eye(len(at))])
     return f(at), float(slope @ covariance @ slope)

@@ -1,51 +1,51 @@
 r"""Forecasts of a fit's error by simulation, before anyone reports.
 
 Simulated people report at the planned ε, `fit` learns from their reports, and the model is compared with
-the distribution that the people were drawn from.
+the distribution of the population. This is called a rehearsal.
 
-**Populations** to rehearse with:
+**Populations** for rehearsals:
 
-- `population_of`: what a model draws, by its distribution;
-- `made_up`: random latent classes of the schema's alphabets. Scores of codes are normal, and each
-  class's differ from them by normal ones, times what makes the mean distance of pairs of columns from
-  independence .1 in total variation, which is what columns of a census have;
-- `with_dependence`: the same around a model's shares of single columns, which it retains, for any
-  strength of dependence, 0 included. The scores of a number's values are cosines of their ranks among
-  all people, so that neighbors are alike.
+- `population_of`: the distribution of a model;
+- `made_up`: random latent classes over the schema's alphabets. The log-odds of codes are normal; each
+  class adds normal deviations, scaled such that the mean distance of pairs of columns from independence
+  is .1 in total variation, as in a census;
+- `with_dependence`: random latent classes with a model's shares of single columns, for any strength of
+  dependence, 0 included. The deviations of a number's values are sums of cosines of their ranks among
+  all people, so that neighboring values are similar.
 
-**A fit** (`forecast_fit`). People are drawn from **a pilot's model**, or any other of the same columns;
-or, where there is none, from **random populations** (`made_up`). A fit's error depends on how
-strongly columns depend, beside ε, the number of people and the single columns: for fits of ten
-populations with the same columns the two-way errors lie on one curve of the mean distance t of pairs
-from independence. A pilot estimates single columns well, but t often poorly: its own fit shows less than
-there is, and none where reports are few. So t is inferred from what the pilot's fit found, $d$, by
-approximate Bayesian computation: the prior of t is uniform on $[d/1.5, \max(.2, 1.5 d)]$, since no fit
-finds much more than there is; for each t on a grid a population has the pilot's single columns and
-random classes (`with_dependence`), its people, as many as the pilot's, report by the pilot's
-randomizer, and $d_t$ is what a fit of these finds. Its weight is
+**A fit** (`forecast_fit`). People are sampled from **a pilot's model**, or any other of the same
+columns; without a model, from **random populations** (`made_up`). Besides ε, the number of people and
+the single columns, a fit's error depends on the mean distance t of pairs from independence: for ten
+populations with the same columns, the two-way errors lie on one curve of t. A pilot estimates single
+columns well, but t often poorly: its fit underestimates t, and finds no dependence where reports are
+few. So t is inferred from the dependence $d$ of the pilot's fit by approximate Bayesian computation. The
+prior of t is uniform on $[d/1.5, \max(.2, 1.5 d)]$, since no fit overestimates t much. For each t on a
+grid, a population with the pilot's single columns and random classes (`with_dependence`) reports by the
+pilot's randomizer, with as many people as the pilot had, and $d_t$ is the dependence that a fit of these
+reports finds. The weight of t is
 
 $$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
 
-and 0 below 5 % of the largest. If a population whose fit agrees with the pilot's on whether there is any
-dependence lies within 2 h, those that disagree have weight 0. The forecast is the weighted mean error
-of fits of the planned reports. Where the pilot says nothing about t it is a mean over all; `low` and
+or 0 if this is below 5 % of the largest. If some t with $|d_t − d| ≤ 2 h$ agrees with the pilot on
+whether the fit finds any dependence, all t that disagree have weight 0. The forecast is the weighted
+mean error of fits of the planned reports (of all t, if the pilot does not inform about t); `low` and
 `high` are the weighted 10 % and 90 % quantiles of these fits' errors.
 
-A pilot that found dependence says of what kind it is, too. Samples of a model are easier to learn than
-real records; those of random classes depend in ways as different as can be. Where a fit of the former,
-as small as the pilot, finds all its dependence again, the forecast is the geometric mean of both errors,
-and the less of it, the less they count.
+A pilot that finds dependence also shows its structure. The pilot's model is easier to learn than real
+records, and random classes have a very different structure, so errors of both kinds of populations are
+combined. Let r be the share of the pilot model's dependence that a fit of as many reports as the pilot's
+finds. The forecast is the weighted geometric mean of both errors, with weight r/2 for the pilot's model.
 
-**A campaign** (`simulate_campaign`). People are rows of a public or older table, drawn again with
-replacement; records drawn from a model; or, where there is neither, a random population. Several fits
-have fresh people and fresh noise. The error **without noise** is that of the people's own records, which
-no method can beat by much. No result may be taken for an answer: the schema says one record per
-*SIMULATED person*, a randomizer, a release and a model say it too, and no report of a simulation can be
-collected with a real one, whose schema is another.
+**A campaign** (`simulate_campaign`). People are rows of a public or older table, sampled with
+replacement; or samples of a model; or, without either, of a random population. Several fits have fresh
+people and fresh noise. The error **without noise** is that of the people's own records, a practical
+lower bound for every method. No simulation can be mistaken for real results: the unit of the schema is a
+*SIMULATED person*, as in the randomizer, the release and the model, and simulated reports cannot be
+collected together with real ones, because the schemas differ.
 
-Privacy review: functions of public numbers, of coins, and of a model learned from reports alone or of
-the prior, whose rows are drawn and shown: results are as private as that is. A table of real private
-people is no prior.
+Privacy review: functions of public numbers, of coins, and of a model learned from reports alone, or of
+the prior, whose rows are sampled and shown: results are as private as the model or the prior. A table of
+real private records must not be a prior.
 
 References:
     Beaumont, Zhang, Balding, *Approximate Bayesian computation in population genetics* (2002).
@@ -79,65 +79,61 @@ from privot.tables.files import as_table
 
 REHEARSALS = 2
 STAMP = "SIMULATED"
-_FITS = 3  # of a rehearsal of one population; all but the first by settings that the first chose
-_MIN_FITS = 12  # over all populations that a pilot leaves possible
-_STRENGTHS = 7
+_FITS = 3  # fits of one population; all but the first reuse the settings that the first chose
+_MIN_FITS = 12  # fits over all populations that a pilot leaves possible
+_STRENGTHS = 7  # size of the grid of t
 _MAX_STRENGTH, _MAX_RATIO = 0.2, 1.5
 _WIDTH, _RELATIVE_WIDTH, _FAR = 0.02, 0.1, 2.0
-_NEGLIGIBLE = 0.05  # of the largest weight
-_NO_DEPENDENCE = 1e-6  # by rounding
+_NEGLIGIBLE = 0.05  # relative to the largest weight
+_NO_DEPENDENCE = 1e-6  # largest dependence that is due to rounding
 _LEVELS = 0.1, 0.9
 _NUM_REFERENCE, _NUM_POINTS = 200_000, 20_000
-# Random populations: latent classes, mean dependence of pairs, cosines of a score, scales tried.
-_CLASSES, _DEPENDENCE, _WAVES = 12, 0.1, 3
+# Random populations: latent classes, mean dependence of pairs, cosines in a deviation, scales tried.
+_CLASSES, _DEPENDENCE, _COSINES = 12, 0.1, 3
 _SCALES = np.geomspace(0.05, 6.0, 24)
 _MAX_SCALE, _HALVINGS = 8.0, 12
 _TOLERANCE, _FLOOR = 1e-5, 1e-9
 Progress = Callable[[int, int], None]
 Errors = dict[str, float]
-
-
-Marginal = Callable[[Columns], Array]
+Marginal = Callable[[Columns], Array]  # shares of one column's codes, or of two columns' cells
 
 
 def marginal_errors(learned: Marginal, truth: Marginal, num_columns: int) -> Array:
-    """Return mean total variation (2,) over columns, and over pairs; the latter NaN of one column."""
-    found = []
+    """Return mean total variation (2,) over columns and over pairs; NaN if there are no pairs."""
+    means = []
     for several in (1, 2):
         every = combinations(range(num_columns), several)
         errors = [total_variation(learned(each), truth(each)) for each in every]
-        found.append(np.mean(errors) if errors else np.nan)
-    return np.array(found)
+        means.append(np.mean(errors) if errors else np.nan)
+    return np.array(means)
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """A population whose distribution is known."""
+    """Population with a known distribution."""
 
-    law: LatentClasses  # of the schema's codes
-    draw: Callable[[int, int], pa.Table]  # records of so many people, by a seed
+    law: LatentClasses  # distribution of the schema's codes
+    draw: Callable[[int, int], pa.Table]  # records of a number of people, by a seed
 
     def errors(self, model: LocalModel) -> Array:
-        """Return one- and two-way error (2,) of a model of this population."""
+        """Return the one-way and two-way error (2,) of a model of this population."""
         return marginal_errors(
             sampler_of(model).classes.marginal, self.law.marginal, len(self.law.sizes)
         )
 
 
 def dependence(law: LatentClasses) -> float:
-    """Return the mean total variation of pairs of columns from independence; 0 of a single column."""
-    gaps = [
-        total_variation(joint, independent(joint))
-        for joint in map(law.marginal, combinations(range(len(law.sizes)), 2))
-    ]
+    """Return the mean total variation of pairs of columns from independence; 0 for a single column."""
+    joints = [law.marginal(pair) for pair in combinations(range(len(law.sizes)), 2)]
+    gaps = [total_variation(joint, independent(joint)) for joint in joints]
     return float(np.mean(gaps)) if gaps else 0.0
 
 
 def population_of(model: LocalModel, schema: Schema) -> Population:
-    """Return the population that a model draws, in the codes of a schema of the same columns.
+    """Return the population with a model's distribution, in the codes of a schema with its columns.
 
     Raises:
-        PrivotError: for a model of no table, or of other columns or values.
+        PrivotError: if the model is not of a table of codes, or has other columns or values.
     """
     if "averaged" not in model.made_with:
         raise PrivotError(
@@ -162,85 +158,91 @@ def population_of(model: LocalModel, schema: Schema) -> Population:
 
 
 def with_dependence(model: LocalModel, strength: float, seed: int) -> LocalModel:
-    """Return the model with random classes: its single columns, and dependence of about this strength.
+    """Return the model with its single columns, and random classes of about this dependence.
 
-    The strength is the mean total variation of pairs from independence, or the nearest that twelve
-    classes of these columns reach.
+    The strength is the mean total variation of pairs from independence; if twelve classes of these
+    columns cannot reach it, the result has the nearest strength.
     """
     sampler = sampler_of(model)
-    own = sampler.atoms
-    shares = [np.maximum(table @ own.weights, _FLOOR) for table in own.probabilities]
-    alone = LatentClasses(np.ones(1), tuple(each[:, None] / each.sum() for each in shares))
+    atoms = sampler.atoms
+    shares = [np.maximum(table @ atoms.weights, _FLOOR) for table in atoms.probabilities]
+    marginals = [each / each.sum() for each in shares]
     if not strength > 0:
-        return replace(model, sampler=replace(sampler, atoms=alone))
+        one_class = LatentClasses(np.ones(1), tuple(each[:, None] for each in marginals))
+        return replace(model, sampler=replace(sampler, atoms=one_class))
     rng = np.random.default_rng([seed, 3])
     weights = rng.dirichlet(np.ones(_CLASSES))
     pairs = zip(shares, sampler.places, strict=True)
-    tilts = [np.exp(_scores(each, places, rng)) for each, places in pairs]
-    marginals = [each[:, 0] for each in alone.probabilities]
+    tilts = [np.exp(_deviations(each, places, rng)) for each, places in pairs]
 
     def with_scale(scale: float) -> LatentClassSampler:
-        tables = [p * tilt**scale for p, tilt in zip(alone.probabilities, tilts, strict=True)]
+        tables = [p[:, None] * tilt**scale for p, tilt in zip(marginals, tilts, strict=True)]
         law = LatentClasses(weights, tuple(each / each.sum(axis=0) for each in tables))
         return replace(sampler, atoms=rake(law, marginals, tolerance=_TOLERANCE))
 
-    # What raking leaves of dependence does not grow with the scale throughout, so all are tried.
-    tried = [with_scale(float(scale)) for scale in _SCALES]
-    off = [abs(dependence(each.classes) - strength) for each in tried]
-    return replace(model, sampler=tried[int(np.argmin(off))])
+    # Dependence after raking is not monotone in the scale, so all scales are tried.
+    samplers = [with_scale(float(scale)) for scale in _SCALES]
+    errors = [abs(dependence(each.classes) - strength) for each in samplers]
+    return replace(model, sampler=samplers[int(np.argmin(errors))])
 
 
-def _scores(shares: Array, places: Places, rng: np.random.Generator) -> Array:
-    """Draw scores of each value in each class (values, classes), of variance about 1."""
-    scores = rng.standard_normal((len(shares), _CLASSES))
+def _deviations(shares: Array, places: Places, rng: np.random.Generator) -> Array:
+    """Draw log-odds of each value in each class (values, classes), with variance about 1."""
+    deviations = rng.standard_normal((len(shares), _CLASSES))
     if places.cells is not None and places.cells.in_order.size:
         order = places.cells.in_order
         mass = shares[order]
-        place = (np.cumsum(mass) - mass / 2) / mass.sum()
-        waves = np.cos(np.pi * place[:, None] * np.arange(1, _WAVES + 1)) * (2 / _WAVES) ** 0.5
-        scores[order] = waves @ rng.standard_normal((_WAVES, _CLASSES))
-    return scores
+        rank = (np.cumsum(mass) - mass / 2) / mass.sum()
+        frequencies = np.arange(1, _COSINES + 1)
+        cosines = np.cos(np.pi * rank[:, None] * frequencies) * (2 / _COSINES) ** 0.5
+        deviations[order] = cosines @ rng.standard_normal((_COSINES, _CLASSES))
+    return deviations
 
 
 def made_up(schema: Schema, seed: int) -> Population:
-    """Return a population of random latent classes, whose pairs depend as a census's do."""
+    """Return a population of random latent classes, with dependence of pairs as in a census."""
     rng = np.random.default_rng([seed, 1])
     sizes = [column.alphabet.size for column in schema.coded.values()]
     weights = rng.dirichlet(np.ones(_CLASSES))
-    own = [rng.standard_normal((size, 1)) for size in sizes]
-    apart = [rng.standard_normal((size, _CLASSES)) for size in sizes]
+    common = [rng.standard_normal((size, 1)) for size in sizes]
+    deviations = [rng.standard_normal((size, _CLASSES)) for size in sizes]
 
-    def law(scale: float) -> LatentClasses:
-        scores = [np.exp(base + scale * each) for base, each in zip(own, apart, strict=True)]
-        return LatentClasses(weights, tuple(each / each.sum(axis=0) for each in scores))
+    def with_scale(scale: float) -> LatentClasses:
+        odds = [np.exp(log + scale * own) for log, own in zip(common, deviations, strict=True)]
+        return LatentClasses(weights, tuple(each / each.sum(axis=0) for each in odds))
 
-    low, high = 0.0, _MAX_SCALE
-    for _ in range(_HALVINGS if len(sizes) > 1 else 0):
-        middle = (low + high) / 2
-        low, high = (middle, high) if dependence(law(middle)) < _DEPENDENCE else (low, middle)
-    made = law(low if len(sizes) > 1 else 1.0)
+    law = with_scale(1.0)
+    if len(sizes) > 1:
+        low, high = 0.0, _MAX_SCALE
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if dependence(with_scale(middle)) < _DEPENDENCE:
+                low = middle
+            else:
+                high = middle
+        law = with_scale(low)
 
     def draw(people: int, seed: int) -> pa.Table:
         rng = np.random.default_rng([seed, 2])
-        codes, columns = made.sample(people, rng), dict[str, pa.Array]()
+        codes, columns = law.sample(people, rng), dict[str, pa.Array]()
         for index, (name, column) in enumerate(schema.coded.items()):
             columns |= column.decode_codes(name, codes[:, index], rng)
         return pa.table(columns)
 
-    return Population(made, draw)
+    return Population(law, draw)
 
 
 @dataclass(frozen=True)
 class FitForecast:
-    """Total variation to expect of `fit`.
+    """Expected error of `fit`, in total variation.
 
     Arguments:
-        one_way: Mean over columns.
-        two_way: Mean over pairs of columns; None of a single one.
+        one_way: Mean error of columns.
+        two_way: Mean error of pairs of columns; None for a single column.
         rehearsals: Number of fits made.
-        made_up: Whether populations were random; else single columns were a model's.
-        low: The 10 % quantile of the two-way error, over all that the model leaves possible.
-        high: The 90 % quantile; both None of random populations, and of a single column.
+        made_up: Whether populations were random; otherwise they have a model's single columns.
+        low: The 10 % quantile of the two-way error over populations that agree with the model.
+        high: The 90 % quantile. Both are None for random populations, and for a single column.
     """
 
     one_way: float
@@ -263,22 +265,23 @@ def forecast_fit(
 ) -> FitForecast:
     """Forecast the error of a fit by rehearsing reports and their fit.
 
-    A rehearsal takes as long as two fits, with `like` some five times as long.
+    A rehearsal takes as long as two fits; with `like`, about five times as long.
 
-    At most 200 000 people rehearse; beyond, errors are scaled by the root of the number.
+    At most 200 000 people are simulated; for more, errors are scaled by 1/√(number of people).
 
     Arguments:
         schema: Public description of a record; all columns are reported as codes.
         epsilon: Privacy loss of one person's whole report.
         people: Number of people who will report.
-        like: A model of the same columns; random populations otherwise.
+        like: Model of the same columns, such as a pilot's; random populations by default.
         rehearsals: Number of random populations; with `like`, half as many (at least one) for each
             strength of dependence.
-        seed: Seed of populations, draws and fits; not of the reports' noise.
-        progress: Callback with the number of fits done, and the most there will be.
+        seed: Seed of populations, samples and fits; not of the reports' noise.
+        progress: Callback with the number of finished fits, and the maximum number of fits.
 
     Raises:
-        PrivotError: for columns that are reported as points, a model of others, or numbers out of range.
+        PrivotError: if a column is reported as points, the model has other columns, or a number is out
+            of range.
     """
     people, rehearsals = _require_counts(people, rehearsals)
     randomizer = Randomizer.calibrate(schema, epsilon)
@@ -289,9 +292,9 @@ def forecast_fit(
         )
     rehearsal = _Rehearsal(randomizer, people, seed, progress or (lambda done, of: None))
     if like is None:
-        mean, ends = rehearsal.of_made_up(rehearsals), None
+        mean, ends = rehearsal.with_random_populations(rehearsals), None
     else:
-        mean, ends = rehearsal.of_model(like, max(1, rehearsals // 2))
+        mean, ends = rehearsal.with_model(like, max(1, rehearsals // 2))
     shrunk = (rehearsal.people / people) ** 0.5
     one, two = np.minimum(mean * shrunk, 1.0)
     if np.isnan(two):
@@ -306,69 +309,72 @@ def _require_counts(people: int, rehearsals: int) -> tuple[int, int]:
 
 
 def _fit(releases: Release | Sequence[Release], seed: int) -> LocalModel:
-    """Fit without warnings, which are of no use where people are simulated."""
+    """Fit simulated reports without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return fit(releases, seed=seed)
 
 
 class _Rehearsal:
-    """Rehearsals of one plan: populations report by it, and models are fitted to their reports."""
+    """Rehearsals of one randomizer: populations report by it, and models are fitted to the reports."""
 
     def __init__(self, randomizer: Randomizer, people: int, seed: int, progress: Progress):
         self.randomizer, self.seed, self.progress = randomizer, seed, progress
         self.people = min(people, MAX_REHEARSED)
         self.done, self.fits, self.drawn = 0, 0, 0
 
-    def of_made_up(self, several: int) -> Array:
-        """Return mean errors (2,) over several random populations."""
-        self.fits = several
+    def with_random_populations(self, number: int) -> Array:
+        """Return the mean errors (2,) over a number of random populations."""
+        self.fits = number
         schema = self.randomizer.schema
-        invented = (made_up(schema, self.seed + number) for number in range(several))
-        return np.mean([self.errors(each, _FITS).mean(axis=0) for each in invented], axis=0)
+        populations = (made_up(schema, self.seed + index) for index in range(number))
+        return np.mean([self.errors(each, _FITS).mean(axis=0) for each in populations], axis=0)
 
-    def of_model(self, like: LocalModel, several: int) -> tuple[Array, Array]:
-        """Return weighted mean errors (2,), and quantiles (2,) of the two-way one, given a model."""
+    def with_model(self, like: LocalModel, several: int) -> tuple[Array, Array]:
+        """Return the weighted mean errors (2,) and the two-way quantiles (2,), given a pilot's model.
+
+        There are `several` populations for each strength of dependence.
+        """
         schema = self.randomizer.schema
-        own, found = population_of(like, schema), dependence(sampler_of(like).classes)
-        range_of = found / _MAX_RATIO, max(_MAX_STRENGTH, found * _MAX_RATIO)
-        strengths = np.linspace(*range_of, _STRENGTHS).repeat(several)
+        own, pilot = population_of(like, schema), dependence(sampler_of(like).classes)
+        lowest, highest = pilot / _MAX_RATIO, max(_MAX_STRENGTH, pilot * _MAX_RATIO)
+        strengths = np.linspace(lowest, highest, _STRENGTHS).repeat(several)
         self.fits = 2 * len(strengths) + 2
-        people = [
+        populations = [
             population_of(with_dependence(like, float(t), self.seed + number), schema)
             for number, t in enumerate(strengths)
         ]
-        seen = np.array([self.found_again(each, like) for each in people])
-        weights = likelihood_weights(seen, found)
+        found = np.array([self.found_dependence(each, like) for each in populations])
+        weights = likelihood_weights(found, pilot)
         possible = np.flatnonzero(weights)
-        # Few populations are left where a pilot says much: then each is rehearsed more often.
+        # The fewer populations the pilot leaves possible, the more often each is rehearsed.
         fits = -(-_MIN_FITS // len(possible))
-        errors = np.concatenate([self.errors(people[number], fits) for number in possible])
+        errors = np.concatenate([self.errors(populations[number], fits) for number in possible])
         weights = (weights[possible] / weights[possible].sum() / fits).repeat(fits)
         mean, ends = weights @ errors, quantiles(errors[:, 1], weights)
-        if found > _NO_DEPENDENCE:
-            again = min(1.0, self.found_again(own, like) / found)
-            ratio = (self.errors(own, _FITS).mean(axis=0) / mean) ** (again / 2)
+        if pilot > _NO_DEPENDENCE:
+            share_found = min(1.0, self.found_dependence(own, like) / pilot)
+            ratio = (self.errors(own, _FITS).mean(axis=0) / mean) ** (share_found / 2)
             mean, ends = mean * ratio, ends * ratio[1]
         return mean, ends
 
-    def found_again(self, population: Population, like: LocalModel) -> float:
-        """Return the dependence that a fit finds in as many reports as the model had, drawn likewise."""
+    def found_dependence(self, population: Population, like: LocalModel) -> float:
+        """Return the dependence that a fit finds in reports of the pilot's number and randomizer."""
         people = min(int(like.made_with["num_reports"]), MAX_REHEARSED)
         model = self.fit(self.report(population, like.randomizer, people))
         return dependence(sampler_of(model).classes)
 
     def errors(self, population: Population, fits: int) -> Array:
-        """Return errors (fits, 2) of a fit of the planned reports, and of others by its settings."""
+        """Return the errors (fits, 2) of fits of planned reports; all use settings of the first fit."""
         model = self.fit(self.report(population, self.randomizer, self.people))
-        found = [population.errors(model)]
+        errors = [population.errors(model)]
         for _ in range(fits - 1):
-            more = self.report(population, self.randomizer, self.people)
-            found.append(population.errors(fit_again(model, more, self.seed + self.drawn)))
-        return np.array(found)
+            releases = self.report(population, self.randomizer, self.people)
+            errors.append(population.errors(fit_again(model, releases, self.seed + self.drawn)))
+        return np.array(errors)
 
     def report(self, population: Population, by: Randomizer, people: int) -> Releases:
-        """Privatize people who have not been drawn before."""
+        """Sample people of a population with a new seed, and privatize their records."""
         self.drawn += 1
         return Releases.of(by.privatize(population.draw(people, self.seed + self.drawn)))
 
@@ -381,18 +387,18 @@ class _Rehearsal:
         return model
 
 
-def likelihood_weights(seen: Array, found: float) -> Array:
-    """Weight populations whose fits found dependence `seen` (R,), where the pilot's is `found`.
+def likelihood_weights(found: Array, pilot: float) -> Array:
+    """Return weights (R,) of populations from the dependence that fits found (R,) and the pilot's.
 
     Examples:
         >>> likelihood_weights(np.array([0.0, 0.0, 0.09, 0.1]), 0.1).round(2).tolist()
         [0.0, 0.0, 0.95, 1.0]
     """
-    logs = -(((seen - found) / (_WIDTH + _RELATIVE_WIDTH * found)) ** 2) / 2
-    alike = (seen > _NO_DEPENDENCE) == (found > _NO_DEPENDENCE)
-    # That a fit finds any dependence, or none, is the most that it says, if one like it comes near.
-    if logs[alike].max(initial=-np.inf) > -(_FAR**2) / 2:
-        logs[~alike] = -np.inf
+    logs = -(((found - pilot) / (_WIDTH + _RELATIVE_WIDTH * pilot)) ** 2) / 2
+    agree = (found > _NO_DEPENDENCE) == (pilot > _NO_DEPENDENCE)
+    # Whether a fit finds any dependence is decisive, if some population that agrees is near.
+    if logs[agree].max(initial=-np.inf) > -(_FAR**2) / 2:
+        logs[~agree] = -np.inf
     weights = np.exp(logs - logs.max())
     return np.asarray(np.where(weights > _NEGLIGIBLE, weights, 0.0))
 
@@ -406,18 +412,18 @@ def quantiles(values: Array, weights: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedCampaign:
-    """Errors and examples of a simulated campaign.
+    """Result of `simulate_campaign`: errors by name, with examples of records.
 
     Arguments:
-        predicted: Mean errors of fits: `one_way` and `two_way` total variation, or `W2` of places, where
-            the bounds are −1 and 1.
-        low: The least of them.
-        high: The largest.
+        predicted: Mean errors of fits: `one_way` and `two_way` total variation, or `W2` of places in
+            units where the bounds are −1 and 1.
+        low: Smallest errors of fits.
+        high: Largest errors of fits.
         without_noise: Errors of the people's own records.
-        model: The first fit's; its schema says that it is simulated.
-        people: Records behind the first fit's reports.
+        model: Model of the first fit; its schema says that it is simulated.
+        people: Records of the people whose reports the first fit used.
         rehearsals: Number of fits.
-        rehearsed: Number of people of each; errors are scaled where more will report.
+        rehearsed: Number of people in each fit; if more will report, errors are scaled.
     """
 
     predicted: Errors
@@ -431,7 +437,7 @@ class SimulatedCampaign:
 
 
 def simulated(schema: Schema) -> Schema:
-    """Return the schema of a simulation, whose unit says so."""
+    """Return the schema with a unit that marks it as simulated."""
     return schema.model_copy(update={"unit": f"{STAMP} {schema.unit}"})
 
 
@@ -445,20 +451,20 @@ def simulate_campaign(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> SimulatedCampaign:
-    """Simulate a campaign from records to model, with noise and without.
+    """Simulate a campaign from records to model, with and without noise.
 
     Arguments:
         schema: Public description of a record: a table of codes, or places.
         epsilon: Privacy loss of one person's report.
         people: Number of people who will report; at most 200 000 are simulated.
-        prior: A table of similar records that is not private, or a model; a random population otherwise.
+        prior: Table of similar records that is not private, or a model; by default a random population.
         rehearsals: Number of fits.
         seed: Seed of people and fits; not of the reports' noise.
-        progress: Callback with the number of fits done, and of all.
+        progress: Callback with the number of finished fits, and of all fits.
 
     Raises:
-        PrivotError: for a prior of another schema, columns that are neither codes nor places of few
-            coordinates, or numbers out of range.
+        PrivotError: if the prior has another schema, columns are neither all codes nor one place, or a
+            number is out of range.
     """
     people, rehearsals = _require_counts(people, rehearsals)
     stamped = simulated(schema)
@@ -468,33 +474,36 @@ def simulate_campaign(
         raise PrivotError(
             "prior is missing: places cannot be made up, give a table or a model of the columns"
         )
-    draw, law = _drawn_from(schema, prior, seed)
-    errors = (_share_errors if coded else _place_errors)(stamped, law)
+    draw, reference = _drawn_from(schema, prior, seed)
+    errors_of = (_share_errors if coded else _place_errors)(stamped, reference)
     rehearsed = min(people, MAX_REHEARSED)
-    found, own, models, tables = [], [], [], []
+    with_noise, without_noise, models, tables = [], [], [], []
     for number in range(rehearsals):
         if progress is not None:
             progress(number, rehearsals)
         tables.append(draw(rehearsed, seed + 1 + number))
         models.append(_fit(randomizer.privatize(tables[-1]), seed + number))
-        found.append(errors(models[-1].sample(_NUM_REFERENCE if coded else _NUM_POINTS, seed=seed)))
-        own.append(errors(tables[-1]))
+        sample = models[-1].sample(_NUM_REFERENCE if coded else _NUM_POINTS, seed=seed)
+        with_noise.append(errors_of(sample))
+        without_noise.append(errors_of(tables[-1]))
     shrunk = (rehearsed / people) ** 0.5
-    mean, low, high, clean = (
-        {name: float(how([each[name] for each in errors])) * shrunk for name in errors[0]}
-        for errors, how in ((found, np.mean), (found, min), (found, max), (own, np.mean))
-    )
+
+    def summarized(errors: list[Errors], how: Callable[[list[float]], Any]) -> Errors:
+        return {name: float(how([each[name] for each in errors])) * shrunk for name in errors[0]}
+
+    mean, low, high = (summarized(with_noise, how) for how in (np.mean, min, max))
+    clean = summarized(without_noise, np.mean)
     return SimulatedCampaign(mean, low, high, clean, models[0], tables[0], rehearsals, rehearsed)
 
 
 def _drawn_from(
     schema: Schema, prior: Any, seed: int
 ) -> tuple[Callable[[int, int], pa.Table], pa.Table]:
-    """Return a function that draws people of a prior by number and seed, and a large table of them."""
+    """Return a function that samples a number of people of a prior by a seed, and a large sample."""
     names = list(schema.table_columns)
     if prior is None:
-        invented = made_up(schema, seed)
-        return invented.draw, invented.draw(_NUM_REFERENCE, seed + 10**6)
+        population = made_up(schema, seed)
+        return population.draw, population.draw(_NUM_REFERENCE, seed + 10**6)
     if isinstance(prior, Model):
         if list(prior.schema.table_columns) != names:
             raise PrivotError(
@@ -502,19 +511,19 @@ def _drawn_from(
                 f"{', '.join(names)}"
             )
         large = prior.sample(_NUM_REFERENCE, seed=seed + 10**6)
-        return lambda num, own: prior.sample(num, seed=own), large
+        return lambda people, seed: prior.sample(people, seed=seed), large
     table = as_table(prior)
     schema.check_table(table)
     table = table.select(names)
 
-    def again(num: int, own: int) -> pa.Table:
-        return table.take(np.random.default_rng(own).integers(table.num_rows, size=num))
+    def resample(people: int, seed: int) -> pa.Table:
+        return table.take(np.random.default_rng(seed).integers(table.num_rows, size=people))
 
-    return again, table
+    return resample, table
 
 
-def _share_errors(schema: Schema, law: pa.Table) -> Callable[[pa.Table], Errors]:
-    """Return the function that gives the total variation of a table's shares from another's."""
+def _share_errors(schema: Schema, reference: pa.Table) -> Callable[[pa.Table], Errors]:
+    """Return a function of a table: the total variation of its shares from a reference's."""
     coded = schema.coded.items()
 
     def marginals(table: pa.Table) -> Marginal:
@@ -527,7 +536,7 @@ def _share_errors(schema: Schema, law: pa.Table) -> Callable[[pa.Table], Errors]
 
         return marginal
 
-    truth = marginals(law)
+    truth = marginals(reference)
 
     def errors(table: pa.Table) -> Errors:
         one, two = marginal_errors(marginals(table), truth, len(coded)).tolist()
@@ -536,8 +545,8 @@ def _share_errors(schema: Schema, law: pa.Table) -> Callable[[pa.Table], Errors]
     return errors
 
 
-def _place_errors(schema: Schema, law: pa.Table) -> Callable[[pa.Table], Errors]:
-    """Return the function that gives exact W₂ of 3000 points of each, means of three subsamples."""
+def _place_errors(schema: Schema, reference: pa.Table) -> Callable[[pa.Table], Errors]:
+    """Return a function of a table: exact W₂ of its points from a reference's, by subsamples."""
     if len(schema.columns) > 1 or schema.images:
         raise PrivotError(
             f"columns {', '.join(schema.columns)} are not all codes, nor one place: rehearse them apart"
@@ -548,5 +557,5 @@ def _place_errors(schema: Schema, law: pa.Table) -> Callable[[pa.Table], Errors]
     def units(table: pa.Table) -> Array:
         return to_unit(column.domain, column.encode_points(name, table))
 
-    truth = units(law)
+    truth = units(reference)
     return lambda table: {"W2": sample_distance(units(table), truth)}

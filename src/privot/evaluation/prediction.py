@@ -1,28 +1,28 @@
-r"""Prediction: train on synthetic, test on real; and an attacker who infers labels from single reports.
+r"""Prediction of a target: train on synthetic, test on real; and an attack on labels of single reports.
 
 Classifiers learn to predict one column from the others, once from synthetic records and once from real
-ones; both are tested on real records. These are split into folds: each is scored by the real-trained
-classifier that saw the other folds, and by the synthetic-trained one, which saw none (if the real
-records are held out from the reports). Real records without a target are left out.
+ones; both are tested on real records. The real records are split into folds: each fold is scored by the
+real-trained classifier that saw the other folds, and by the synthetic-trained one, which saw none (if
+the real records are held out from the reports). Records with a missing target are left out.
 
-**A category of a table** is predicted by two classifiers from the codes of the other columns:
-categories, and bins by their centers. They fail differently: logistic regression uses each column's own
-effect, gradient boosted trees interactions as well. Their score is the area under the receiver operating
-characteristic: the chance that a record of a class gets a higher score than one of the rest, ties
-counting half. Several classes stand each against the rest and count by their share, so that a rare
-class cannot dominate; uninformative scores get ½. A class that the synthetic table lacks is never
-predicted, and scores what guessing does.
+**A category of a table** is predicted by two classifiers from the other columns: categories by their
+codes, numbers by the centers of their bins. Logistic regression uses the effect of each single column,
+gradient boosted trees also interactions. Their score is the area under the receiver operating
+characteristic: the probability that a record of a class gets a higher score than one of another class,
+where ties count half. With several classes, each is compared with the rest and weighted by its share, so
+that a rare class cannot dominate; uninformative scores get ½. A class that the synthetic table lacks is
+never predicted, and gets ½, too.
 
 **A number** is predicted by ridge regression and gradient boosted trees, scored by $R^2 = 1 − \sum (y −
 ŷ)^2 / \sum (y − \bar y)^2$: 1 if exact, 0 if no better than its mean, below 0 if worse.
 
 **A label of images** is predicted by multinomial logistic regression on pixels, scored by its accuracy.
 
-**Inference of labels from single reports** (`infer_labels`). The attacker has the clean images and
-labels of half of the people, hence what images of each label look like on average, and knows how reports
-are made; they infer the other half's labels, each from its one report. From candidates they take the
-label whose mean features lie nearest to the reported direction; from noised images, the label that is
-likeliest, by its own report and by the image's distance from the mean. Another attacker may infer more.
+**Inference of labels from single reports** (`infer_labels`). The attacker knows the randomizer, and the
+clean images and labels of half of the people, and so the mean image of each label. They infer each label
+of the other half from one report. If reports are candidates, they choose the label whose mean features
+are nearest to the reported direction; if reports are noised images, the label of the largest likelihood
+of the reported label and image. Other attackers may infer more.
 
 Training needs scikit-learn. Every result depends on real records: **not private**.
 
@@ -53,7 +53,7 @@ from privot.randomizer.reports.candidates import CandidatesReport
 from privot.schema import Schema
 
 FOLDS, _IMAGE_FOLDS = 5, 2
-# Trees take columns of no more categories as such, and others in the order of their codes.
+# Trees treat columns of more categories as numbers, in the order of their codes.
 _MAX_TREE_CATEGORIES = 255
 _MAX_TRAINED = 10_000  # synthetic images
 _ITERATIONS = 100
@@ -62,7 +62,7 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class ClassifierScore:
-    """Scores of a classifier on real records: trained on synthetic records, and on real ones."""
+    """Scores of a classifier on real records, trained on synthetic and on real records."""
 
     classifier: str
     synthetic: float
@@ -74,11 +74,11 @@ class Prediction:
     """Scores of classifiers that predict one column from the others, trained on either table.
 
     Arguments:
-        target: The column that is predicted.
-        num_synthetic: Number of synthetic records trained on.
-        num_real: Number of real records tested on; each real-trained classifier saw four fifths of
-            them, and was tested on the fifth it had not seen.
-        scores: One a classifier, or a regression.
+        target: The predicted column.
+        num_synthetic: Number of synthetic records for training.
+        num_real: Number of real records for testing; each real-trained classifier was trained on four
+            fifths of them, and tested on the other fifth.
+        scores: Scores of each classifier, or regression.
         measure: Measure of the scores: the area under the curve, or R² of a number.
     """
 
@@ -91,7 +91,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class LabelScore:
-    """Accuracy of logistic regression on real images, learned from synthetic and from real ones."""
+    """Accuracy of logistic regression on real images, trained on synthetic and on real images."""
 
     target: str
     synthetic: float
@@ -108,13 +108,13 @@ def predict_target(
     Arguments:
         schema: Public description of a record; all its columns that have codes are used.
         synthetic: Records of a model.
-        real: Real records, held out if the synthetic-trained classifier is to be new to them.
-        target: A column of categories, as a boolean one.
+        real: Real records, preferably of people whose reports the model did not use.
+        target: Column of categories, or a boolean one.
         seed: Seed of folds and trees.
 
     Raises:
-        PrivotError: without scikit-learn; if the target is not such a column, or the only one; if the
-            real records are fewer than 10, or all of one class.
+        PrivotError: if scikit-learn is missing; if the target is no such column, or the only column; if
+            there are fewer than 10 real records, or all are of one class.
     """
     _require_target(schema, target)
     tables = _known(schema, synthetic, real, target)
@@ -128,8 +128,8 @@ def predict_target(
         return scores
 
     def area(scores: Array) -> float:
-        parts = (folds == fold for fold in range(FOLDS))
-        return float(np.mean([area_under_curve(answers[part], scores[part]) for part in parts]))
+        masks = (folds == fold for fold in range(FOLDS))
+        return float(np.mean([area_under_curve(answers[mask], scores[mask]) for mask in masks]))
 
     learners = {
         "logistic regression": sklearn("linear_model").LogisticRegression(max_iter=300),
@@ -145,7 +145,7 @@ def predict_number(
 ) -> Prediction:
     """Return R² of ridge regression and gradient boosting, trained on either table; **not private**.
 
-    As `predict_target`, for a target of numbers or dates.
+    Arguments and errors are those of `predict_target`; the target has numbers or dates.
     """
     require_sklearn()
     tables = _known(schema, synthetic, real, target)
@@ -171,7 +171,7 @@ Known = tuple[dict[str, Codes], Any]  # codes of the other columns, and the targ
 
 
 def _known(schema: Schema, synthetic: pa.Table, real: pa.Table, target: str) -> tuple[Known, Known]:
-    """Encode records of both tables with a target; refuse too few of them."""
+    """Encode the records of both tables that have a target; refuse too few of them."""
     require_records(schema, synthetic, real)
     if len(schema.coded) < 2:
         raise PrivotError(
@@ -196,25 +196,29 @@ def _cross_validated(
     learners: Mapping[str, Any],
     how: tuple[Callable[..., Array], Callable[[Array], float], str],
 ) -> Prediction:
-    """Score learners (linear, then trees) of synthetic records, and cross-validated on real ones."""
-    (ours, our_answers), (theirs, answers) = tables
+    """Score learners (linear, then trees) trained on synthetic records, and cross-validated on real.
+
+    `how` is a function that trains and predicts, one that measures predictions, and its name.
+    """
+    (synthetic_codes, synthetic_answers), (real_codes, real_answers) = tables
     predict, measure, name_of_measure = how
     scores = []
     for (name, learner), inputs in zip(learners.items(), (one_hot, as_numbers), strict=True):
-        x, y = inputs(schema, ours), inputs(schema, theirs)
-        learned = predict(learner, x, our_answers, y)
-        trained = np.empty_like(learned)
+        synthetic, real = inputs(schema, synthetic_codes), inputs(schema, real_codes)
+        by_synthetic = predict(learner, synthetic, synthetic_answers, real)
+        by_real = np.empty_like(by_synthetic)
         for fold in range(FOLDS):
-            rest, part = folds != fold, folds == fold
-            trained[part] = predict(learner, y[rest], answers[rest], y[part])
-        scores.append(ClassifierScore(name, measure(learned), measure(trained)))
-    return Prediction(target, len(our_answers), len(answers), tuple(scores), name_of_measure)
+            train, test = folds != fold, folds == fold
+            by_real[test] = predict(learner, real[train], real_answers[train], real[test])
+        scores.append(ClassifierScore(name, measure(by_synthetic), measure(by_real)))
+    sizes = len(synthetic_answers), len(real_answers)
+    return Prediction(target, *sizes, tuple(scores), name_of_measure)
 
 
 def label_column(schema: Schema) -> str | None:
-    """Return the one category that images have, if exactly one and scikit-learn is installed."""
-    named = _targets(schema)
-    return named[0] if schema.images and len(named) == 1 and find_spec("sklearn") else None
+    """Return the only categorical column beside images; None if ambiguous or without scikit-learn."""
+    labels = _targets(schema)
+    return labels[0] if schema.images and len(labels) == 1 and find_spec("sklearn") else None
 
 
 def predict_label(
@@ -222,10 +226,11 @@ def predict_label(
 ) -> LabelScore:
     """Return the accuracy of a classifier of images, trained on either table; **not private**.
 
-    At most 10 000 synthetic images are learned from. The target is a column of categories.
+    At most 10 000 synthetic images are used for training. The target is a column of categories.
 
     Raises:
-        PrivotError: without scikit-learn, if the target is no category, or real records are too few.
+        PrivotError: if scikit-learn is missing, the target has no categories, or there are too few real
+            records.
     """
     _require_target(schema, target)
     if real.num_rows < 2 * _IMAGE_FOLDS:
@@ -239,16 +244,16 @@ def predict_label(
     )
     labels, truth = (schema.coded[target].encode_codes(target, t) for t in (synthetic, real))
     fold = np.random.default_rng(seed).permutation(len(y)) % _IMAGE_FOLDS
-    right = np.zeros(len(y), bool)
+    is_correct = np.zeros(len(y), bool)
     for number in range(_IMAGE_FOLDS):
         test = fold == number
-        right[test] = learn_labels(y[~test], truth[~test], y[test]) == truth[test]
+        is_correct[test] = learn_labels(y[~test], truth[~test], y[test]) == truth[test]
     accuracy = float((learn_labels(x, labels, y) == truth).mean())
-    return LabelScore(target, accuracy, float(right.mean()), len(x), len(y))
+    return LabelScore(target, accuracy, float(is_correct.mean()), len(x), len(y))
 
 
 def learn_labels(x: np.ndarray, labels: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Predict labels of other points by logistic regression, learned from points x (n, d)."""
+    """Predict labels (m,) of points `at` (m, d) by logistic regression on points x (n, d)."""
     if len(np.unique(labels)) < 2:
         return np.full(len(at), labels[0])
     with warnings.catch_warnings():
@@ -259,7 +264,7 @@ def learn_labels(x: np.ndarray, labels: np.ndarray, at: np.ndarray) -> np.ndarra
 
 
 def area_under_curve(truth: Codes, scores: Array) -> float:
-    """Return the AUC of scores (n, K) for classes `truth` (n,) of 0 … K−1; ½ of only one class."""
+    """Return the AUC of scores (n, K) for classes `truth` (n,) of 0 … K−1; ½ if there is one class."""
     counts = np.bincount(truth, minlength=scores.shape[1])
     present = np.flatnonzero((counts > 0) & (counts < len(truth)))
     area = sklearn("metrics").roc_auc_score
@@ -273,7 +278,7 @@ def _targets(schema: Schema) -> list[str]:
 
 
 def require_sklearn() -> None:
-    """Refuse to predict without scikit-learn."""
+    """Raise PrivotError if scikit-learn is not installed."""
     if find_spec("sklearn") is None:
         raise PrivotError(
             "training classifiers needs scikit-learn: pip install 'privot[evaluate]', or name no target"
@@ -291,7 +296,7 @@ def _require_target(schema: Schema, target: str) -> None:
 
 
 def with_known_target(schema: Schema, target: str, table: pa.Table) -> Known:
-    """Return codes of the other columns and of the target, or its numbers, where it is not missing."""
+    """Return the other columns' codes, and the target's codes or numbers, where it is not missing."""
     codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
     answers, column = codes.pop(target), schema.coded[target]
     known = answers != (-1 if column.alphabet.missing is None else column.alphabet.missing)
@@ -310,7 +315,7 @@ def deal_folds(answers: Codes, rng: np.random.Generator) -> Codes:
 
 
 def one_hot(schema: Schema, codes: dict[str, Codes]) -> Any:
-    """Return a sparse indicator (n, sum of sizes) of every column's code."""
+    """Return sparse indicators (n, sum of alphabets' sizes) of all columns' codes."""
     sizes = [schema.coded[name].alphabet.size for name in codes]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     places = np.stack(list(codes.values()), axis=1) + offsets[:-1]
@@ -320,27 +325,27 @@ def one_hot(schema: Schema, codes: dict[str, Codes]) -> Any:
 
 
 def as_numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
-    """Return columns (n, m) of bins' centers, NaN where missing, and of categories' codes."""
+    """Return columns (n, m): centers of bins (NaN where missing), and codes of categories."""
     centers = [schema.coded[name].alphabet.centers for name in codes]
     columns = zip(centers, codes.values(), strict=True)
     return np.stack([values * 1.0 if at is None else at[values] for at, values in columns], axis=1)
 
 
 def _categorical(schema: Schema, target: str) -> list[bool]:
-    """Say which of the other columns trees take as categories."""
+    """Return whether trees treat each of the other columns as categories."""
     alphabets = [column.alphabet for name, column in schema.coded.items() if name != target]
     return [each.centers is None and each.size <= _MAX_TREE_CATEGORIES for each in alphabets]
 
 
 def sklearn(module: str) -> Any:
-    """Import a module of scikit-learn, with the first prediction: comparisons do without."""
+    """Import a module of scikit-learn only when it is used: most comparisons do not need it."""
     return import_module(f"sklearn.{module}")
 
 
 def infer_labels(release: Release, people: pa.Table) -> float:
-    """Return the share of people whose label the attacker infers, of columns `image` and `label`.
+    """Return the share of people whose label the attacker infers correctly; **not private**.
 
-    Reports are in the people's order; **not private**.
+    Records have the columns `image` and `label`; reports are in the order of the records.
     """
     labels = release.schema.coded["label"].encode_codes("label", people)
     known = np.arange(len(labels)) % 2 == 0
@@ -350,7 +355,7 @@ def infer_labels(release: Release, people: pa.Table) -> float:
 
 
 def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple[Array, Array]:
-    """Return the parts of reported directions for labels (n, C), and points with each (n, C, q)."""
+    """Return the parts of reported directions for labels (n, C), and for points by label (n, C, q)."""
     answers, codebook = report.read(release.table), report.mechanism.codebook
     y = codebook.rows(answers.seeds[rows], answers.indices[rows])
     labels, points, _ = report.features.parts(y)
@@ -358,7 +363,7 @@ def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple
 
 
 def _scores_of_candidates(release: Release, people: pa.Table, known: np.ndarray) -> Array:
-    """Return, for each label (n, C), the mean features' product with the reported direction."""
+    """Return for each label (n, C) the product of its mean features with the reported direction."""
     report = release.randomizer.candidates
     assert report is not None
     records = report.encode(people)
@@ -374,7 +379,7 @@ def _scores_of_candidates(release: Release, people: pa.Table, known: np.ndarray)
 
 
 def _scores_of_noise(release: Release, people: pa.Table, known: np.ndarray) -> Array:
-    """Return, for each label (n, C), the log-likelihood of both reports, given its mean image."""
+    """Return for each label (n, C) the log-likelihood of reported label and image, at its mean image."""
     schema, mechanisms = release.schema, release.randomizer.mechanisms
     clean = schema.images["image"].encode_points("image", people)
     codes = schema.coded["label"].encode_codes("label", people)
@@ -382,12 +387,12 @@ def _scores_of_noise(release: Release, people: pa.Table, known: np.ndarray) -> A
     means = _class_means(clean[known], codes[known], count)
     images, labels = release.reports("image")[0], release.reports("label")[0]
     stddev = math.sqrt(mechanisms["image"].variance)
-    far = ((images**2).sum(axis=1)[:, None] - 2 * images @ means.T + (means**2).sum(axis=1)) / 2
-    ratio = np.log(cast("RandomizedResponse", mechanisms["label"]).likelihood_ratio)
-    return np.asarray(ratio * (labels == np.arange(len(means))) - far / stddev**2)
+    squares = (images**2).sum(axis=1)[:, None] - 2 * images @ means.T + (means**2).sum(axis=1)
+    log_ratio = np.log(cast("RandomizedResponse", mechanisms["label"]).likelihood_ratio)
+    return np.asarray(log_ratio * (labels == np.arange(len(means))) - squares / 2 / stddev**2)
 
 
 def _class_means(points: Array, codes: np.ndarray, count: int) -> Array:
-    """Return means (C, q) of points (n, q) of each label; 0 of one that does not occur."""
+    """Return the mean (C, q) of the points (n, q) of each label; 0 for a label that does not occur."""
     own = codes == np.arange(count)[:, None]
     return np.asarray(own @ points / np.maximum(own.sum(axis=1, keepdims=True), 1))

@@ -1,26 +1,26 @@
-r"""Rehearsal and goodness of a fit: the errors to expect of a model, and whether reports contradict it.
+r"""Rehearsal and goodness of fit: a model's expected errors, and whether reports contradict it.
 
-**Rehearsal** (`rehearse`). People drawn from the model report again, and the same settings are fitted to
-their reports. The population is then known, so errors are computed without any real record. A model
-smooths, so what it draws is easier to learn than real records are, and a rehearsal's error alone is a
-little low. The reports' evidence against the model is added: with p̂ the unbiased shares of a pair
-(`estimates`), V their variances and m the model's,
+**Rehearsal** (`rehearse`). People sampled from the model report, and a second model is fitted to their
+reports with the same settings. The population is then known, so errors are computed without any real
+record. A model smooths, so its samples are easier to learn than real records, and the rehearsal's error
+is slightly too small. The reports correct this: with p̂ the unbiased shares of a pair (`estimates`), V
+their variances and m the model's shares,
 
 $$ Q = ‖p̂ − m‖^2 − \sum V $$
 
-is the squared error, less the noise in p̂ that the model followed. In the rehearsal that part is the same
-and the error e is known; so $e^2 + Q − Q_{rehearsed}$, averaged over pairs, estimates the squared error
-of the model itself, and expected errors grow by the root of its ratio to $e^2$, if that is above 1. Of
-reports that the model has not seen, Q itself estimates its squared error.
+estimates the squared error, minus the part of the noise in p̂ that the model fitted. In the rehearsal
+this part is the same, and the error e is known; so $e^2 + Q − Q_{rehearsed}$, averaged over pairs,
+estimates the model's squared error, and expected errors grow by the root of its ratio to $e^2$, if that
+is above 1. For reports that the model was not fitted to, Q itself estimates the squared error.
 
-**Goodness of fit.** $‖p̂ − m‖^2$ of a model that is right, and has not seen the reports, is a sum of
-squares of nearly normal errors, of mean ΣV; with S their covariance, its tail is that of a chi-square of
-$ν = (\mathrm{tr} S^2)^3 / (\mathrm{tr} S^3)^2$ degrees of freedom with the same mean, variance and
-skewness (Pearson's, in Imhof's paper). Mean and variance alone call one in a thousand one in five
-thousand where one error is much larger than the others. A model follows some of the noise of its own
-reports, so that less is left of it, and alarms are rarer. How much less is another share for every
-column, from a hundredth, of a column of three categories, to all, of a number that is reported in eight
-codings and learned as one curve: a mean of these shares would cause false alarms for the latter.
+**Goodness of fit.** If a model is right, and was not fitted to the reports, $‖p̂ − m‖^2$ is a sum of
+squares of nearly normal errors, with mean ΣV. With S their covariance, its tail is approximated by a
+chi-square of $ν = (\mathrm{tr} S^2)^3 / (\mathrm{tr} S^3)^2$ degrees of freedom with the same mean,
+variance and skewness (Pearson's approximation, in Imhof's paper). Matching only mean and variance
+understates p-values where one error dominates (one in 5000 instead of one in 1000). A model fits some
+of the noise of its own reports, so its residuals are smaller, and false alarms are rarer. The fitted
+share of the noise is not corrected for, since it varies by column: from 1 % for three categories to
+100 % for a number in eight codings that is learned as one curve; a mean share would cause false alarms.
 
 Privacy review: functions of public numbers, of coins, of a release and of a model, which was learned
 from reports alone: post-processing. Rehearsed reports are of simulated people. No record is read.
@@ -47,32 +47,32 @@ from privot.local.releases import Releases
 from privot.schema.domains import Array
 
 FALSE_ALARMS = 0.05
-MAX_REHEARSED = 200_000  # people: an error of more is smaller
+MAX_REHEARSED = 200_000  # people in a rehearsal; more have smaller errors
 Columns = tuple[int, ...]
 _MAX_COVARIANCES = 400
 
 
 def sampler_of(model: LocalModel) -> LatentClassSampler:
-    """Return the latent classes of a table's model: `atoms`, and `classes` in the schema's codes."""
+    """Return the sampler of a table's model: its `atoms`, and its `classes` in the schema's codes."""
     assert isinstance(model.sampler, LatentClassSampler)  # as a check requires
     return model.sampler
 
 
 @dataclass(frozen=True)
 class Residual:
-    """Distance of a model's shares from the reports' for the same columns.
+    """Squared distance of a model's shares from the reports' estimates, with moments of its noise.
 
     Arguments:
         square: ‖p̂ − m‖².
-        noise: ΣV, the part of it that is the reports' noise.
-        fourth: The trace of the squared covariance.
-        sixth: The trace of the covariance cubed.
+        noise: ΣV = tr S, the expected square if the model is right.
+        trace2: Trace of S², S the covariance of p̂.
+        trace3: Trace of S³.
     """
 
     square: float
     noise: float
-    fourth: float
-    sixth: float
+    trace2: float
+    trace3: float
 
     @property
     def excess(self) -> float:
@@ -81,50 +81,53 @@ class Residual:
 
     @property
     def p_value(self) -> float:
-        """Probability of as large a residual, if the model is right; of its own reports, at most."""
-        if self.fourth <= 0:  # no report, or one
+        """p-value of the test that the model is right; an upper bound for the model's own reports."""
+        if self.trace2 <= 0:  # no report, or one
             return 1.0
-        freedom = self.fourth**3 / self.sixth**2
-        above = self.excess / (2 * self.fourth) ** 0.5
+        freedom = self.trace2**3 / self.trace3**2
+        above = self.excess / (2 * self.trace2) ** 0.5
         return float(scipy.stats.chi2.sf(freedom + above * (2 * freedom) ** 0.5, freedom))
 
     @classmethod
-    def of(cls, found: Estimate, shares: Array) -> Residual:
-        """Compare the model's shares with estimates, and their covariance, or variances alone."""
-        gap, spread = found.mean - shares, found.spread
+    def of(cls, by_reports: Estimate, shares: Array) -> Residual:
+        """Compare the model's shares with estimates that have covariances, or only variances."""
+        gap, spread = by_reports.mean - shares, by_reports.spread
+        square = float(gap @ gap)
         if spread.ndim == 1:
-            return cls(float(gap @ gap), *(float((spread**n).sum()) for n in (1, 2, 3)))
-        sixth = float((spread @ spread * spread).sum())
-        return cls(float(gap @ gap), float(np.trace(spread)), float((spread**2).sum()), sixth)
+            return cls(square, *(float((spread**n).sum()) for n in (1, 2, 3)))
+        trace3 = float((spread @ spread * spread).sum())
+        return cls(square, float(np.trace(spread)), float((spread**2).sum()), trace3)
 
     @classmethod
-    def mean(cls, some: Sequence[Residual]) -> Residual:
-        """Return the mean over questions in several alphabets, of about as many cells each."""
-        square, noise, fourth, sixth = np.mean([astuple(each) for each in some], axis=0).tolist()
-        return cls(square, noise, fourth / len(some), sixth / len(some) ** 2)
+    def mean(cls, several: Sequence[Residual]) -> Residual:
+        """Return the mean of independent residuals, of questions in several alphabets."""
+        square, noise, trace2, trace3 = np.mean(
+            [astuple(each) for each in several], axis=0
+        ).tolist()
+        return cls(square, noise, trace2 / len(several), trace3 / len(several) ** 2)
 
 
 def residuals(reports: CodeReports, atoms: LatentClasses) -> dict[Columns, Residual]:
-    """Return residuals of every column, and of every two that some report covers."""
-    found = {}
+    """Return the residuals of every column, and of every pair that some report covers."""
+    by_columns = {}
     for columns, about in reports.by_columns.items():
-        each = []
+        of_questions = []
         for questions in about:
             shares = cell_shares(atoms, *map(reports.questions.__getitem__, questions))
-            # Shares add up to 1: of few cells their covariances count, of many hardly.
+            # Covariances, which exist because shares add up to 1, matter only where cells are few.
             full = shares.size <= _MAX_COVARIANCES
-            each.append(Residual.of(estimate(reports, questions, full=full), shares))
-        found[columns] = Residual.mean(each)
-    return found
+            of_questions.append(Residual.of(estimate(reports, questions, full=full), shares))
+        by_columns[columns] = Residual.mean(of_questions)
+    return by_columns
 
 
 def contradicted_by(own: Mapping[Columns, Residual]) -> set[Columns]:
-    """Return columns and pairs that reports contradict, with one false alarm in twenty at most."""
+    """Return the columns and pairs that reports contradict, at a family-wise error rate of 5 %."""
     return set(_holm({columns: residual.p_value for columns, residual in own.items()}))
 
 
 def _holm(p_values: Mapping[Columns, float]) -> Iterator[Columns]:
-    """Yield the rejected hypotheses, with at most one false alarm in twenty."""
+    """Yield the hypotheses that Holm's procedure rejects at level `FALSE_ALARMS`."""
     ordered = sorted(p_values, key=p_values.__getitem__)
     for rank, columns in enumerate(ordered):
         if p_values[columns] > FALSE_ALARMS / (len(ordered) - rank):
@@ -133,27 +136,27 @@ def _holm(p_values: Mapping[Columns, float]) -> Iterator[Columns]:
 
 
 class Fit(NamedTuple):
-    """How well a model fits a column, or a pair of columns."""
+    """Fit of a model to a column, or to a pair of columns."""
 
-    error: float  # total variation to expect
-    p_value: float | None  # of reports this far from the model; None without reports
-    contradicted: bool
+    error: float  # expected total variation
+    p_value: float | None  # of the test that the model is right; None without reports
+    contradicted: bool  # whether the test rejects the model
 
 
 @dataclass(frozen=True, eq=False)
 class Rehearsed:
-    """Results of a rehearsal, by columns."""
+    """Result of a rehearsal; errors are by column or pair of columns."""
 
-    errors: dict[Columns, float]  # total variation
-    squares: dict[Columns, float]  # ‖m′ − m‖²
-    residuals: dict[Columns, Residual]  # of its model, by its reports
+    errors: dict[Columns, float]  # total variation of the rehearsed model from the true one
+    squares: dict[Columns, float]  # ‖m′ − m‖², m′ the shares of the rehearsed model
+    residuals: dict[Columns, Residual]  # of the rehearsed model, from the rehearsed reports
     model: LocalModel  # fitted in the rehearsal
-    releases: Releases  # its reports
+    releases: Releases  # rehearsed reports
 
     def fits(
         self, own: dict[Columns, Residual], *, held_out: bool
     ) -> Iterator[tuple[Columns, Fit]]:
-        """Yield the fit of the model to each column and pair, by residuals of the reports."""
+        """Yield the fit of each column and pair; `own` are the residuals of the real reports."""
         growth = [self.growth(own, several, held_out=held_out) for several in (1, 2)]
         contradicted = contradicted_by(own)
         for columns, error in self.errors.items():
@@ -162,11 +165,11 @@ class Rehearsed:
             yield columns, Fit(expected, p_value, columns in contradicted)
 
     def growth(self, own: dict[Columns, Residual], several: int, *, held_out: bool) -> float:
-        """Estimate the ratio of the model's errors to rehearsed ones from the reports' residuals."""
+        """Estimate the ratio of true to rehearsed errors, of single columns (1) or pairs (2)."""
         reported = [columns for columns in own if len(columns) == several]
         if not reported:
             return 1.0
-        # Where few report, no report may cover some columns.
+        # The rehearsed reports may not cover all columns if they are few.
         excess = [self.residuals[c].excess for c in reported if c in self.residuals]
         square = np.mean([self.squares[c] for c in reported])
         noise = square if held_out else np.mean(excess or [0.0])
@@ -177,12 +180,12 @@ class Rehearsed:
 def rehearse(
     model: LocalModel, releases: Releases, every: Sequence[Columns], seed: int
 ) -> Rehearsed:
-    """Rehearse with as many people as reported; of more than 200 000, with so many.
+    """Simulate the reports and their fit, with as many people as reported, but at most 200 000.
 
     Arguments:
-        model: Model of a table.
-        releases: Only their randomizers are used, by as many people each; not their reports.
-        every: Columns, and pairs, whose errors are computed, in the schema's codes.
+        model: Model of a table, which stands for the population.
+        releases: Releases of which only the randomizers and the numbers of reports are used.
+        every: Columns and pairs whose errors are computed, in the schema's codes.
         seed: Seed of draws and fits; not of the reports' noise.
     """
     share = min(1.0, MAX_REHEARSED / len(releases))
@@ -191,13 +194,13 @@ def rehearse(
         people = model.sample(max(round(share * len(part.rows)), 1), seed=seed + number)
         read = part.randomizer.schema.table_columns
         parts.append(part.randomizer.privatize(people.select(list(read))))
-    again = Releases(tuple(parts))
+    simulated = Releases(tuple(parts))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nothing to warn of: the people are simulated
-        learned = fit_again(model, again, seed)
-    law, true = sampler_of(learned).classes, sampler_of(model).classes
-    gaps = {each: (law.marginal(each) - true.marginal(each)).ravel() for each in every}
+        warnings.simplefilter("ignore")  # warnings about simulated people are useless
+        refitted = fit_again(model, simulated, seed)
+    learned, true = sampler_of(refitted).classes, sampler_of(model).classes
+    gaps = {each: (learned.marginal(each) - true.marginal(each)).ravel() for each in every}
     errors = {each: float(np.abs(gap).sum() / 2) for each, gap in gaps.items()}
     squares = {each: float(gap @ gap) for each, gap in gaps.items()}
-    found = residuals(CodeReports.of(again), sampler_of(learned).atoms)
-    return Rehearsed(errors, squares, found, learned, again)
+    from_simulated = residuals(CodeReports.of(simulated), sampler_of(refitted).atoms)
+    return Rehearsed(errors, squares, from_simulated, refitted, simulated)

@@ -1,6 +1,6 @@
 """Evaluation of synthetic records against real ones: distances, findings, and prediction of a target.
 
-Grades are those of `verdicts`; an error that a perfect model's sample would have is no fault.
+Errors are graded by `verdicts`, where sampling error alone does not lower a grade.
 
 Results depend on real records: **not private**.
 """
@@ -48,13 +48,13 @@ NUM_ROWS = 10_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of all columns: vectors and images one by one, the others as a table.
+    """Scores of all columns of a synthetic table against a real one.
 
     Arguments:
-        vectors: One `PointScore` a column of points.
-        table: The columns with codes, and their pairs; None if there are none.
-        images: One `PointScore` a column of images.
-        numbers: Numbers, dates and coordinates, value by value.
+        vectors: Score of each column of vectors.
+        table: Scores of the columns with codes and of their pairs; None if there are none.
+        images: Score of each column of images.
+        numbers: Scores of numbers, dates and coordinates by value.
         correlations: Correlations of all pairs of these.
     """
 
@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def summary(self) -> dict[str, Score]:
-        """Mean scores of columns, pairs, numbers by their KS, and correlations, if any."""
+        """Mean scores by name: of columns, pairs, numbers (KS) and correlations, if any."""
         means = {} if self.table is None else dict(self.table.summary)
         if self.numbers:
             means["ks"] = mean_score([score.ks for score in self.numbers])
@@ -76,7 +76,7 @@ class Comparison:
 
     @property
     def verdict(self) -> tuple[Finding, ...]:
-        """Findings about the use of the synthetic records."""
+        """Findings about the quality of the synthetic records."""
         table, found = self.table, []
         if table is not None:
             scores = [(c.column, c.total_variation) for c in table.columns]
@@ -88,25 +88,23 @@ class Comparison:
             found += _judge_pairs(table)
         if self.correlations:
             scores = [(f"{c.first} × {c.second}", c.difference) for c in self.correlations]
-            written = "{:.2f}".format
-            found.append(
-                _judge("correlations", scores, verdicts.CORRELATION, "difference", written)
-            )
+            limits, two_digits = verdicts.CORRELATION, "{:.2f}".format
+            found.append(_judge("correlations", scores, limits, "difference", two_digits))
         return tuple(found)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Summarized):
-    """Distances of synthetic records from real ones. It depends on real records: **not private**.
+    """Result of `evaluate`, which depends on real records: **not private**.
 
     Arguments:
         schema: Public description of a record.
         synthetic: The synthetic records that were compared.
         real: The real records.
         comparison: Scores of every column, and of pairs.
-        prediction: Scores of classifiers of a table's target, if one was named.
-        label: The same of images.
-        model: The model that the synthetic records were drawn from, if it is known.
+        prediction: Scores of classifiers that predict a table's target, if one was named.
+        label: Accuracy of a classifier that predicts a label of images, if there is one.
+        model: The model from which the synthetic records were sampled, if it is known.
     """
 
     schema: Schema
@@ -119,12 +117,12 @@ class Evaluation(Summarized):
 
     @property
     def verdict(self) -> tuple[Finding, ...]:
-        """Findings about the use of the synthetic records."""
+        """Findings about the quality of the synthetic records."""
         of_target = () if self.prediction is None else (judge_prediction(self.prediction),)
         return self.comparison.verdict + of_target
 
     def summary(self) -> dict[str, object]:
-        """Return every score, beside that of a perfect model; see `Summarized`."""
+        """Return every score with its floor, as text; see `Summarized`."""
         facts: dict[str, object] = {}
         for name, score in self.comparison.summary.items():
             alone = "" if score.independence is None else f", independence {score.independence:.4f}"
@@ -156,20 +154,19 @@ def evaluate(
 
     Arguments:
         synthetic: A model, which is sampled, or a table of synthetic records.
-        real: A table of real records, best of people whom the model was not learned from.
-        schema: The schema of a table; a model brings its own.
-        target: A column of categories that classifiers predict from the others, trained on either table,
-            or one of numbers, by regressions; for images by default their one such column.
-        num_rows: Number of records to draw from a model.
-        seed: Seed of the draw, of subsamples and of folds.
+        real: A table of real records, preferably of people whom the model was not learned from.
+        schema: Schema of a table; not needed for a model.
+        target: Column to predict from the others, by classifiers if it has categories and by regressions
+            if it has numbers; for images the only column of categories by default.
+        num_rows: Number of records to sample from a model.
+        seed: Seed of sampling, of subsamples and of folds.
 
     Returns:
-        An `Evaluation`: scores of every column and pair in `comparison`, of classifiers in `prediction`
-        and `label`, and findings in words in `verdict`.
+        An `Evaluation`: `comparison` has the scores of every column and pair, `prediction` and `label`
+        those of classifiers, and `verdict` the findings in words.
 
     Raises:
-        PrivotError: for a table without its schema, tables that do not fit it, or a target that cannot
-            be predicted.
+        PrivotError: if a table has no schema or does not fit it, or the target cannot be predicted.
 
     Examples:
         >>> schema = Schema.from_toml('''
@@ -213,7 +210,7 @@ def compare(
         schema: Public description of a record.
         synthetic: Records of a model: a pandas, polars or pyarrow table, or a dict of columns.
         real: Real records, likewise.
-        num_points: Most points of a vector's subsamples, or images.
+        num_points: Maximum number of points, or of images, in a subsample.
         seed: Seed of subsamples and floors.
 
     Returns:
@@ -221,7 +218,7 @@ def compare(
         in `summary`, and findings in words in `verdict`.
 
     Raises:
-        PrivotError: if the tables do not fit the schema, or hold fewer than 4 records.
+        PrivotError: if the tables do not fit the schema, or have fewer than 4 records.
 
     Examples:
         >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
@@ -232,7 +229,7 @@ def compare(
     synthetic, real = as_table(synthetic), as_table(real)
     require_records(schema, synthetic, real)
     table = None
-    # A place alone is compared by its distance; beside others its cells count in pairs.
+    # The cells of vectors are compared only if there are other columns, for the pairs with these.
     if len(schema.coded) > 1 or schema.coded.keys() - schema.vectors.keys():
         table = compare_tables(schema, synthetic, real, seed)
     return Comparison(
@@ -245,11 +242,11 @@ def compare(
 
 
 def _judge_pairs(table: TableComparison) -> list[Finding]:
-    """Grade pairs of columns, and how far they are from independent columns."""
+    """Grade the errors of pairs, and the gain over independent columns."""
     named = [(f"{pair.first} × {pair.second}", pair.total_variation) for pair in table.pairs]
     found = [_judge("pairs of columns", named, verdicts.PAIR, "total variation")]
     mean = table.summary["two_way"]
-    assert mean.independence is not None  # of pairs
+    assert mean.independence is not None  # every pair has a ceiling
     if mean.independence <= 1.1 * mean.floor:
         words = "the real columns hardly depend on each other: there is nothing to find"
         return [*found, Finding(verdicts.DEPENDENCE, "unknown", words)]
@@ -261,7 +258,7 @@ def _judge_pairs(table: TableComparison) -> list[Finding]:
 
 
 def judge_prediction(prediction: Prediction) -> Finding:
-    """Grade the share retained of the score of the classifier, or regression, best on real records."""
+    """Grade the share of the real-trained score that synthetic training retains, of the best learner."""
     best = max(prediction.scores, key=lambda score: score.real)
     topic, guess = f"predicting {prediction.target}", verdicts.CHANCE[prediction.measure]
     words = (
@@ -279,20 +276,20 @@ def _judge(
     named: Sequence[tuple[str, Score]],
     limits: tuple[float, float],
     measure: str,
-    written: Callable[[float], str] = percent,
+    formatted: Callable[[float], str] = percent,
 ) -> Finding:
-    """Grade several errors by the share of them that is good."""
+    """Grade several named errors by the share of them that is good."""
     grades: list[Grade] = [
         verdicts.grade(score.synthetic, limits, score.floor) for _, score in named
     ]
     good = grades.count("good")
-    rest = [each for each, own in zip(named, grades, strict=True) if own != "good"]
-    words = f"{good} of {len(named)} within {written(limits[0])}"
+    rest = [each for each, grade in zip(named, grades, strict=True) if grade != "good"]
+    words = f"{good} of {len(named)} within {formatted(limits[0])}"
     if rest:
         worst = sorted(rest, key=lambda each: -each[1].synthetic)
-        names = [f"{name} ({written(score.synthetic)})" for name, score in worst]
+        names = [f"{name} ({formatted(score.synthetic)})" for name, score in worst]
         words += f"; not: {verdicts.join_names(names)}"
-    whole = verdicts.grade_share(good / len(named))
-    # Nothing that is merely fair makes the whole poor.
-    whole = "fair" if whole == "poor" and "poor" not in grades else whole
-    return Finding(topic, whole, f"{words} ({measure})")
+    overall = verdicts.grade_share(good / len(named))
+    if overall == "poor" and "poor" not in grades:
+        overall = "fair"
+    return Finding(topic, overall, f"{words} ({measure})")

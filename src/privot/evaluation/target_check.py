@@ -1,50 +1,50 @@
-r"""Check of a target by reports alone: how well classifiers of synthetic records predict it for people.
+r"""Check of a target by reports alone: the score of synthetic-trained classifiers on real people.
 
-Against real records `prediction` scores classifiers that learned from synthetic rows. With reports alone
-two quantities take its place: the **score on people** and the **retained** share of what real records
-would teach. Classifiers are logistic regression of a column of categories, ridge regression of a number,
-as `prediction` trains them; of several classes, each against the rest, and of more than twelve classes
-the most frequent twelve. They are linear in the codes of columns $c$, so they score a record x by
-$s(x) = \sum_c w_c(x_c)$.
+With real records, `prediction` scores classifiers that are trained on synthetic rows. From reports
+alone, this module estimates the **score on people**, and the share of the score of real-trained
+classifiers that is **retained**. Classifiers are logistic regression for a column of categories and
+ridge regression for a number, trained as in `prediction`; with several classes each is compared with the
+rest, and only the twelve most frequent classes are used. They are linear in the codes of columns $c$,
+and score a record x by $s(x) = \sum_c w_c(x_c)$.
 
-**Moments.** With f(x) a function of the target, 0 where that is missing, and $κ(x)$ 1 where it is
-present, all of
+**Moments.** Let f(x) be a function of the target, 0 if it is missing, and $κ(x)$ be 1 if it is present,
+else 0. All of
 
 $$ E[s f] = \sum_c E[w_c f] , \quad E[s κ] , \quad E[s^2] = \sum_{c,d} E[w_c w_d] , \quad E[s] , \quad
    E[f] , \quad E[f^2] , \quad E[κ] $$
 
-are sums of means over single columns and pairs of them, which reports estimate without a model
-(`estimates`). A report may answer several of these pairs; each person's sum is one number, so that the
-covariance of all of them together is that of people's sums, and nothing is taken as independent. Of
-columns reported in alphabets that are not the schema's, a code stands for the model's mean over what it
-covers. Pairs that no report covers have the model's mean.
+are sums of means over single columns and pairs of columns, which reports estimate without a model
+(`estimates`). A report may contribute to several pairs; its contributions are added before covariances
+are computed over people, so no independence is assumed. If a column is reported in another alphabet
+than the schema's, a code contributes the model's mean over the values that it covers. Pairs that no
+report covers contribute the model's mean.
 
-**Score on people, by cross-fitting.** Reports are dealt into two halves by coins; a model is learned
-from each, by the settings chosen before, and a classifier from rows that it draws. The other half's
-reports, which it has not seen, estimate the moments of its score. For a number they give all of $R^2$.
-For a class with share p, with ρ the correlation of its score and its indicator,
+**Score on people, by cross-fitting.** Reports are randomly divided into two halves. A model is fitted to
+each half, with the settings of the given model, and a classifier is trained on rows sampled from it. The
+other half's reports are independent of it and estimate the moments of its score. For a number these
+determine $R^2$. For a class with share p, with ρ the correlation of its score and its indicator,
 
 $$ d = \frac{ρ}{\sqrt{p(1−p)(1−ρ^2)}} , \qquad AUC = Φ(c d) , $$
 
-where c is $1/\sqrt2$ if scores are normal in the class and the rest, with one variance, and that of the
-half's model else, whose own d and AUC are known. Both are computed, and the interval covers both.
+where c is $1/\sqrt2$ if scores are normal in the class and in the rest, with equal variances; a second
+value of c is that of the half's model, whose d and AUC are known. The interval covers both estimates.
 
-**Correction for halves.** Half of the reports teach less than all, and scores of people are distributed
-neither normally nor as in a model learned from so few. Both effects are known for people drawn from the
-model: they report (`rehearsal`), all of them and both halves are learned from, and the difference of
-what the whole scores, truly, and what the moments of a half's scores among these people come to is
-added, here of Φ⁻¹ of the AUC, or of R². Reports are no part of it, so that it adds little variance; as
-much is added as the two halves differ by. **Assumed** is that this difference is the same for real
-people as for the model's.
+**Correction for halves.** A model of half of the reports is worse than one of all, and scores of people
+are distributed neither normally nor as in such a model. Both effects are measured on people sampled from
+the model (`rehearsal`): models are fitted to the reports of all of them and of both halves. The
+difference between the exact score with all reports and the score by moments with half of them is added
+to the estimate, for Φ⁻¹ of the AUC or for R². The correction does not depend on the real reports and
+adds little variance, which is estimated from the difference of the two halves. **Assumption**: the
+difference is the same for real people as for people sampled from the model.
 
-**Retained share.** In the rehearsal the model stands for people: let A be the score, on its people, of a
-classifier learned from them, A′ of one learned from the model of their reports, $A_0$ a guess's score,
-and $g^2$ how much larger squared errors are than rehearsed (`rehearsal`). Retained is
+**Retained share.** In the rehearsal the model is the population. Let A be the score, on its people, of a
+classifier trained on its rows, A′ that of one trained on rows of the rehearsed model, $A_0$ the score of
+guessing, and $g^2$ the ratio of true to rehearsed squared errors (`rehearsal`). The retained share is
 
 $$ 1 − g^2 \frac{A − A′}{A − A_0} . $$
 
-It does not cover what trees, or networks, would do with dependence that the model lacks; `evaluate`
-does, if real records may be read.
+It does not cover trees or networks that use dependence which the model lacks; `evaluate` does, if real
+records may be read.
 
 Needs scikit-learn.
 
@@ -107,18 +107,18 @@ SCORE_TARGET, SCORE_KNOWN, SCORE_SQUARE, SCORE, TARGET, TARGET_SQUARE, KNOWN = r
 Columns = tuple[int, ...]
 _NUM_TRAINED, _NUM_TESTED = 20_000, 50_000
 _MAX_CLASSES = 12
-_MAX_CORRELATION = 0.95  # beyond it d goes on as a line: a bound would hide what is not known
-_MIN_DISTANCE = 0.1  # of a d at which the model's AUC determines c
+_MAX_CORRELATION = 0.95  # above, d is extrapolated linearly, which keeps its uncertainty visible
+_MIN_DISTANCE = 0.1  # smallest |d| at which the model's AUC determines c
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """G additive scores, each with a function of one column, the target.
+    """G additive scores s, each with a function f of the target column.
 
     Arguments:
-        column: Number of the target.
-        weights: By column, weights of its atoms (a, G); of the target, the functions f.
-        known: 1 where the target is not missing (a,).
+        column: Number of the target column.
+        weights: Weights (a, G) of each column's atoms; for the target the values of f (a, G).
+        known: κ by atom of the target (a,): 1 if it is not missing.
     """
 
     column: int
@@ -126,7 +126,7 @@ class Scores:
     known: Array
 
     def terms(self, columns: Columns) -> Array:
-        """Return what the atoms of one or two columns add to each of the moments (7, a[, b], G)."""
+        """Return the contributions of the atoms of one or two columns to the moments (7, a[, b], G)."""
         first = self.weights[columns[0]]
         if len(columns) == 1:
             out = np.zeros((7, *first.shape))
@@ -140,10 +140,11 @@ class Scores:
         out = np.zeros((7, len(first), *second.shape))
         product = first[:, None] * second
         if self.column in columns:
-            known = (self.known[:, None, None] if columns[0] == self.column else
-                     self.known[:, None])  # fmt: skip
-            other = second if columns[0] == self.column else first[:, None]
-            out[SCORE_TARGET], out[SCORE_KNOWN] = product, known * other
+            out[SCORE_TARGET] = product
+            if columns[0] == self.column:
+                out[SCORE_KNOWN] = self.known[:, None, None] * second
+            else:
+                out[SCORE_KNOWN] = self.known[:, None] * first[:, None]
         else:
             out[SCORE_SQUARE] = 2 * product
         return out
@@ -151,14 +152,12 @@ class Scores:
 
 def model_moments(law: LatentClasses, scores: Scores) -> Array:
     """Return the moments (7, G) under a distribution of atoms."""
-    every = [
-        _mean_terms(law, scores, columns) for columns in _columns_and_pairs(len(scores.weights))
-    ]
-    return np.asarray(np.sum(every, axis=0))
+    every = _columns_and_pairs(len(scores.weights))
+    return np.asarray(np.sum([_mean_terms(law, scores, columns) for columns in every], axis=0))
 
 
 def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> Estimate:
-    """Estimate the moments (7 G,) from reports, with their covariance and the number of people."""
+    """Estimate the moments (7 G,) from reports, with their covariance (7 G, 7 G)."""
     size = 7 * scores.weights[0].shape[1]
     functions = [np.zeros((int(np.prod(source.shape)), size)) for source in reports.sources]
     mean, spread = np.zeros(size), np.zeros((size, size))
@@ -167,22 +166,18 @@ def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> 
             mean += _mean_terms(law, scores, columns).ravel()
             continue
         terms, shares = scores.terms(columns), law.marginal(columns)
-        weights = {
-            (questions, number): precision(
-                source, math.prod(reports.questions[q].size for q in questions)
-            )
-            for questions in reports.about(*columns)
-            for number, source in enumerate(reports.sources)
-            if set(questions) <= set(source.questions)
-        }
-        total = sum(weights.values())
+        contributions = []  # number of a source, its weight, and its function (cells, 7 G)
         for questions in reports.about(*columns):
             ordered = reports.columns(questions) == columns
-            by_code = _by_code([reports.questions[q] for q in questions], terms, shares, ordered)
+            about = [reports.questions[q] for q in questions]
+            by_code = _by_code(about, terms, shares, ordered)
             for number, source in enumerate(reports.sources):
-                if weight := weights.get((questions, number)):
-                    places = cells_of(source, questions)
-                    functions[number] += weight / total * by_code[places]
+                if set(questions) <= set(source.questions):
+                    weight = precision(source, math.prod(each.size for each in about))
+                    contributions.append((number, weight, by_code[cells_of(source, questions)]))
+        total = sum(weight for _, weight, _ in contributions)
+        for number, weight, function in contributions:
+            functions[number] += weight / total * function
     for source, g in zip(reports.sources, functions, strict=True):
         if g.any():
             part = moments(source, g, full=True)
@@ -201,7 +196,7 @@ def _mean_terms(law: LatentClasses, scores: Scores, columns: Columns) -> Array:
 
 
 def _by_code(questions: Sequence[Question], terms: Array, shares: Array, ordered: bool) -> Array:
-    """Return means (cells, 7 G) of terms over what the codes of one or two questions cover."""
+    """Return means (cells, 7 G) of terms over the atoms that codes of one or two questions cover."""
     if not ordered:
         terms, shares = np.swapaxes(terms, 1, 2), shares.T
     total = terms * shares[..., None]
@@ -215,12 +210,12 @@ def _by_code(questions: Sequence[Question], terms: Array, shares: Array, ordered
 
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
-    """A classifier or regression of one column, linear in the codes of the others."""
+    """Classifier or regression of one column, linear in the codes of the others."""
 
-    model: LocalModel  # whose rows it learned from
+    model: LocalModel  # from which its training rows were sampled
     target: str
-    weights: Array  # (codes, G) of the other columns' codes, one column after the other
-    classes: Codes  # (G,) codes of the target with these scores; empty of a number
+    weights: Array  # (codes, G) weights of the other columns' codes, one column after the other
+    classes: Codes  # (G,) code of the target for each score; empty for a number
     center: float = 0.0  # intercept of a number's score
     unit: float = 1.0  # unit of a number's score
 
@@ -251,12 +246,12 @@ class LinearPredictor:
         return not self.classes.size
 
     def scores(self) -> Scores:
-        """Return its scores as weights of atoms, with the function of the target that they predict."""
-        schema, found, start = self.model.schema, [], 0
+        """Return the scores as weights of atoms, with the function of the target that they predict."""
+        schema, weights, start = self.model.schema, [], 0
         for name, place in zip(schema.coded, sampler_of(self.model).places, strict=True):
             size = schema.coded[name].alphabet.size
             if name != self.target:
-                found.append(self.weights[start : start + size][place.codes])
+                weights.append(self.weights[start : start + size][place.codes])
                 start += size
                 continue
             missing = schema.coded[name].alphabet.missing
@@ -266,74 +261,75 @@ class LinearPredictor:
             else:
                 middle = (place.cells.low + place.cells.high) / 2
                 values = (np.nan_to_num(middle)[:, None] - self.center) / self.unit
-            found.append(values * known[:, None])
-        return Scores(list(schema.coded).index(self.target), tuple(found), known)
+            weights.append(values * known[:, None])
+        return Scores(list(schema.coded).index(self.target), tuple(weights), known)
 
     def points(self, codes: dict[str, Codes]) -> Array:
         """Return scores (n, G) of the other columns' codes."""
         return np.asarray(one_hot(self.model.schema, codes) @ self.weights)
 
     def _encoded(self, table: pa.Table) -> tuple[Array, Codes, NDArray[np.bool_]]:
-        """Return scores (n, G), codes of the target (n,), and where it is not missing (n,)."""
+        """Return scores (n, G), codes of the target (n,), and a mask (n,) where it is not missing."""
         coded = self.model.schema.coded
         codes = {name: column.encode_codes(name, table) for name, column in coded.items()}
-        missing, own = coded[self.target].alphabet.missing, codes.pop(self.target)
-        return self.points(codes), own, own >= 0 if missing is None else own != missing
+        answers, missing = codes.pop(self.target), coded[self.target].alphabet.missing
+        known = np.ones(len(answers), bool) if missing is None else answers != missing
+        return self.points(codes), answers, known
 
     def on(self, table: pa.Table) -> tuple[Array, Array]:
-        """Return areas under the curve on records (G,), or R² (1,), and the classes' shares."""
-        codes, own = with_known_target(self.model.schema, self.target, table)
+        """Return the AUC (G,) of each class on records and its share (G,); of a number R² and 1."""
+        codes, answers = with_known_target(self.model.schema, self.target, table)
         points = self.points(codes)
         if self.is_number:
-            numbers = (own - self.center) / self.unit
+            numbers = (answers - self.center) / self.unit
             rest = ((numbers - points[:, 0]) ** 2).mean()
             return np.array([1 - rest / max(float(numbers.var()), 1e-12)]), np.ones(1)
         areas = [
-            area_under_curve(1 * (own == code), np.stack([-each, each], axis=1))
+            area_under_curve(1 * (answers == code), np.stack([-each, each], axis=1))
             for code, each in zip(self.classes, points.T, strict=True)
         ]
-        return np.array(areas), np.array([(own == code).mean() for code in self.classes])
+        return np.array(areas), np.array([(answers == code).mean() for code in self.classes])
 
     def moments(self, table: pa.Table) -> Array:
-        """Return moments of scores and classes among records (7, G)."""
-        points, own, there = self._encoded(table)
-        is_class = 1.0 * (own[:, None] == self.classes)
-        known = np.broadcast_to(1.0 * there[:, None], points.shape)
-        each = points * is_class, points * known, points**2, points, is_class, is_class, known
-        return np.array([one.mean(axis=0) for one in each])
+        """Return the moments (7, G) of a classifier's scores and classes among records."""
+        points, answers, is_known = self._encoded(table)
+        is_class = 1.0 * (answers[:, None] == self.classes)
+        known = np.broadcast_to(1.0 * is_known[:, None], points.shape)
+        terms = points * is_class, points * known, points**2, points, is_class, is_class, known
+        return np.array([each.mean(axis=0) for each in terms])
 
     def square_where_known(self, table: pa.Table) -> Array:
-        """Return the part (G,) of the scores' squares in records whose target is not missing."""
-        points, _, there = self._encoded(table)
+        """Return the share (G,) of E[s²] that comes from records whose target is not missing."""
+        points, _, is_known = self._encoded(table)
         square = points**2
-        return np.asarray(square[there].sum(axis=0) / np.maximum(square.sum(axis=0), 1e-12))
+        return np.asarray(square[is_known].sum(axis=0) / np.maximum(square.sum(axis=0), 1e-12))
 
 
 def score(areas: Array, shares: Array) -> float:
-    """Return the mean over classes, each weighted by its share."""
+    """Return the mean AUC, or R², over classes, weighted by their shares."""
     return float(areas @ shares / max(shares.sum(), 1e-12))
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Models of either half of some reports, with the other half's reports."""
+    """Models of two halves of reports, each with the other half's reports."""
 
     models: tuple[LocalModel, ...]
     others: tuple[CodeReports, ...]
 
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
-        """Deal reports into halves by coins, and fit each by the settings chosen for `model`."""
+        """Divide reports into random halves, and fit each with the settings chosen for `model`."""
         rng = np.random.default_rng(seed)
-        dealt: tuple[list[Release], list[Release]] = ([], [])
+        halves: tuple[list[Release], list[Release]] = ([], [])
         for part in releases.parts:
-            side = rng.random(len(part)) < 0.5
-            for half, chosen in zip(dealt, (~side, side), strict=True):
+            in_second = rng.random(len(part)) < 0.5
+            for half, chosen in zip(halves, (~in_second, in_second), strict=True):
                 rows = ReportTable.of(part.table.filter(pa.array(chosen)))
                 half.append(Release(rows, part.randomizer))
-        first, second = (Releases(tuple(half)) for half in dealt)
+        first, second = (Releases(tuple(half)) for half in halves)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit of all reports has said it
+            warnings.simplefilter("ignore")  # the fit of all reports has issued them already
             models = fit_again(model, first, seed), fit_again(model, second, seed)
         return cls(models, (CodeReports.of(second), CodeReports.of(first)))
 
@@ -350,102 +346,105 @@ def cross_fitted_score(
     """Estimate the score on people of a classifier, or regression, trained on synthetic records.
 
     Arguments:
-        own: Halves of people's reports.
-        rehearsed: Halves of reports by people drawn from the model of all reports.
-        whole: The model of all of these latter reports.
-        people: Records drawn from the model of all reports.
-        target: The column to predict, of codes or numbers.
+        own: Halves of the real reports.
+        rehearsed: Halves of reports by people sampled from the model of all real reports.
+        whole: Model of all rehearsed reports.
+        people: Records sampled from the model of all real reports.
+        target: Column to predict, of codes or numbers.
         seed: Seed of rows and fits.
     """
 
-    def learned(model: LocalModel) -> LinearPredictor:
+    def trained(model: LocalModel) -> LinearPredictor:
         return LinearPredictor.of(model, target, seed)
 
     pairs = zip(own.models, own.others, strict=True)
-    found = [_score_by_reports(learned(model), other, seed) for model, other in pairs]
-    means, variances = np.mean(found, axis=0).T
-    best = learned(whole)
-    halves = [_scores_by_moments(learned(model), people, seed) for model in rehearsed.models]
-    short = _score_on(best, people) - np.array(halves)  # (halves, shapes)
-    # Variance of the two halves' mean, of the whole here, and as much of the model and its halves.
-    error = Z * np.sqrt(variances / 2 + 2 * short.var(axis=0, ddof=1))
-    means = means + short.mean(axis=0)
+    estimates = [_score_by_reports(trained(model), other, seed) for model, other in pairs]
+    means, variances = np.mean(estimates, axis=0).T  # by shape of scores
+    of_whole = trained(whole)
+    halves = [_scores_by_moments(trained(model), people, seed) for model in rehearsed.models]
+    corrections = _score_on(of_whole, people) - np.array(halves)  # (halves, shapes)
+    # Variances: of the mean of both halves' moments, and of their training. With V the variance between
+    # halves, training adds V/2 for the mean of the halves and V/2 for the whole, real and rehearsed.
+    error = Z * np.sqrt(variances / 2 + 2 * corrections.var(axis=0, ddof=1))
+    means = means + corrections.mean(axis=0)
     ends = np.array([means[0], (means - error).min(), (means + error).max()])
-    scores = np.clip(ends, -1.0, 1.0) if best.is_number else scipy.special.ndtr(ends)
+    scores = np.clip(ends, -1.0, 1.0) if of_whole.is_number else scipy.special.ndtr(ends)
     return Interval(*map(float, scores))
 
 
 def _scores_by_moments(learned: LinearPredictor, people: pa.Table, seed: int) -> list[float]:
-    """Return the estimates in the limit of very many reports of these people: one a shape."""
+    """Return the score by the exact moments among these people, for each shape of scores."""
     if learned.is_number:
         return [_score_on(learned, people)]
-    own = learned.moments(people).ravel()
-    return [by_moments(own) for by_moments, _ in _shapes(learned, seed)]
+    exact = learned.moments(people).ravel()
+    return [by_moments(exact) for by_moments, _ in _shapes(learned, seed)]
 
 
 def _score_on(learned: LinearPredictor, people: pa.Table) -> float:
     """Return R², or Φ⁻¹ of the AUC, on records."""
-    made = score(*learned.on(people))
-    return made if learned.is_number else float(scipy.special.ndtri(np.clip(made, 1e-6, 1 - 1e-6)))
+    value = score(*learned.on(people))
+    if learned.is_number:
+        return value
+    return float(scipy.special.ndtri(np.clip(value, 1e-6, 1 - 1e-6)))
 
 
 def _score_by_reports(
     learned: LinearPredictor, reports: CodeReports, seed: int
 ) -> list[tuple[float, float]]:
-    """Estimate R², or Φ⁻¹ of the AUC, and its variance: one pair a shape of the scores."""
-    found = report_moments(reports, sampler_of(learned.model).atoms, learned.scores())
+    """Estimate R², or Φ⁻¹ of the AUC, with its variance, for each shape of scores."""
+    estimated = report_moments(reports, sampler_of(learned.model).atoms, learned.scores())
     pairs = []
-    for by_moments, more in _shapes(learned, seed):
-        value, variance = delta_method(by_moments, found.mean, found.spread)
-        pairs.append((value + more, variance))
+    for by_moments, correction in _shapes(learned, seed):
+        value, variance = delta_method(by_moments, estimated.mean, estimated.spread)
+        pairs.append((value + correction, variance))
     return pairs
 
 
 def _shapes(learned: LinearPredictor, seed: int) -> list[tuple[Callable[[Array], float], float]]:
-    """Return the score as functions of moments: by the model's shape of scores, and by a normal one.
+    """Return the score as a function of moments, for the model's and for normal distributed scores.
 
-    A number has one such function, with what to add to it: within atoms numbers are not in their
-    middle, and the model's rows say by how much that changes R².
+    For a number there is one function, with a correction to add, measured on the model's rows: moments
+    use the middle of an atom for all numbers within it, which changes R².
     """
-    drawn = learned.model.sample(_NUM_TESTED, seed=seed + 2)
-    made, part = learned.on(drawn)[0], learned.square_where_known(drawn)
-    own = model_moments(sampler_of(learned.model).atoms, learned.scores())
+    rows = learned.model.sample(_NUM_TESTED, seed=seed + 2)
+    exact, known_part = learned.on(rows)[0], learned.square_where_known(rows)
+    moments = model_moments(sampler_of(learned.model).atoms, learned.scores())
     if learned.is_number:
-        explained = partial(_explained, part)
-        return [(explained, float(made[0]) - explained(own))]
-    apart, normal = _separation(own, part), np.full(len(made), 0.5**0.5)
-    clear = abs(apart) > _MIN_DISTANCE
-    as_model = scipy.special.ndtri(np.clip(made, 1e-6, 1 - 1e-6)) / np.where(clear, apart, 1.0)
-    shapes = np.where(clear, as_model, normal), normal
-    return [(partial(_normal_score, part, c), 0.0) for c in shapes]
+        explained = partial(_explained, known_part)
+        return [(explained, float(exact[0]) - explained(moments))]
+    distances, normal = _separation(moments, known_part), np.full(len(exact), 0.5**0.5)
+    clear = abs(distances) > _MIN_DISTANCE
+    quantiles = scipy.special.ndtri(np.clip(exact, 1e-6, 1 - 1e-6))
+    as_model = np.where(clear, quantiles / np.where(clear, distances, 1.0), normal)
+    return [(partial(_normal_score, known_part, c), 0.0) for c in (as_model, normal)]
 
 
-def _explained(part: Array, moments: Array) -> float:
+def _explained(known_part: Array, moments: Array) -> float:
     """Return R² by the moments of a number."""
     m = moments.reshape(7, -1)[:, 0]
     known = max(m[KNOWN], 1e-6)
-    rest = (m[TARGET_SQUARE] - 2 * m[SCORE_TARGET] + part[0] * m[SCORE_SQUARE]) / known
+    rest = (m[TARGET_SQUARE] - 2 * m[SCORE_TARGET] + known_part[0] * m[SCORE_SQUARE]) / known
     spread = m[TARGET_SQUARE] / known - (m[TARGET] / known) ** 2
     return float(1 - rest / max(spread, 1e-9))
 
 
-def _normal_score(part: Array, steep: Array, moments: Array) -> float:
-    """Return Φ⁻¹ of the AUC by the moments, of several classes by their shares."""
-    table = moments.reshape(7, len(steep))
-    normal = steep * _separation(table, part)
+def _normal_score(known_part: Array, c: Array, moments: Array) -> float:
+    """Return Φ⁻¹ of the AUC by the moments; of several classes, of their weighted mean AUC."""
+    table = moments.reshape(7, len(c))
+    normal = c * _separation(table, known_part)
     if len(normal) == 1:
         return float(normal[0])
     areas, shares = scipy.special.ndtr(normal), np.clip(table[TARGET], 0.0, 1.0)
     return float(scipy.special.ndtri(np.clip(score(areas, shares + 1e-9), 1e-9, 1 - 1e-9)))
 
 
-def _separation(moments: Array, part: Array) -> Array:
-    """Return d: how far each class's mean score is from the rest's, in standard deviations."""
+def _separation(moments: Array, known_part: Array) -> Array:
+    """Return d (G,): the distance of a class's mean score from the rest's, in standard deviations."""
     known = np.clip(moments[KNOWN], 1e-6, None)
     share = np.clip(moments[TARGET] / known, 0.005, 0.995)
     mean = moments[SCORE_KNOWN] / known
     common = moments[SCORE_TARGET] / known - mean * share
-    spread = moments[SCORE_SQUARE] * part / known - mean**2
+    spread = moments[SCORE_SQUARE] * known_part / known - mean**2
     scale = np.sqrt(np.clip(spread, 1e-9, None) * share * (1 - share))
     correlation = common / scale
     inside = np.clip(correlation, -_MAX_CORRELATION, _MAX_CORRELATION)
@@ -456,15 +455,16 @@ def _separation(moments: Array, part: Array) -> Array:
 
 @dataclass(frozen=True)
 class TargetCheck:
-    """Scores of classifiers that learn from synthetic rows to predict one column, by reports alone.
+    """Score of a synthetic-trained classifier that predicts one column, by reports alone.
 
     Arguments:
-        target: The column.
-        classifier: The method that learns.
-        measure: Measure of its scores: the area under the curve, or R² of a number.
-        reports: The score on people, by reports; None if no report covers the column with another.
-        retained: Share of what real records would teach, above guessing; None if the model has the
-            column independent of all others.
+        target: The predicted column.
+        classifier: Name of the method.
+        measure: Measure of the score: the area under the curve, or R² of a number.
+        reports: Score on people, estimated from reports; None if no report covers the target together
+            with another column.
+        retained: Share of a real-trained classifier's score above guessing that is retained; None if
+            the target is independent of all other columns in the model.
     """
 
     target: str
@@ -475,7 +475,7 @@ class TargetCheck:
 
     @property
     def finding(self) -> Finding:
-        """The finding in words, as against real records."""
+        """Finding in words, graded as with real records."""
         topic = f"predicting {self.target}"
         if self.reports is None:
             words = f"no report covers {self.target} together with another column"
@@ -496,10 +496,10 @@ class TargetCheck:
 
 
 def require_target(schema: Schema, target: str) -> None:
-    """Refuse a target that is no column of codes or numbers, or the only one.
+    """Check that the target is a column of codes or numbers, and not the only one.
 
     Raises:
-        PrivotError: see above; or without scikit-learn.
+        PrivotError: if it is not, or scikit-learn is missing.
     """
     require_sklearn()
     known = [name for name in schema.coded if name not in schema.vectors]
@@ -518,14 +518,14 @@ def check_target(
     *,
     seed: int,
 ) -> TargetCheck:
-    """Check how well classifiers of the model's rows predict a column.
+    """Check how well a classifier that is trained on the model's rows predicts a column.
 
     Arguments:
         model: Model of a table.
-        releases: Its reports, or others'.
-        target: The column.
-        rehearsed: Reports of people drawn from the model, and the model fitted to them.
-        growth: g, of pairs.
+        releases: Reports of the model's fit, or others of the same randomizer.
+        target: Column to predict.
+        rehearsed: Reports of people sampled from the model, and the model fitted to them.
+        growth: Ratio g of true to rehearsed errors of pairs.
         seed: Seed of halves, rows and fits.
     """
     number = model.schema.coded[target].is_number

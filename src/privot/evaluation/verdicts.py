@@ -1,9 +1,9 @@
-"""Findings in words about the use of synthetic records, and the limits that grade them.
+"""Findings about the quality of synthetic records, and the limits by which errors are graded.
 
-Errors are in total variation, the least share of people who would have to move to another cell for two
-tables to agree, unless the table says otherwise:
+Unless the table says otherwise, errors are total variation: the smallest share of people who would have
+to move to another cell for two tables to agree.
 
-| use | good | fair | else |
+| quantity | good | fair | else |
 |---|---|---|---|
 | a single column | ≤ .03 | ≤ .06 | poor |
 | a pair of columns | ≤ .05 | ≤ .10 | poor |
@@ -12,8 +12,8 @@ tables to agree, unless the table says otherwise:
 | a correlation, by its difference | ≤ .05 | ≤ .10 | poor |
 | a classifier: share of its AUC above ½ (a regression: of its R²) retained | ≥ 90 % | ≥ 70 % | poor |
 
-Against real records an error of at most 1.5 times its floor, which a perfect model's sample of the same
-size has, is good. From reports alone errors are expected ones (`rehearsal`).
+Against real records, an error of at most 1.5 times its floor is good as well; the floor is the error of
+a perfect model's sample of the same size. From reports alone, errors are expected ones (`rehearsal`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Grade = Literal["good", "fair", "poor", "unknown"]
 COLUMN, PAIR, NUMBER, CORRELATION = (0.03, 0.06), (0.05, 0.10), (0.05, 0.10), (0.05, 0.10)
 RETAINED = (0.9, 0.7)
 CHANCE = {"AUC": 0.5, "R²": 0.0}
-MIN_ABOVE_CHANCE = 0.02  # of a score, before a share of it can be retained
+MIN_ABOVE_CHANCE = 0.02  # smallest score above chance of which a retained share is computed
 MOST, HALF = 0.9, 0.5
 DEPENDENCE = "dependence of pairs"
 _NEAR_FLOOR = 1.5
@@ -35,12 +35,12 @@ _MAX_NAMES = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding about the use of synthetic records.
+    """Finding about the quality of synthetic records.
 
     Arguments:
-        topic: A few words.
+        topic: Quantity that was judged, in a few words.
         grade: Grade by the limits of this module.
-        words: A sentence or two.
+        words: Explanation, in a sentence or two.
     """
 
     topic: str
@@ -52,7 +52,7 @@ class Finding:
 
 
 def grade(error: float, limits: tuple[float, float], floor: float = 0.0) -> Grade:
-    """Grade an error, smaller being better.
+    """Grade an error; smaller is better.
 
     Examples:
         >>> grade(0.04, COLUMN), grade(0.04, COLUMN, floor=0.03)
@@ -63,12 +63,12 @@ def grade(error: float, limits: tuple[float, float], floor: float = 0.0) -> Grad
 
 
 def grade_share(share: float, limits: tuple[float, float] = (MOST, HALF)) -> Grade:
-    """Grade a share, larger being better."""
+    """Grade a share; larger is better."""
     return "good" if share >= limits[0] else "fair" if share >= limits[1] else "poor"
 
 
 def failing(verdict: Sequence[Finding], grade: Grade) -> tuple[Finding, ...]:
-    """Return findings that are as bad as a grade, or worse; unknown ones are not.
+    """Return the findings with this grade or a worse one; unknown ones are left out.
 
     Examples:
         >>> found = Finding("columns", "fair", "right."), Finding("pairs", "unknown", "none.")

@@ -1,7 +1,7 @@
 """Integral privacy: exact draws from densities that stay near a public reference density.
 
-A draw distinguishes any two data sets, of any sizes, by a factor of at most e^ε. The guarantee covers
-**draws**, a declared number of them: never the density, its parameters or plots of it.
+For any two data sets, of any sizes, the densities of a draw differ by a factor of at most e^ε. The
+guarantee covers a declared number of **draws**; it never covers the density, its parameters or plots.
 
 Reference densities and their marginals are in `privot.integral.references`, settings of networks in
 `privot.integral.learners`.

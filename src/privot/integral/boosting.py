@@ -6,19 +6,19 @@ the data from draws of $q_{t−1}$, and
 
 $$ q_t ∝ q_{t−1} e^{θ_t c_t} , \qquad s = \sum_t θ_t c_t , \qquad |s| ≤ \log 2 \sum_t θ_t . $$
 
-With $\sum_t θ_t ≤ ε/(4 \log 2)$ the tilt lies in $[−ε/4, ε/4]$, and not being normalized it makes
-each draw ε-integrally private (`privot.integral.density`, $w = ε/2$).
+With $\sum_t θ_t ≤ ε/(4 \log 2)$ the tilt lies in $[−ε/4, ε/4]$. It is not normalized, so each draw is
+ε-integrally private (`privot.integral.density`, $w = ε/2$).
 
-- **Coefficients.** The paper takes $θ_t = (ε/(ε + 4 \log 2))^t$, whose *infinite* sum is
-  $ε/(4 \log 2)$; after $T$ rounds part of the budget is unspent (of a nominal 10 at $T = 3$, 5.2).
-  `"exact"` scales them to add up to $ε/(4 \log 2)$; `"published"` leaves them as they are for
-  comparison, and the density then states the smaller ε that was really spent.
-- Draws of $q_{t−1}$ to learn from are exact, too: by rejection, never by a Markov chain. They are inner
-  draws, seeded and never published.
-- **Edges.** Each round measures how well its classifier distinguishes the records (all of them, those
-  that it learned from included) from fresh draws of $q_{t−1}$ (`privot.integral.tilts`). They are
-  functions of raw records without noise: stored in the tilt, which is secret, printed by nothing, and
-  read by no draw. They change neither weights nor any other draw of the fit.
+- **Coefficients.** The paper uses $θ_t = (ε/(ε + 4 \log 2))^t$, whose *infinite* sum is
+  $ε/(4 \log 2)$; after $T$ rounds part of the budget is unspent (for ε = 10 and $T = 3$, only 5.2 is
+  spent). `"exact"` scales them to add up to $ε/(4 \log 2)$; `"published"` uses them unchanged for
+  comparison, and the density then states the smaller ε that is really spent.
+- Draws of $q_{t−1}$ for training are exact, too: by rejection, not by a Markov chain. They are seeded,
+  and never published.
+- **Edges.** Each round measures how well its classifier distinguishes the records (training records
+  included) from new draws of $q_{t−1}$ (`privot.integral.tilts`). Edges are functions of raw records
+  without noise: they are stored in the secret tilt, are not printed, and do not influence draws,
+  weights, or the rest of the fit.
 
 **The clipped ratio**: learn $p/q_0$, clip it to the mollifier, normalize; minimax optimal for known $p$.
 The densities between $b\,q_0$ and $e^{w} b\,q_0$ are a mollifier of width $w$, for any public constant
@@ -26,12 +26,12 @@ $b ∈ [e^{−w}, 1]$. For a known density $p$, the best of them, in every $f$-d
 
 $$ q = \operatorname{clip}(p/r,\; b\,q_0,\; e^{w} b\,q_0), \qquad r \text{ such that } \int q = 1 $$
 
-(Park, Asoodeh, Lee 2024). Here $p/q_0$ is learned, by any estimator whatever, and $q = q_0 e^{s}$ with
-$s = \operatorname{clip}(\log p/q_0 − \log r,\; \log b,\; \log b + w)$. $b = e^{−w \cdot
-\text{floor\_share}}$, and a share $e^{−(1 − \text{floor\_share}) w}$ of all proposals is accepted,
-whatever the data is. One half treats floor and ceiling alike and accepts $e^{−w/2}$; a lower share lets
-narrow modes rise higher above the reference, and suits data that is concentrated where the reference is
-thin. If $p ≤ c\,q_0$ is public knowledge, the minimax choice is $b = c/(e^{w} − 1 + c)$.
+(Park, Asoodeh, Lee 2024). Here $p/q_0$ is learned, by any estimator, and $q = q_0 e^{s}$ with
+$s = \operatorname{clip}(\log p/q_0 − \log r,\; \log b,\; \log b + w)$, where $b = e^{−w \cdot
+\text{floor\_share}}$. For all data, a share $e^{−(1 − \text{floor\_share}) w}$ of proposals is accepted.
+The default ½ is symmetric in floor and ceiling and accepts $e^{−w/2}$; a smaller share allows narrow
+modes to exceed the reference by more, and suits data that are concentrated where the reference is small.
+If $p ≤ c\,q_0$ is public knowledge, the minimax choice is $b = c/(e^{w} − 1 + c)$.
 
 The normalizer enters the guarantee (`privot.integral.density`): $|\log Z| ≤ η$ gives $ε = w + 2η$.
 
@@ -43,9 +43,9 @@ The normalizer enters the guarantee (`privot.integral.density`): $|\log Z| ≤ �
   with η public ($1 − e^{−η} = 3t$). Up to 8 attempts, each with $γ = \text{delta}/16$; if none passes,
   the tilt is 0 and $Z = 1$. For two data sets both certificates hold except with probability `delta`,
   and they fail independently of what is drawn: (ε, delta), **for all draws together**.
-- `"none"`: nothing is promised of $Z$; the width is $ε/2$, and the promise pure. Where to cut is then
-  the free constant: $\log r$ minimizes $−E_p s + \log E_{q_0} e^{s}$.
-- `"auto"`: exact where there is a grid, else none. An estimate is never chosen silently: it costs a δ.
+- `"none"`: $Z$ is unknown, so the width is $ε/2$, and the guarantee is pure. The constant $\log r$ is
+  free, and minimizes $−E_p s + \log E_{q_0} e^{s}$.
+- `"auto"`: exact if there is a grid, otherwise none. It never chooses an estimate, which costs a δ.
 
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
@@ -93,8 +93,8 @@ from privot.privacy.rounding import require_delta, require_epsilon
 Coefficients = Literal["exact", "published"]
 Classifier = Literal["mlp", "trees"]
 NormalizerKind = Literal["auto", "exact", "estimated", "none"]
-_POOL = 2**16  # draws that a network learns from in a round
-_EDGE_DRAWS = 2**13  # that γ_Q is measured on; its standard error is at most .011
+_POOL = 2**16  # draws for training a network in a round
+_EDGE_DRAWS = 2**13  # draws for measuring γ_Q; its standard error is at most .011
 _BOOST_NETWORK = NetworkSettings(hidden=(25, 25, 25), steps=1000, learning_rate=0.01)
 _RATIO_NETWORK = NetworkSettings()
 _EXACT_ETA, _MIN_EPSILON = 1e-9, 1e-6
@@ -102,7 +102,7 @@ _ATTEMPTS, _BATCH, _PILOT = 8, 2**16, 2**15
 
 
 class Settings(ABC):
-    """A method that learns a density: its settings, and the steps that all methods share.
+    """Method for learning a density: its settings, and the steps that all methods share.
 
     Arguments:
         seed: Seed of weights, batches and inner draws; never of a published draw.
@@ -120,7 +120,7 @@ class Settings(ABC):
     def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
         """Learn a density; one draw of it costs at most `epsilon`. See `boost` and `clip_ratio`."""
         require_epsilon(epsilon)
-        start = self.start(reference, epsilon)  # refuses before anything is learned
+        start = self.start(reference, epsilon)  # refuses invalid settings before training
         return self.tilted(start, require_inside(reference, records), reference, epsilon)
 
     @abstractmethod
@@ -203,7 +203,7 @@ def boost(
 
     Arguments:
         records: Raw records (n, dim), inside the reference's support.
-        reference: The public density that boosting starts at.
+        reference: Public density with which boosting starts.
         epsilon: ε of one draw.
         settings: Settings other than the defaults.
 
@@ -223,7 +223,7 @@ def boost(
 def _classify(
     positives: Floats, current: TiltedDensity, settings: BoostSettings, seed: int
 ) -> Network | Trees:
-    """Learn a classifier of the records' features against draws of the current density, |c| ≤ log 2."""
+    """Train a classifier, |c| ≤ log 2, of the records' features against draws of the current density."""
     features = current.reference.features
     if settings.classifier == "trees":
         return train_classifier(
@@ -240,7 +240,7 @@ def _classify(
 def _edges(
     classifier: Network | Trees, positives: Floats, current: TiltedDensity, seed: int
 ) -> Edges:
-    """Return γ_P of the records and γ_Q of draws that the classifier has not seen."""
+    """Measure γ_P on the records, and γ_Q on draws that were not used for training."""
     drawn = current.draw_seeded(_EDGE_DRAWS, np.random.default_rng([seed, 2]))
     means = classifier(positives).mean(), -classifier(current.reference.features(drawn)).mean()
     gamma_p, gamma_q = np.clip(np.divide(means, BOUND), -1.0, 1.0).tolist()
@@ -282,7 +282,7 @@ class ClippedRatioSettings(Settings):
             )
 
     def start(self, reference: Reference, epsilon: float) -> TiltedDensity:
-        """See `Settings`; it refuses also an ε below 10⁻⁶."""
+        """See `Settings`; raises also if ε is below 10⁻⁶."""
         if epsilon < _MIN_EPSILON:
             raise PrivotError(
                 f"epsilon {epsilon} of one draw is below {_MIN_EPSILON:g}: draw from the reference, "
@@ -330,12 +330,12 @@ def clip_ratio(
 
     Arguments:
         records: Raw records (n, dim), inside the reference's support.
-        reference: The public density that is tilted.
+        reference: Public density q₀.
         epsilon: ε of one draw.
         settings: Settings other than the defaults.
 
     Raises:
-        PrivotError: as `boost`, or if an exact normalizer is required where there is no grid.
+        PrivotError: as `boost`, or if an exact normalizer is required and there is no grid.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -353,9 +353,9 @@ def mollify(
     epsilon: float,
     settings: ClippedRatioSettings | None = None,
 ) -> TiltedDensity:
-    """Clip and normalize a log ratio that was already learned, whatever it is.
+    """Clip and normalize a given log ratio, for any function of points (n, dim).
 
-    The records serve only to place the window of a tilt that is not normalized.
+    The records are used only to choose the constant log r of a tilt that is not normalized.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -370,14 +370,14 @@ def mollify(
 
 
 def _limits(epsilon: float, eta: float, floor_share: float) -> tuple[float, float]:
-    """Return the limits log b and log b + w, with w + 2η at most ε whatever was rounded."""
+    """Return the limits log b and log b + w, with w + 2η at most ε in spite of rounding."""
     width = epsilon - 2 * eta
     low = -floor_share * width
     return low, low + width * (1 - 2.0**-50)
 
 
 def _exact(ratio: Tilt, start: TiltedDensity, grid: GridReference) -> TiltedDensity:
-    """Return the table of the clipped ratio whose finite sum Z is 1."""
+    """Return the density with the clipped ratio as a table, such that the finite sum Z is 1."""
     values = tabulate(grid, ratio)
 
     def log_z(shift: float) -> float:
@@ -389,34 +389,34 @@ def _exact(ratio: Tilt, start: TiltedDensity, grid: GridReference) -> TiltedDens
     table = np.clip(values - shift, start.low, start.high)
     assert start.normalizer is not None
     if not abs(log_z(shift)) <= 0.5 * start.normalizer.high:
-        table = np.zeros_like(table)  # not expected: the reference itself, Z = 1
+        table = np.zeros_like(table)  # never expected; the reference itself has Z = 1
     return replace(start, tilt=TabulatedTilt(grid, table))
 
 
 def _unnormalized(
     ratio: ShiftedTilt, start: TiltedDensity, records: Floats, seed: int
 ) -> TiltedDensity:
-    """Clip to half the width, cut where the likelihood of the records is largest."""
+    """Clip to half the width, with the shift that maximizes the likelihood of the records."""
     rng = np.random.default_rng([seed, 2])
     chosen = records[rng.permutation(len(records))[:_PILOT]]
-    ours, public = ratio(chosen), ratio(start.reference.sample(_PILOT, rng))
+    of_records, of_reference = ratio(chosen), ratio(start.reference.sample(_PILOT, rng))
 
     def loss(shift: float) -> float:
-        tilt = np.clip(ours - shift, start.low, start.high).mean()
-        drawn = np.clip(public - shift, start.low, start.high)
+        tilt = np.clip(of_records - shift, start.low, start.high).mean()
+        drawn = np.clip(of_reference - shift, start.low, start.high)
         return float(np.log(np.exp(drawn).mean()) - tilt)
 
-    both = np.concatenate([ours, public])
-    shifts = np.linspace(both.min() - start.high, both.max() - start.low, 257)
-    middle = int(np.argmin([loss(shift) for shift in shifts]))
+    values = np.concatenate([of_records, of_reference])
+    shifts = np.linspace(values.min() - start.high, values.max() - start.low, 257)
+    best = int(np.argmin([loss(shift) for shift in shifts]))
     step = float(shifts[1] - shifts[0])
-    near = (shifts[middle] - step, shifts[middle] + step)
-    found = minimize_scalar(loss, bounds=near, method="bounded")
-    return replace(start, tilt=replace(ratio, shift=float(found.x)))
+    bounds = (shifts[best] - step, shifts[best] + step)
+    minimum = minimize_scalar(loss, bounds=bounds, method="bounded")
+    return replace(start, tilt=replace(ratio, shift=float(minimum.x)))
 
 
 def _eta(epsilon: float, settings: ClippedRatioSettings) -> float:
-    """Return the public η with 1 − e^−η = 3t, for the widest window that it can go with."""
+    """Return the public η with 1 − e^−η = 3t, for the largest possible width."""
     low, high = _limits(epsilon, 0.0, settings.floor_share)
     tail = math.log(2 * 2 * _ATTEMPTS / settings.delta)
     span = math.exp(high) - math.exp(low)
@@ -430,7 +430,7 @@ def _eta(epsilon: float, settings: ClippedRatioSettings) -> float:
 
 
 def _estimated(ratio: ShiftedTilt, start: TiltedDensity, draws: int) -> TiltedDensity:
-    """Cut where Z is 1 on some draws, and certify it on others."""
+    """Choose the shift with Z = 1 on some draws, and certify it on others."""
     assert start.normalizer is not None
     allowed = -math.expm1(-start.normalizer.high)
     for _ in range(_ATTEMPTS):
@@ -443,21 +443,21 @@ def _estimated(ratio: ShiftedTilt, start: TiltedDensity, draws: int) -> TiltedDe
         candidate = replace(start, tilt=replace(ratio, shift=shift))
         coins = (candidate.coins(part) for part in _draws(start.reference, draws))
         total = sum(float((part.astype(np.float64) * 2.0**-63).sum()) for part in coins)
-        # A third of what is allowed is t, for the window can only have become narrower since.
+        # t is at most a third of what is allowed, as the width is now smaller than when η was chosen.
         if abs(total / draws * math.exp(start.high) - 1) <= allowed * (2 / 3 - 1e-9):
             return candidate
     return start
 
 
 def _draws(reference: Reference, draws: int) -> Iterator[Floats]:
-    """Yield draws of the law that published draws are proposed from."""
+    """Yield draws of the reference from the same random source as the proposals of published draws."""
     generator = SecureGenerator()
     for made in range(0, draws, _BATCH):
         yield reference.sample(min(_BATCH, draws - made), generator)
 
 
 def _root(log_z: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of log Z, which falls from above 0 to below."""
+    """Return the root of the decreasing function log Z in [low, high], or the nearer end."""
     if log_z(low) <= 0:
         return low
     if log_z(high) >= 0:

@@ -1,57 +1,55 @@
 r"""Tilted densities, exact draws from them, and references cut into cells.
 
 A model is $q ∝ q_0 e^{s}$: a public reference $q_0$ and a tilt $s$ learned from the data and clipped
-to public limits $[\ell, h]$, $w = h − \ell$. Nothing else of the data enters a draw.
+to public limits $[\ell, h]$, $w = h − \ell$. A draw depends on the data only through the clipped tilt.
 
-**Drawing.** Propose $x ∼ q_0$, accept with probability $a(x) = e^{s(x) − h}$, repeat. What is accepted
-has density $q_0 a / \bar a$, $\bar a = E_{q_0} a$: no normalizer is needed, no chain burns in.
+**Drawing.** Propose $x ∼ q_0$, accept with probability $a(x) = e^{s(x) − h}$, repeat. An accepted point
+has density $q_0 a / \bar a$, $\bar a = E_{q_0} a$: no normalizer and no burn-in is needed.
 
-**Theorem.** Let $\log Z$, $Z = E_{q_0} e^{s}$, lie in a public interval $[z_-, z_+]$ whatever the data
-is. For any two data sets, of any sizes, and every $x$,
+**Theorem.** For all data let $\log Z$, $Z = E_{q_0} e^{s}$, lie in a public interval $[z_-, z_+]$. For
+any two data sets, of any sizes, and every $x$,
 
 $$ \frac{q(x)}{q′(x)} = e^{s(x) − s′(x)} \frac{Z′}{Z} ≤ e^{w + z_+ − z_-} =: e^{ε} . $$
 
 So one draw is ε-integrally private, and $N$ draws, independent given the model, are $Nε$ (the
 densities of independent draws multiply). Always $\ell ≤ \log Z ≤ h$, hence $ε = 2w$ for a tilt that
-is not normalized; a normalizer known up to $e^{±η}$ gives $w + 2η$, and the whole width.
+is not normalized; a normalizer known up to $e^{±η}$ gives $ε = w + 2η$.
 
-**What floating point does to this: nothing.** Let $Q_0$ be the law of the floats that the reference's
-sampler really gives. It is not exactly $q_0$, but it is the same law for all data, and the proof
-needs no more. The tilt is computed in floats, whatever their errors: it is *some* number, and it is
-clipped. The coin compares a uniform 63-bit integer with $T(x) = ⌈2^{63} e^{s − h}⌉$, clipped to
-$[⌈2^{63} e^{−w}⌉, 2^{63}]$, whose lower end is computed in decimals and rounded up. So the ratio of
-two accept probabilities is at most $e^w$ *in integers*, and the theorem holds for $Q_0$ with nothing
-added. Where $z_±$ are certified, the certificate's own rounding is inside $η$.
+**Floating point** does not weaken the guarantee. Let $Q_0$ be the law of the floats that the reference's
+sampler produces. It is not exactly $q_0$, but it is the same law for all data, as the proof requires.
+The tilt may have any rounding errors, because it is clipped afterwards. The coin compares a uniform
+63-bit integer with $T(x) = ⌈2^{63} e^{s − h}⌉$, clipped to $[⌈2^{63} e^{−w}⌉, 2^{63}]$, whose lower end
+is computed in decimals and rounded up. So the ratio of two acceptance probabilities is at most $e^w$ *in
+integers*, and the theorem holds for $Q_0$. If $z_±$ are certified, η covers the certificate's rounding.
 
-**Timing.** Running time reveals how many proposals a draw took, a geometric number of mean $1/\bar a$
-that depends on the data through $\bar a$ alone (it is independent of the draw's value): at most
-$e^{h − z_-}$, which is $e^{ε/2}$ for a tilt that is not normalized. Where $Z$ is certified, $\bar a$ is
-public up to $e^{±η}$. For anyone who can watch the clock `draw(n, proposals=m)` closes this channel: it
-always evaluates $m$ proposals a draw and one more draw of $q_0$, takes the first accepted, and the
-reference's draw if none is. That has density $(1 − f) q + f q_0$ with $f = (1 − \bar a)^m$. The set
-of densities with $q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and contains $q_0$ and every $q$, so
-**ε is the same, without a δ**; what is paid is accuracy: a total variation of at most
-$δ = (1 − e^{z_- − h})^m$ from $q$, which `shortfall(m)` computes and `proposals_for(δ)` inverts.
-The tilt does the same work for any data, too: networks of declared widths, tables of a public grid,
-values at public points, and trees whose number and depth are fixed (`privot.integral.learners`).
-Counted are operations; caches, branch prediction and the speed of single instructions are not hidden.
+**Timing.** Running time reveals the number of proposals of a draw, which is geometric with mean
+$1/\bar a$, at most $e^{h − z_-}$ ($e^{ε/2}$ for a tilt that is not normalized). It depends on the data
+only through $\bar a$, and is independent of the draw's value; if $Z$ is certified, $\bar a$ is public up
+to $e^{±η}$. `draw(n, proposals=m)` closes this channel: for every draw it evaluates $m$ proposals and
+one more draw of $q_0$, and returns the first accepted proposal, or the reference's draw if there is
+none. Its density is $(1 − f) q + f q_0$ with $f = (1 − \bar a)^m$. The set of densities with
+$q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and contains $q_0$ and every $q$, so **ε is the same,
+without a δ**. The cost is accuracy: a total variation of at most $δ = (1 − e^{z_- − h})^m$ from $q$,
+which `shortfall(m)` computes and `proposals_for(δ)` inverts. The tilt takes the same number of
+operations for any data, too: networks of declared widths, tables of a public grid, values at public
+points, and trees of fixed number and depth (`privot.integral.learners`). Effects of caches, branch
+prediction and data-dependent instructions are not hidden.
 
-**Privacy review: who sees what.** The curator holds the data, the tilt, acceptance rates, running
-times: all of them depend on the data, and none may leave; none is in what an object prints of itself.
-What may leave are draws, as many as were declared.
+**Privacy review: who sees what.** The curator has the data, the tilt, acceptance rates and running
+times. They all depend on the data, and must not leave the curator; objects do not print them. Only
+draws may leave, as many as were declared.
 
-**References cut into cells**, on which a tilt is a table and its normalizer a finite sum.
-Cut every coordinate of a product reference into cells whose probabilities are integers over
-$2^{64}$, and let the tilt be constant on the cells' product. Then $Z = \sum_i M_i e^{s_i}$ has
-finitely many terms, and it is the normalizer of what is *really* drawn: a cell is drawn by one
-64-bit word a coordinate, exactly with probability $M_i / 2^{64}$, and the place within it is public
-noise that no tilt looks at. There is no quadrature, hence no quadrature error: all that is left is
-the rounding of a sum of positive floats, a relative $10^{−12}$.
+**References divided into cells.** Divide every coordinate of a product reference into cells whose
+probabilities are integers over $2^{64}$, and let the tilt be a table, constant on the cells' products.
+Then $Z = \sum_i M_i e^{s_i}$ is a finite sum, and the normalizer of the *actual* sampler: a cell is
+drawn by one 64-bit word for each coordinate, exactly with probability $M_i / 2^{64}$, and the place
+within it is public noise that does not influence the tilt. There is no quadrature error, only the
+rounding of a sum of positive floats, a relative $10^{−12}$.
 
-A table of steps costs accuracy of second order: with cells of width $g$ and a tilt of slope $c$, a
-Kullback–Leibler divergence of about $(cg)^2/24$. One coordinate gets 16 384 cells, two get 1024
-each; a table of categories gets one for every combination. Where that would be more than a million
-cells (or fewer than 256 a continuous coordinate) there is no grid.
+A step function has an error of second order: with cells of width $g$ and a tilt of slope $c$, a
+Kullback–Leibler divergence of about $(cg)^2/24$. One coordinate gets 16 384 cells, two get 1024 each; a
+table of categories gets one for every combination. There is no grid if this is more than a million
+cells, or if a continuous coordinate would have fewer than 256.
 
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
@@ -88,17 +86,17 @@ from privot.privacy.rounding import at_most, round_up
 Arrays = Mapping[str, NDArray[Any]]
 Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 _COINS = 2**63
-_MAX_PROPOSALS, _MAX_FIXED = 2.0**24, 2**22  # a draw: expected, and where their number is fixed
+_MAX_PROPOSALS, _MAX_FIXED = 2.0**24, 2**22  # proposals for a draw: expected, and fixed
 _BATCH, _LARGEST_BATCH = 2**14, 2**17
 _EXACT = Context(prec=60)
-# Cells of a grid, of its only coordinate, at least of any; their masses add up to 2^64.
+# Cells: at most in a grid, of a single coordinate, at least of any coordinate; total mass 2^64.
 MOST_CELLS, _ONE_AXIS, _MIN_CELLS = 2**20, 2**14, 256
 _WHOLE = 2**64
 _BLOCK = 2**16
 
 
 class Tilt(Protocol):
-    """A learned log density ratio, before it is clipped. Secret."""
+    """Protocol of learned log density ratios, before clipping. They are secret."""
 
     kind: ClassVar[str]
 
@@ -106,11 +104,11 @@ class Tilt(Protocol):
         """Return values (n,) at points (n, dim)."""
 
     def pack(self) -> Packed:
-        """Return plain values and named arrays, from which `unpack` builds it again."""
+        """Return plain values and named arrays, from which `unpack` builds the tilt again."""
 
     @classmethod
     def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
-        """The tilt of such values and arrays, and the reference that it was learned with."""
+        """Build the tilt from plain values and arrays, and the reference with which it was learned."""
 
 
 @dataclass(frozen=True)
@@ -129,17 +127,17 @@ class Normalizer:
 
 @dataclass(frozen=True)
 class TiltedDensity:
-    """The density ∝ reference · e^tilt, the tilt clipped to [low, high]. **Not private**; draws are.
+    """Density ∝ reference · e^tilt, with the tilt clipped to [low, high]. Only its draws are private.
 
     Arguments:
-        reference: Public.
-        tilt: Learned; secret.
+        reference: Public reference density.
+        tilt: Learned log density ratio; secret.
         low: Public lower limit of the tilt.
         high: Public upper limit, the envelope.
         normalizer: Public limits of log Z; by default those that always hold, [low, high].
 
     Raises:
-        PrivotError: if the limits are no interval, or the envelope leaves next to nothing accepted.
+        PrivotError: if the limits are no interval, or hardly any proposal would be accepted.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -180,7 +178,7 @@ class TiltedDensity:
 
     @property
     def epsilon(self) -> float:
-        """ε of one draw: width of the tilt and of log Z's limits, rounded up."""
+        """ε of one draw: the width of the tilt plus the width of log Z's limits, rounded up."""
         z_low, z_high = self.log_normalizer_limits
         exact = Fraction(self.high) - Fraction(self.low) + Fraction(z_high) - Fraction(z_low)
         return round_up(exact)
@@ -200,17 +198,17 @@ class TiltedDensity:
         return np.clip(np.where(np.isnan(raw), self.low, raw), self.low, self.high)
 
     def log_unnormalized(self, x: Any, /) -> Floats:
-        """Return log q₀ + tilt (n,) at points (n, dim); less log Z the log density (**not private**)."""
+        """Return log q₀ + tilt (n,), the log density plus log Z, at points (n, dim); **not private**."""
         points = require_points(x, self.reference.dim)
         return self.reference.log_density(points) + self.log_tilt(points)
 
     def draw(self, n: int, proposals: int | None = None) -> Floats:
-        """Make exact draws (n, dim), from OS entropy; each costs `epsilon`.
+        """Make exact draws (n, dim) with OS entropy; each costs `epsilon`.
 
         Arguments:
             n: Number of draws.
-            proposals: If given, always evaluate this many a draw, to close the timing channel; the
-                law is then within `shortfall(proposals)` of q in total variation, ε unchanged.
+            proposals: Fixed number of proposals for each draw, which closes the timing channel; draws
+                are then within `shortfall(proposals)` of q in total variation, with the same ε.
         """
         if n < 0:
             raise PrivotError(f"n {n} is negative: give a number of records to draw")
@@ -228,7 +226,7 @@ class TiltedDensity:
         return np.concatenate(drawn)
 
     def draw_seeded(self, n: int, rng: np.random.Generator) -> Floats:
-        """Make draws (n, dim) that a seed repeats, for use inside a fit: **never to be published**."""
+        """Make reproducible draws (n, dim) for use inside a fit; they must **never be published**."""
         drawn, have = [np.empty((0, self.reference.dim))], 0
         while have < n:
             points = self.reference.sample(_BATCH, rng)
@@ -238,7 +236,7 @@ class TiltedDensity:
         return np.concatenate(drawn)[:n]
 
     def shortfall(self, proposals: int) -> float:
-        """Return δ = (1 − acceptance_floor)^proposals: at most so far are fixed proposals from q."""
+        """Return (1 − acceptance_floor)^proposals, the largest total variation of fixed proposals."""
         if not 1 <= proposals <= _MAX_FIXED:
             raise PrivotError(
                 f"proposals {proposals} is not positive, or beyond memory: give 1 to {_MAX_FIXED}"
@@ -255,13 +253,13 @@ class TiltedDensity:
     def _draw_fixed(self, n: int, proposals: int) -> Floats:
         self.shortfall(proposals)  # refuses numbers below 1
         generator = SecureGenerator()
-        each = proposals + 1  # the last is the reference's draw: taken if no other is
+        each = proposals + 1  # the last is the reference's draw, used if no other is accepted
         out, at_once = [np.empty((0, self.reference.dim))], max(1, _LARGEST_BATCH // each)
         for start in range(0, n, at_once):
             rows = min(at_once, n - start)
             points = self.reference.sample(rows * each, generator)
             accepted = self._toss(points).reshape(rows, each)
-            # A search for the first would end the earlier the more is accepted.
+            # A search that stops at the first accepted proposal would not take constant time.
             first = np.where(accepted, np.arange(each), proposals).min(axis=1)
             out.append(points.reshape(rows, each, -1)[np.arange(rows), first])
         return np.concatenate(out)
@@ -270,14 +268,14 @@ class TiltedDensity:
     def _fewest_coins(self) -> int:
         """⌈2^63 e^−w⌉, rounded up."""
         width = Fraction(self.high) - Fraction(self.low)
-        # Too narrow a width, hence too large a power, errs on the safe side.
+        # The width is rounded down, so the power is rounded up: the safe side.
         narrow = Decimal(math.nextafter(float(width), 0.0)) if width else Decimal(0)
         power = _EXACT.next_plus(_EXACT.exp(-narrow))
         coins = int((power * _COINS).to_integral_value(ROUND_CEILING))
         return min(coins, _COINS)
 
     def coins(self, x: Floats) -> NDArray[np.uint64]:
-        """Return T(x), how many of 2^63 equally likely coins accept a proposal (**not private**)."""
+        """Return T(x), the number of 2^63 equally likely coins that accept x (**not private**)."""
         return self.coins_of(self.log_tilt(x))
 
     def coins_of(self, tilt: Floats) -> NDArray[np.uint64]:
@@ -293,7 +291,7 @@ class TiltedDensity:
 
 @dataclass(frozen=True)
 class Axis:
-    """The cells of one coordinate: `edges` (k + 1,), and integers over 2^64 that add up to 1."""
+    """Cells of one coordinate: their edges (k + 1,), and their masses, integers that add up to 2^64."""
 
     marginal: Marginal
     edges: Floats
@@ -305,12 +303,12 @@ class Axis:
 
     @cached_property
     def masses(self) -> NDArray[np.uint64]:
-        """The integers M_i (k,), k ≥ 2."""
+        """Masses M_i (k,) of the cells, k ≥ 2."""
         shares = self.marginal.mass(self.edges[:-1], self.edges[1:])
         exact = [int(share * _WHOLE) for share in (shares / shares.sum()).tolist()]
         largest = int(np.argmax(shares))
         exact[largest] += _WHOLE - sum(exact)
-        if exact[largest] == _WHOLE:  # no 64-bit number: some other cell gets the last word
+        if exact[largest] == _WHOLE:  # exceeds 64 bits, so that another cell gets mass 1
             exact[largest] -= 1
             exact[largest - 1] += 1
         return np.array(exact, np.uint64)
@@ -321,15 +319,15 @@ class Axis:
 
     @cached_property
     def middles(self) -> Floats:
-        """The median point of every cell (k,)."""
+        """Median points of the cells (k,)."""
         return self.marginal.within(self.edges[:-1], self.edges[1:], np.full(self.size, 0.5))
 
     def draw(self, num: int, place: Floats) -> Floats:
-        """Draw points (num,): a cell by its integer mass, and the point at `place` within it."""
+        """Draw points (num,): cells by their masses, and in each the point at quantile `place`."""
         cell = np.searchsorted(self._ends, random_words(num), side="right")
         low, high = self.edges[cell], self.edges[cell + 1]
         x = self.marginal.within(low, high, place)
-        # Rounding must not carry a point over an edge: its cell was drawn exactly.
+        # Rounding must not move a point to another cell.
         return np.clip(x, low, np.nextafter(high, -np.inf))
 
     def locate(self, x: Floats) -> NDArray[np.int64]:
@@ -338,10 +336,10 @@ class Axis:
 
 
 class GridReference(ProductReference):
-    """A product reference, drawn as cells and places within them.
+    """Product reference that is sampled by cells and places within them.
 
-    Given a `SecureGenerator`, `sample` draws cells by their integer masses; given any other, which
-    never serves a published draw, it samples the marginals themselves.
+    With a `SecureGenerator`, `sample` draws cells by their integer masses. With any other generator,
+    which is never used for published draws, it samples the marginals.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -390,7 +388,7 @@ class GridReference(ProductReference):
 
 @dataclass(frozen=True, repr=False)
 class TabulatedTilt:
-    """A tilt that is constant on every cell: values (number of cells,), in C order."""
+    """Tilt that is constant on every cell: values (number of cells,), in C order."""
 
     kind: ClassVar[str] = "table"
     grid: GridReference
@@ -414,7 +412,7 @@ class TabulatedTilt:
 
 
 def make_grid(reference: Reference) -> GridReference | None:
-    """Return the reference cut into at most 2^20 cells, or None where there is no fitting grid."""
+    """Return the reference divided into at most 2^20 cells; None if there is no suitable grid."""
     if isinstance(reference, GridReference):
         return reference
     if reference.marginals is None:
@@ -438,7 +436,7 @@ def tabulate(grid: GridReference, function: Callable[[Floats], Floats]) -> Float
 
 
 def require_inside(reference: Reference, records: object) -> Floats:
-    """Return records as points (n, dim) within the support; a refusal repeats no value."""
+    """Return records as points (n, dim) in the support; error messages contain no values."""
     points = require_points(records, reference.dim)
     if len(points) == 0:
         raise PrivotError("records are empty: give at least one")

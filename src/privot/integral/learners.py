@@ -1,49 +1,44 @@
 r"""Learners of log density ratios: networks, trees, and a spline of one coordinate.
 
 **Networks** distinguish the data from draws of a density: their log odds are a log density ratio.
-With as many records as draws, the logistic loss is least at $f = \log p/q$ (Sugiyama, Suzuki,
-Kanamori 2012). Networks see a fresh batch of both at every step; a tenth of the records is held out,
-and the resulting weights are a moving average of those at the step where the held-out loss was least,
-so that a network cannot do worse than its first guess, $f = 0$, on records it has not seen. A network
-is trained by PyTorch and stored as its weights: drawing needs no PyTorch, and a saved model is arrays
-and nothing else.
+With equally many records and draws, the logistic loss is minimal at $f = \log p/q$ (Sugiyama, Suzuki,
+Kanamori 2012). Every step uses a new batch of records and of draws. A tenth of the records is held out;
+the result is the moving average of the weights at the step with the smallest held-out loss, which is not
+worse than that of the initial $f = 0$. A network is trained by PyTorch and stored as its weights:
+drawing needs no PyTorch, and a saved model consists of arrays only.
 
 $$ f(x) = W_L \tanh(… \tanh(W_1 u + b_1) …) + b_L , \qquad u = \text{features of } x , $$
 
-and, where a bound $β$ is set, $c(x) = β \tanh(f(x)/β) ∈ [−β, β]$: bounded by construction, whatever the
-weights are.
+and, if a bound $β$ is set, $c(x) = β \tanh(f(x)/β) ∈ [−β, β]$, which is bounded for all weights.
 
 **The penalized spline.** With cells of probability $m_i$ under the reference and $n_i$ of $n$ records
 in them, minimize over cubic splines $g$
 
 $$ −\frac1n \sum_i n_i g_i + \log \sum_i m_i e^{g_i} + \frac{λ}{2} \int (g‴)^2 , $$
 
-the penalized likelihood of $p ∝ q_0 e^{g}$ (Silverman 1982). The penalty leaves quadratics alone:
-with a normal reference, $λ → ∞$ gives the normal law of the records' mean and variance. Knots stand
-at quantiles of the records and of the reference; beyond the records $g$ goes on as a straight line.
-λ is chosen by five-fold cross-validation.
+the penalized likelihood of $p ∝ q_0 e^{g}$ (Silverman 1982). Quadratics have no penalty: with a normal
+reference, $λ → ∞$ gives the normal distribution with the records' mean and variance. Knots are at
+quantiles of the records and of the reference; beyond the records $g$ is linear. λ is chosen by
+five-fold cross-validation.
 
-Stored of $g$ are its values at the cells' middles, which are public, and straight lines
-between them: how many knots there are, and where, depends on the records, and must not show in what
-an evaluation costs.
+The stored tilt consists of the values of $g$ at the cells' public middles, with linear interpolation:
+the number and places of knots depend on the records, and must not influence the cost of an evaluation.
 
-All of this looks at the records as often as it likes: whatever $g$ is, it is clipped before
-anything is drawn, and the guarantee is that of the clipped tilt.
+Training may use the records without restriction, because $g$ is clipped before any draw, and the
+guarantee is that of the clipped tilt.
 
-**Trees.** scikit-learn grows the trees; stored are arrays, and a loop over them: a saved model
-runs no code. `Trees` reproduces the classifier's log odds $f(u) = f_0 + \sum_j \text{leaf}_j(u)$ and
-refuses to be made where it does not. Where a bound $β$ is set, $f$ is clipped to $[−β, β]$.
+**Trees** are grown by scikit-learn and stored as arrays, so that loading a model executes no code.
+`Trees` reproduces the classifier's log odds $f(u) = f_0 + \sum_j \text{leaf}_j(u)$; `grow_trees` checks
+this and raises otherwise. If a bound $β$ is set, $f$ is clipped to $[−β, β]$. Trees need scikit-learn
+(extra `evaluate`).
 
-**Constant work.** How many trees were grown before they stopped, how many nodes they have and how
-deep a point falls are functions of raw records. None of it shows in what an evaluation costs: there
-are always `MOST_TREES` trees of `_NODES` nodes, those that were not grown being leaves of value 0,
-and every point takes `_DEPTH` steps down each of them. A leaf is its own child, so that further
-steps stay there.
+**Constant work.** The number of grown trees, the number of their nodes and the depth of a point are
+functions of raw records, and must not influence the cost of an evaluation. So there are always
+`MOST_TREES` trees of `_NODES` nodes (unused nodes are leaves of value 0), and every point takes
+`_DEPTH` steps in each tree. A leaf is its own child, so that further steps stay there.
 
-Needs scikit-learn (extra `evaluate`).
-
-Everything here depends on the data and stays with the curator. Seeds are allowed: they cover weights,
-batches and inner draws, none of which leave.
+All learned functions depend on the data and stay with the curator. Weights, batches and inner draws may
+be seeded, since none of them leaves.
 
 References:
     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
@@ -81,14 +76,14 @@ except ModuleNotFoundError:  # an optional extra; asking for trees says so
 # A function of a number of draws and a generator that returns the draws' features.
 Negatives = Callable[[int, np.random.Generator], Floats]
 
-# Networks: rows at once, held-out records, checks on them, and AdamW's averaging and decoupled decay.
+# Networks: rows of a block, held-out share and number, evaluations on them, averaging, weight decay.
 _BLOCK = 2**15
 _HELD_OUT, _MAX_HELD_OUT, _CHECKS = 0.1, 5000, 30
 _AVERAGING, _WEIGHT_DECAY = 0.98, 1e-3
-# The spline: cells and knots, and the choice of its penalty; |g| beyond 60 means nothing once clipped.
+# The spline: cells, knots, folds, and penalties to choose from; |g| is limited to 60, before clipping.
 _CELLS, _INTERVALS, _FOLDS = 2048, 32, 5
 _PENALTIES, _RIDGE, _MAX_RATIO = np.logspace(2, -8, 21), 1e-7, 60.0
-# Trees: a depth of 8 is more than balanced trees of as many leaves have, which is 4.
+# Trees: a depth of 8 is twice that of balanced trees with 15 leaves.
 MOST_TREES, _LEAVES, _DEPTH = 100, 15, 8
 _NODES = 2 * _LEAVES - 1
 _ARRAYS = ("feature", "threshold", "children", "value")
@@ -96,7 +91,7 @@ _ARRAYS = ("feature", "threshold", "children", "value")
 
 @dataclass(frozen=True, repr=False)
 class Network:
-    """Weights and biases of the layers, first to last; `bound` limits the output.
+    """Multilayer perceptron: weights and biases of the layers; `bound` limits the output.
 
     Examples:
         >>> net = Network((np.eye(2), np.ones((1, 2))), (np.zeros(2), np.zeros(1)), bound=0.5)
@@ -134,12 +129,12 @@ class Network:
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """Settings of a classifying network; tanh, its activation, stays level beyond the data.
+    """Settings of a classifying network with tanh activations, which are constant far from the data.
 
     Arguments:
         hidden: Widths of the hidden layers.
         steps: Optimizer steps.
-        batch_size: Records, and as many draws, a step.
+        batch_size: Number of records, and of draws, in a step.
         learning_rate: Peak learning rate of Adam; warm-up and cosine decay around it.
     """
 
@@ -168,16 +163,16 @@ def train_network(
     """Train a network on `positives` (n, k) against draws; its output is a log ratio, |·| ≤ bound."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(positives))
-    held = min(_MAX_HELD_OUT, int(_HELD_OUT * len(positives)))
-    held = held if held >= 20 else 0
-    training, testing = positives[order[held:]], positives[order[:held]]
-    judged = None
-    if held:
-        judged = (_tensor(testing), _tensor(negatives(max(held, 2000), rng)))
+    num_held_out = min(_MAX_HELD_OUT, int(_HELD_OUT * len(positives)))
+    num_held_out = num_held_out if num_held_out >= 20 else 0
+    training, testing = positives[order[num_held_out:]], positives[order[:num_held_out]]
+    held_out = None
+    if num_held_out:
+        held_out = (_tensor(testing), _tensor(negatives(max(num_held_out, 2000), rng)))
     layers = _build(positives.shape[1], settings, seed)
     optimizer = torch.optim.AdamW(layers.parameters(), weight_decay=_WEIGHT_DECAY)
     average = [p.detach().clone() for p in layers.parameters()]
-    best = (_judge(layers, average, judged, bound), [p.clone() for p in average])
+    best = (_held_out_loss(layers, average, held_out, bound), [p.clone() for p in average])
     every = max(1, settings.steps // _CHECKS)
     for step in range(settings.steps):
         rate = min(1.0, (step + 1) / 50) * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
@@ -193,8 +188,8 @@ def train_network(
             for mean, now in zip(average, layers.parameters(), strict=True):
                 mean.lerp_(now, 1 - decay)
         if (step + 1) % every == 0 or step + 1 == settings.steps:
-            score = _judge(layers, average, judged, bound)
-            if judged is None or score < best[0]:
+            score = _held_out_loss(layers, average, held_out, bound)
+            if held_out is None or score < best[0]:
                 best = (score, [p.clone() for p in average])
     arrays = [p.double().numpy() for p in best[1]]
     return Network(tuple(arrays[0::2]), tuple(arrays[1::2]), bound)
@@ -203,13 +198,13 @@ def train_network(
 def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequential:
     widths = [num_features, *settings.hidden]
     parts: list[nn.Module] = []
-    # PyTorch's layers draw their weights from the global generator: lend it a seed, then restore.
+    # PyTorch's layers draw their weights from the global generator, which is seeded temporarily.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for width_in, width_out in pairwise(widths):
             parts += [nn.Linear(width_in, width_out), nn.Tanh()]
         last = nn.Linear(widths[-1], 1)
-    with torch.no_grad():  # the first guess is 0: the reference itself
+    with torch.no_grad():  # initially f = 0
         last.weight.zero_()
         last.bias.zero_()
     return nn.Sequential(*parts, last)
@@ -224,19 +219,19 @@ def _loss(
     return softplus(-f[: len(positive)]).mean() + softplus(f[len(positive) :]).mean()
 
 
-def _judge(
+def _held_out_loss(
     layers: nn.Sequential,
     average: list[Tensor],
-    judged: tuple[Tensor, Tensor] | None,
+    held_out: tuple[Tensor, Tensor] | None,
     bound: float | None,
 ) -> float:
     """Return the loss of the averaged weights on held-out records; ∞ if there are none."""
-    if judged is None:
+    if held_out is None:
         return math.inf
     weights = dict(zip((name for name, _ in layers.named_parameters()), average, strict=True))
     with torch.no_grad():
         averaged = partial(torch.func.functional_call, layers, weights)
-        return float(_loss(averaged, *judged, bound))
+        return float(_loss(averaged, *held_out, bound))
 
 
 def _tensor(features: Floats) -> Tensor:
@@ -245,7 +240,7 @@ def _tensor(features: Floats) -> Tensor:
 
 @dataclass(frozen=True, repr=False)
 class SplineRatio:
-    """Log ratio log p/q₀ of one coordinate, up to a constant: `values` at the middles of its cells."""
+    """Log ratio log p/q₀ of one coordinate, up to a constant, by its values at the cells' middles."""
 
     kind: ClassVar[str] = "spline"
     marginal: Marginal
@@ -260,7 +255,7 @@ class SplineRatio:
         return _middles(Axis(self.marginal, self.marginal.edges(_CELLS)))
 
     def pack(self) -> Packed:
-        """See `Tilt`: the values; where they hold follows from the reference."""
+        """See `Tilt`: the values; the cells follow from the reference."""
         return {}, {"values": self.values}
 
     @classmethod
@@ -272,12 +267,11 @@ class SplineRatio:
 
 
 def fit_spline(records: Floats, marginal: Marginal, seed: int) -> SplineRatio:
-    """Fit the penalized spline to records (n, 1); one record, or equal ones, suffice."""
+    """Fit the penalized spline to records (n, 1), of which one, or equal ones, suffice."""
     axis = Axis(marginal, marginal.edges(_CELLS))
     masses = axis.masses.astype(np.float64) / 2.0**64
     z = _middles(axis)
-    own = marginal.features(records[:, 0])[:, 0]
-    knots = _knots(own, z, masses)
+    knots = _knots(marginal.features(records[:, 0])[:, 0], z, masses)
     low, high = float(knots[3]), float(knots[-4])
     size = len(knots) - 4
     basis = np.stack(
@@ -298,14 +292,14 @@ def _middles(axis: Axis) -> Floats:
     return axis.marginal.features(axis.middles)[:, 0]
 
 
-def _knots(own: Floats, z: Floats, masses: Floats) -> Floats:
-    """Return knots at quantiles of the records and of the reference, padded for a B-spline."""
+def _knots(records: Floats, z: Floats, masses: Floats) -> Floats:
+    """Return knots at quantiles of records and of the reference (masses at z), for a B-spline."""
     shares = np.linspace(0, 1, _INTERVALS // 2 + 1)
     of_reference = np.interp(shares[1:-1], np.cumsum(masses), z)
-    low, high = float(own.min()), float(own.max())
+    low, high = float(records.min()), float(records.max())
     if high - low < 1e-3:  # equal records
         low, high = low - 0.5, high + 0.5
-    inner = np.concatenate([np.quantile(own, shares[1:-1]), of_reference])
+    inner = np.concatenate([np.quantile(records, shares[1:-1]), of_reference])
     inner = np.sort(inner[(inner > low) & (inner < high)])
     least = (high - low) / (8 * _INTERVALS)
     knots = [low]
@@ -333,7 +327,7 @@ def _roughness(knots: Floats, size: int) -> Floats:
 
 
 def _cross_validate(basis: Floats, masses: Floats, penalty: Floats, counts: Floats) -> float:
-    """Return the penalty with the best likelihood on folds (folds, cells) left out."""
+    """Return the penalty with the best held-out likelihood, given counts by fold (folds, cells)."""
     scores = np.zeros(len(_PENALTIES))
     for fold in counts:
         rest = counts.sum(axis=0) - fold
@@ -383,13 +377,13 @@ def _fit(
 
 @dataclass(frozen=True, repr=False)
 class Trees:
-    """`MOST_TREES` trees of `_NODES` nodes each, in one list; a leaf is its own child.
+    """Sum of `MOST_TREES` trees of `_NODES` nodes each, as arrays of nodes; a leaf is its own child.
 
     Arguments:
-        feature: Feature that a node compares.
-        threshold: Largest value of the feature that goes left.
-        children: Children (nodes, 2), left and right.
-        value: Value that a leaf adds.
+        feature: Feature that each node compares (nodes,).
+        threshold: Largest value of the feature for which a point goes left (nodes,).
+        children: Left and right children (nodes, 2).
+        value: Value of each leaf (nodes,), 0 for inner nodes.
         start: Constant f_0.
         bound: Limit of the output, or None.
     """
@@ -428,7 +422,7 @@ def _sum_leaves(
     children: NDArray[np.int64],
     value: Floats,
 ) -> Floats:
-    """Return the sum (n,) of the leaves of all trees: as many steps for any trees and points."""
+    """Return the sum (n,) of the leaves of all trees, in a constant number of steps."""
     total = np.zeros(len(features))
     for i in range(len(features)):
         for root in range(0, len(value), _NODES):
@@ -440,7 +434,7 @@ def _sum_leaves(
 
 
 def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | None) -> Trees:
-    """Grow trees on `positives` (n, k) against `negatives`, stopped early on a tenth held out."""
+    """Grow trees on `positives` (n, k) against `negatives` (m, k), with early stopping on a tenth."""
     if HistGradientBoostingClassifier is None:
         raise PrivotError(
             "growing trees needs scikit-learn: pip install 'privot[evaluate]', or choose 'mlp'"

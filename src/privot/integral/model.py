@@ -1,37 +1,36 @@
-r"""An integral model: a secret density, a declared number of draws, and a ledger that counts them.
+r"""Integral models: a secret density, a declared number of draws, and a ledger that counts them.
 
 The folder (`model.json`, `weights.safetensors`, `ledger.json`) is **secret**: the density, its
-parameters and plots of it are not private, and `model.json` says so (`"publishable": false`). What may
-leave are the records that `sample` returns, at a declared price each.
+parameters and plots of it are not private, as `model.json` states (`"publishable": false`). Only the
+records that `sample` returns may leave, each at a declared price.
 
-**Nothing is drawn before the model is saved**: its folder counts. Copies of an unsaved model share one
-ledger, which begins one folder and no second; it is neither pickled nor used in a forked process. Saving
-enters the whole budget in the account of the records (`privot.privacy.ledger`): a second model of the
-same data is a second budget, and the curator is warned.
+**Draws require a saved model**, because the ledger is in its folder. Copies of an unsaved model share
+one ledger, which can be saved once; it is neither pickled nor used in a forked process. Saving enters
+the whole budget in the account of the records (`privot.privacy.ledger`): a second model of the same
+data is a second budget, and the curator is warned.
 
-**The budget.** The promise is about **all `draws` together**: each costs ε/draws (or the price of
-one is declared instead, and the whole is that times draws). Densities of independent draws
-multiply, so $N$ draws of $ε_d$ each are $N ε_d$: basic composition, tight for this family. Any two
-data sets, of any sizes, are covered.
+**The budget.** The guarantee is about **all `draws` together**: each costs ε/draws (or the price of one
+is declared, and the budget is its product with draws). Densities of independent draws multiply, so $N$
+draws of $ε_d$ each are $N ε_d$: basic composition, which is tight for this family. The guarantee is for
+any two data sets, of any sizes.
 
-**Stopping early.** Here, and not for (ε, δ), the sum over the draws that *were* made is a bound as
-well (an odometer), even if the number $T$ of them is chosen by what they showed. Let $x_1, …, x_T$
-be what a reader has seen, where whether to go on after $x_t$ is a function of $x_1, …, x_t$ and of
-coins that know no data. By then the two data sets' densities are products with the same factors for
-the coins, and
+**Stopping early.** Unlike (ε, δ), the sum over the draws that were *made* is a bound as well (an
+odometer), even if their number $T$ depends on the draws. Let $x_1, …, x_T$ be the draws that a reader
+sees, where the decision to continue after $x_t$ is a function of $x_1, …, x_t$ and of coins independent
+of the data. The densities for two data sets have the same factors for the coins, and
 
 $$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{T ε_d} $$
 
-holds **at every point**: there is no bad event whose probability stopping could collect. (An
-estimated normalizer has one, of probability δ, but before the first draw and once for all of them.)
-The promise that is stated stays that of the declared draws.
+holds **at every point**: there is no failure event whose probability could accumulate by stopping. (An
+estimated normalizer has a failure event of probability δ, once before the first draw.) The stated
+guarantee is nevertheless that of the declared draws.
 
-**Privacy review: what depends on raw data besides the draws:** the weights, the fingerprint of the
-records, which is in no file of the model, and the warning that they were used before; the time and
-memory that a fit and a draw take, how many proposals were refused; of a boosted model, each round's
-edges and what they prove. None of it may be shown to others; none of it is logged. Edges lie among
-the weights, and nothing that leaves is made of them: a draw is decoded from a point, and a point
-comes of the tilt's values and coins.
+**Privacy review: what depends on raw data besides the draws:** the weights; the fingerprint of the
+records, which is in no file of the model, and the warning that they were used before; time and memory
+of a fit and of a draw, and the number of rejected proposals; and of a boosted model each round's edges
+and the gain that they prove. None of it may be shown to others, and none of it is logged. Edges are
+stored among the weights and do not influence draws: a draw is decoded from a point, which depends on
+values of the tilt and on coins.
 """
 
 from __future__ import annotations
@@ -58,19 +57,19 @@ from privot.privacy.rounding import at_most, multiply_up, percent_at_most, requi
 from privot.schema import Schema
 
 LEDGER = "ledger.json"
-_MIN_SHARE = 0.05  # of draws that can differ from the reference's
+_MIN_SHARE = 0.05  # total variation from the reference below which a warning is issued
 
 
 @dataclass(frozen=True)
 class DrawPlan:
-    """A declared number of draws and their price.
+    """Declared number of draws and their price.
 
     Arguments:
-        id: Random name of the one model that makes them.
+        id: Random id of the model.
         draws: Number of draws.
-        epsilon: ε of each.
-        delta: δ of all of them; 0 unless the normalizer is estimated.
-        unit: Whom a record belongs to.
+        epsilon: ε of each draw.
+        delta: δ of all draws together; 0 unless the normalizer is estimated.
+        unit: Owner of one record, such as a person.
     """
 
     id: str
@@ -122,10 +121,10 @@ def _declared(draws: int) -> int:
 
 
 def warn_of_little(price: float) -> None:
-    """Warn of an ε at which draws are the reference's, whatever the records are: public, and in time.
+    """Warn, before a fit, of an ε at which draws can hardly differ from the reference's.
 
-    The ratio of a draw's density to the reference's has mean 1 and spans at most e^ε, hence a total
-    variation of at most tanh(ε/4).
+    The ratio of a draw's density to the reference's has mean 1 and a range of at most e^ε, so its total
+    variation is at most tanh(ε/4), a public number.
     """
     share = math.tanh(price / 4)
     if share < _MIN_SHARE:
@@ -154,11 +153,11 @@ def fit(
             public reference of your own for the rows of an array.
         draws: Number of draws that will ever be published.
         epsilon: ε of all draws **together**; or else
-        epsilon_per_draw: ε of each.
-        settings: `ClippedRatioSettings` (the default) or `BoostSettings`: decides the method.
+        epsilon_per_draw: ε of each draw.
+        settings: `ClippedRatioSettings` (the default) or `BoostSettings`, which determine the method.
 
     Raises:
-        PrivotError: if the data, the budget or the settings cannot be used; never repeating values.
+        PrivotError: if the data, the budget or the settings cannot be used; it contains no values.
     """
     price = price_of_draw(epsilon, epsilon_per_draw, draws)
     warn_of_little(price)
@@ -172,7 +171,7 @@ def fit(
 
 
 class IntegralModel(Learned):
-    """A secret density and the ledger of its draws.
+    """Model with a secret density, and the ledger of its draws.
 
     Arguments:
         density: Density of the draws.
@@ -217,12 +216,12 @@ class IntegralModel(Learned):
 
     @property
     def edges(self) -> tuple[Edges, ...]:
-        """Edges of each round, `privot.integral.tilts` (**raw**: the curator's); none if not boosted."""
+        """Edges of each round (`privot.integral.tilts`), **not private**; empty if not boosted."""
         return getattr(self.density.tilt, "edges", ())
 
     @property
     def proven_gain(self) -> float:
-        """Lower bound (nats) of the records' mean log q_T/q₀, by edges (**raw**); 0 if not boosted."""
+        """Lower bound of the records' mean log q_T/q₀ in nats, **not private**; 0 if not boosted."""
         coefficients = getattr(self.density.tilt, "coefficients", ())
         return total_gain(coefficients[: len(self.edges)], self.edges)
 
@@ -239,17 +238,18 @@ class IntegralModel(Learned):
     def sample(
         self, num_rows: int, *, proposals: int | None = None, seed: None = None, where: None = None
     ) -> Any:
-        """Spend draws and make them: a table with the schema's columns, or an array (num_rows, dim).
+        """Spend draws, and return them: a table with the schema's columns, or an array (num_rows, dim).
 
         Arguments:
             num_rows: Number of draws. They are spent even if the process dies before it returns.
-            proposals: A fixed number a draw, to close the timing channel: see
+            proposals: Fixed number of proposals for each draw, which closes the timing channel: see
                 [`TiltedDensity.draw`][privot.integral.density.TiltedDensity.draw].
-            seed: Refused: with one, a draw would be a function of the records.
-            where: Refused: every draw is counted, also one that is thrown away.
+            seed: Refused: a seeded draw would be a function of the records.
+            where: Refused: discarded draws are counted, too.
 
         Raises:
-            PrivotError: if the model is not saved, fewer are left, or the ledger cannot be trusted.
+            PrivotError: if the model is not saved, fewer draws are left, or the ledger is damaged or an
+                unknown copy.
         """
         if seed is not None or where is not None:
             raise PrivotError(
@@ -262,12 +262,12 @@ class IntegralModel(Learned):
                 "the model is not saved: call save(folder) first, the folder counts draws"
             )
         if proposals is not None:
-            self.density.shortfall(proposals)  # refuses a useless number before anything is spent
+            self.density.shortfall(proposals)  # refuses invalid numbers before any draw is spent
         self.ledger.spend(num_rows)
         return self.space.decode(self.density.draw(num_rows, proposals))
 
     def save(self, path: str | Path) -> None:
-        """Write the secret folder, readable by its owner only; from now on its ledger counts.
+        """Write the secret folder, readable only by its owner, and begin the ledger in it.
 
         Raises:
             PrivotError: if the folder exists, or the model has one already (a copy of a budget would
@@ -321,7 +321,7 @@ class IntegralModel(Learned):
 
     @classmethod
     def load(cls, path: str | Path, reference: Reference | None = None) -> Self:
-        """Read a model's folder; `reference` is needed, and used, only for one of your own.
+        """Read a model's folder; `reference` is needed only if the model has a `CustomReference`.
 
         Raises:
             PrivotError: if it is missing, damaged, or of another version, or if its ledger is a copy

@@ -1,4 +1,4 @@
-r"""Record spaces: records as points, by a schema's columns with public marginals, or an array's rows.
+r"""Record spaces: maps between records and points, for a schema's tables and for arrays.
 
 | column | coordinates | marginal unless declared |
 |---|---|---|
@@ -6,14 +6,13 @@ r"""Record spaces: records as points, by a schema's columns with public marginal
 | datetime | days or seconds since 1970 | uniform over them |
 | categorical, boolean | its code | uniform over the categories |
 
-A nullable column of codes has one more code, of public probability `missing`. Nullable numbers have
-one more coordinate that says whether they are missing; the numbers of a missing value are drawn from
-their marginals, so that they carry no information, and are ignored on the way back. Numbers beyond
-the bounds are brought to them, as everywhere in this package.
+A nullable column of codes has one more code, of public probability `missing`. Nullable numbers have one
+more coordinate that indicates whether they are missing; the numbers of a missing value are drawn from
+their marginals, so that they carry no information, and are ignored in decoding. Numbers are clipped to
+their bounds.
 
-**Privacy review: who sees what.** The reference is made of the schema and of declared marginals
-alone: public. Records are seen by the curator's process only, and no refusal repeats a value of
-theirs.
+**Privacy review: who sees what.** The reference depends only on the schema and on declared marginals,
+and is public. Only the curator's process reads records, and error messages contain no values.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class PointSpace:
-    """Rows of an array as they are, with a public reference of your own.
+    """Space of an array's unchanged rows, with any public reference.
 
     Arguments:
         reference: Public density of the rows.
-        unit: Whom one row belongs to, such as `"person"`.
+        unit: Owner of one row, such as `"person"`.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -66,7 +65,7 @@ class PointSpace:
     schema: ClassVar[None] = None
 
     def take(self, data: Any) -> Floats:
-        """Return rows (n, dim), refused outside the support."""
+        """Return rows (n, dim); refuse rows outside the support."""
         return require_inside(self.reference, data)
 
     def encode(self, raw: Floats, seed: int) -> Floats:
@@ -74,7 +73,7 @@ class PointSpace:
         return raw
 
     def rows(self, raw: Floats) -> Iterator[Floats]:
-        """Yield the rows, by which repeated runs on them are recognized."""
+        """Yield the rows, for the fingerprint by which repeated runs are recognized."""
         yield raw
 
     def decode(self, points: Floats) -> Floats:
@@ -82,17 +81,17 @@ class PointSpace:
         return points
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; a reference that is no product has to be given again."""
+        """Return plain values; a reference that is no product is not among them."""
         return {"reference": self.reference.to_dict(), "unit": self.unit}
 
 
 @dataclass(frozen=True)
 class RecordSpace:
-    """The points that stand for a schema's records.
+    """Space of points that represent a schema's records.
 
     Arguments:
         schema: Schema of the records.
-        marginals: By column, a declared public marginal instead of the uniform one.
+        marginals: Public marginals by column, where they are not uniform.
         missing: Public probability that a nullable value is missing.
 
     Examples:
@@ -115,7 +114,7 @@ class RecordSpace:
 
     @property
     def unit(self) -> str:
-        """Whom a row belongs to."""
+        """Owner of one row, such as a person."""
         return self.schema.unit
 
     @cached_property
@@ -137,7 +136,7 @@ class RecordSpace:
             return [*numbers, *flag]
         if not column.is_number:
             raise PrivotError(f"marginal of column {name!r}: a vector's cannot be declared")
-        # Everything between the bounds must be drawn: nothing else has a density.
+        # The marginal must cover all values between the bounds, or their density would be 0.
         ends = np.array([numbers[0].low, numbers[0].high], np.float64)
         whole = declared.num_values is None or numbers[0].num_values is not None
         if not whole or not declared.contains(ends).all():
@@ -165,7 +164,7 @@ class RecordSpace:
         return raw_table(data, self.schema)
 
     def encode(self, raw: pa.Table, seed: int) -> Floats:
-        """Return points (n, dim) of the support; `seed` fills in missing values (**not private**)."""
+        """Return points (n, dim) in the support, with random missing numbers; **not private**."""
         rng = np.random.default_rng(seed)
         return np.concatenate([self._encode(name, raw, rng) for name in self._coordinates], axis=1)
 
@@ -182,7 +181,7 @@ class RecordSpace:
         return np.concatenate([points, absent[:, None]], axis=1) if column.nullable else points
 
     def rows(self, raw: pa.Table) -> Iterator[Floats]:
-        """Yield rows in parts, as `privot.central` encodes them, with which accounts compare them."""
+        """Yield rows in chunks, encoded as by `privot.central`, so that accounts recognize them."""
         records = TableRecords(self.schema)
         for start in range(0, raw.num_rows, _CHUNK):
             values, _ = records.encode(raw.slice(start, _CHUNK))
@@ -218,7 +217,7 @@ Space = PointSpace | RecordSpace
 
 
 def space_from_dict(fields: dict[str, Any], reference: Reference | None) -> Space:
-    """Return the space of `to_dict`; `reference` is your own, where it was one."""
+    """Build the space from `to_dict`; `reference` is used if the space's is not among the values."""
     if "schema" in fields:
         declared = {name: marginal_from_dict(plain) for name, plain in fields["marginals"].items()}
         return RecordSpace(Schema.from_dict(fields["schema"]), declared, fields["missing"])
@@ -229,7 +228,7 @@ def space_from_dict(fields: dict[str, Any], reference: Reference | None) -> Spac
 
 
 def _numbers(name: str, column: Column) -> list[Uniform] | list[Integers]:
-    """Return the uniform laws between a column's bounds."""
+    """Return the uniform marginals between a column's bounds."""
     if column.image_shape is not None:
         raise PrivotError(
             f"column {name!r} is an image, too many numbers for a density: leave it out"

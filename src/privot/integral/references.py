@@ -1,36 +1,35 @@
-"""Public reference densities $q_0$, which every model of this package starts at and stays near.
+"""Public reference densities $q_0$, which the models of this package tilt.
 
-A model's density is $q ∝ q_0 e^{s}$ with a tilt $s$ between public constants, so $q_0$ decides what
-can be drawn at all: it must cover the data, and it must not come from it. Where $q_0$ is small
-against the truth, ε is spent on making up for it.
+A model's density is $q ∝ q_0 e^{s}$ with a tilt $s$ between public constants, so only points with
+$q_0 > 0$ can be drawn: the reference must cover the data, and must not be computed from it. A reference
+that is far from the data needs a larger ε.
 
 - `StandardNormal(dim)`, `TruncatedNormal(lower, upper)`, `UniformBox(lower, upper)`;
 - `ProductReference(marginals)`: any product of [marginals][privot.integral.references], such as
   `privot.integral.records` makes of a schema;
-- `CustomReference`: your own sampler and log density. Its sampler is trusted to draw from nothing but
-  the generator it is given.
+- `CustomReference`: any sampler and log density. The sampler is trusted to use no randomness but the
+  generator that it gets.
 
 **Marginals** are public laws of one coordinate. Each can be drawn from, has a log density (with
 respect to length, or to counting where the coordinate is discrete), and can be cut into **cells**:
 intervals $[e_i, e_{i+1})$ whose probabilities are integers $M_i$ over $2^{64}$ that add up to exactly
-$2^{64}$. A coordinate is then drawn as a cell, by one 64-bit word, and a place within it. The cell's
-law is exact; `privot.integral.density` rests on that.
+$2^{64}$. A coordinate is then drawn as a cell, by one 64-bit word, and a place within it. The
+probabilities of cells are exact, as `privot.integral.density` requires.
 
-**Randomness for draws that leave** comes from the operating system's entropy, in NumPy's words. A
-reference's sampler takes "a generator" of uniforms, normals and integers, as of
-`numpy.random.Generator`. While a model is fitted that may well be NumPy's own, seeded: what is fitted
-stays with the curator, and the guarantee holds whatever was fitted. For a draw that is published it
-is `SecureGenerator`, whose numbers come from
-[`random_words`][privot.mechanisms.samplers.random_words]: with a seed, a draw would be a
+**Randomness for published draws** comes from the operating system's entropy. A reference's sampler
+gets a generator of uniforms, normals and integers with the methods of `numpy.random.Generator`. During
+a fit it may be NumPy's own, seeded: the fit stays with the curator, and the guarantee holds for any
+fit. For published draws it is `SecureGenerator`, whose numbers come from
+[`random_words`][privot.mechanisms.samplers.random_words], because a seeded draw would be a
 function of the data.
 
-Uniforms are $(m + ½) 2^{−53}$, $m$ an integer of 53 bits, hence never 0 or 1. A normal is $Φ^{−1}$
-of a magnitude of 63 bits and a sign of its own, so that both tails are equally fine and reach 9.2
-standard deviations. These floats are not exactly normal, and they need not be: the law of proposals
-is the same whatever the data is (`privot.integral.density`).
+Uniforms are $(m + ½) 2^{−53}$, $m$ an integer of 53 bits, and never 0 or 1. A normal is $Φ^{−1}$ of a
+63-bit magnitude, with a separate sign bit, so that both tails have the same resolution and reach 9.2
+standard deviations. These floats are not exactly normal, which is not needed: the law of proposals is
+the same for all data (`privot.integral.density`).
 
-**Privacy review: who sees what.** References are public. They see no data but in `contains` and
-`log_density`.
+**Privacy review: who sees what.** References are public. Only `contains`, `log_density` and `features`
+are evaluated on data.
 """
 
 from __future__ import annotations
@@ -52,7 +51,9 @@ from privot.mechanisms.samplers import random_words
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Size = int | tuple[int, ...]
-_NORMAL_REACH = 8.0  # beyond lie 10^−15 of a standard normal, in two cells of their own
+_NORMAL_REACH = (
+    8.0  # standard deviations; one cell on each side covers the rest, 10^−15 of the mass
+)
 
 
 class Generator(Protocol):
@@ -69,7 +70,7 @@ class Generator(Protocol):
 
 
 class SecureGenerator:
-    """A source of uniforms, normals and integers from OS entropy: no seed, no state.
+    """Generator of uniforms, normals and integers from OS entropy, without seed or state.
 
     Examples:
         >>> SecureGenerator().random((2, 3)).shape
@@ -91,7 +92,7 @@ class SecureGenerator:
         return np.asarray(sign * magnitude, np.float64).reshape(size)
 
     def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
-        """Return uniform integers low … high − 1, exactly, by rejecting the words left over."""
+        """Return exactly uniform integers low … high − 1, by rejection of surplus words."""
         span, count = high - low, _count(size)
         limit = np.uint64(2**64 - 1 - 2**64 % span)
         accepted = np.empty(0, np.uint64)
@@ -106,7 +107,7 @@ def _count(size: Size) -> int:
 
 
 class Marginal(ABC):
-    """The public law of one coordinate on [low, high]."""
+    """Public distribution of one coordinate on [low, high]."""
 
     kind: ClassVar[str]
     low: float
@@ -131,7 +132,7 @@ class Marginal(ABC):
         return np.isfinite(x) & (x >= self.low) & (x <= self.high)
 
     def features(self, x: Floats, /) -> Floats:
-        """Return features (n, k) of x for a network, of mean about 0 and variance about 1."""
+        """Return features (n, k) of x for a network, with mean about 0 and variance about 1."""
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
         return ((x - middle) / half * math.sqrt(3))[:, None]
 
@@ -154,7 +155,7 @@ class Marginal(ABC):
 
 @dataclass(frozen=True)
 class Normal(Marginal):
-    """A normal coordinate, optionally truncated to [low, high].
+    """Normal distribution, optionally truncated to [low, high].
 
     Examples:
         >>> Normal(mean=1.0).log_density(np.array([1.0])).round(4).tolist()
@@ -202,7 +203,7 @@ class Normal(Marginal):
         return self._standard(x)[:, None]
 
     def edges(self, num_cells: int, /) -> Floats:
-        """Return equal cells within 8 standard deviations, and one or two beyond."""
+        """Return edges of equal cells within 8 standard deviations, and of one or two beyond."""
         reach = _NORMAL_REACH * self.stddev
         low, high = max(self.low, self.mean - reach), min(self.high, self.mean + reach)
         inner = np.linspace(low, high, num_cells - 1)
@@ -210,11 +211,11 @@ class Normal(Marginal):
         return np.concatenate([ends[0], inner, ends[1]])
 
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """Return Φ(high) − Φ(low), from the nearer tail, over that of the support."""
+        """Return Φ(high) − Φ(low), computed from the nearer tail, relative to that of the support."""
         return _normal_mass(self._standard(low), self._standard(high)) / self._total
 
     def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
-        """Return Φ⁻¹ between the ends' values, from the nearer tail."""
+        """Return the quantile `place` of the distribution on [low, high), from the nearer tail."""
         a, b = self._standard(low), self._standard(high)
         flip = a > 0
         a, b = np.where(flip, -b, a), np.where(flip, -a, b)
@@ -226,7 +227,7 @@ class Normal(Marginal):
 
 @dataclass(frozen=True)
 class Uniform(Marginal):
-    """A number uniform on [low, high].
+    """Uniform distribution on [low, high].
 
     Examples:
         >>> Uniform(0.0, 10.0).mass(np.array([2.0]), np.array([4.0])).tolist()
@@ -257,12 +258,12 @@ class Uniform(Marginal):
         return (high - low) / (self.high - self.low)
 
     def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
-        """Interpolate linearly."""
+        """Return low + place · (high − low)."""
         return np.clip(low + place * (high - low), low, high)
 
 
 class _Discrete(Marginal):
-    """A law of whole numbers low … high; a cell is half a unit to either side of one."""
+    """Distribution on integers low … high; the cell of an integer is half a unit on either side."""
 
     low: int
     high: int
@@ -288,7 +289,7 @@ class _Discrete(Marginal):
 
 @dataclass(frozen=True)
 class Categorical(_Discrete):
-    """One of the codes 0 … k−1, with public probabilities."""
+    """Distribution on codes 0 … k−1 with public probabilities."""
 
     kind: ClassVar[str] = "categorical"
     probabilities: tuple[float, ...]
@@ -313,7 +314,7 @@ class Categorical(_Discrete):
         return np.searchsorted(sums, rng.random(num), side="right").astype(np.float64)
 
     def features(self, x: Floats, /) -> Floats:
-        """Return an indicator for each code; of two codes, one number of variance about 1."""
+        """Return an indicator for each code; for two codes a single feature ±1."""
         if self.num_values == 2:
             return (2 * x - 1)[:, None]
         return (x[:, None] == np.arange(self.num_values)).astype(np.float64)
@@ -325,7 +326,7 @@ class Categorical(_Discrete):
 
 @dataclass(frozen=True)
 class Integers(_Discrete):
-    """An integer uniform on low … high, both included.
+    """Uniform distribution on the integers low … high, both included.
 
     Examples:
         >>> Integers(1, 6).num_values
@@ -372,11 +373,11 @@ def _normal_mass(low: Floats, high: Floats) -> Floats:
 
 
 class Reference(ABC):
-    """A public density on R^dim (or, coordinates being discrete, on a part of it).
+    """Public density on R^dim; coordinates may be discrete.
 
     Attributes:
         dim: Number of coordinates.
-        marginals: Laws of the coordinates if they are independent, else None.
+        marginals: Distributions of the coordinates if they are independent, else None.
     """
 
     dim: int
@@ -384,7 +385,7 @@ class Reference(ABC):
 
     @abstractmethod
     def sample(self, n: int, generator: Generator, /) -> Floats:
-        """Make independent draws (n, dim), from nothing but the generator."""
+        """Make independent draws (n, dim), using no randomness but the generator."""
 
     @abstractmethod
     def log_density(self, x: Floats, /) -> Floats:
@@ -395,7 +396,7 @@ class Reference(ABC):
         return np.isfinite(self.log_density(x))
 
     def features(self, x: Floats, /) -> Floats:
-        """Return features (n, k) of points for a classifier, of order 1: the points themselves."""
+        """Return features (n, k) of points (n, dim) for a classifier; by default the points."""
         return x
 
     def to_dict(self) -> list[dict[str, Any]] | None:
@@ -404,7 +405,7 @@ class Reference(ABC):
 
 
 class ProductReference(Reference):
-    """Independent coordinates with public marginals.
+    """Reference of independent coordinates with public marginals.
 
     Examples:
         >>> from privot.integral.references import Categorical, Uniform
@@ -458,7 +459,7 @@ class StandardNormal(ProductReference):
 
 
 class TruncatedNormal(ProductReference):
-    """Independent normals given that they lie in the box [lower, upper].
+    """Independent normals, truncated to the box [lower, upper].
 
     Examples:
         >>> TruncatedNormal([0.0], [1.0]).contains(np.array([[0.5], [2.0]])).tolist()
@@ -487,7 +488,7 @@ class UniformBox(ProductReference):
 
 @dataclass(frozen=True)
 class CustomReference(Reference):
-    """Your own public density.
+    """Reference given by a sampler and a log density.
 
     Arguments:
         dim: Number of coordinates.
@@ -518,7 +519,7 @@ class CustomReference(Reference):
 
 
 def require_points(x: Any, dim: int) -> Floats:
-    """Return points as float64 of shape (n, dim); a refusal repeats none of them."""
+    """Return points as float64 of shape (n, dim); error messages contain no values."""
     try:
         points = np.asarray(x, np.float64)
     except (TypeError, ValueError):

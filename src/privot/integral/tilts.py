@@ -1,13 +1,11 @@
-r"""Tilts that are learned or made of others, and a bound on what boosting gains.
+r"""Tilts: learned, constant, shifted and summed log density ratios; and a bound on boosting's gain.
 
-One continuous coordinate is best served by a penalized spline, anything else by a network that
-distinguishes records from draws of the reference; trees are for tables of mixed columns. Tilts made
-of others are constant, shifted, or a sum of classifiers of a reference's features. A tilt is stored
-as plain values and named arrays. It is secret, and so is its folder; reading it runs no code.
+For one continuous coordinate a penalized spline is best, otherwise a network that distinguishes records
+from draws of the reference; trees are for tables of mixed columns. A tilt is stored as plain values and
+named arrays. It is secret, as is its folder; loading it executes no code.
 
-**What boosting is proven to gain**, by each round's edges. A round has a classifier $|c| ≤ β = \log 2$
-and a coefficient $θ > 0$, and makes $q' ∝ q\,e^{θc}$ of $q$. Its **edges** are how well it distinguishes
-the data $P$ from $Q$,
+**Proven gain of boosting.** A round has a classifier $|c| ≤ β = \log 2$ and a coefficient $θ > 0$, and
+changes $q$ to $q' ∝ q\,e^{θc}$. Its **edges** measure how well $c$ distinguishes the data $P$ from $Q$,
 
 $$ γ_P = E_P c / β , \qquad γ_Q = −E_Q c / β , \qquad \text{each in } [−1, 1] . $$
 
@@ -16,24 +14,24 @@ $$ γ_P = E_P c / β , \qquad γ_Q = −E_Q c / β , \qquad \text{each in } [−
 $$ \mathrm{KL}(P‖Q) − \mathrm{KL}(P‖Q') = θ E_P c − \log E_Q e^{θc}
    ≥ θβγ_P − \log(\cosh θβ − γ_Q \sinh θβ) , $$
 
-since $e^{θc}$ is convex in $c$, so below its chord $\cosh θβ + (c/β) \sinh θβ$. It is an equality
-where $c$ is ±β only: no better bound knows nothing but the edges.
+since $e^{θc}$ is convex in $c$, and so at most its chord $\cosh θβ + (c/β) \sinh θβ$. Equality holds if
+$c$ takes only the values ±β, so no better bound depends only on the edges.
 
 All rounds together gain at least the sum (`total_gain`). **Edges are relative to log 2**, not to the
-largest $|c|$ that a classifier happens to have.
+largest $|c|$ of a classifier.
 
-**At most** (`gain_limit`, equation 10). If $\log q/q_0 ≤ U$ everywhere, $Δ = E_P \log q/q_0 ≤ U$,
-whatever learned $q$: $U = ε/2$ for boosting, and $(1 − \text{floor\_share})\,ε$ for the clipped
-ratio.
+**Limit of the gain** (`gain_limit`, equation 10). If $\log q/q_0 ≤ U$ everywhere, then
+$Δ = E_P \log q/q_0 ≤ U$ for every method: $U = ε/2$ for boosting, and $(1 − \text{floor\_share})\,ε$
+for the clipped ratio.
 
-**Which P.** All of this holds for any $P$ with its own edges: for the truth, and for the empirical
-measure of the records, whose edges can be measured; there $Δ$ is the mean of $\log q_T/q_0$ over
-them.
+**Choice of P.** The bounds hold for any $P$ with its own edges: for the true distribution, and for the
+empirical distribution of the records, whose edges can be measured, and for which $Δ$ is the records'
+mean of $\log q_T/q_0$.
 
-**Privacy review: who sees what.** Bounds of public numbers are public. Edges, and whatever is
-computed from them, are functions of raw records that no noise covers: they are the curator's. `Edges`
-prints nothing of itself; a model stores them among its secret weights, not in `model.json`, and a
-draw is a function of values of the tilt and of coins, into which no edge enters.
+**Privacy review: who sees what.** Bounds by public numbers are public. Edges, and everything computed
+from them, are functions of raw records without noise, and stay with the curator. `Edges` does not print
+its values; a model stores them among its secret weights, not in `model.json`. A draw depends on values
+of the tilt and on coins, but not on edges.
 
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
@@ -68,13 +66,13 @@ from privot.integral.references import Floats, Reference
 
 Estimator = Literal["auto", "spline", "mlp", "trees"]
 BOUND = math.log(2)
-_MIN_DRAWS = 1000  # that trees are grown against
-_MAX_RATIO = 1e4  # a log ratio beyond has no meaning, and finite numbers can be searched
+_MIN_DRAWS = 1000  # smallest number of draws for growing trees
+_MAX_RATIO = 1e4  # limit of |log ratio|, which makes every value finite
 
 
 @dataclass(frozen=True, repr=False)
 class Edges:
-    """Edges γ_P and γ_Q of a round's classifier, in [−1, 1] (**raw**).
+    """Edges γ_P and γ_Q of a round's classifier, in [−1, 1]; **not private**.
 
     Examples:
         >>> Edges(gamma_p=0.5, gamma_q=0.2).gamma_q
@@ -91,7 +89,7 @@ class Edges:
 
 
 def gain(theta: float, edges: Edges) -> float:
-    """Return a lower bound of what KL(P‖·) falls by in a round: any θ > 0, any edges. Nats.
+    """Return a lower bound, in nats, of the decrease of KL(P‖·) in a round with coefficient θ > 0.
 
     Examples:
         >>> round(gain(1.0, Edges(0.5, 0.5)) / math.log(2), 3)
@@ -109,19 +107,19 @@ def total_gain(thetas: Sequence[float], edges: Sequence[Edges]) -> float:
 
 
 def gain_limit(density: TiltedDensity) -> float:
-    """Return U ≥ log q/q₀, public: no learner gains more (equation 10: ε/2 for boosting). Nats."""
+    """Return the public limit U ≥ log q/q₀ of any gain, in nats (equation 10: ε/2 for boosting)."""
     return density.high - density.log_normalizer_limits[0]
 
 
 @dataclass(frozen=True, repr=False)
 class FeatureTilt:
-    """A tilt Σ_t θ_t f_t(features(x)) made of classifiers of features.
+    """Sum Σ_t θ_t f_t(features(x)) of classifiers of a reference's features.
 
     Arguments:
-        reference: Reference whose features they see.
-        members: Networks or trees.
-        coefficients: θ_t, one a member.
-        edges: Edges of boosted classifiers, one a member; they do not influence values.
+        reference: Reference that computes the features.
+        members: Networks or trees f_t.
+        coefficients: Coefficient θ_t of each member.
+        edges: Edges of each boosted classifier; they do not influence values.
     """
 
     kind: ClassVar[str] = "classifiers"
@@ -161,7 +159,7 @@ class FeatureTilt:
 
 @dataclass(frozen=True)
 class ConstantTilt:
-    """A tilt of 0 everywhere: the reference itself."""
+    """Tilt of 0 everywhere, which gives the reference."""
 
     kind: ClassVar[str] = "constant"
 
@@ -181,7 +179,7 @@ class ConstantTilt:
 
 @dataclass(frozen=True, repr=False)
 class ShiftedTilt:
-    """A tilt less a constant, which decides where it is cut; what is no number counts as 0."""
+    """Another tilt minus a constant, with NaN replaced by 0 and limited to ±10⁴."""
 
     kind: ClassVar[str] = "shifted"
     inner: Tilt

@@ -1,4 +1,4 @@
-"""Figures, and reports as single HTML files with their figures inside, without network access."""
+"""Figures, and reports as self-contained HTML files: figures are embedded, nothing is loaded."""
 
 from privot.core.errors import naming_extra
 

@@ -1,11 +1,11 @@
-"""Charts of the pages of tables: bars of codes, a heat map of all pairs, histograms of numbers.
+"""Charts for pages of tables: bars of codes, a heat map of all pairs, histograms of numbers.
 
-- **Bars** of a column that has codes: categories by their share, bins in their own order.
+- **Bars** of a column that has codes: categories sorted by their share, bins by their values.
 - **The heat map** of pairs: the model's errors below the diagonal, the dependence to learn above it.
-  Colors go by the root of an error up to the largest, so that none is cut off and small ones differ.
-- **Histograms**, real beside synthetic, with ticks at their quantiles. Numbers that the schema declares
-  on a log scale stand on one. For others the central 99 % are shown, or, where 90 % lie on less than a
-  tenth of that, the central 95 %: else a tail would leave no shape to see.
+  Color strength is the square root of an error relative to the largest, so that small errors differ.
+- **Histograms** of synthetic and real numbers, with ticks at quantiles. Numbers that the schema declares
+  on a log scale have a logarithmic axis. The axis shows the central 99 % of the numbers; if the central
+  90 % lie on less than a tenth of it, it shows the central 95 %, so that a long tail hides no shape.
 """
 
 from __future__ import annotations
@@ -31,34 +31,35 @@ from privot.schema import Schema
 from privot.schema.columns.numeric import NumberColumn
 from privot.schema.domains import Array
 
-MAX_PAIRED = 30  # columns
+MAX_PAIRED = 30  # columns of a heat map
 WIDTH, HEIGHT = 320.0, 110.0  # of a histogram, in points
 _MAX_BARS = 16
 _MAX_NUMBERS, _MAX_LETTERS = 12, 16  # columns of a heat map with numbers, letters of their names
-_CELL, _LETTER, _GAP, _SCALE = 40.0, 7.2, 6.0, 70.0
-_BORDER, _STEPS, _STRONG = 6.0, 24, 0.62  # of tiles and color bars; where numbers are white
+_CELL, _LETTER, _GAP, _SCALE = 40.0, 7.2, 6.0, 70.0  # of a heat map, in points
+_BORDER, _STEPS = 6.0, 24  # border of a tile in points, steps of a color bar
+_STRONG = 0.62  # color strength above which numbers are white
 _CENTER: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
-_BASELINE, _ROOM, _LINE = 36.0, 42.0, 16.0  # below a histogram: its marks, all, another line
+_BASELINE, _ROOM, _LINE = 36.0, 42.0, 16.0  # points below a histogram: labels, all, another line
 _BINS = 40
-_CUTS = (0.005, 0.025)  # left out at either end
-_INNER, _NARROW = 0.05, 0.1  # what lies on less of the field than a tenth has the narrower one
+_CUTS = (0.005, 0.025)  # shares left out at each end of a wide and of a narrow axis
+_INNER, _NARROW = 0.05, 0.1  # the narrow axis is used if the central 90 % take less than a tenth
 _MAX_MARKS = 4
-_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)  # between marks of dates
-_LAST_DATE = 0.95  # of the width: beyond, there is no room for its words
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)  # between labels of dates
+_LAST_DATE = 0.95  # share of the width beyond which there is no room for a date
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of one value, or of several: shares of synthetic and of real records."""
+    """Bar of one code or of several: shares of synthetic and of real records."""
 
     label: str
     synthetic: float
-    real: float | None = None  # where there are real records
-    checked: ValueCheck | None = None  # by reports alone, where it is one code that they estimate
+    real: float | None = None  # None without real records
+    checked: ValueCheck | None = None  # check by reports alone, if the bar is of one code
 
     @property
     def longest(self) -> float:
-        """The largest share that is shown of it."""
+        """Largest of the shares that the bar shows."""
         high = self.checked.reports.high if self.checked else 0.0
         return max(self.synthetic, self.real or 0.0, high)
 
@@ -70,22 +71,22 @@ def bars_of(
     real: pa.Table | None = None,
     checked: Sequence[ValueCheck] = (),
 ) -> tuple[Bar, ...]:
-    """Return the bars of one column that has codes.
+    """Return the bars of one column that has codes, at most 16 and one for missing values.
 
-    Categories stand in the order of their real shares (or else the synthetic ones), the rare ones in one
-    bar; bins stand in their own order, neighbors in one bar where they are many.
+    Categories are sorted by their real shares (or else the synthetic ones), and rare ones share a bar.
+    Bins are sorted by value, and neighbors share a bar if there are more than 16.
     """
     column = schema.coded[name]
     alphabet, centers, labels = column.alphabet, column.alphabet.centers, column.labels
-    ours, truth = (
-        None
-        if table is None
-        else np.bincount(column.encode_codes(name, table), minlength=alphabet.size) / table.num_rows
-        for table in (synthetic, real)
-    )
-    assert ours is not None
-    ranks = centers if centers is not None else -(ours if truth is None else truth)
-    order = np.argsort(ranks, kind="stable")
+
+    def shares_in(table: pa.Table) -> Array:
+        counts = np.bincount(column.encode_codes(name, table), minlength=alphabet.size)
+        return np.asarray(counts / table.num_rows)
+
+    synthetic_shares = shares_in(synthetic)
+    real_shares = None if real is None else shares_in(real)
+    sizes = synthetic_shares if real_shares is None else real_shares
+    order = np.argsort(-sizes if centers is None else centers, kind="stable")
     present = order[order != alphabet.missing]
     if centers is not None:
         groups = np.array_split(present, min(len(present), _MAX_BARS))
@@ -97,29 +98,35 @@ def bars_of(
     bars = []
     for group in groups:
         first, last = labels[group[0]], labels[group[-1]]
-        several = f"{first} … {last}" if centers is not None else f"{len(group)} others"
-        shares = [None if each is None else float(each[group].sum()) for each in (ours, truth)]
-        alone = checked[group[0]] if checked and len(group) == 1 else None
-        bars.append(Bar(first if len(group) == 1 else several, shares[0] or 0.0, shares[1], alone))
+        if len(group) == 1:
+            label = first
+        else:
+            label = f"{len(group)} others" if centers is None else f"{first} … {last}"
+        real_share = None if real_shares is None else float(real_shares[group].sum())
+        check = checked[group[0]] if checked and len(group) == 1 else None
+        bars.append(Bar(label, float(synthetic_shares[group].sum()), real_share, check))
     return tuple(bars)
 
 
 @dataclass(frozen=True)
 class Field:
-    """A figure without axes: artists in coordinates from left to right and downwards."""
+    """Figure without axes, whose coordinates run from left to right and downwards."""
 
     figure: Figure
-    place: Transform  # of the coordinates
+    place: Transform  # from coordinates to the figure
 
     @classmethod
     def of(cls, width: float, height: float, origin: tuple[float, float], unit: float = 1) -> Self:
-        """Return a field of points `width` × `height`, with the origin at a point from its top left."""
+        """Return a field of `width` × `height` points, with the origin given from its top left.
+
+        `unit` is the number of points of a coordinate unit.
+        """
         figure = Figure(figsize=(width / 72, height / 72))
         place = Affine2D().scale(unit, -unit).translate(origin[0], height - origin[1]).scale(1 / 72)
         return cls(figure, place + figure.dpi_scale_trans)
 
     def add(self, artist: Artist) -> None:
-        """Draw an artist."""
+        """Draw an artist in the field's coordinates."""
         artist.set_transform(self.place)
         self.figure.add_artist(artist)
 
@@ -129,7 +136,7 @@ class Field:
         self.add(Line2D(x, y, **style))
 
     def write(self, x: float, y: float, words: str, **style: Any) -> None:
-        """Write words."""
+        """Write words at a point."""
         self.figure.text(x, y, words, transform=self.place, parse_math=False, **style)
 
 
@@ -143,10 +150,10 @@ def draw_heat_map(
     """Draw the heat map of the columns with the largest errors, at most 30.
 
     Arguments:
-        names: Columns in order.
+        names: Names of the columns, in order.
         own: Errors of single columns, on the diagonal.
-        below: Errors by pairs of names in that order.
-        above: Dependence by the same pairs.
+        below: Errors of pairs, by pairs of names in the order of `names`.
+        above: Dependence of the same pairs.
         words: Names of the three kinds of numbers: own, below, above.
     """
     errors: dict[str, list[float]] = {name: [] for name in names}
@@ -157,6 +164,7 @@ def draw_heat_map(
     shown = [names[i] for i in worst(means, MAX_PAIRED)]
     place = {name: i for i, name in enumerate(shown)}
     pairs = [pair for pair in below if pair[0] in place and pair[1] in place]
+    # Row, column, value, description and color of each cell.
     cells = [(i, i, own[name], f"{name}: {words[0]}", LEARNED) for name, i in place.items()]
     for pair in pairs:
         i, j = place[pair[0]], place[pair[1]]
@@ -166,19 +174,19 @@ def draw_heat_map(
     top = max(*(cell[2] for cell in cells), 1e-9)
     labels = [n if len(n) <= _MAX_LETTERS else n[: _MAX_LETTERS - 1] + "…" for n in shown]
     field = _square(labels)
-    for row, column, value, said, color in cells:
+    for row, column, value, description, color in cells:
         strength = round(float(np.sqrt(value / top)), 3)
-        _tile(field, column, row, color, strength, f"{said} {value:.3f}")
+        _tile(field, column, row, color, strength, f"{description} {value:.3f}")
         if len(shown) <= _MAX_NUMBERS:
             text = f"{value:.2f}".removeprefix("0")
-            dark = "white" if strength > _STRONG else INK
-            field.write(column + 0.5, row + 0.5, text, size=10.5, color=dark, **_CENTER)
+            text_color = "white" if strength > _STRONG else INK
+            field.write(column + 0.5, row + 0.5, text, size=10.5, color=text_color, **_CENTER)
     _color_bars(field, len(shown), top)
     return field.figure
 
 
 def _square(labels: Sequence[str]) -> Field:
-    """Return a square of cells of size 1, with names at its left and below it."""
+    """Return a field with a square of cells of size 1, and labels at its left and below."""
     count = len(labels)
     margin, side = max(map(len, labels)) * _LETTER + _GAP, _CELL * count
     field = Field.of(margin + side + _SCALE, side + 0.78 * margin + _GAP, (margin, 0), _CELL)
@@ -191,11 +199,11 @@ def _square(labels: Sequence[str]) -> Field:
     return field
 
 
-def _tile(field: Field, x: float, y: float, color: str, strength: float, said: str) -> None:
-    """Draw a rounded cell, with its description for a pointer."""
+def _tile(field: Field, x: float, y: float, color: str, strength: float, title: str) -> None:
+    """Draw a rounded cell with a tooltip."""
     inset = (_BORDER / 2 + 1) / _CELL
     tile = Rectangle((x + inset, y + inset), 1 - 2 * inset, 1 - 2 * inset, color=color)
-    tile.set(alpha=strength, linewidth=_BORDER, joinstyle="round", gid=f"{TITLE}{said}")
+    tile.set(alpha=strength, linewidth=_BORDER, joinstyle="round", gid=f"{TITLE}{title}")
     field.add(tile)
 
 
@@ -215,20 +223,21 @@ def _color_bars(field: Field, count: int, top: float) -> None:
 
 
 def worst(errors: Sequence[float], most: int) -> list[int]:
-    """Return indices of the largest errors, in their own order."""
+    """Return the indices of the `most` largest errors, in increasing order."""
     return [int(i) for i in np.sort(np.argsort(-np.asarray(errors), kind="stable")[:most])]
 
 
 def draw_histogram(
     schema: Schema, name: str, synthetic: Array, real: Array | None, check: NumberCheck | None
 ) -> Figure | None:
-    """Draw values without missing ones, the outermost left out; return None if there are none.
+    """Draw the histogram of synthetic and real values (n,) without NaN; None without synthetic values.
 
-    Ticks below are quantiles of 5, 25, 50, 75 and 95 %, with their intervals by reports alone, if any.
+    Ticks below it mark the quantiles of 5, 25, 50, 75 and 95 %, with their intervals by reports if there
+    is a check.
     """
-    tables = [each for each in (synthetic, real) if each is not None and len(each)]
-    if not tables or not len(synthetic):
+    if not len(synthetic):
         return None
+    tables = [synthetic] if real is None or not len(real) else [synthetic, real]
     column = schema.columns.get(name)
     number = cast("NumberColumn", column) if column is not None and column.is_number else None
     low, high = _limits(tables)
@@ -239,12 +248,12 @@ def draw_histogram(
     outside = max(float(((each < edges[0]) | (each > edges[-1])).mean()) for each in tables)
     beyond = ""
     if outside > 0:
-        ends = (f([f(each) for each in tables]) for f in (np.min, np.max))
-        words = " to ".join(format_number(schema, name, end) for end in ends)
+        least, most = min(each.min() for each in tables), max(each.max() for each in tables)
+        words = f"{format_number(schema, name, least)} to {format_number(schema, name, most)}"
         beyond = f"{100 * outside:.1f} % lie beyond, from {words}"
     below = _ROOM + (_LINE if beyond else 0.0)
     field, on = Field.of(WIDTH, HEIGHT + below, (0, HEIGHT)), _axis(edges, log)
-    # The area of unequal bins is the share.
+    # Bins may be unequal: areas, not heights, are shares.
     widths = np.maximum(np.diff(on(edges)), 0.1)
     heights = [np.histogram(each, edges)[0] / len(each) / widths for each in tables]
     unit = (4 - HEIGHT) / (max(float(each.max()) for each in heights) or 1.0)
@@ -270,7 +279,7 @@ def draw_histogram(
 
 
 def _axis(edges: Array, log: bool) -> Callable[[Any], Array]:
-    """Return the function that gives the place of numbers along the axis, in points."""
+    """Return a function from numbers to their places along the axis, in points."""
     low, high = np.log(edges[[0, -1]]) if log else edges[[0, -1]]
 
     def place(x: Any) -> Array:
@@ -290,8 +299,8 @@ def format_number(schema: Schema, name: str, number: float) -> str:
     """Format a number of a table's column for reading; a date as a date."""
     column = schema.columns.get(name)
     if column is not None and column.is_number and not column.holds_numbers:
-        written = schema.points[name].decode_points(name, np.array([[np.rint(number)]]))
-        return str(written[name][0].as_py())
+        decoded = schema.points[name].decode_points(name, np.array([[np.rint(number)]]))
+        return str(decoded[name][0].as_py())
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         digits = 0 if abs(number) >= 1000 else max(0, 2 - int(np.floor(np.log10(abs(number) or 1))))
         text = f"{number:,.{digits}f}"
@@ -300,7 +309,7 @@ def format_number(schema: Schema, name: str, number: float) -> str:
 
 
 def _limits(tables: Sequence[Array]) -> tuple[float, float]:
-    """Return the least and the largest value to show."""
+    """Return the smallest and the largest value to show."""
 
     def ends(cut: float) -> tuple[float, float]:
         levels = [np.quantile(each, [cut, 1 - cut], method="inverted_cdf") for each in tables]
@@ -312,7 +321,10 @@ def _limits(tables: Sequence[Array]) -> tuple[float, float]:
 
 
 def _edges(low: float, high: float, step: float, log: bool) -> Array:
-    """Return edges of bins, equal but for whole steps, from half a step below to half a step above."""
+    """Return edges of about 40 bins, from half a step below `low` to half a step above `high`.
+
+    The bins have equal widths (or equal ratios on a log scale), rounded to whole steps if any.
+    """
     if high <= low:
         return np.array([low - (step or 1.0) / 2, low + (step or 1.0) / 2])
     low = max(low, step) if log else low
@@ -320,24 +332,24 @@ def _edges(low: float, high: float, step: float, log: bool) -> Array:
     edges = (np.geomspace if log else np.linspace)(low, high, _BINS + 1)
     if not step:
         return edges
-    if not log:  # as many steps in every bin
-        wide = step * max(1.0, np.ceil((high - low) / step / _BINS))
-        return np.asarray(low + wide * np.arange(np.ceil((high - low) / wide - 1e-6) + 1))
+    if not log:  # the same number of steps in every bin
+        width = step * max(1.0, np.ceil((high - low) / step / _BINS))
+        return np.asarray(low + width * np.arange(np.ceil((high - low) / width - 1e-6) + 1))
     return np.asarray(low + step * np.unique(np.rint((edges - low) / step)))
 
 
 def _marks(
     schema: Schema, name: str, number: NumberColumn | None, edges: Array, step: float | None
 ) -> list[tuple[float, str]]:
-    """Return round numbers of the axis in words: integers of integers, months or years of dates.
+    """Return places and labels of round numbers on the axis; for dates, of months or years.
 
-    Without a step the axis is one of logarithms.
+    The axis is logarithmic if the step is None.
     """
     low, high = float(edges[0]), float(edges[-1])
     if number is not None and number.step_seconds is not None:
-        found = _months(low, high, number.step_seconds)
-        if len(found) > 1:
-            return found
+        months = _months(low, high, number.step_seconds)
+        if len(months) > 1:
+            return months
         places: Sequence[float] = np.linspace(low + 0.5, high - 0.5, 3).round().tolist()
     elif step is None:
         subs = (1.0,) if high / low > 30 else (1.0, 2.0, 5.0)
@@ -350,7 +362,7 @@ def _marks(
 
 
 def _months(low: float, high: float, seconds: int) -> list[tuple[float, str]]:
-    """Return the first days of some months, or years, on an axis of dates."""
+    """Return places and labels of the first days of months, or years, on an axis of dates."""
     epoch = dt.datetime(1970, 1, 1)
     ends = [epoch + dt.timedelta(seconds=x * seconds) for x in (low, high)]
     first, last = (12 * each.year + each.month - 1 for each in ends)
@@ -359,6 +371,6 @@ def _months(low: float, high: float, seconds: int) -> list[tuple[float, str]]:
         if len(months) <= _MAX_MARKS:
             break
     begins = [dt.datetime(month // 12, month % 12 + 1, 1) for month in months]
-    form = "%Y" if apart >= 12 else "%b %Y"
-    found = [((b - epoch) / dt.timedelta(seconds=seconds), b.strftime(form)) for b in begins]
-    return [(x, words) for x, words in found if x <= low + _LAST_DATE * (high - low)]
+    form, step = "%Y" if apart >= 12 else "%b %Y", dt.timedelta(seconds=seconds)
+    marks = [((begin - epoch) / step, begin.strftime(form)) for begin in begins]
+    return [(x, label) for x, label in marks if x <= low + _LAST_DATE * (high - low)]

@@ -1,6 +1,6 @@
-"""Figures of a model's columns, and pages of one HTML file: of images, demos, simulated campaigns.
+"""Figures of a model's columns, and HTML pages of image fits, demos and simulated campaigns.
 
-Every file of a simulated campaign, its pictures, rows and numbers, is stamped SIMULATED.
+Every file of a simulated campaign (page, picture, tables, numbers) is stamped SIMULATED.
 """
 
 from __future__ import annotations
@@ -66,22 +66,22 @@ _BARS: dict[str, Any] = {"color": PRIVATE, "alpha": 0.35}
 
 
 def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 0) -> Figure:
-    """Draw records from a model, and plot every column: bars, densities, maps, images.
+    """Sample records from a model, and plot every column: bars, densities, maps, images.
 
-    At most 24 panels are drawn. Without real records the figure is as private as the
-    model; with them it shows them, and is **not private**.
+    At most 24 panels are drawn. Without real records the figure is as private as the model; with real
+    records it depends on them, and is **not private**.
 
     Arguments:
         model: The model to sample.
-        real: Real records to show beside: a pandas, polars or pyarrow table, or a dict of columns.
-        num_rows: Number of records to draw.
-        seed: Seed of the draw.
+        real: Real records to compare with: a pandas, polars or pyarrow table, or a dict of columns.
+        num_rows: Number of records to sample.
+        seed: Seed of the sample.
 
     Returns:
         A figure; a notebook shows it, `figure.savefig("model.png")` writes it.
 
     Raises:
-        PrivotError: for real records that do not fit the model's schema.
+        PrivotError: if the real records do not fit the model's schema.
     """
     tables = {"synthetic": model.sample(num_rows, seed=seed)}
     if real is not None:
@@ -99,25 +99,28 @@ def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 
 def _panels(
     schema: Schema, tables: dict[str, pa.Table]
 ) -> list[tuple[str, Callable[[Axes], None]]]:
-    """Return titles of panels, and what draws each: of images and points in the plane, one a table."""
+    """Return the title and the drawing function of each panel.
+
+    Images and points in the plane have a panel for each table, other columns one for all tables.
+    """
     panels: list[tuple[str, Callable[[Axes], None]]] = []
-    several = len(tables) > 1
     for name in schema.columns:
-        each = {f"{name}, {whose}" if several else name: t for whose, t in tables.items()}
+        titles = {kind: f"{name}, {kind}" if len(tables) > 1 else name for kind in tables}
         if name in schema.images:
-            images = {t: unit_images(schema.images[name], name, each[t], _IMAGES) for t in each}
-            panels += [(title, partial(_draw_images, shown)) for title, shown in images.items()]
+            for kind, table in tables.items():
+                images = unit_images(schema.images[name], name, table, _IMAGES)
+                panels.append((titles[kind], partial(_draw_images, images)))
         elif name in schema.vectors:
             column = schema.vectors[name]
             parts = column.table_columns(name)
-            points = {whose: column.encode_points(name, table) for whose, table in tables.items()}
-            points = {whose: p[~np.isnan(p).any(axis=1)] for whose, p in points.items()}
+            points = {kind: column.encode_points(name, table) for kind, table in tables.items()}
+            points = {kind: p[~np.isnan(p).any(axis=1)] for kind, p in points.items()}
             if len(parts) == 2:
-                drawn = zip(each, points.values(), strict=True)
-                panels += [(title, partial(_draw_plane, parts, points, p)) for title, p in drawn]
+                for kind, shown in points.items():
+                    panels.append((titles[kind], partial(_draw_plane, parts, points, shown)))
                 continue
             for number, part in enumerate(parts):
-                values = {whose: p[:, number] for whose, p in points.items()}
+                values = {kind: p[:, number] for kind, p in points.items()}
                 panels.append((part, partial(_draw_density, values)))
         else:
             panels.append((name, partial(_draw_bars, schema, name, tables)))
@@ -137,8 +140,8 @@ def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axe
     places = np.arange(len(bars))
     if real is not None:
         axis.barh(places, [bar.real or 0.0 for bar in bars], **_BARS, label="real")
-    thin = 0.35 if real is not None else 0.8
-    axis.barh(places, [bar.synthetic for bar in bars], thin, color=LEARNED, label="synthetic")
+    height = 0.35 if real is not None else 0.8
+    axis.barh(places, [bar.synthetic for bar in bars], height, color=LEARNED, label="synthetic")
     axis.set_yticks(places, [bar.label for bar in bars], fontsize=7)
     axis.invert_yaxis()
 
@@ -146,9 +149,9 @@ def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axe
 def _draw_plane(
     parts: tuple[str, ...], points: dict[str, np.ndarray], shown: np.ndarray, axis: Axes
 ) -> None:
-    """Draw shares of a grid's cells, on the scale and in the limits of all tables."""
-    everybody = np.concatenate(list(points.values()))
-    low, high = everybody.min(axis=0), everybody.max(axis=0)
+    """Draw counts of points in a grid of cells, within the limits of the points of all tables."""
+    all_points = np.concatenate(list(points.values()))
+    low, high = all_points.min(axis=0), all_points.max(axis=0)
     limits = [(low[0], high[0]), (low[1], high[1])]
     cells, *edges = np.histogram2d(shown[:, 0], shown[:, 1], bins=_CELLS, range=limits)
     axis.pcolormesh(*edges, cells.T, cmap=LIGHT)
@@ -157,8 +160,8 @@ def _draw_plane(
 
 
 def _draw_density(values: dict[str, np.ndarray], axis: Axes) -> None:
-    everybody = np.concatenate(list(values.values()))
-    bins = np.linspace(everybody.min(), everybody.max(), 41).tolist()
+    all_values = np.concatenate(list(values.values()))
+    bins = np.linspace(all_values.min(), all_values.max(), 41).tolist()
     if "real" in values:
         axis.hist(values["real"], bins, density=True, **_BARS, label="real")
     outline: dict[str, Any] = {"histtype": "step", "color": LEARNED, "linewidth": 1.6}
@@ -168,7 +171,7 @@ def _draw_density(values: dict[str, np.ndarray], axis: Axes) -> None:
 
 
 def draw_loss(history: History) -> Figure:
-    """Draw the loss over steps, and its running mean."""
+    """Draw the training loss by step, and its running mean."""
     with styled():
         figure = new_figure(7.0, 2.6)
         axis = figure.subplots()
@@ -179,7 +182,7 @@ def draw_loss(history: History) -> Figure:
         axis.plot(history["step"][window - 1 :], smooth, color=INK, linewidth=1.8)
         axis.set_xlabel("step")
         axis.set_ylabel("entropic cost (nats)")
-        # The first steps are far above everything that follows.
+        # The losses of the first steps, far above the others, are cut off.
         low, high = np.quantile(history["loss"][len(history.rows) // 20 :], [0.0, 1.0])
         margin = 0.05 * (high - low) + 1e-9
         axis.set_ylim(low - margin, high + margin)
@@ -187,9 +190,9 @@ def draw_loss(history: History) -> Figure:
 
 
 def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> None:
-    """Write the page of a `model` of images, and the `release` it was learned from.
+    """Write the page about a model of images, and the release from which it was learned.
 
-    All of it comes from the release, and is as private as that.
+    The page is computed from the release, and is as private as the release.
     """
     synthetic = model.sample(_SAMPLES, seed=0)
     figures = []
@@ -209,7 +212,7 @@ def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> N
 
 
 def _promise_and_loss(model: LocalModel) -> dict[str, str | None]:
-    """Return what each person was promised, and the figure of the loss, if it was trained by steps."""
+    """Return the guarantee of each person in words, and the figure of the loss if there is a history."""
     return {
         "promise": model.guarantee.describe(),
         "guarantee": str(model.guarantee),
@@ -225,7 +228,7 @@ def write_results(
     metrics: DataclassInstance,
     fields: dict[str, Any],
 ) -> None:
-    """Write `report.html` from the template and its fields, the picture, `metrics.json`, `model/`."""
+    """Write a demo's folder: `report.html` from a template and fields, picture, metrics, and model."""
     name, figure = picture
     shared = {"m": metrics, "picture": data_uri(figure, dpi=150)} | _promise_and_loss(model)
     with replacing_folder(folder) as draft:
@@ -237,38 +240,38 @@ def write_results(
 
 
 def stamped(figure: Figure) -> Figure:
-    """Write the stamp across a figure, and return it."""
+    """Write SIMULATED across a figure, and return the figure."""
     words: dict[str, Any] = {"ha": "center", "va": "center", "color": "#c8362f", "weight": "bold"}
     figure.text(0.5, 0.5, STAMP, rotation=25, fontsize=54, alpha=0.22, gid="stamp", **words)
     return figure
 
 
 def write_rehearsal(
-    folder: Path, found: SimulatedCampaign, epsilon: float, people: int
+    folder: Path, campaign: SimulatedCampaign, epsilon: float, people: int
 ) -> list[Path]:
     """Write all files of a simulated campaign into a folder; return their paths."""
-    schema: Schema = found.model.schema
-    figure = stamped(plot(found.model, found.people.slice(0, _ROWS), num_rows=_ROWS))
+    model, records, rehearsals = campaign.model, campaign.people, campaign.rehearsals
+    figure = stamped(plot(model, records.slice(0, _ROWS), num_rows=_ROWS))
     paths = [folder / name for name in WRITTEN]
-    about = {"stamp": STAMP, "epsilon": epsilon, "people": people, "rehearsals": found.rehearsals}
+    about = {"stamp": STAMP, "epsilon": epsilon, "people": people, "rehearsals": rehearsals}
     errors = {
-        "predicted": found.predicted,
-        "low": found.low,
-        "high": found.high,
-        "without_noise": found.without_noise,
+        "predicted": campaign.predicted,
+        "low": campaign.low,
+        "high": campaign.high,
+        "without_noise": campaign.without_noise,
     }
-    shown = [key for key in NAMES if key in found.predicted]
+    shown = [key for key in NAMES if key in campaign.predicted]
     fields = {
         "figure": data_uri(figure, dpi=130),
         "rows": [(NAMES[key], *(each[key] for each in errors.values())) for key in shown],
-        "unit": schema.unit,
-        "guarantee": str(found.model.guarantee),
+        "unit": model.schema.unit,
+        "guarantee": str(model.guarantee),
     }
     write_page(paths[0], "simulated.html", about | fields)
     save_png(figure, paths[1], dpi=130)
     paths[2].write_text(json.dumps(about | errors, indent=2) + "\n", encoding="utf-8")
     rows = min(_ROWS, people)
-    tables = found.model.sample(rows, seed=0), found.people.slice(0, rows)
+    tables = model.sample(rows, seed=0), records.slice(0, rows)
     for path, table in zip(paths[3:], tables, strict=True):
         write_table(table.append_column(STAMP, [[STAMP] * table.num_rows]), path)
     return paths

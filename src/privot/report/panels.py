@@ -1,4 +1,4 @@
-"""One style of figures and pages; panels side by side: images, maps, and trends over time."""
+"""Style of figures and pages, and figures of several panels: images, maps, and trends over time."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ MUTED = "#6b7488"
 NIGHT = "#0a0f1e"
 PRIVATE, RECEIVED, LEARNED = "#4f7cff", "#9aa3b5", "#ff8a3d"
 ERROR, LINE, SOFT = "#c0304f", "#e3e7ef", "#f5f7fb"
-TITLE = "title: "  # begins the `gid` of an artist whose rest a pointer shows
-# Variables of the pages' styles, by colors of inline figures: a dark page has its own.
+TITLE = "title: "  # prefix of an artist's `gid` that becomes a tooltip
+# CSS variables of the pages by colors of inline figures: a dark page sets other colors.
 _VARIABLES = {
     INK: "var(--ink)", MUTED: "var(--muted)", PRIVATE: "var(--real)", LEARNED: "var(--learned)",
     ERROR: "var(--heat)", LINE: "var(--line)", SOFT: "var(--soft)",
@@ -60,13 +60,13 @@ _TEMPLATES = jinja2.Environment(
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return a figure of inches `width` × `height` in our style, detached from any pyplot state."""
+    """Return a figure of `width` × `height` inches in the pages' style, detached from pyplot."""
     with styled():
         return Figure(figsize=(width, height), layout="constrained")
 
 
 def grid_axes(number: int, across: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Return so many axes in rows, each of inches `width` × `height`."""
+    """Return a figure with `number` axes, at most `across` in a row, each `width` × `height` inches."""
     across = min(across, number)
     down = ceil(number / across)
     figure = new_figure(width * across, height * down)
@@ -77,7 +77,7 @@ def grid_axes(number: int, across: int, width: float, height: float) -> tuple[Fi
 
 
 def styled() -> AbstractContextManager[None]:
-    """Return the context in which axes must be made to take our style."""
+    """Return a context in which new axes have the pages' style."""
     return mpl_style.context("privot.report.paper")
 
 
@@ -89,35 +89,35 @@ def data_uri(figure: Figure, dpi: int = 160) -> str:
 
 
 def inline_svg(figure: Figure, words: str, most: float | None = None) -> Markup:
-    """Return the figure as SVG for a page, in its fonts and colors, deterministic and without scripts.
+    """Return the figure as SVG with the page's fonts and colors, deterministic and without scripts.
 
     Arguments:
-        figure: Drawn in colors of this module.
-        words: What a screen reader says.
-        most: Largest width, in pixels; as wide as there is room by default.
+        figure: Figure in colors of this module.
+        words: Description for screen readers.
+        most: Maximum width, in pixels; none by default.
     """
     buffer = io.StringIO()
     svg = mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "privot"})
     with svg, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's fonts may have it
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", facecolor="none", metadata=nothing)
+        no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", facecolor="none", metadata=no_metadata)
     text = buffer.getvalue()
     (box,) = re.findall(r'viewBox="([^"]*)"', text)
     style = "" if most is None else f' style="max-width: {most:.0f}px"'
     text = re.sub(r"^.*?</defs>", "", text, count=1, flags=re.DOTALL)
     text = re.sub(f'<g id="{TITLE}([^"]*)">', r"<g><title>\1</title>", text)
     text = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", text)
-    text = re.sub(r"<[^>]+>", _themed, text)  # tags alone: names of columns stay as they are
+    text = re.sub(r"<[^>]+>", _themed, text)  # only tags: column names stay as they are
     text = re.sub(r"\s*\n\s*", " ", text)
     return Markup(
         f'<svg class="chart" viewBox="{box}" role="img" aria-label="{escape(words)}"{style}>{text}'
     )
 
 
-def _themed(found: re.Match[str]) -> str:
-    """Return a tag of SVG in the fonts and colors of the page, with short numbers."""
-    tag = re.sub(r" font-family: [^;]*;", "", found[0])
+def _themed(match: re.Match[str]) -> str:
+    """Return a tag of SVG with the page's fonts and colors, and with four significant digits."""
+    tag = re.sub(r" font-family: [^;]*;", "", match[0])
     tag = re.sub(r"-?\d+\.\d{2,}", lambda number: f"{float(number[0]):.4g}", tag)
     return re.sub("#[0-9a-f]{6}", lambda color: _VARIABLES.get(color[0], color[0]), tag)
 
@@ -137,15 +137,15 @@ def write_page(path: str | Path, template: str, fields: dict[str, Any]) -> None:
 LIGHT = LinearSegmentedColormap.from_list(
     "night", [NIGHT, "#24346b", "#7c4d9e", "#e2725b", "#ffd27a", "#fffbe6"]
 )
-# Inches: a panel's width, the space around panels, the height of title and caption, of a group's name.
+# Inches: width of a panel, space around panels, height of title and caption, height of a group's name.
 PANEL, _GAP, _HEADING, _GROUP = 3.6, 0.16, 0.72, 0.5
 DIM, FAINT = "#aab4cc", "#3c4766"
-_PAPER = -0.86  # between black and the page, on a scale from −1 to 1
+_PAPER = -0.86  # gray between images, from −1 (black) to 1 (white)
 _ACROSS, _WIDTH, _HEIGHT = 3, 3.6, 2.5
 _MAX_VALUES, _MAX_PANELS = 5, 24
 _COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
 _MAX_TREND_TICKS = 5
-KILOMETERS = 6371.0 * math.pi / 180  # a degree of latitude
+KILOMETERS = 6371.0 * math.pi / 180  # length of a degree of latitude
 _CELLS_ACROSS = 130
 _MARGIN = 0.42  # inches, for the numbers on axes
 _MAX_TICKS = 7
@@ -153,19 +153,19 @@ _MAX_TICKS = 7
 
 @dataclass(frozen=True)
 class ImagePanel:
-    """Images with a title and a caption. Neighbors of one `group` stand under its name."""
+    """Panel of images with a title and a caption; adjacent panels of a group have a common heading."""
 
     title: str
     caption: str
-    images: np.ndarray  # (n, h, w[, channels]) in unit pixels, from −1 to 1 but for noise
-    limit: float = 1.0  # values from −limit to limit go from black to white
-    across: int | None = None  # images in a row, and rows; as many as the figure's by default
+    images: np.ndarray  # (n, h, w[, channels]) in unit pixels; noise may exceed −1 and 1
+    limit: float = 1.0  # values from −limit to limit are shown from black to white
+    across: int | None = None  # number of columns and of rows; the figure's by default
     group: str = ""
 
 
 @dataclass(frozen=True)
 class Map:
-    """A map of points with a title and a caption. Neighbors of one `group` stand under its name."""
+    """Map of points with a title and a caption; adjacent panels of a group have a common heading."""
 
     title: str
     caption: str
@@ -174,7 +174,7 @@ class Map:
 
 
 def draw_image_panels(panels: Sequence[ImagePanel], across: int = 8) -> Figure:
-    """Draw panels side by side, each of at most `across` rows of as many images."""
+    """Draw panels side by side, each of at most `across` rows of `across` images."""
     with styled():
         figure, axes = dark_axes(panels, panels[0].images.shape[1] / panels[0].images.shape[2])
         for axis, panel in zip(axes, panels, strict=True):
@@ -188,7 +188,7 @@ def draw_image_panels(panels: Sequence[ImagePanel], across: int = 8) -> Figure:
 
 
 def mosaic(images: np.ndarray, num_columns: int, paper: float = 1.0) -> np.ndarray:
-    """Return images (n, h, w[, 3]) in rows of `num_columns`, a pixel of `paper` between them."""
+    """Return one image of images (n, h, w[, 3]) in rows, with a pixel of `paper` between them."""
     count, height, width = images.shape[:3]
     num_rows = math.ceil(count / num_columns)
     size = (num_rows * (height + 1) - 1, num_columns * (width + 1) - 1)
@@ -200,28 +200,35 @@ def mosaic(images: np.ndarray, num_columns: int, paper: float = 1.0) -> np.ndarr
 
 
 def unit_images(column: ArrayColumn, name: str, table: pa.Table, most: int = 64) -> np.ndarray:
-    """Return the first images (n, h, w[, c]) of a table of records in unit pixels."""
+    """Return the first `most` images (n, h, w[, c]) of a table of records in unit pixels."""
     raw = tensor_values(table.column(name).slice(0, most))
     return column.to_unit_pixels(raw).reshape(len(raw), *column.shape)
 
 
 def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.ndarray, float]:
-    """Return the first reported images (n, h, w[, c]), with noise, in unit pixels, and a limit to show.
+    """Return the first noised images (n, h, w[, c]) in unit pixels, and a limit for showing them.
 
     Reported cosine coefficients are decoded to images.
     """
     column = release.schema.images[name]
-    few = Release(ReportTable.of(next(release.rows.pieces(16 * most))), release.randomizer)
-    points, reported = few.reports(name)
+    first = Release(ReportTable.of(next(release.rows.pieces(16 * most))), release.randomizer)
+    points, reported = first.reports(name)
     pixels = column.domain.decode(points[reported][:most].astype(np.float64))
-    # Nearly all of noise and image is then between black and white.
+    # Nearly all pixels are between −limit and limit.
     return pixels.reshape(-1, *column.shape), float(1 + 2 * pixels.std())
 
 
 def dark_axes(
     panels: Sequence[ImagePanel | Map], height: float, margin: float = 0.0, across: float = PANEL
 ) -> tuple[Figure, list[Axes]]:
-    """Return axes `height` times as tall as wide, each under its panel's title and caption."""
+    """Return a dark figure with axes for panels, each with title and caption, and groups' headings.
+
+    Arguments:
+        panels: Panels, from left to right.
+        height: Ratio of an axis's height to its width.
+        margin: Space for labels around the axes, in inches.
+        across: Width of an axis, in inches.
+    """
     wide, tall = across + _GAP, across * height
     groups = [panel.group for panel in panels]
     heading = _HEADING + (_GROUP if any(groups) else 0.0)
@@ -239,8 +246,9 @@ def dark_axes(
         bold = words | {"color": "white", "fontsize": 15 * shrink, "weight": "bold"}
         axis.text(0, 1 + 0.34 / tall, panel.title, **bold)
         axis.text(0, 1 + 0.1 / tall, panel.caption, color=DIM, fontsize=11 * shrink, **words)
-    for name, members in groupby(range(len(groups)), key=groups.__getitem__):
-        first, *_, last = [*members] * 2
+    for name, adjacent in groupby(range(len(groups)), key=groups.__getitem__):
+        members = list(adjacent)
+        first, last = members[0], members[-1]
         if name:
             ends = [x / size[0] for x in (left + first * wide, left + last * wide + across)]
             y = (tall + bottom + _HEADING + 0.04) / size[1]
@@ -255,15 +263,15 @@ def draw_maps(
     bounds: tuple[tuple[float, float], tuple[float, float]],
     geographic: bool = True,
 ) -> Figure:
-    """Draw maps side by side, on one color scale: the share of people in each cell.
+    """Draw maps side by side, with one color scale for the share of people in each cell.
 
-    Places on earth have degrees on the first map's axes, and kilometers from the south-west on the last
-    one's.
+    For places on earth, the axes of the first map have degrees, and those of the last one have
+    kilometers from the south-west corner.
 
     Arguments:
-        panels: Maps to draw; the first one sets the brightness.
+        panels: Maps to draw; the first one determines the color scale.
         bounds: Limits of the two coordinates.
-        geographic: Whether they are degrees of longitude and latitude; else panels are square.
+        geographic: Whether coordinates are degrees of longitude and latitude; otherwise maps are square.
     """
     (west, east), (south, north) = bounds
     # A degree of longitude is shorter than one of latitude by the cosine of the latitude.
@@ -271,40 +279,41 @@ def draw_maps(
     stretch = 1 / cosine if geographic else (east - west) / (north - south)
     height = (north - south) / (east - west) * stretch
     cells = (_CELLS_ACROSS, round(_CELLS_ACROSS * height))
-    lights = [_light(panel.points, bounds, cells) for panel in panels]
-    brightest = np.quantile(lights[0], 0.999)
+    shares = [_cell_shares(panel.points, bounds, cells) for panel in panels]
+    brightest = np.quantile(shares[0], 0.999)
     margin = _MARGIN if geographic else 0.0
-    wide = PANEL if len(panels) <= 3 else 2.5  # many are smaller, so that a page has room for them
+    width = PANEL if len(panels) <= 3 else 2.5  # smaller, so that many maps fit on a page
     with styled():
-        figure, axes = dark_axes(panels, height, margin, wide)
-        for axis, light in zip(axes, lights, strict=True):
+        figure, axes = dark_axes(panels, height, margin, width)
+        for axis, share in zip(axes, shares, strict=True):
             axis.imshow(
-                (light / brightest).clip(0, 1).T ** 0.42, origin="lower", aspect=stretch,
+                (share / brightest).clip(0, 1).T ** 0.42, origin="lower", aspect=stretch,
                 extent=(west, east, south, north), cmap=LIGHT, vmin=0, vmax=1,
                 interpolation="bilinear",
             )  # fmt: skip
         if geographic:
             degrees = _degrees(west, east, "W", "E"), _degrees(south, north, "S", "N")
             _scale(axes[0], "left", *degrees)
-            per_degree = KILOMETERS * np.array([cosine, 1.0])
-            ends = np.array([east - west, north - south]) * per_degree
-            across, up = (
-                [(start + km / per, f"{km:g}") for km in _round_numbers(0.0, end)]
-                for start, end, per in zip((west, south), ends, per_degree, strict=True)
-            )
+            across = _kilometers(west, east, KILOMETERS * cosine)
             across = [(x, f"{km} km" if km == "0" else km) for x, km in across]
-            _scale(axes[-1], "right", across, up)
+            _scale(axes[-1], "right", across, _kilometers(south, north, KILOMETERS))
     return figure
 
 
+def _kilometers(low: float, high: float, per_degree: float) -> list[tuple[float, str]]:
+    """Return places (degrees) of round distances from `low`, and their labels in kilometers."""
+    distances = _round_numbers(0.0, (high - low) * per_degree)
+    return [(low + km / per_degree, f"{km:g}") for km in distances]
+
+
 def _degrees(low: float, high: float, below: str, above: str) -> list[tuple[float, str]]:
-    """Return places of whole degrees, and their labels."""
+    """Return places of round degrees, and their labels."""
     places = _round_numbers(low, high)
     return [(x, f"{abs(x):g}° {above if x > 0 else below}" if x else "0°") for x in places]
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """Return round numbers between two, evenly spaced.
+    """Return evenly spaced round numbers between two bounds.
 
     Examples:
         >>> _round_numbers(-8.7, 1.8)
@@ -317,7 +326,7 @@ def _round_numbers(low: float, high: float) -> list[float]:
 def _scale(
     axis: Axes, side: str, across: list[tuple[float, str]], up: list[tuple[float, str]]
 ) -> None:
-    """Draw numbers at the bottom and on one side of a map."""
+    """Label the bottom axis of a map (`across`) and the axis on one side (`up`)."""
     axis.set_axis_on()
     axis.tick_params(colors=DIM, labelsize=7.5, length=2.5, color=FAINT, pad=2)
     left, right = side == "left", side == "right"
@@ -328,10 +337,10 @@ def _scale(
         spine.set_visible(False)
 
 
-def _light(
+def _cell_shares(
     points: np.ndarray, bounds: Sequence[tuple[float, float]], cells: tuple[int, int]
 ) -> np.ndarray:
-    """Return the share of people in each cell, smoothed."""
+    """Return the smoothed share of people in each cell."""
     counts, _, _ = np.histogram2d(points[:, 0], points[:, 1], bins=cells, range=bounds)
     return np.asarray(gaussian_filter(counts, 1.0)) / len(points)
 
@@ -343,12 +352,12 @@ def draw_trends(
 
     Arguments:
         model: By [`fit_waves`][privot.local.waves.wave_model.fit_waves].
-        truth: True values of some trends, by their names (`uses = yes`, `mean of age`), to draw beside;
-            a picture with a real truth is **not private**.
-        level: Level of the bands.
+        truth: True values of trends by name (`uses = yes`, `mean of age`), which are drawn as well; a
+            figure with true values of real people is **not private**.
+        level: Confidence level of the bands.
     """
-    found = (_trends_of(model, name, level) for name in model.schema.table_columns)
-    groups = [group for group in found if group][:_MAX_PANELS]
+    every = (_trends_of(model, name, level) for name in model.schema.table_columns)
+    groups = [group for group in every if group][:_MAX_PANELS]
     with styled():
         figure, axes = grid_axes(len(groups), _ACROSS, _WIDTH, _HEIGHT)
         for axis, group in zip(axes, groups, strict=True):
@@ -357,7 +366,7 @@ def draw_trends(
 
 
 def draw_trend(axis: Axes, trends: Sequence[Trend], truth: dict[str, Sequence[float]]) -> None:
-    """Draw trends of one column, with their bands and their truth, where it is known."""
+    """Draw the trends of one column with their bands, and their true values where given."""
     places = np.arange(len(trends[0].times))
     for trend, color in zip(trends, _COLORS, strict=False):
         axis.fill_between(places, trend.low, trend.high, color=color, alpha=0.22, linewidth=0)
@@ -372,13 +381,13 @@ def draw_trend(axis: Axes, trends: Sequence[Trend], truth: dict[str, Sequence[fl
 def write_wave_report(path: str | Path, model: WaveModel) -> None:
     """Write the page of a model over time: its trends, and its sudden changes.
 
-    All of it comes from the releases, and is as private as they are.
+    The page is computed from the releases, and is as private as they are.
     """
     changes = []
     for name in model.schema.table_columns:
         try:
             changes.append(model.change_point(name))
-        except PrivotError:  # two waves, or a column that has no numbers to follow
+        except PrivotError:  # there are only two waves, or the column has no numbers
             continue
     fields = {
         "figure": data_uri(draw_trends(model), dpi=130),
@@ -395,7 +404,7 @@ def write_wave_report(path: str | Path, model: WaveModel) -> None:
 
 
 def _trends_of(model: WaveModel, name: str, level: float) -> list[Trend]:
-    """Return trends of one column; none of one that has neither a mean nor named values."""
+    """Return the trends of one column: its mean, else the shares of its first values, if any."""
     try:
         return [model.trend(name, level=level)]
     except PrivotError:

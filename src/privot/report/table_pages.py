@@ -1,9 +1,9 @@
-"""Reports on synthetic tables: against real records, and by reports alone. One HTML file each.
+"""HTML pages about synthetic tables: an evaluation against real records, and a check by reports alone.
 
-Both have findings in words on top, a card for every column (bars of categories, a histogram of numbers,
-and a few facts), the map of all pairs and some rows. Real records appear as shares and quantiles, never
-one by one; rows are synthetic, and nobody's. The page against real records is **not private**, and says
-so; the one by reports alone is computed from the release, and as private as it.
+Both pages begin with findings in words. A card for every column follows (bars of categories, a histogram
+of numbers, and a few statistics), then the heat map of all pairs and some synthetic rows. Real records
+appear only as shares and quantiles. The page against real records is **not private**, and says so; the
+page by reports alone is computed from the release, and as private as the release.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from privot.schema.domains import Array
 MAX_COLUMNS = 60
 _MAX_LABEL = 24
 _MAX_PAIRS, _ROWS, _MAX_SHOWN, _MAX_LETTERS = 10, 6, 12, 40
-_NUM_DRAWN = 20_000
+_NUM_SAMPLED = 20_000
 _MEASURES = {
     "one_way": ("Each column", "total variation"),
     "two_way": ("Each pair of columns", "total variation"),
@@ -63,7 +63,7 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class Fact:
-    """A row below a histogram: the model's number, the real one, and the reports' interval."""
+    """Statistic below a histogram: the model's value, the real one, and the reports' interval."""
 
     name: str
     synthetic: str
@@ -73,25 +73,25 @@ class Fact:
 
 @dataclass(frozen=True)
 class Card:
-    """A card of one column, or one coordinate."""
+    """Card of one column, or of one coordinate of a vector."""
 
     name: str  # of the table's column
-    error: float  # that it is graded by
-    score: str  # the same in words
+    error: float  # by which the column is graded
+    score: str  # the error in words
     grade: Grade
-    bars: tuple[Bar, ...] = ()  # of categories
-    histogram: Markup | None = None  # of numbers, as SVG
-    facts: tuple[Fact, ...] = ()  # rows below a histogram
-    note: str = ""  # a sentence below all, or nothing
+    bars: tuple[Bar, ...] = ()  # shares of categories
+    histogram: Markup | None = None  # SVG of numbers
+    facts: tuple[Fact, ...] = ()  # statistics below a histogram
+    note: str = ""  # a sentence at the bottom, or empty
 
     @property
     def scale(self) -> float:
-        """The share of a full bar."""
+        """Share to which a bar of full length corresponds."""
         return max([bar.longest for bar in self.bars] or [1.0]) or 1.0
 
     @property
     def label_width(self) -> int:
-        """Length of the longest label that is shown in full."""
+        """Number of letters of the longest label, at most 24."""
         return min(max([len(bar.label) for bar in self.bars] or [1]), _MAX_LABEL)
 
 
@@ -102,40 +102,47 @@ def cards(
     comparison: Comparison | None,
     check: Check | None,
 ) -> list[Card]:
-    """Return cards of all columns in the schema's order; of more than 60, those most wrong."""
-    ours = number_series(schema, synthetic)
-    truth = {} if real is None else number_series(schema, real)
+    """Return cards of all columns in the schema's order; of more than 60, those of the largest errors.
+
+    With real records there is a comparison; without, a check.
+    """
+    synthetic_series = number_series(schema, synthetic)
+    real_series = {} if real is None else number_series(schema, real)
     scores = {} if comparison is None else {n.name: n for n in comparison.numbers}
     checks = {} if check is None else {column.column: column for column in check.columns}
     table = None if comparison is None else comparison.table
     errors = {} if table is None else {c.column: c.total_variation for c in table.columns}
-    found = []
+    every: list[Card] = []
     for name, column in schema.columns.items():
-        own = checks.get(name)
+        column_check = checks.get(name)
         if name in schema.points:
             parts = () if name in schema.images else column.table_columns(name)
-            for part in parts if scores or check is not None else ():
-                if part in scores or comparison is None:
-                    values = ours[part], truth.get(part)
-                    found.append(_number_card(schema, part, values, scores.get(part), own))
+            for part in parts:
+                if part in scores or (comparison is None and check is not None):
+                    values = synthetic_series[part], real_series.get(part)
+                    card = _number_card(schema, part, values, scores.get(part), column_check)
+                    every.append(card)
         elif name in schema.coded:
-            bars = bars_of(schema, name, synthetic, real, () if own is None else own.shares)
+            checked = () if column_check is None else column_check.shares
+            bars = bars_of(schema, name, synthetic, real, checked)
             if name in errors:
                 score = errors[name]
                 words = f"{percent(score.synthetic)} off, floor {percent(score.floor)}"
                 graded = grade(score.synthetic, COLUMN, score.floor)
-                found.append(Card(name, score.synthetic, words, graded, bars))
-            elif own is not None:
-                found.append(Card(name, own.error, *_expected(own), bars, note=_note(own)))
-    return [found[i] for i in worst([card.error for card in found], MAX_COLUMNS)]
+                every.append(Card(name, score.synthetic, words, graded, bars))
+            elif column_check is not None:
+                words, graded = _expected_error(column_check)
+                note = _note(column_check)
+                every.append(Card(name, column_check.error, words, graded, bars, note=note))
+    return [every[i] for i in worst([card.error for card in every], MAX_COLUMNS)]
 
 
-def _expected(own: ColumnCheck) -> tuple[str, Grade]:
-    return f"{percent(own.error)} error to expect", grade(own.error, COLUMN)
+def _expected_error(check: ColumnCheck) -> tuple[str, Grade]:
+    return f"{percent(check.error)} error to expect", grade(check.error, COLUMN)
 
 
-def _note(own: ColumnCheck | None) -> str:
-    return "The reports contradict the model here." if own and own.contradicted else ""
+def _note(check: ColumnCheck | None) -> str:
+    return "The reports contradict the model here." if check and check.contradicted else ""
 
 
 def _number_card(
@@ -143,24 +150,25 @@ def _number_card(
     part: str,
     values: tuple[Array, Array | None],
     score: NumberScore | None,
-    own: ColumnCheck | None,
+    check: ColumnCheck | None,
 ) -> Card:
-    """Return the card of numbers, synthetic and real; graded by real ones, or else by reports."""
-    synthetic, real = (None if each is None else each[~np.isnan(each)] for each in values)
-    assert synthetic is not None
-    number = None if own is None else own.number
-    drawn = draw_histogram(schema, part, synthetic, real, number)
+    """Return the card of numbers, graded by the score against real numbers, or else by the check."""
+    synthetic = values[0][~np.isnan(values[0])]
+    real = None if values[1] is None else values[1][~np.isnan(values[1])]
+    number = None if check is None else check.number
+    figure = draw_histogram(schema, part, synthetic, real, number)
     error, words = 0.0, ""
     graded: Grade = "unknown"
     if score is not None:
         error = score.ks.synthetic
         words = f"KS {error:.3f}, floor {score.ks.floor:.3f}"
         graded = grade(error, NUMBER, score.ks.floor)
-    elif own is not None:
-        error, (words, graded) = own.error, _expected(own)
-    histogram = None if drawn is None else inline_svg(drawn, f"Histogram of {part}")
+    elif check is not None:
+        error = check.error
+        words, graded = _expected_error(check)
+    histogram = None if figure is None else inline_svg(figure, f"Histogram of {part}")
     facts = tuple(_facts(schema, part, values, score, number))
-    return Card(part, error, words, graded, (), histogram, facts, _note(own))
+    return Card(part, error, words, graded, (), histogram, facts, _note(check))
 
 
 def _facts(
@@ -170,31 +178,34 @@ def _facts(
     score: NumberScore | None,
     number: NumberCheck | None,
 ) -> Iterator[Fact]:
-    """Yield the rows below a histogram."""
-    written = partial(format_number, schema, part)
+    """Yield the statistics below a histogram, of a score against real numbers and of a check."""
+    formatted = partial(format_number, schema, part)
     facts = [("mean", score and score.mean, number and number.mean)]
-    for place, level, name in ((2, 1, "25 %"), (3, 2, "median"), (4, 3, "75 %")):
-        real, own = score and score.quantiles[place], number and number.quantiles[level]
-        facts.append((name, real, own))
-    for name, both, own in facts:
-        ends = (written(own.reports.low), written(own.reports.high)) if own else None
-        if both:
-            yield Fact(name, written(both.synthetic), written(both.real), ends)
-        elif own:
-            yield Fact(name, written(own.model), "", ends)
+    # Positions of the levels among those of scores and among those of checks.
+    for in_score, in_check, name in ((2, 1, "25 %"), (3, 2, "median"), (4, 3, "75 %")):
+        quantile = score and score.quantiles[in_score]
+        facts.append((name, quantile, number and number.quantiles[in_check]))
+    for name, pair, checked in facts:
+        reports = checked and checked.reports
+        interval = (formatted(reports.low), formatted(reports.high)) if reports else None
+        if pair:
+            yield Fact(name, formatted(pair.synthetic), formatted(pair.real), interval)
+        elif checked:
+            yield Fact(name, formatted(checked.model), "", interval)
     if score is not None:
         if schema.columns.get(part) is None or schema.columns[part].holds_numbers:
-            yield Fact("std", written(score.std.synthetic), written(score.std.real))
+            yield Fact("std", formatted(score.std.synthetic), formatted(score.std.real))
         for name, tail in zip(("below 1 %", "above 99 %"), score.tails, strict=True):
             yield Fact(name, percent(tail.synthetic), percent(tail.real))
-    absent = [0.0 if each is None else float(np.isnan(each).mean()) for each in values]
-    if any(absent):
-        yield Fact("missing", percent(absent[0]), "" if values[1] is None else percent(absent[1]))
+    missing = [0.0 if each is None else float(np.isnan(each).mean()) for each in values]
+    if any(missing):
+        real = "" if values[1] is None else percent(missing[1])
+        yield Fact("missing", percent(missing[0]), real)
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """Marks of a score on a line from 0, where values agree, to `end`."""
+    """Score on a scale from 0, where the tables agree, to `end`."""
 
     title: str
     measure: str
@@ -202,13 +213,13 @@ class Gauge:
     end: float
 
     def place(self, value: float) -> float:
-        """Return the place of a value on the line, from 0 to 1."""
+        """Return the place of a value on the scale, from 0 to 1."""
         return min(value / self.end, 1.0) if self.end > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class PairRow:
-    """A pair with a large error, and the numbers to compare it with."""
+    """Pair with a large error, and numbers to compare the error with."""
 
     name: str
     numbers: tuple[str, ...]
@@ -218,14 +229,14 @@ def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | No
     """Write an evaluation as a page of HTML, with figures: **not private**, and the page says so.
 
     Arguments:
-        evaluation: By [`evaluate`][privot.evaluation.evaluate].
+        evaluation: Result of [`evaluate`][privot.evaluation.evaluate].
         path: Path of the page; an old one survives any failure.
-        num_held: Number of real records to draw from, if not all were compared.
+        num_held: Number of all real records, if only a part of them was compared.
 
     Examples:
         `privot.write_report(privot.evaluate(model, holdout), "report.html")`
     """
-    schema, model, found = evaluation.schema, evaluation.model, evaluation.comparison
+    schema, model, comparison = evaluation.schema, evaluation.model, evaluation.comparison
     synthetic, real = evaluation.synthetic, evaluation.real
     history = None if model is None else model.history
     check = Check.of(model) if isinstance(model, LocalModel) else None
@@ -237,33 +248,33 @@ def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | No
         "guarantee": None if model is None else model.guarantee,
         "verdict": evaluation.verdict,
         "by_reports": () if check is None else check.verdict,
-        "table": found.table,
-        "cards": cards(schema, synthetic, real, found, check),
+        "table": comparison.table,
+        "cards": cards(schema, synthetic, real, comparison, check),
         "prediction": evaluation.prediction,
-        "vectors": found.vectors,
+        "vectors": comparison.vectors,
         "maps": _draw_maps(schema, synthetic, real),
-        "images": found.images,
+        "images": comparison.images,
         "image_panels": [_draw_images(evaluation, name) for name in schema.images],
         "label": evaluation.label,
         "loss": None if history is None else data_uri(draw_loss(history)),
-        "gauges": _gauges(found),
+        "gauges": _gauges(comparison),
     }
-    pairs = _pairs_against(found.table)
+    pairs = _pair_fields(comparison.table)
     write_page(path, "evaluation.html", fields | pairs | _shared(schema, synthetic))
 
 
 def write_check_report(check: Check, model: LocalModel, path: str | Path) -> None:
-    """Write a check by reports alone as a page of HTML: as private as they are.
+    """Write a check by reports alone as a page of HTML, as private as the reports.
 
     Arguments:
-        check: By [`check`][privot.evaluation.checking.check].
-        model: The model that was checked; some of its records are drawn.
+        check: Result of [`check`][privot.evaluation.checking.check].
+        model: The model that was checked, which is sampled.
         path: Path of the page; an old one survives any failure.
     """
-    drawn = model.sample(_NUM_DRAWN, seed=0)
+    sample = model.sample(_NUM_SAMPLED, seed=0)
     own = {column.column: column.error for column in check.columns}
     errors = {(pair.first, pair.second): pair.error for pair in check.pairs}
-    there = {(pair.first, pair.second): pair.dependence for pair in check.pairs}
+    dependence = {(pair.first, pair.second): pair.dependence for pair in check.pairs}
     rows = [
         PairRow(
             pair.name + (" †" if pair.contradicted else ""),
@@ -277,19 +288,19 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
         "held_out": check.held_out,
         "guarantee": model.guarantee,
         "verdict": check.verdict,
-        "cards": cards(model.schema, drawn, None, None, check),
-        "heat": _heat([*own], own, errors, there, words) if errors else None,
+        "cards": cards(model.schema, sample, None, None, check),
+        "heat": _heat([*own], own, errors, dependence, words) if errors else None,
         "worst": rows,
-        "maps": _draw_maps(model.schema, drawn),
+        "maps": _draw_maps(model.schema, sample),
     }
-    write_page(path, "check.html", fields | _shared(model.schema, drawn))
+    write_page(path, "check.html", fields | _shared(model.schema, sample))
 
 
 def _shared(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
-    """Return the fields of both pages: limits, and some rows in words."""
+    """Return the fields of both pages: limits, and some rows as text."""
     names = [n for n in synthetic.column_names if n not in schema.images]
     shown = names[:_MAX_SHOWN]
-    rows = [[_written(row[n]) for n in shown] for row in synthetic.slice(0, _ROWS).to_pylist()]
+    rows = [[_cell_text(row[n]) for n in shown] for row in synthetic.slice(0, _ROWS).to_pylist()]
     return {
         "unit": schema.unit,
         "num_cards": len([n for n in schema.table_columns if n not in schema.images]),
@@ -299,19 +310,20 @@ def _shared(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
     }
 
 
-def _gauges(found: Comparison) -> list[Gauge]:
-    summary = found.summary
+def _gauges(comparison: Comparison) -> list[Gauge]:
+    summary = comparison.summary
     ends = {
         name: 1.04 * max(score.synthetic, score.floor, score.independence or 0.0)
         for name, score in summary.items()
     }
     if "one_way" in ends:
-        # Columns stand on the scale of pairs: both are total variations.
+        # Columns and pairs, both in total variation, have the same scale.
         ends["one_way"] = max(ends["one_way"], ends.get("two_way", 0.0))
     return [Gauge(*_MEASURES[n], score, ends[n]) for n, score in summary.items()]
 
 
-def _pairs_against(table: TableComparison | None) -> dict[str, Any]:
+def _pair_fields(table: TableComparison | None) -> dict[str, Any]:
+    """Return the heat map of pairs, and the rows of those with the largest errors."""
     if table is None or not table.pairs:
         return {"heat": None, "worst": []}
     own = {row.column: row.total_variation.synthetic for row in table.columns}
@@ -321,10 +333,10 @@ def _pairs_against(table: TableComparison | None) -> dict[str, Any]:
     above = {pair: score.independence or 0.0 for pair, score in pairs.items()}
     heat = _heat(names, own, below, above, ("error", "error", "independent columns"))
     order = sorted(pairs, key=lambda pair: -pairs[pair].synthetic)[:_MAX_PAIRS]
-    numbers = {pair: (below[pair], pairs[pair].floor, above[pair]) for pair in order}
-    rows = [
-        PairRow(" × ".join(pair), tuple(f"{n:.3f}" for n in own)) for pair, own in numbers.items()
-    ]
+    rows = []
+    for pair in order:
+        numbers = below[pair], pairs[pair].floor, above[pair]
+        rows.append(PairRow(" × ".join(pair), tuple(f"{number:.3f}" for number in numbers)))
     return {"heat": heat, "worst": rows}
 
 
@@ -336,11 +348,11 @@ def _heat(
     words: tuple[str, str, str],
 ) -> Markup:
     figure = draw_heat_map(names, own, below, above, words)
-    said = f"Every pair of columns: below the diagonal {words[1]}, above it {words[2]}"
-    return inline_svg(figure, said, min(1.25 * 72 * figure.get_figwidth(), 820))
+    description = f"Every pair of columns: below the diagonal {words[1]}, above it {words[2]}"
+    return inline_svg(figure, description, min(1.25 * 72 * figure.get_figwidth(), 820))
 
 
-def _written(value: object) -> str:
+def _cell_text(value: object) -> str:
     if value is None:
         return "–"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -348,7 +360,7 @@ def _written(value: object) -> str:
 
 
 def _draw_images(evaluation: Evaluation, name: str) -> str:
-    """Draw real images, reports of synthetic ones if devices report, and synthetic ones."""
+    """Draw real images, noised synthetic ones if the model is local, and synthetic ones."""
     column, model = evaluation.schema.images[name], evaluation.model
     synthetic = unit_images(column, name, evaluation.synthetic)
     panels = [
@@ -356,15 +368,15 @@ def _draw_images(evaluation: Evaluation, name: str) -> str:
         ImagePanel("Synthetic", "samples of the model", synthetic),
     ]
     if isinstance(model, LocalModel):
-        # Reports of the model's own images: nobody's budget is spent for a picture.
-        sent = model.randomizer.privatize(evaluation.synthetic.slice(0, 512))
+        # The model's own images are privatized, so no person's budget is spent on the figure.
+        reports = model.randomizer.privatize(evaluation.synthetic.slice(0, 512))
         words = "what a device sends, here of synthetic images"
-        panels.insert(1, ImagePanel("Noised", words, *reported_images(sent, name)))
+        panels.insert(1, ImagePanel("Noised", words, *reported_images(reports, name)))
     return data_uri(draw_image_panels(panels), dpi=130)
 
 
 def _draw_maps(schema: Schema, synthetic: pa.Table, real: pa.Table | None = None) -> list[str]:
-    """Draw maps of vectors in the plane: of real records, if there are some, and of synthetic ones."""
+    """Draw maps of two-dimensional vectors, of real records (if any) and of synthetic ones."""
     maps = []
     for name, column in schema.vectors.items():
         parts = column.table_columns(name)
@@ -373,8 +385,8 @@ def _draw_maps(schema: Schema, synthetic: pa.Table, real: pa.Table | None = None
         tables = [synthetic] if real is None else [real, synthetic]
         points = [column.encode_points(name, table) for table in tables]
         points = [each[~np.isnan(each).any(axis=1)] for each in points]
-        both = np.concatenate(points)
-        low, high = both.min(axis=0), both.max(axis=0)
+        all_points = np.concatenate(points)
+        low, high = all_points.min(axis=0), all_points.max(axis=0)
         titles = [("Real", name), ("Synthetic", "samples of the model")][-len(points) :]
         panels: Sequence[Map] = [
             Map(*title, each) for title, each in zip(titles, points, strict=True)

@@ -1,8 +1,8 @@
-"""Reports over time: what a person who reports again and again is promised, exactly.
+"""Repeated reports: rotating panels, their guarantee over time, and the device's ledger.
 
-`Panel` puts people into slots by public coins, `PanelGuarantee` is its promise, and `DeviceLedger`
-holds a device to it, for all campaigns together within the `Limit` of its owner. A device needs the
-standard library alone.
+`Panel` assigns people to slots by public coins, `PanelGuarantee` states the privacy guarantee over
+several waves, and `DeviceLedger` enforces it on a device, together with the `Limit` that the device's
+owner sets for all campaigns. A device needs only the standard library.
 """
 
 from privot.waves.ledger import DeviceLedger, Limit, LimitReached, NotDue

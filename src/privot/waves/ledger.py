@@ -1,30 +1,31 @@
-"""A device's ledger: what was drawn in which wave of which campaign; never a second draw in a slot.
+"""A device's ledger: a durable record of drawn reports, which prevents a second draw in a window.
 
-A `Journal` is the file, a `Limit` what its owner allows, a `DeviceLedger` draws the reports. A report is
-drawn under the journal's lock, written down and flushed, and handed out only then. A second call in the
-same wave returns the same bytes, whatever the record says now. So for one ledger:
+A `Journal` is the file, a `Limit` is the largest privacy loss that the owner allows, and a
+`DeviceLedger` draws the reports. Under the journal's lock a report is drawn, written and flushed; only
+then is it returned. A second call in the same wave returns the same bytes, even if the record has
+changed. For one ledger this implies:
 
-*No second draw.* A report that anybody has seen stands in the journal. A draw in wave t of a campaign
-is made only if no entry of that campaign is within w − 1 waves of t, on either side: then any w
-consecutive waves hold at most one draw of it, **whatever the clock shows**. A clock that was set back
-finds later waves spent, and is refused; one that was set forward spends later waves, of which there are
-T at most, so the ⌈T/w⌉ ε over all waves hold too. (Its reports say the wave of the clock, and
-collectors may refuse them.)
+*No second draw.* Every report that anybody has seen is in the journal. A report in wave t of a campaign
+is drawn only if the campaign has no entry within w − 1 waves of t, on either side. So any w consecutive
+waves contain at most one draw of the campaign, **whatever the clock shows**. If the clock was set back,
+the ledger finds entries of later waves and refuses. If it was set forward, the ledger uses up later
+waves; there are at most T of them, so the ⌈T/w⌉ ε over all waves hold too. (Such reports state the wave
+of the clock, and collectors may refuse them.)
 
-*A lost ledger* (a new installation, cleared data) knows nothing of what was drawn. An object whose file
-is removed or replaced while it lives refuses: what it knows of the beginning is the lost file's. A new
-ledger **waits**: with a person's id that outlives it, until the next wave; with an id that it drew
-itself, which has another slot, for w waves. What the lost one drew lies in the wave of the loss or
-before, so that any w consecutive waves still hold one draw. With `wait=False` they hold one more for
-each loss within them. Not covered either way: an older copy of the file restored, two devices of one
-person, a clock set back before a ledger is begun.
+*A lost ledger.* After a new installation or cleared data, a new ledger has no entries of earlier draws,
+so it **waits**: until the next wave if the person's id outlives the file, and for w waves if the ledger
+drew the id itself, which has another slot. The lost ledger drew in the wave of the loss or before, so
+any w consecutive waves still contain one draw; with `wait=False` they contain one more for each loss
+within them. A `DeviceLedger` whose file is removed or replaced while it is in use refuses to draw. Not
+covered in any case: an older copy of the file that is restored, two devices of one person, and a clock
+that is set back before a ledger is created.
 
-*Several campaigns.* Promises to one person add up. The owner's limit is on all that was drawn, in every
-campaign together; what a wrong clock does to it: `Limit`.
+*Several campaigns.* Guarantees to one person add up. The owner's limit is on all draws of all campaigns
+together; `Limit` says how a wrong clock affects it.
 
-**Privacy review.** Adjacency: one person's whole sequences of values. On the device only. The file
-holds reports, which may leave, and times, and no value. Refusals depend on clock, panel and earlier
-draws, never on a value; a record that cannot be used is refused before anything is drawn or written.
+**Privacy review.** Adjacency: one person's whole sequences of values. All of this is on the device. The
+file contains reports, which may leave the device, and times, and no value. Refusals depend on clock,
+panel and earlier draws, never on a value; a record that cannot be used is refused before any draw.
 """
 
 from __future__ import annotations
@@ -59,29 +60,28 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]  # stands for "no such module"
 
 _SEAL = 16
-# The beginning of a line; or room that a file got, and no content before the power was lost.
-_BEGUN = re.compile(rb"[0-9a-f]{1,16}|[0-9a-f]{16} (\{[^\n]*)?|\0+", re.DOTALL)
+# The beginning of a line, or zeros where a loss of power left allocated space without content.
+_INCOMPLETE_LINE = re.compile(rb"[0-9a-f]{1,16}|[0-9a-f]{16} (\{[^\n]*)?|\0+", re.DOTALL)
 
 
 @dataclass
 class Journal:
-    """The lines of a ledger's file, while nobody else can append; each is on the disk before its use.
+    """Locked append-only file of a ledger; each line is on the disk before it is used.
 
-    One file of a device, its owner's alone. A line is JSON and a seal, 16 digits of the SHA-256 of the
-    seal before and the JSON, so that a line that was changed, moved or taken out is found. Lines are
-    appended and flushed under a lock of all threads and processes; the folder is flushed with the first.
+    Only the device's owner may read the file. A line is JSON and a seal, 16 digits of the SHA-256 of the
+    previous seal and the JSON, so that a line that was changed, moved or removed is detected. Lines are
+    appended and flushed under a lock of all threads and processes; the first also flushes the folder.
 
-    *A kill at any moment.* A line without its end was not flushed, so nobody has seen what it holds: it
-    is cut off, if it can be the beginning of one. A whole line may be in the machine's memory alone,
-    where a kill came between its writing and its flush: what is read is flushed before anything follows
-    from it. Any other damage, or another file, is refused and left as it is, and never taken for an
-    empty journal.
+    *A kill at any moment.* A line without a newline was not flushed, so nobody has seen its content: it
+    is cut off, if it can be the beginning of a line. If the kill came between write and flush, a whole
+    line may be in the machine's memory only, so lines that were read are flushed before they are used.
+    Any other damage, or another file, is refused and left as it is; it never counts as an empty journal.
 
-    *Not detected*: an older copy of the whole file in its place, and last whole lines cut off.
+    *Not detected*: an older copy of the whole file in its place, and complete lines missing at the end.
 
     Arguments:
-        path: The file, for refusals.
-        lines: Content, as JSON gives it back.
+        path: The file, for error messages.
+        lines: Parsed JSON objects of the lines.
     """
 
     path: Path
@@ -93,19 +93,19 @@ class Journal:
         """Append one line; it is on the disk when this returns.
 
         Raises:
-            PrivotError: if it cannot be written; then nothing was.
+            PrivotError: if it cannot be written; the file is then as before.
         """
         if not self.lines:
             _flush_folder(self.path.parent)
         text, seal = _sealed(self._seal, line)
-        whole = os.lseek(self._handle, 0, os.SEEK_END)
+        size_before = os.lseek(self._handle, 0, os.SEEK_END)
         try:
             written = os.write(self._handle, text)
             if written != len(text):
                 raise OSError(28, "no space left")
             os.fsync(self._handle)
         except OSError as error:
-            os.ftruncate(self._handle, whole)
+            os.ftruncate(self._handle, size_before)
             raise _cannot(self.path, "written", error) from None
         self.lines.append(line)
         self._seal = seal
@@ -113,10 +113,10 @@ class Journal:
 
 @contextmanager
 def holding(path: Path) -> Iterator[Journal]:
-    """Hold the journal at a path, made if it is not there, so that no other thread or process can.
+    """Lock the journal at a path against other threads and processes; create a missing file.
 
     Raises:
-        PrivotError: if it cannot be read or written, or was damaged.
+        PrivotError: if it cannot be read or written, or is damaged.
     """
     if fcntl is None:
         raise PrivotError("this system has no file locks that a ledger knows: use POSIX")
@@ -133,7 +133,7 @@ def holding(path: Path) -> Iterator[Journal]:
     try:
         yield journal
     finally:
-        # A process forked meanwhile has the handle as well: closing would not let go of it.
+        # A process forked meanwhile shares the handle, so that closing it would not release the lock.
         fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
@@ -142,9 +142,9 @@ def _read(path: Path, handle: int) -> Journal:
     data = b""
     while block := os.pread(handle, 2**20, len(data)):
         data += block
-    whole = data.rfind(b"\n") + 1
+    end = data.rfind(b"\n") + 1
     seal, lines = "0" * _SEAL, []
-    for number, text in enumerate(data[:whole].splitlines(), 1):
+    for number, text in enumerate(data[:end].splitlines(), 1):
         try:
             line = json.loads(text[_SEAL + 1 :])
         except ValueError:
@@ -154,10 +154,10 @@ def _read(path: Path, handle: int) -> Journal:
             raise _damaged(path, number)
         seal = after
         lines.append(line)
-    if whole < len(data):
-        if not _BEGUN.fullmatch(data, whole):
+    if end < len(data):
+        if not _INCOMPLETE_LINE.fullmatch(data, end):
             raise _damaged(path, len(lines) + 1)
-        os.ftruncate(handle, whole)
+        os.ftruncate(handle, end)
     if lines:
         os.fsync(handle)
     return Journal(path, lines, handle, seal)
@@ -195,29 +195,28 @@ Draws = Sequence[Mapping[str, Any]]
 
 
 class LimitReached(PrivotError):  # noqa: N818 (an end, not a fault)
-    """A draw that the owner of the device does not allow."""
+    """Refusal of a draw beyond the limit of the device's owner."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Most that all campaigns together may draw on one device, as its owner allows.
+    """Largest privacy loss that the owner of a device allows to all campaigns together.
 
-    Promises to one person add up: pure ε's, and (ε, δ) component by component. A limit is on all draws
-    ever, or on those of any so many days. A draw has the time of the clock, or of the draw before it if
-    that is later, and counts as long as the clock shows less than that time and the days.
+    Guarantees to one person add up: ε and δ separately. A limit is on all draws ever, or on those of any
+    period of `days`. The recorded time of a draw is the clock's, or that of the previous draw if later;
+    a draw counts until the clock shows `days` more than its recorded time.
 
-    *A clock that was set back* gives nothing back: all draws count that are not older than the days. *A
-    clock that was set forward and right again* gives nothing back either: earlier draws count as before,
-    and what was drawn meanwhile counts until that later time and the days have passed, which may be
-    long. *While it stands forward*, what was spent is aged by it: whenever it is set forward by the days
-    once more, the limit may be drawn once more. A device that has no other clock cannot know; a limit
-    without days is the same under any clock.
+    *Wrong clocks.* Setting the clock back frees nothing: later draws count all the same. Setting it
+    forward and right again frees nothing either: earlier draws count as before, and those made meanwhile
+    count until `days` after their later time, which may be long. *While the clock is ahead*, earlier
+    draws expire early: each time it is set forward by `days`, the limit may be spent once more. A device
+    without another clock cannot detect this; a limit without days does not depend on the clock.
 
-    **Privacy review.** Sums of public numbers at public times; no value is looked at.
+    **Privacy review.** Sums of public numbers at public times; no value is read.
 
     Arguments:
         epsilon: Largest sum of ε of all draws.
-        days: Length of the span that the sums are over; for ever if None.
+        days: Length of the period, in days, over which ε and δ are summed; None for all time.
         delta: Largest sum of δ.
 
     Examples:
@@ -243,21 +242,21 @@ class Limit:
     def require(
         self, campaign: str, promise: PureDP | ApproximateDP, draws: Draws, now: float
     ) -> None:
-        """Refuse one more draw that would pass the limit.
+        """Refuse another draw if it would exceed the limit.
 
         Arguments:
-            campaign: Its name, for the refusal.
-            promise: What one more draw adds.
-            draws: The ledger's lines.
+            campaign: Name of the campaign, for the error message.
+            promise: Guarantee of the draw.
+            draws: Earlier draws, as the ledger's lines.
             now: Seconds since 1970.
 
         Raises:
-            LimitReached: if the draw would pass the limit.
+            LimitReached: if the draw would exceed the limit.
         """
         epsilon, delta = losses(draws, self.days, now)
-        more, slack = _written(promise.epsilon), _written(getattr(promise, "delta", 0.0))
-        most, most_slack = _written(self.epsilon), _written(self.delta)
-        if epsilon + more > most or delta + slack > most_slack:
+        epsilon_after = epsilon + _as_decimal(promise.epsilon)
+        delta_after = delta + _as_decimal(getattr(promise, "delta", 0.0))
+        if epsilon_after > _as_decimal(self.epsilon) or delta_after > _as_decimal(self.delta):
             added = f", δ = {at_most(float(delta), 3)}" if delta else ""
             raise LimitReached(
                 f"campaign {campaign!r} asks for {promise}: ε = {at_most(float(epsilon))}{added} is "
@@ -271,16 +270,16 @@ def latest(draws: Draws) -> float:
 
 
 def losses(draws: Draws, days: float | None, now: float) -> tuple[Fraction, Fraction]:
-    """Return the sums of ε and of δ, of the numbers as they are written: three times 0.1 is 0.3."""
+    """Return the sums of ε and of δ of draws, in exact decimals: three times 0.1 is 0.3."""
     since = -math.inf if days is None else now - days * _DAY
     counted = [line["promise"] for line in draws if line["time"] > since]
-    epsilon = sum((_written(each["epsilon"]) for each in counted), Fraction(0))
-    delta = sum((_written(each.get("delta", 0.0)) for each in counted), Fraction(0))
+    epsilon = sum((_as_decimal(each["epsilon"]) for each in counted), Fraction(0))
+    delta = sum((_as_decimal(each.get("delta", 0.0)) for each in counted), Fraction(0))
     return epsilon, delta
 
 
-def _written(number: float) -> Fraction:
-    """Return the decimal fraction that a number is written as."""
+def _as_decimal(number: float) -> Fraction:
+    """Return a number's shortest decimal notation as an exact fraction."""
     return Fraction(repr(float(number)))
 
 
@@ -288,17 +287,17 @@ _FORMAT = 1
 
 
 class NotDue(PrivotError):  # noqa: N818 (an answer, not a fault)
-    """A wave in which nothing is drawn."""
+    """Refusal of a wave in which the person may not report."""
 
 
 class DeviceLedger:
-    """A person's ledger, which draws one report a wave and stores each before it is sent.
+    """Ledger of a person, which draws at most one report a window and stores each before it is sent.
 
     Arguments:
         path: The file, on a local disk of the device.
-        person: The id that puts this person into a slot, if there is one that outlives the file.
-        limit: Most that its owner allows.
-        wait: Let a new ledger wait for the waves in which a lost one may have reported.
+        person: Id that determines the person's slot, if one outlives the file; drawn by default.
+        limit: Largest privacy loss that the owner allows.
+        wait: Whether a new ledger skips the waves in which a lost one may have reported.
         now: Seconds since 1970; the clock's by default.
 
     Raises:
@@ -323,32 +322,33 @@ class DeviceLedger:
         self.path, self.limit, self.wait = Path(path), limit, wait
         with holding(self.path) as journal:
             if not journal.lines:
-                mine = secrets.token_hex(16) if person is None else person
-                own = person is None
                 begun = time.time() if now is None else now
-                journal.append({"ledger": _FORMAT, "person": mine, "own_id": own, "begun": begun})
-            self._head = journal.lines[0]
-        if self._head.get("ledger") != _FORMAT:
+                own_id = person is None
+                stored_id = secrets.token_hex(16) if person is None else person
+                header = {"ledger": _FORMAT, "person": stored_id, "own_id": own_id, "begun": begun}
+                journal.append(header)
+            self._header = journal.lines[0]
+        if self._header.get("ledger") != _FORMAT:
             raise PrivotError(f"{printable(str(path))} is no ledger of this version: name another")
-        if person is not None and person != self._head["person"]:
+        if person is not None and person != self._header["person"]:
             raise PrivotError(
                 f"{printable(str(path))} is another person's ledger: each person has one of their own"
             )
 
     @property
     def person(self) -> str:
-        """Public id of the person that it belongs to."""
-        return str(self._head["person"])
+        """Public id of the person to whom the ledger belongs."""
+        return str(self._header["person"])
 
     @contextmanager
     def holding(self) -> Iterator[Journal]:
-        """Hold the journal, so that no other thread or process can.
+        """Lock the journal against other threads and processes.
 
         Raises:
-            PrivotError: if the file is not the one that was opened: removed, or replaced by another.
+            PrivotError: if the file that was opened has been removed or replaced.
         """
         with holding(self.path) as journal:
-            if journal.lines[:1] != [self._head]:
+            if journal.lines[:1] != [self._header]:
                 raise PrivotError(
                     f"{printable(str(self.path))} was removed or replaced since this ledger was opened: "
                     "restore it, or open it anew; a new one waits"
@@ -364,47 +364,47 @@ class DeviceLedger:
         now: float | None = None,
         word: NextWord = system_word,
     ) -> Report:
-        """Return the report of the present wave: drawn now, or as it was drawn in it before.
+        """Return the report of the current wave; the stored one if it was drawn before.
 
         Arguments:
             device: Device with the campaign's randomizer.
-            record: Present values of the person's record.
+            record: Current values of the person's record.
             panel: The campaign's panel.
             now: Seconds since 1970; the clock's by default.
             word: Source of uniform 64-bit words.
 
         Raises:
-            NotDue: where this wave is none of the person's, or too near to one that is spent.
-            LimitReached: where the owner's limit would be passed.
-            PrivotError: if the record cannot be used, the campaign's panel was another, or the
-                randomizer promises nothing that adds up.
+            NotDue: if the person may not report in this wave, or reported fewer than w waves away.
+            LimitReached: if the draw would exceed the owner's limit.
+            PrivotError: if the record cannot be used, the campaign had another panel before, or the
+                randomizer's guarantee is neither ε nor (ε, δ).
         """
         seconds = time.time() if now is None else now
         wave, promise = panel.wave_at(seconds), _promise_of(device)
         with self.holding() as journal:
-            spent = self._spent(journal, panel)
-            if wave not in spent:
-                self._require_due(panel, wave, [*spent])
+            drawn = self._reports_in(journal, panel)
+            if wave not in drawn:
+                self._require_due(panel, wave, [*drawn])
                 if self.limit is not None:
                     self.limit.require(panel.name, promise, journal.lines[1:], seconds)
-                made = device.report(record, word=word, now=seconds).to_bytes()
+                content = device.report(record, word=word, now=seconds).to_bytes()
                 journal.append(
                     {
                         "campaign": panel.to_dict(),
                         "wave": wave,
                         "promise": promise.to_dict(),
                         "time": max(seconds, latest(journal.lines[1:])),
-                        "report": base64.b64encode(made).decode(),
+                        "report": base64.b64encode(content).decode(),
                     }
                 )
-                spent[wave] = made
-        return Report.from_bytes(spent[wave])
+                drawn[wave] = content
+        return Report.from_bytes(drawn[wave])
 
     def reports(self, panel: Panel) -> dict[int, Report]:
-        """Return all reports of a campaign by their waves, to be sent again as they are."""
+        """Return all stored reports of a campaign by wave, for sending them again unchanged."""
         with self.holding() as journal:
-            found = self._spent(journal, panel)
-        return {wave: Report.from_bytes(made) for wave, made in found.items()}
+            drawn = self._reports_in(journal, panel)
+        return {wave: Report.from_bytes(content) for wave, content in drawn.items()}
 
     def spent(self, days: float | None = None, now: float | None = None) -> ApproximateDP:
         """Return the sum of the guarantees of all draws, or of those of the last `days`."""
@@ -412,20 +412,20 @@ class DeviceLedger:
             epsilon, delta = losses(journal.lines[1:], days, time.time() if now is None else now)
         return ApproximateDP(float(epsilon), float(delta))
 
-    def _spent(self, journal: Journal, panel: Panel) -> dict[int, bytes]:
-        """Return the reports of a campaign, by wave; refuse a campaign whose panel has changed."""
+    def _reports_in(self, journal: Journal, panel: Panel) -> dict[int, bytes]:
+        """Return the reports of a campaign in binary form, by wave; refuse a changed panel."""
         campaign = panel.to_dict()
-        found = [line for line in journal.lines[1:] if line["campaign"]["name"] == panel.name]
-        if any(line["campaign"] != campaign for line in found):
+        draws = [line for line in journal.lines[1:] if line["campaign"]["name"] == panel.name]
+        if any(line["campaign"] != campaign for line in draws):
             raise PrivotError(
                 f"campaign {panel.name!r} had another panel when this device reported: give "
                 "that one; a changed panel is a campaign with a name of its own"
             )
-        return {int(line["wave"]): base64.b64decode(line["report"]) for line in found}
+        return {int(line["wave"]): base64.b64decode(line["report"]) for line in draws}
 
-    def _require_due(self, panel: Panel, wave: int, spent: list[int]) -> None:
-        """Refuse a wave that is not the person's, is too near to one spent, or may be a lost one's."""
-        name, last = panel.name, max(spent, default=None)
+    def _require_due(self, panel: Panel, wave: int, drawn: list[int]) -> None:
+        """Refuse a wave outside the person's slot, too near an earlier draw, or of a lost ledger."""
+        name, last = panel.name, max(drawn, default=None)
         if last is not None and wave < last:
             raise NotDue(
                 f"the clock shows wave {wave} of campaign {name!r}, and wave {last} is spent: set the "
@@ -440,8 +440,8 @@ class DeviceLedger:
                 f"wave {wave} of campaign {name!r} is less than {panel.window} waves after wave {last}, "
                 "which is spent: keep the id of a person"
             )
-        begun = int((self._head["begun"] - panel.start) // panel.length)
-        least = begun + (panel.window if self._head["own_id"] else 1)
+        begun = int((self._header["begun"] - panel.start) // panel.length)  # wave of the creation
+        least = begun + (panel.window if self._header["own_id"] else 1)
         if self.wait and begun >= 0 and wave < least:
             raise NotDue(
                 f"this ledger is new, and a lost one may have reported in campaign {name!r}: it reports "

@@ -1,31 +1,31 @@
 """A rotating panel: who reports in which wave, by public coins.
 
-Time is cut into **waves** of one length, numbered 0, 1, …, T − 1 (or without end). Public coins put
-every person into one **slot** s of 0 … w − 1, for good: a keyed hash of the panel's public seed and the
-person's public id, which knows nothing of any value. A person reports in the waves t with
-t mod w = s, once in each, with the whole ε of a report, and in no other wave.
+Time is divided into **waves** of equal length, numbered 0, 1, …, T − 1 (or without end). Public coins
+assign every person permanently to one **slot** s of 0 … w − 1: a keyed hash of the panel's public seed
+and the person's public id, which does not depend on any value. A person reports once in each wave t
+with t mod w = s, with the whole ε of a report, and in no other wave.
 
 **Theorem.** Let each report be ε-locally private, with fresh coins. Then, between any two sequences
-x₀ … x_{T−1}, x′₀ … x′_{T−1} of one person's values, all that is reported in any w consecutive waves is
-ε-private, and all that is reported in T waves is ⌈T/w⌉ ε-private.
+x₀ … x_{T−1}, x′₀ … x′_{T−1} of one person's values, the reports of any w consecutive waves together
+are ε-private, and the reports of all T waves are ⌈T/w⌉ ε-private.
 
 *Proof.* Of w consecutive integers exactly one is s modulo w, and of T consecutive ones at most ⌈T/w⌉.
-Slot, waves and number of reports are functions of the seed and the id, and have one law under both
-sequences. Given them, report t is drawn from x_t alone with coins of its own, so its probability
-changes by a factor of e^ε at most whatever was reported before; the factors multiply. ∎
+Slot, waves and number of reports are functions of the seed and the id, and are the same for both
+sequences. Given them, report t is drawn from x_t alone with fresh coins, so its probability changes
+by a factor of at most e^ε, whatever was reported before; the factors multiply. ∎
 
-The slot must stay: were it drawn anew for every w waves, a person could report in the last wave of one
-window and in the first of the next, twice in two consecutive waves. The bound is reached: two sequences
-that differ in every wave, under randomized response.
+The slot must not change: if it were drawn again for every w waves, a person could report in the last
+wave of one window and in the first of the next, twice in two consecutive waves. The bound is tight: two
+sequences that differ in every wave attain it under randomized response.
 
-**Privacy review.** Adjacency: one person's whole sequence of values is replaced. What is public: the
-panel, ids, and with them who reports when; that tells no value, and it tells whoever sees that a person
-sent something nothing that they could not compute. No report holds the id. A device that does not
-report in its wave (switched off, away) is seen not to; that is not covered, as with any report.
+**Privacy review.** Adjacency: one person's whole sequence of values is replaced. The panel and the ids
+are public, and they determine who reports when; so an observer who sees that a person sent a report
+learns nothing that they could not compute. No report contains the id. A device that does not report in
+its wave (switched off, away) is observably absent; the guarantee does not cover absence.
 
 References:
-    Rotating panels are as old as labor-force surveys: Eckler, *Rotation sampling* (1955). That changing
-    values break what is memoized: Erlingsson, Pihur, Korolova (2014), section 3.
+    Eckler, *Rotation sampling* (1955), describes rotating panels for labor-force surveys. Erlingsson,
+    Pihur, Korolova (2014), section 3, show that memoized reports leak when values change.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _MAX_SECONDS, _MAX_TEXT, _FORMAT = 2**40, 200, 1
 
 @dataclass(frozen=True)
 class Panel:
-    """Slots of persons and times of waves; public, and the same for everybody.
+    """Public schedule of a rotating panel: slots of persons and times of waves.
 
     Arguments:
-        name: The campaign's.
-        window: Number w of consecutive waves that hold one report of a person.
+        name: Name of the campaign.
+        window: Number w of consecutive waves in which a person reports once.
         start: Beginning of wave 0, in seconds since 1970.
-        length: Seconds of a wave.
+        length: Duration of a wave, in seconds.
         seed: Seed of the public coins, any text.
-        waves: Number T of waves; without end if None.
+        waves: Number T of waves; None for a panel without end.
 
     >>> panel = Panel("commute", window=4, start=0, length=604_800, seed="2026", waves=12)
     >>> panel.slot("device 7"), panel.waves_of("device 7")
@@ -98,7 +98,7 @@ class Panel:
         """Return the number of the wave at a time, in seconds since 1970.
 
         Raises:
-            PrivotError: before the first wave, and after the last.
+            PrivotError: if the time is before the first wave, or after the last.
         """
         wave = int((seconds - self.start) // self.length)
         if wave < 0:
@@ -117,14 +117,14 @@ class Panel:
         return due if self.waves is None or due < self.waves else None
 
     def waves_of(self, person: str, waves: int | None = None) -> list[int]:
-        """Return all waves in which a person reports, of the first `waves`, or of all."""
+        """Return the waves in which a person reports: among the first `waves`, or all T by default."""
         last = self.waves if waves is None else waves
         if last is None:
             raise PrivotError(f"panel {self.name!r} has no last wave: say how many to list")
         return list(range(self.slot(person), last, self.window))
 
     def most_reports(self, waves: int | None = None) -> int | None:
-        """Return ⌈k/w⌉, the most reports of a person in k waves; None for waves without end."""
+        """Return ⌈k/w⌉, the maximum number of a person's reports in k waves; None if k is infinite."""
         count = self.waves if waves is None else waves
         return None if count is None else -(-count // self.window)
 
@@ -141,21 +141,21 @@ class Panel:
         """Read what `to_json` wrote.
 
         Raises:
-            PrivotError: if it is no panel, or a newer one.
+            PrivotError: if the text is no panel, or one of a newer format.
         """
         try:
-            held = json.loads(text)
+            values = json.loads(text)
         except ValueError:
-            held = None
+            values = None
         names = {field.name for field in fields(cls)}
         if (
-            not isinstance(held, dict)
-            or set(held) != names | {"format"}
-            or held["format"] != _FORMAT
+            not isinstance(values, dict)
+            or set(values) != names | {"format"}
+            or values["format"] != _FORMAT
         ):
             raise PrivotError("this is no panel: give the JSON that `privot waves new` wrote")
-        del held["format"]
-        return cls(**held)
+        del values["format"]
+        return cls(**values)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -175,17 +175,17 @@ class Panel:
 
 @dataclass(frozen=True)
 class PanelGuarantee:
-    """The promise of a rotating panel: ε in any w consecutive waves, ⌈k/w⌉ ε in any k.
+    """Guarantee of a rotating panel: ε in any w consecutive waves, ⌈k/w⌉ ε in any k.
 
-    The proof is the module's. **Adjacency**: one person's whole sequence of values is replaced by any
-    other; people, and when they report, are public. For reports that are (ε, δ)-private both numbers are
-    multiplied, as sequences of reports compose adaptively (Dwork, Kenthapadi, McSherry, Mironov, Naor
-    2006). **Privacy review.** Arithmetic of public numbers; nothing here sees a record.
+    The module's docstring has the proof. **Adjacency**: one person's whole sequence of values is
+    replaced by any other; people, and when they report, are public. For (ε, δ)-private reports both
+    numbers are multiplied, by adaptive composition (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
+    **Privacy review.** Arithmetic of public numbers; no record is read.
 
     Arguments:
-        report: Promise of one report, under local privacy.
-        window: Number w of consecutive waves that hold one report of a person.
-        waves: Number T of waves; without end if None.
+        report: Guarantee of one report, under local privacy.
+        window: Number w of consecutive waves in which a person reports once.
+        waves: Number T of waves; None for a panel without end.
 
     >>> promise = PanelGuarantee(PureDP(2.0), window=6, waves=52)
     >>> print(promise)
@@ -205,11 +205,11 @@ class PanelGuarantee:
 
     @classmethod
     def of(cls, panel: Panel, report: PureDP | ApproximateDP) -> Self:
-        """Return the promise of a panel whose reports each promise `report`."""
+        """Return the guarantee of a panel whose reports each have the guarantee `report`."""
         return cls(report, panel.window, panel.waves)
 
     def over(self, waves: int) -> PureDP | ApproximateDP:
-        """Return the promise of all reports of one person in so many consecutive waves."""
+        """Return the guarantee of all reports of one person in `waves` consecutive waves."""
         if waves < 1:
             raise PrivotError(f"waves {waves!r} cannot be: give a number of waves, at least 1")
         count, report = -(-waves // self.window), self.report
@@ -220,33 +220,33 @@ class PanelGuarantee:
 
     @property
     def in_window(self) -> PureDP | ApproximateDP:
-        """Promise in any w consecutive waves."""
+        """Guarantee of the reports in any w consecutive waves."""
         return self.over(self.window)
 
     @property
     def in_all(self) -> PureDP | ApproximateDP | None:
-        """Promise over all T waves; None, and without bound, where they have no end."""
+        """Guarantee of the reports in all T waves; None if waves have no end, as ε is then unbounded."""
         return None if self.waves is None else self.over(self.waves)
 
     def __str__(self) -> str:
-        everything = self.in_all
+        whole_course = self.in_all
         total = (
             "without bound for ever"
-            if everything is None
-            else f"{_figures(everything)} over {self.waves}"
+            if whole_course is None
+            else f"{_losses_text(whole_course)} over {self.waves}"
         )
         return (
-            f"{_figures(self.in_window)} in any {self.window} consecutive waves, {total}, local, per "
-            f"{self.report.unit}, for any values"
+            f"{_losses_text(self.in_window)} in any {self.window} consecutive waves, {total}, local, "
+            f"per {self.report.unit}, for any values"
         )
 
     def describe(self) -> str:
-        """Return the promise in plain words."""
-        unit, everything = self.report.unit, self.in_all
+        """Return the guarantee as plain sentences."""
+        unit, whole_course = self.report.unit, self.in_all
         total = (
             "The waves have no end, and what all of them together tell has no bound."
-            if everything is None
-            else f"All {self.waves} waves together promise {_figures(everything)}."
+            if whole_course is None
+            else f"All {self.waves} waves together promise {_losses_text(whole_course)}."
         )
         return (
             f"Each {unit} reports at most once in any {self.window} consecutive waves, in a slot that "
@@ -266,5 +266,5 @@ class PanelGuarantee:
         return cls(guarantee_from_dict(values["report"]), values["window"], values["waves"])
 
 
-def _figures(guarantee: PureDP | ApproximateDP) -> str:
+def _losses_text(guarantee: PureDP | ApproximateDP) -> str:
     return str(guarantee).partition(", local")[0]

@@ -1,1 +1,1 @@
-"""Domain adaptation through noisy sums: the classifier and its queries, and its rounds."""
+"""Domain adaptation by noisy sums: classifier and queries (`classifier`), training (`rounds`)."""

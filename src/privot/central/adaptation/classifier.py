@@ -1,16 +1,17 @@
 """Classifiers adapted to a private target: settings, network, the saved model, and queries.
 
-The folder that `AdaptedClassifier.save` writes is a function of releases and public settings; how it is
-learned is described in `privot.central.adaptation.rounds`. g is a multilayer perceptron, after a few
-convolutions for images. It has no batch norm: the features of a record are a function of it alone. They
-are rectified and divided by their norm, so that every record lies on the unit sphere, with ⟨g, g′⟩ ≥ 0.
+The folder that `AdaptedClassifier.save` writes is a function of releases and public settings;
+`privot.central.adaptation.rounds` describes the training. A classifier is h∘g: g computes features, by
+a multilayer perceptron after a few convolutions for images, and h is linear. g has no batch norm, so
+the features of a record depend on this record alone. They are rectified and normalized, so that every
+record is on the unit sphere, with ⟨g, g′⟩ ≥ 0.
 
-**Queries about unlabeled records** (`ClassSums`, `ClassProducts`) put a record into the slot of the
-class that a classifier, learned from the public source and earlier releases, assigns to it: a function
-of the record, right or wrong.
+**Queries about unlabeled records** (`ClassSums`, `ClassProducts`) assign a record to the slot of the
+class that a classifier predicts, which was trained on the public source and earlier releases. So the
+slot is a function of the record, whether or not the prediction is correct.
 
-**Privacy review.** Both queries are functions of one record, of public numbers, and of what was
-released. Lengths come from the source alone. Adjacency and Δ: `privot.central.sums`.
+**Privacy review.** Both queries are functions of one record, of public numbers, and of earlier
+releases. Clipping norms come from the source alone. Adjacency and Δ: `privot.central.sums`.
 """
 
 from __future__ import annotations
@@ -35,32 +36,33 @@ from privot.training.generators import MLP
 from privot.training.loop import TrainingSettings
 
 _SMALLEST_NORM, _CHUNK, _CHANNELS = 1e-6, 1024, (16, 32)
-LENGTH = 16384  # integer length of a record of the largest length
-PRODUCT_LENGTH = 4096  # of a residual: products are of the order of its square
-# The constant that counts, in lengths: its noise, and what it costs the rest, are then both small.
+LENGTH = 16384  # norm of the longest record, in integer steps
+PRODUCT_LENGTH = 4096  # norm of the longest residual; products are of the order of its square
+# The constant by which records are counted, relative to the clipping norm: a larger one makes counts
+# less noisy and the other sums noisier.
 _COUNT = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptationSettings(NetworkSettings):
-    """Budget and method of an adaptation; see `NetworkSettings`, too.
+    """Budget and settings of an adaptation, in addition to those of `NetworkSettings`.
 
     Arguments:
         epsilon: ε of the target records.
-        unit: Whom one target record belongs to, such as `"person"`; public.
+        unit: Owner of one target record, such as `"person"`; public.
         delta: δ of the target records.
-        rounds: Number of rounds; each classifies the target by the classifier learned so far.
-        directions: Largest number of principal directions of the source for covariances.
-        training_steps: Optimizer steps on the source alone, before the first round; half as many on
-            source and moved source follow each round.
-        most_noise: Largest noise on a class's mean, over the distance of the source's classes; a run
-            with more is refused.
-        jitter: Largest log scale of changes of source images; 0 for none.
+        rounds: Number of rounds; each classifies the target by the current classifier.
+        directions: Maximum number of principal directions of the source for covariances.
+        training_steps: Optimizer steps on the source before the first round; after each round half as
+            many, on source and moved source.
+        most_noise: Maximum noise on a class's mean, relative to the distance of the source's classes; a
+            run with more is refused.
+        jitter: Maximum log scale of random changes of source images; 0 for none.
         feature_dim: Dimension d of g.
-        channels: Widths of g's convolutions, each followed by halving the image; () for none. None for
-            (16, 32) where records are images, and none where they are not.
-        source_batch: Records a step.
-        sharpness: Factor on features of norm 1 before the classifier h.
+        channels: Widths of g's convolutions, each followed by halving the image; () for none; None for
+            (16, 32) if records are images, otherwise ().
+        source_batch: Number of records in a batch.
+        sharpness: Factor by which features of norm 1 are multiplied before h.
         seed: Seed of weights and of source batches; never of noise.
     """
 
@@ -92,7 +94,7 @@ class AdaptationSettings(NetworkSettings):
         super().__post_init__()
         if self.channels is not None:
             object.__setattr__(self, "channels", tuple(self.channels))
-        _ = self.training(1, 0)  # refuses what cannot learn, before anything is spent on it
+        _ = self.training(1, 0)  # refuses invalid settings before any budget is spent
         if not (self.sharpness > 0 and self.most_noise > 0 and self.jitter >= 0):
             raise PrivotError(
                 f"sharpness {self.sharpness}, most_noise {self.most_noise}, jitter {self.jitter}: give "
@@ -100,18 +102,18 @@ class AdaptationSettings(NetworkSettings):
             )
 
     def training(self, steps: int, stage: int) -> TrainingSettings:
-        """Return the settings of training in a stage, counted from 0."""
+        """Return the training settings of a stage, counted from 0."""
         seed = self.seed * 1009 + stage
         return TrainingSettings(steps, self.learning_rate, self.averaging, seed)
 
     @property
     def round_steps(self) -> int:
-        """Optimizer steps after a round."""
+        """Number of optimizer steps after each round."""
         return -(-self.training_steps // 2)
 
 
 class Classifier(nn.Module):
-    """h∘g: features on the unit sphere's non-negative part, and a linear layer.
+    """Classifier h∘g: non-negative features of norm 1, and a linear layer.
 
     Arguments:
         shape: Shape of a record: (p,), (h, w) or (c, h, w).
@@ -162,15 +164,15 @@ class Classifier(nn.Module):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AdaptedClassifier(Learned):
-    """A classifier for the target, and the guarantee of what it was learned from.
+    """Classifier for the target, with the guarantee of the releases that it was learned from.
 
     Arguments:
         classifier: h∘g with averaged weights.
-        plan: The releases of the target that were declared.
-        releases: Number of releases that were made.
+        plan: Declared releases of the target.
+        releases: Number of releases made.
         settings: Settings of the adaptation.
         shape: Shape of a record.
-        history: None, as training has several stages.
+        history: Always None, as training has several stages.
     """
 
     kind: ClassVar[ModelKind] = ModelKind("central.classifier", 5, "privot central adapt")
@@ -184,7 +186,7 @@ class AdaptedClassifier(Learned):
 
     @property
     def guarantee(self) -> ApproximateDP:
-        """The guarantee of the target records; the source has none."""
+        """Guarantee of the target records; source records are public."""
         return self.plan.guarantee
 
     def predict(self, x: np.ndarray) -> np.ndarray:
@@ -227,7 +229,7 @@ def as_records(name: str, x: np.ndarray) -> Tensor:
 
 
 def convolutions(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return widths of the convolutions for records of a shape; () where they are not images."""
+    """Return the widths of convolutions for records of a shape; () if they are not images."""
     images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
     if channels is None:
         return _CHANNELS if images else ()
@@ -242,19 +244,19 @@ def convolutions(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tu
 class ClassSums(Query):
     """Query: sums of records by class, and counts of records.
 
-    The vector of x is x, cut to a public length ρ and rounded **towards zero** to ρ/16384, and a
-    constant, which counts. Where the public source has no negative number, those of a record count as
-    zeros: then ⟨u, u′⟩ ≥ 0 for any two vectors.
+    The vector of x is x, clipped to a public norm ρ and rounded **towards zero** to multiples of
+    ρ/16384, and a constant, whose sum counts records. If the public source has no negative number,
+    negative numbers of a record are replaced by 0: then ⟨u, u′⟩ ≥ 0 for any two vectors.
 
     Arguments:
-        classifier: Classifier that assigns the class; frozen.
-        dim: Number p of numbers of a record.
-        norm: Length ρ beyond which a record is shortened.
-        non_negative: True if negative numbers count as zeros.
+        classifier: Frozen classifier that assigns the class.
+        dim: Number p of coordinates of a record.
+        norm: Norm ρ to which a record is clipped.
+        non_negative: Whether negative numbers are replaced by 0.
 
     Attributes:
         unit: Length of one integer step.
-        one: The constant that counts, in these steps.
+        one: The constant of each vector, in integer steps.
     """
 
     moment = 1
@@ -275,17 +277,17 @@ class ClassSums(Query):
 
 
 class ClassProducts(Query):
-    """Query: products of coordinates of records less their class's mean, by class.
+    """Query: sums of r rᵀ by class, for residuals r of records from their class's mean.
 
-    The vectors are coordinates of x less its class's mean (as released), along public directions, cut
-    to a public length and rounded towards zero. Moment 2: ⟨u, u′⟩ ≥ 0 for any two products, whatever
-    the signs (`privot.central.sums`).
+    A residual is x minus the released mean of its class, along public directions, clipped to a public
+    norm and rounded towards zero. Moment 2: ⟨u, u′⟩ ≥ 0 for any two products u = r rᵀ, for residuals of
+    any signs (`privot.central.sums`).
 
     Arguments:
-        classifier: Classifier that assigns the class; frozen.
+        classifier: Frozen classifier that assigns the class.
         means: Means of the classes (classes, p).
-        basis: Public directions as columns (p, k), orthonormal.
-        norm: Length of a residual beyond which it is shortened.
+        basis: Public orthonormal directions, as columns (p, k).
+        norm: Norm to which a residual is clipped.
 
     Attributes:
         unit: Length of one integer step.

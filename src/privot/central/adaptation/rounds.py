@@ -3,49 +3,47 @@ r"""Domain adaptation to a private, unlabeled target.
 A classifier is trained on a public, labeled source so that it is accurate on the target. Only noisy
 sums of the target are released, in rounds:
 
-1. train the classifier on source records (images: changed at random);
-2. classify every private record by it: a function of that record alone, wrong for some;
-3. release noisy sums by class, and noisy products of residuals: each class's mean and covariance;
-4. move the source, class by class, by the optimal transport of Gaussians, as far as noise lets these
-   moments be trusted, and train the classifier on what was moved, beside the source.
+1. train the classifier on source records (images are randomly changed);
+2. classify every private record; the class is a function of that record alone, and may be wrong;
+3. release noisy sums and second moments of residuals by class: each class's mean and covariance;
+4. move the source, class by class, to these moments by the optimal transport of Gaussians, shrunk as
+   their noise requires, and train the classifier on source and moved records.
 
-Labels of moved records are the source's own, so that the second round begins with a classifier that
-errs less, and its sums by class are more accurate. The classifier that is returned is applied to
-target records as they are.
+Moved records retain their source labels. So the second round begins with a better classifier, and its
+sums by class are more accurate. The returned classifier is applied to unchanged target records.
 
-**Moments.** Of class c, $m_c$ is the mean in $R^p$ and $Σ_c$ the covariance along U, the first k of the
-principal directions of the source's residuals (public). Those of the target are learned as *differences*
-from the source's, by empirical Bayes: what noise drowns stays as it is in the source.
+**Moments.** For class c, $m_c$ is the mean in $R^p$ and $Σ_c$ the covariance along U, the first k
+principal directions of the source's residuals (public). The target's moments are estimated as
+*differences* from the source's by empirical Bayes, which shrinks them to 0 where noise dominates.
 
-- **Means.** Along principal direction i, of all p, the difference is a priori $N(0, τ_i^2)$, with
-  $τ_i^2$ by moments over the classes, and is released with known noise $e_c$: it is shrunk by
-  $τ_i^2/(τ_i^2 + e_c^2)$.
-- **Covariances.** An entry of the difference is a priori $N(0, κ λ_i λ_j)$, λ the source's
-  eigenvalues, κ by moments (`privot.central.moments`).
+- **Means.** Along each of the p principal directions i, the difference has the prior $N(0, τ_i^2)$,
+  with $τ_i^2$ estimated by moments over the classes, and is released with known noise $e_c$: it is
+  shrunk by $τ_i^2/(τ_i^2 + e_c^2)$.
+- **Covariances.** An entry of the difference has the prior $N(0, κ λ_i λ_j)$, with λ the source's
+  eigenvalues and κ estimated by moments (`privot.central.moments`).
 
 **Transport.** A source record x of class c becomes
 
 $$ T_c(x) = m'_c + A_c (x - m_c), \qquad
    A_c = Σ_c^{-1/2} (Σ_c^{1/2} Σ'_c Σ_c^{1/2})^{1/2} Σ_c^{-1/2} \text{ along } U, $$
 
-and the identity across U: of all maps that give a Gaussian with the source's moments those of the
-target it moves records least (Dowson, Landau 1982). Its label stays.
+and the identity orthogonally to U. Of all maps between Gaussians with these moments, it moves records
+the least (Dowson, Landau 1982). The label does not change.
 
-**Privacy review.** Steps 1, 2 and 4 see the public source and earlier releases alone. All rounds are
-Gaussian mechanisms on one set of records, and compose exactly (`privot.central.sums`); Δ and
-adjacency (`replace_one`) are those of `privot.central.sums`, the queries are in
+**Privacy review.** Steps 1, 2 and 4 use only the public source and earlier releases. All rounds are
+Gaussian mechanisms on one set of records, and compose exactly (`privot.central.sums`); Δ and adjacency
+(`replace_one`) are those of `privot.central.sums`, the queries are in
 `privot.central.adaptation.classifier`. Everything returned is a function of the releases: the
-classifier may be published. The number of target records is public. Tuning on target labels, or
-choosing the best of several runs by them, is covered by no guarantee.
+classifier may be published. The number of target records is public. No guarantee covers tuning on
+target labels, or choosing the best of several runs by them.
 
-**Before anything is spent**, the noise on a class's mean is compared with the distance of the source's
-classes (`Course.plan`): with few records the source alone is as good a teacher, or a better one.
+**Before any budget is spent**, the noise on a class's mean is compared with the distance of the source's
+classes (`Course.plan`): with few target records, training on the source alone is as good or better.
 
-**Resuming.** The checkpoint holds the answers; what was learned from them is learned again, from the
-same source: the checkpoint has a hash of it, which is public. It holds what was released of the target,
-and another target is refused as other records are in every run by sums (`privot.central.sums`): by
-its account, which was entered when the run began. Its digest does not depend on the order of records,
-and neither do sums.
+**Resuming.** The checkpoint contains the releases; training is repeated from them and the source, of
+which the checkpoint has a hash. Another target is refused as in every run by sums
+(`privot.central.sums`): the account of the target's records was entered when the run began, and its
+digest, as the sums, does not depend on the order of records.
 
 References:
     Dowson, Landau, *The Fréchet distance between multivariate normal distributions* (1982). Courty,
@@ -97,34 +95,37 @@ from privot.training.loop import train
 from privot.training.parallel import threads_for
 
 # Changes of source images.
-_LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, halves of a side
-_WRINKLE = 0.2  # standard deviation of shifts, in halves of a side, where the amount is 1
-_CELLS = 4  # of the field of shifts, along a side
-_WIDTH = 2.0  # share of the neighbors' largest or smallest, where the amount is 1
+_LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, half sides
+_WRINKLE = 0.2  # standard deviation of local shifts in half sides, for amount 1
+_CELLS = 4  # cells of the field of local shifts, along a side
+_WIDTH = 2.0  # largest weight of the neighbors' maximum or minimum, for amount 1
 
-_FLOOR = 1e-3  # of the mean eigenvalue: variance of any direction
+_FLOOR = 1e-3  # smallest variance of a direction, relative to the mean eigenvalue
 _TINY = 1e-12
-_SUMS = 0.4  # share of a round's μ²; its products have the rest
-_LAST = 0.6  # share of the last round, where there are several
-_MAX_NUMBERS = 4096  # of a record
-# Classes of fewer records stay as in the source: their noise counts as so many times larger.
+_SUMS = 0.4  # share of a round's μ² for sums; the rest is for products
+_LAST = 0.6  # share of μ² for the last of several rounds
+_MAX_NUMBERS = 4096  # coordinates of a record
+# Classes with fewer records stay as in the source: their noise is multiplied by a large factor.
 _MIN_COUNT, _UNKNOWN = 20.0, 1e9
-_RESIDUALS = 0.99, 1.25  # length of residuals: the source's quantile, and how much more
-_SOURCE_SHARE = 0.25  # of a batch after the first round
-_MOVED_JITTER = 0.5  # of the source's
+_RESIDUALS = (
+    0.99,
+    1.25,
+)  # clipping norm of residuals: a quantile of the source's norms, times a factor
+_SOURCE_SHARE = 0.25  # share of source records in a batch after the first round
+_MOVED_JITTER = 0.5  # changes of moved images, relative to those of source images
 
 
 def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
-    """Return images (n, c, h, w) in [0, 1], each changed at random; amount 0 leaves them as they are.
+    """Augment images (n, c, h, w) in [0, 1] by random changes; none if the amount is 0.
 
-    A classifier then depends less on how they were drawn. An image is turned, scaled along two axes,
-    sheared and shifted; wrinkled by a smooth field of shifts; and its strokes are made wider or
-    narrower, by mixing it with the largest or the smallest of each pixel's neighbors. Public records
-    alone are changed.
+    Augmentation makes a classifier depend less on the style of the source. An image is rotated, scaled
+    along both axes, sheared and shifted; deformed by a smooth random field of shifts; and its strokes
+    are made wider or narrower, by mixing each pixel with the maximum or minimum of its neighbors. Only
+    public records are changed.
 
     Arguments:
         x: Images.
-        amount: Largest log scale of an axis; wrinkles and widths go with it.
+        amount: Maximum log scale of an axis, to which the other changes are proportional.
         rng: Generator of the changes.
     """
     if not amount:
@@ -200,25 +201,25 @@ class ClassMoments:
 
     @property
     def contrast(self) -> float:
-        """Root mean square length of class means less their mean, along the directions."""
+        """Root mean square distance of class means from their center, along the directions."""
         along = (self.means - self.means.mean(axis=0)) @ self.basis
         return float(np.sqrt((along**2).sum(axis=1).mean()))
 
     def with_means(self, released: Floats, errors: Floats) -> ClassMoments:
-        """Move means towards noisy ones (classes, p), as far as their noise (classes,) lets."""
+        """Return moments with means moved towards noisy ones (classes, p) with `errors` (classes,)."""
         gaps, noise = (released - self.means) @ self.directions, errors[:, None] ** 2
         variance = np.average(gaps**2 - noise, axis=0, weights=errors**-2.0).clip(min=0.0)
         moved = gaps * variance / (variance + noise + _TINY) @ self.directions.T
         return replace(self, means=self.means + moved)
 
     def with_covariances(self, released: Floats, errors: Floats) -> ClassMoments:
-        """Move covariances likewise; diagonals of the noisy ones have these errors (classes,)."""
+        """Return moments with covariances moved towards noisy ones, with diagonal errors (classes,)."""
         moved = shrink_to_zero(released - self.covariances, errors, self.scale)
         return replace(self, covariances=self.covariances + moved)
 
 
 def transported(x: Floats, y: Integers, source: ClassMoments, target: ClassMoments) -> Floats:
-    """Move source records (n, p), class by class, to the target's moments."""
+    """Return source records (n, p), moved class by class to the target's moments."""
     moved = np.empty_like(x)
     for c, (mean, covariance) in enumerate(zip(source.means, source.covariances, strict=True)):
         own = y == c
@@ -230,11 +231,11 @@ def transported(x: Floats, y: Integers, source: ClassMoments, target: ClassMomen
 
 
 def gaussian_map(source: Floats, target: Floats) -> Floats:
-    """Return the symmetric matrix A with A Σ A = Σ' that moves N(0, Σ) least.
+    """Return the optimal transport from N(0, Σ) to N(0, Σ'), a symmetric matrix A with A Σ A = Σ'.
 
     Arguments:
         source: Σ, positive definite (k, k).
-        target: Σ', symmetric; what is negative counts as 0.
+        target: Σ', symmetric; negative eigenvalues are replaced by 0.
 
     Examples:
         >>> gaussian_map(np.diag([1.0, 4.0]), np.diag([9.0, 4.0])).round(6).tolist()
@@ -264,16 +265,16 @@ def adapt(
 
     Arguments:
         source_x: Public records (n, …), scaled by public numbers; images to [0, 1].
-        source_y: Their classes (n,), from 0.
-        target_x: Private records (m, …), scaled alike.
-        settings: Budget and method.
-        checkpoint: File of the run's answers; its ledger is written beside it.
-        resume: Whether to go on with both.
+        source_y: Classes of the source records (n,), from 0.
+        target_x: Private records (m, …), scaled like the source.
+        settings: Budget and settings.
+        checkpoint: File of the run's releases; its ledger is written beside it.
+        resume: Whether to continue from checkpoint and ledger.
         progress: Callback after every step of training.
 
     Raises:
-        PrivotError: for records that do not fit each other, so few that noise would drown them, a
-            ledger of another plan, or a run to be resumed whose source or target was another.
+        PrivotError: if source and target have different shapes, noise would exceed `most_noise`, the
+            ledger has another plan, or a resumed run had another source or target.
         Interrupted: on a signal, after saving.
     """
     course, target = Course(source_x, source_y, settings), as_records("target_x", target_x)
@@ -296,12 +297,12 @@ def adapt(
 
 
 class Course:
-    """A public source and the classifier that learns from it and from rounds.
+    """Training of one adaptation: a public source, and the classifier that learns from it in rounds.
 
     Arguments:
         source_x: Source records (n, …).
-        source_y: Their classes (n,), from 0.
-        settings: Budget and method.
+        source_y: Classes of the source records (n,), from 0.
+        settings: Budget and settings.
     """
 
     def __init__(
@@ -324,7 +325,7 @@ class Course:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the source, in its order: public, as the source is."""
+        """Hash of the source records in their order; public, since the source is."""
         digest = blake2b(repr(self.shape).encode(), digest_size=16)
         for part in (self.x, self.y):
             digest.update(part.contiguous().numpy().tobytes())
@@ -337,13 +338,13 @@ class Course:
         x: Tensor | None = None,
         share: float = 1.0,
     ) -> tuple[Tensor, Tensor]:
-        """Draw records, changed at random where they are images, and their classes.
+        """Draw random records, with augmented images, and their classes.
 
         Arguments:
             rng: Generator of rows and changes.
-            count: How many; by default a batch of the source.
-            x: Records of the source's classes, in its order; by default the source itself.
-            share: Amount of change, in units of the source's.
+            count: Number of records; `source_batch` by default.
+            x: Records in the order of the source, such as moved ones; the source by default.
+            share: Amount of augmentation, relative to that of source images.
         """
         x, count = self.x if x is None else x, count or self.settings.source_batch
         rows = torch.randint(len(x), (count,), generator=rng)
@@ -361,11 +362,11 @@ class Course:
         return ClassMoments.of(self.flat, self.y.numpy(), classes, self.settings.directions)
 
     def plan(self, count: int) -> SumPlan:
-        """Return the plan for so many target records; nothing is spent where noise would drown the sums.
+        """Return the plan for `count` target records; refuse one with too much noise.
 
         Raises:
-            PrivotError: if noise on the mean of a class of average size, along the directions of the
-                covariances, is longer than `most_noise` times what the source's class means lie from
+            PrivotError: if the noise on the mean of a class of average size, along the directions of the
+                covariances, exceeds `most_noise` times the distance of the source's class means from
                 their center.
         """
         settings, moments = self.settings, self.moments()
@@ -388,7 +389,7 @@ class Course:
         return plan
 
     def run(self, rounds: Rounds, progress: Progress | None = None) -> None:
-        """Train on the source, and after every round on what it was moved to."""
+        """Train on the source, and after every round on source and moved source."""
         settings, source = self.settings, self.moments()
         how = settings.training(settings.training_steps, 0)
         train(self.classifier, self.classify, how, progress=progress)
@@ -405,8 +406,9 @@ class Course:
         """Estimate the moments of the target's classes from one round."""
         sums = self.sums()
         released = rounds.release(sums)
-        found = released.sums[:, -1] / sums.one
-        counts, doubt = np.maximum(found, _MIN_COUNT), np.where(found < _MIN_COUNT, _UNKNOWN, 1.0)
+        noisy_counts = released.sums[:, -1] / sums.one
+        counts = np.maximum(noisy_counts, _MIN_COUNT)
+        doubt = np.where(noisy_counts < _MIN_COUNT, _UNKNOWN, 1.0)
         means = released.sums[:, :-1] * sums.unit / counts[:, None]
         target = source.with_means(means, doubt * released.stddev * sums.unit / counts)
         products = self.products(sums, source, target)
@@ -417,10 +419,10 @@ class Course:
         )
 
     def sums(self) -> ClassSums:
-        """Return the query of sums by the classes that the classifier, as it is, assigns."""
+        """Return the query of sums by the classes that the current classifier assigns."""
         frozen = copy.deepcopy(self.classifier).requires_grad_(False).eval()
-        signless = bool((self.flat >= 0).all())
-        return ClassSums(frozen, self.flat.shape[1], self.norm, signless)
+        non_negative = bool((self.flat >= 0).all())
+        return ClassSums(frozen, self.flat.shape[1], self.norm, non_negative)
 
     def products(
         self, sums: ClassSums, source: ClassMoments, target: ClassMoments
