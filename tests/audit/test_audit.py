@@ -153,13 +153,13 @@ def test_gaussian_noise_is_judged_by_mu(no_streams):
 
 def test_a_value_that_no_limit_allows_is_tried(monkeypatch):
     seen = []
-    honest = Randomizer.privatize
+    honest = Randomizer.reports_in_order
 
-    def spy(self, table, **order):
+    def spy(self, table):
         seen.append(table)
-        return honest(self, table, **order)
+        return honest(self, table)
 
-    monkeypatch.setattr(Randomizer, "privatize", spy)
+    monkeypatch.setattr(Randomizer, "reports_in_order", spy)
     monkeypatch.setattr(law, "_NUM_SINGLES", 2)
     audit_randomizer(Randomizer.calibrate(AGE, 1.0, report="split"), num_draws=100)
     values = np.concatenate([table["age"].to_numpy() for table in seen])
@@ -169,11 +169,11 @@ def test_a_value_that_no_limit_allows_is_tried(monkeypatch):
 
 
 def test_a_device_that_refuses_a_record_is_refuted(monkeypatch):
-    def refuse(self, table, **order):
+    def refuse(self, table):
         raise PrivotError("age is 36000")
 
     randomizer = Randomizer.calibrate(AGE, 1.0, report="split")
-    monkeypatch.setattr(Randomizer, "privatize", refuse)
+    monkeypatch.setattr(Randomizer, "reports_in_order", refuse)
     result = audit_randomizer(randomizer)
     assert result.refuted
     assert result.tests[0].finding == "age is 36000"

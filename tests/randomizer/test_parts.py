@@ -30,17 +30,17 @@ class Killed(BaseException):
 @pytest.mark.parametrize("name", ["release.parquet", "release"])
 def test_a_killed_run_goes_on_and_nobody_is_noised_twice(raw, tmp_path, name, monkeypatch):
     output, noised = tmp_path / name, []
-    whole = RANDOMIZER.privatize
+    whole = RANDOMIZER.reports_in_order
 
-    def noting(self, table, **options):
+    def noting(self, table):
         noised.extend(table["person"].to_numpy().astype(int))
-        return whole(table, **options)
+        return whole(table)
 
     def kill(doing, rows, expected):
         if rows >= 4 * 1024:
             raise Killed
 
-    monkeypatch.setattr(Randomizer, "privatize", noting)
+    monkeypatch.setattr(Randomizer, "reports_in_order", noting)
     with pytest.raises(Killed):
         stream(raw, output, part_rows=1024, progress=kill)
     monkeypatch.undo()
@@ -53,7 +53,7 @@ def test_a_killed_run_goes_on_and_nobody_is_noised_twice(raw, tmp_path, name, mo
     with pytest.raises(PrivotError, match="left from a run that was stopped.*--resume"):
         stream(raw, output, part_rows=1024)
     noised.clear()
-    monkeypatch.setattr(Randomizer, "privatize", noting)
+    monkeypatch.setattr(Randomizer, "reports_in_order", noting)
     logged = []
     done = stream(raw, output, part_rows=1024, left="resume", log=logged.append)
     assert done.resumed_rows == 1024 * len(done_before)
