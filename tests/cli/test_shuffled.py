@@ -73,7 +73,7 @@ def test_what_a_schema_promises_needs_no_options(tmp_path):
     assert "--role shuffler" in done.stdout.splitlines()[-1]
     local = privot(tmp_path, "campaign", "new", "schema.toml", *SHUFFLED, "-o", "e")
     assert local.returncode == 2
-    assert "leave --where out" in local.stderr
+    assert "leave out --where" in local.stderr
 
 
 def test_sealed_reports_travel_from_devices_to_a_release(campaign, tmp_path):
