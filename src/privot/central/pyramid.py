@@ -8,8 +8,8 @@ twice on a line). A missing place is a cell of its own, in each level's block.
 
 In squares of transport distances, a mass m that is in a wrong cell of level l costs $∝ m 4^{−l}$, and
 there are $2^{dl}$ such cells: for places in the plane all levels cost as much, and weights are equal
-(others were tried, and gained nothing). The finest level has about $s = n μ$ cells, μ = Δ/σ of the run: there the mean count is
-about the noise, and finer cells would show it alone. Public numbers alone enter.
+(others were tried, and gained nothing). The finest level has about $s = n μ$ cells, μ = Δ/σ of the run:
+there the mean count is about the noise, and finer cells would show it alone. Public numbers alone enter.
 
 **Masses** (Hay, Rastogi, Miklau, Suciu 2010). Counts of one cell are estimated by itself and by the sum
 of its children. From the finest level up, with variances $v_k$ of what is known of a child,
