@@ -273,3 +273,17 @@ def test_the_decimal_context_changes_no_mechanism():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     expected = [str(Window(e, 1, 1024, 60)._mixture.words) for e in (0.1, 1.0, 4.0)]
     assert done.stdout.splitlines() == expected
+
+
+def test_shuffled_batches_are_not_put_together():
+    schema = Schema.from_dict(
+        {
+            "columns": {"works": {"kind": "boolean"}},
+            "promise": {"epsilon": 1, "where": "shuffled", "delta": 1e-6, "people": 100},
+        }
+    )
+    randomizer = Randomizer.calibrate(schema)
+    batch, another = (randomizer.privatize({"works": [True] * 150}) for _ in range(2))
+    assert collect(batch).release.guarantee == batch.guarantee
+    with pytest.raises(PrivotError, match="several sources of shuffled reports are not one batch"):
+        collect([batch, another])

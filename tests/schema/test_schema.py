@@ -125,3 +125,15 @@ def test_codes_of_columns_stand_in_the_order_asked():
     assert codes[0].tolist() == [1] + [0] * 8
     assert codes[1].tolist() == [0, *(size - 1 for size in sizes)]
     assert (schema.encode_codings(["age"], table) == codes[:, 1:]).all()
+
+
+def test_columns_are_equal_by_what_they_declare_whatever_was_computed():
+    text = (
+        '[columns.age]\nkind = "numeric"\nbounds = [17, 90]\n[columns.sex]\nkind = "categorical"\n'
+    )
+    used, fresh = (Schema.from_toml(text + 'categories = ["f", "m"]') for _ in range(2))
+    for column in used.coded.values():
+        _ = column.atoms, column.codings
+    assert used == fresh
+    assert hash(used.columns["age"]) == hash(fresh.columns["age"])
+    assert used != Schema.from_toml(text.replace("90", "91") + 'categories = ["f", "m"]')

@@ -47,6 +47,15 @@ class SumRelease(Summarized):
 
     Raises:
         PrivotError: if the reports are fewer than the promise's people.
+
+    Examples:
+        >>> schema = Schema.from_dict({
+        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
+        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
+        ... })
+        >>> release = SumRelease(Encoder.calibrate(schema), 1200, np.zeros(10, np.int64))
+        >>> round(release.stddev / release.encoder.stddev, 3)
+        1.414
     """
 
     encoder: Encoder

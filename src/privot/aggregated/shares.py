@@ -61,6 +61,7 @@ from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.core.files import replacing_file
 from privot.core.summary import Summarized
 from privot.privacy import DistributedDP, gaussian_epsilon
+from privot.privacy.rounding import at_least
 from privot.schema import Schema
 from privot.schema.promise import Promise
 
@@ -113,8 +114,8 @@ class Encoder(Summarized):
             )
         if self.stddev > _MOST_STDDEV:
             raise PrivotError(
-                f"epsilon {self.promise.epsilon!r} takes noise of stddev {self.stddev:.3g}, too large "
-                "to be drawn exactly: give a larger epsilon"
+                f"epsilon {self.promise.epsilon!r} takes noise of stddev {at_least(self.stddev)}, too "
+                "large to be drawn exactly: give a larger epsilon"
             )
         self.require_room(self.people)
 

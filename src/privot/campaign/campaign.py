@@ -42,6 +42,7 @@ from privot.collector.analyst import new_analyst_key
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file, replacing_folder
 from privot.local import fit
+from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.rounding import at_most
 from privot.randomizer import Randomizer, Release, plan_reports
 from privot.randomizer.information import joint_errors
@@ -323,7 +324,7 @@ def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -
     status = {
         "title": campaign.title,
         "reports": len(release),
-        "guarantee": f"ε = {at_most(release.guarantee.epsilon)}",
+        "guarantee": _in_figures(release.guarantee),
         "promise": release.guarantee.describe(),
         "expected_error": expected_error(campaign, len(release)),
         "columns": [
@@ -375,3 +376,10 @@ def _column_shares(randomizer: Randomizer, name: str, sample: pa.Table) -> dict[
     shares = np.histogram(units[:, 0], edges)[0] / max(1, len(units))
     ends = [str(bound) for bound in getattr(column, "bounds", ("-1", "1"))]
     return {"shares": shares.round(4).tolist(), "ends": ends}
+
+
+def _in_figures(guarantee: PureDP | ApproximateDP | DistributedDP) -> str:
+    """Return ε alone of a local guarantee, and all that a guarantee of trust states."""
+    if isinstance(guarantee, DistributedDP):
+        return str(guarantee)
+    return f"ε = {at_most(guarantee.epsilon)}"

@@ -141,7 +141,7 @@ class Randomizer(Summarized):
             return cast(Self, local(promise.epsilon, promise.delta))
         return cast(Self, most_accurate_shuffled(promise, local))
 
-    @cached_property
+    @property
     def guarantee(self) -> PureDP | ApproximateDP:
         """Guarantee of one report with all its parts, computed from the noise."""
         if not 0 <= self.delta < 1:

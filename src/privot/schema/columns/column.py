@@ -62,6 +62,12 @@ class Column(BaseModel):
     # Whether its value is one number or date, reported as a point or as the code of a bin.
     is_number: ClassVar[bool] = False
 
+    def __eq__(self, other: object) -> bool:
+        """Compare what is declared, not what was computed from it since."""
+        return type(self) is type(other) and all(
+            getattr(self, name) == getattr(other, name) for name in type(self).model_fields
+        )
+
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         for kind in get_args(cls.model_fields["kind"].annotation):
