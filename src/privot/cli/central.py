@@ -165,10 +165,10 @@ def fit(
         None, help="Number of releases, default 60,000.", rich_help_panel=_SLICES
     ),
     batch_size: int | None = Option(
-        None, help="Records a release, default 100.", rich_help_panel=_SLICES
+        None, help="Records per release, default 100.", rich_help_panel=_SLICES
     ),
     num_projections: int | None = Option(
-        None, help="Slices a release, default 16.", rich_help_panel=_SLICES
+        None, help="Slices per release, default 16.", rich_help_panel=_SLICES
     ),
     neighboring: str | None = Option(
         None,
@@ -351,7 +351,8 @@ def aggregate(
     role: str | None = Option(None, help="leader or helper."),
     release: list[Path] | None = Option(
         None,
-        help="A server's ids.txt; give both servers' to both: sum what both list, once, with noise.",
+        help="ids.txt of a server. Give both servers the ids.txt of both: each sums, once and with "
+        "noise, the reports that both list.",
     ),
     output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
     force: Force = False,

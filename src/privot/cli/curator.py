@@ -52,8 +52,8 @@ def fit(
     waves: bool = Option(
         False,
         "--waves",
-        help="Each release is a wave, and the population moves; or one release of `privot serve "
-        "--panel`, which says its waves. The next four options mean it, too.",
+        help="Each release is one wave of a population that moves; or one release of `privot serve "
+        "--panel` contains all waves. The next four options imply it.",
     ),
     times: str | None = Option(
         None, help="Times of waves: numbers or dates with commas between; 1,2,3 … by default."
@@ -282,7 +282,7 @@ def run(
         None, help="Privacy loss of each person's report: 4, or 10 of images."
     ),
     mechanism: str = Option(
-        "auto", help="How people report; 'laplace', for images 'gaussian', is the papers'."
+        "auto", help="Mechanism. 'laplace', or 'gaussian' for images, is that of the papers."
     ),
     images: bool = Option(
         False, "--images", help="Handwritten digits instead; needs scikit-learn."
@@ -351,9 +351,9 @@ def _digits(output: Path, given: dict[str, Any], data: Path | None) -> list[str]
     with training_bar(then="") as progress:
         m = run_image_demo(output, **given, data=data, progress=progress)
     return [
-        "real digits, of nobody who reported, named rightly by a classifier that learned",
-        f"from what was learned  {m.accuracy_synthetic:.1%}",
-        f"from raw digits        {m.accuracy_real:.1%}",
+        "share of held-out real digits that a classifier recognizes, trained",
+        f"on samples of the model {m.accuracy_synthetic:.1%}",
+        f"on raw digits           {m.accuracy_real:.1%}",
         f"labels that an attacker names from one report  {m.accuracy_attack:.1%}  (guessing: 10 %)",
     ]
 

@@ -7,8 +7,8 @@ drawn the content.
 
 **Waves.** A report contains its time, rounded down to an hour, which determines its wave if all waves
 begin at full hours. In memory there is a release for each wave (`releases_by_wave`). A collector's
-release contains all waves: **every shard is of one wave**, which its Parquet metadata name together
-with the panel under `privot.wave`; manifest, columns and order are those of any release.
+release contains all waves, and **each of its shards has the reports of one wave**. The Parquet metadata
+of a shard (`privot.wave`) state the panel and the wave. Otherwise it is an ordinary release.
 
 **Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those of a
 report. A release stores no times; the wave of a shard is a function of the hour of its reports, and

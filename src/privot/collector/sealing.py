@@ -354,9 +354,9 @@ def write_shuffled(store: FolderStore, campaign: ShuffledCampaign, shelf: Shelf)
 
     The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`: sealed reports
     alone, each in one batch ever. Its order is that of a keyed hash, whose key is drawn from the
-    operating system's entropy once a store, and written down before any batch: so a kill between the
-    file and the store's note of it has the same file written again, to its byte, and nothing else.
-    Then the store has of these reports their sorted hashes alone, and no order of arrival. All reports
+    operating system's entropy once per store, and written down before any batch. After an interruption
+    before the store has recorded the batch, the same file is therefore written again, byte for byte.
+    Afterwards the store keeps only sorted hashes of these reports, and no order of arrival. All reports
     of a batch are in memory at once.
 
     Returns:

@@ -299,7 +299,7 @@ class Synthesizer(Summarized):
         Raises:
             PrivotError: before `fit`, and as the model's own.
         """
-        return self._fit_by_estimator().sample(num_rows, seed, where)
+        return self._fitted_model().sample(num_rows, seed, where)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model's folder: see [`Model.save`][privot.models.Learned.save].
@@ -307,7 +307,7 @@ class Synthesizer(Summarized):
         Raises:
             PrivotError: before `fit`.
         """
-        self._fit_by_estimator().save(path)
+        self._fitted_model().save(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -323,7 +323,7 @@ class Synthesizer(Summarized):
         synthesizer.model_ = model
         return synthesizer
 
-    def _fit_by_estimator(self) -> LocalModel:
+    def _fitted_model(self) -> LocalModel:
         if not hasattr(self, "model_"):
             raise PrivotError("the synthesizer is not fitted: call fit(release) first")
         return self.model_

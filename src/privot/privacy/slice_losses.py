@@ -1,5 +1,7 @@
 r"""Privacy-loss distributions of noisy slices: one step, discretized from above, and its composition.
 
+Symbols are those of `privot.privacy.slice_sensitivity`.
+
 **The pair.** $(U, XU+V)$ under two neighbors is, once everything independent of the record is fixed,
 $(H, N(0, 1))$ against $(H, N(\sqrt H/σ, 1))$: write Q and P for the two, $R = (1−q) Q + q P$ for a
 record that is drawn with probability q. Shrinking the shift is post-processing given H, and H grows
