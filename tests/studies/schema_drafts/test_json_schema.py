@@ -38,14 +38,14 @@ def test_a_pydantic_model_is_a_json_schema():
     assert fields["weight"] == {"kind": "numeric", "bounds": [0.5, 300], "nullable": True}
     assert fields["dose"]["step"] == 0.5
     assert fields["paid"] == {"kind": "numeric"}
-    assert columns["paid"].left[0].startswith("# bounds = [0, 100]")
+    assert columns["paid"].comments[0].startswith("# bounds = [0, 100]")
     assert fields["ward"] == {"kind": "categorical", "categories": ["west", "east"]}
     assert fields["sex"]["nullable"]
     assert fields["came"] == {"kind": "datetime"}
     assert fields["seen"] == {"kind": "datetime", "resolution": "second", "nullable": True}
     assert fields["owner"] == {"kind": "boolean"}
     assert not fields["notes"]
-    assert "text cannot be learned" in columns["notes"].left[0]
+    assert "text cannot be learned" in columns["notes"].comments[0]
 
 
 def test_types_and_references_that_lead_nowhere_are_left_out():
