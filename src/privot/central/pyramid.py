@@ -149,7 +149,7 @@ class Pyramid(Indicators):
         return range(step, self.depth + 1, step)
 
     @cached_property
-    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]  # from the levels
         """See `Indicators`."""
         return tuple(2 ** (self.dimension * level) + self.nullable for level in self.levels)
 

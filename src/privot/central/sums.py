@@ -265,7 +265,7 @@ class Indicators(Query):
         return sum(self.sizes)
 
     @property
-    def radius(self) -> float:  # type: ignore[override]
+    def radius(self) -> float:  # type: ignore[override]  # likewise
         """See `Query`: √L, rounded up."""
         return math.sqrt(len(self.sizes)) * _UP
 

@@ -85,8 +85,8 @@ def settings_options(
     def command() -> None:
         """Carry the options as the signature of a command."""
 
-    # `inspect.signature` reads the attribute, which the type of functions lacks.
-    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    # `inspect.signature` reads the attribute.
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # of no function's type
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     app = Typer(add_completion=False)
     app.command()(command)

@@ -158,7 +158,7 @@ def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateK
     found = _each_id_once(collect(opened, randomizer))
     refused = pa.table({"reason": pa.array(against, pa.string())})
     dropped = pa.concat_tables([refused, found.quarantined], promote_options="default")
-    found.release.guarantee  # noqa: B018 (refused of fewer than the promise's people)
+    _ = found.release.guarantee  # refuses fewer than the promise's people
     return replace(found, quarantined=dropped.select(found.quarantined.schema.names))
 
 
@@ -224,10 +224,10 @@ def _each_id_once(found: Collected) -> Collected:
     first = dict(zip(reversed(ids), reversed(range(len(ids))), strict=True))
     if len(first) == len(ids):
         return found
-    kept = sorted(first.values())
-    more = pa.table({"reason": ["its id is another report's"] * (len(ids) - len(kept))})
+    rows = sorted(first.values())
+    refused = pa.table({"reason": ["its id is another report's"] * (len(ids) - len(rows))})
     return Collected(
-        Release(ReportTable.of(table.take(pa.array(kept))), found.release.randomizer),
-        pa.concat_tables([found.quarantined, more], promote_options="default"),
+        Release(ReportTable.of(table.take(pa.array(rows))), found.release.randomizer),
+        pa.concat_tables([found.quarantined, refused], promote_options="default"),
         found.copies,
     )

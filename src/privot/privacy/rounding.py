@@ -12,7 +12,7 @@ all later steps are exact. With x the printed number and u one unit of the last 
 
     value ≤ x < value + u  (at_most),   value − u < x ≤ value  (at_least).
 
-Values with fewer digits are unchanged, and digits before the point are kept: 123456.7 is "123457".
+Values with fewer digits are unchanged, and so are digits before the point: 123456.7 is "123457".
 """
 
 import math

@@ -59,7 +59,7 @@ def privatize(
     the records, which is not private. Execute the result only once (see the module).
 
     Raises:
-        PrivotError: if order is to be kept, and the schema promises shuffled reports; in a worker,
+        PrivotError: if rows are to stay in order, and the schema promises shuffled reports; in a worker,
             wrapped by Ray, for records that the schema does not allow.
     """
     if keep_order:
