@@ -16,24 +16,21 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from privot.aggregated.server import unsealed
-from privot.aggregated.shares import ROLES, Encoder, Role, one_round_fit, read_text
-from privot.central.fitting import Law, RecordMap, SumSettings, stored_law
+from privot.aggregated.shares import ROLES, Encoder, Role, one_round_fit
+from privot.central.fitting import LawModel, SumSettings, stored_law
 from privot.central.sums import Integers, noisy_sums
 from privot.core.errors import PrivotError
+from privot.core.files import read_text
 from privot.core.summary import Summarized
-from privot.models import Model, ModelKind, Stored
+from privot.models import ModelKind, Stored
 from privot.privacy import DistributedDP
-from privot.schema import Schema
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +46,7 @@ class SumRelease(Summarized):
         PrivotError: if the reports are fewer than the promise's people.
 
     Examples:
+        >>> from privot.schema import Schema
         >>> schema = Schema.from_dict({
         ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
         ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
@@ -113,7 +111,7 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
 
 def _read(path: Path, role: Role) -> dict[str, Any]:
     try:
-        fields = unsealed(read_text(path))
+        fields = unsealed(read_text(path, "sums"))
         fields["sums"] = np.frombuffer(base64.b64decode(fields["sums"]), "<u8")
         stated = fields["role"]
     except (KeyError, TypeError, ValueError) as error:
@@ -124,7 +122,7 @@ def _read(path: Path, role: Role) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AggregatedModel(Model):
+class AggregatedModel(LawModel):
     """A distribution of records, learned from sums that two servers opened.
 
     Arguments:
@@ -138,8 +136,6 @@ class AggregatedModel(Model):
     kind: ClassVar[ModelKind] = ModelKind("aggregated", 1, "privot fit")
     history = None
 
-    law: Law
-    records: RecordMap
     encoder: Encoder
     count: int
     made_with: dict[str, Any]
@@ -149,30 +145,10 @@ class AggregatedModel(Model):
         """The guarantee of the batch that it was learned from."""
         return self.encoder.guarantee(self.count)
 
-    @property
-    def schema(self) -> Schema:
-        """Schema of the records."""
-        return self.records.schema
-
-    def draw(
-        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
-    ) -> Iterator[pa.Table]:
-        """See `Model`."""
-        return self.law.pieces(self.records, num_rows, rng, where)
-
     def fields(self) -> dict[str, Any]:
-        """See `Model`."""
-        return {
-            "reports": self.count,
-            "encoder": self.encoder.to_json(),
-            "records": self.records.to_dict(),
-            "law": {"kind": self.law.kind} | self.law.fields(),
-            "made_with": self.made_with,
-        }
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Model`."""
-        return self.law.arrays()
+        """See `LawModel`."""
+        own = {"reports": self.count, "encoder": self.encoder.to_json()}
+        return own | super().fields() | {"made_with": self.made_with}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:

@@ -58,7 +58,7 @@ from numpy.typing import NDArray
 from privot.central.fitting import OneSumFit, SumSettings, fit_of, kind_of_records, raw_table
 from privot.central.sums import DIAGONAL, Budget, Query, SumPlan, contributions, sensitivity
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
-from privot.core.files import replacing_file
+from privot.core.files import read_text, replacing_file
 from privot.core.summary import Summarized
 from privot.privacy import DistributedDP, gaussian_epsilon
 from privot.privacy.rounding import at_least
@@ -275,20 +275,12 @@ class Encoder(Summarized):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read `encoder.json`."""
-        return cls.from_json(read_text(path))
+        return cls.from_json(read_text(path, "encoder"))
 
     def save(self, path: str | Path) -> None:
         """Write `encoder.json`; an existing file survives any failure."""
         with replacing_file(path) as draft:
             draft.write_text(self.to_json() + "\n", encoding="utf-8")
-
-
-def read_text(path: str | Path) -> str:
-    """Read the text of an encoder's or of a server's file."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PrivotError(f"{path} cannot be read: {error}") from None
 
 
 def one_round_fit(schema: Schema, settings: SumSettings | None = None) -> OneSumFit:

@@ -321,31 +321,16 @@ class OneSumFit(SumFit):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CentralModel(Model):
-    """Model of records, learned from noisy sums or slices of private ones.
+class LawModel(Model):
+    """Base of models that a law and a public map of records make up.
 
     Arguments:
         law: Distribution from which records are sampled.
         records: Public map of the records.
-        plan: Declared releases.
-        releases: Number of releases made.
-        made_with: Settings of the fit, as plain values.
-        history: Loss by step; None for a fit by sums.
     """
-
-    kind: ClassVar[ModelKind] = ModelKind("central", 6, "privot central fit")
 
     law: Law
     records: RecordMap
-    plan: SumPlan | SlicePlan
-    releases: int
-    made_with: dict[str, Any]
-    history: History | None = None
-
-    @property
-    def guarantee(self) -> ApproximateDP:
-        """Guarantee of all declared releases together."""
-        return self.plan.guarantee
 
     @property
     def schema(self) -> Schema:
@@ -361,16 +346,44 @@ class CentralModel(Model):
     def fields(self) -> dict[str, Any]:
         """See `Model`."""
         return {
-            "releases": self.releases,
-            "plan": self.plan.to_dict(),
             "records": self.records.to_dict(),
             "law": {"kind": self.law.kind} | self.law.fields(),
-            "made_with": self.made_with,
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """See `Model`."""
         return self.law.arrays()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CentralModel(LawModel):
+    """Model of records, learned from noisy sums or slices of private ones.
+
+    Arguments:
+        law: Distribution from which records are sampled.
+        records: Public map of the records.
+        plan: Declared releases.
+        releases: Number of releases made.
+        made_with: Settings of the fit, as plain values.
+        history: Loss by step; None for a fit by sums.
+    """
+
+    kind: ClassVar[ModelKind] = ModelKind("central", 6, "privot central fit")
+
+    plan: SumPlan | SlicePlan
+    releases: int
+    made_with: dict[str, Any]
+    history: History | None = None
+
+    @property
+    def guarantee(self) -> ApproximateDP:
+        """Guarantee of all declared releases together."""
+        return self.plan.guarantee
+
+    def fields(self) -> dict[str, Any]:
+        """See `Model`."""
+        own = {"releases": self.releases, "plan": self.plan.to_dict()}
+        return own | super().fields() | {"made_with": self.made_with}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:

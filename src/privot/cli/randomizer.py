@@ -30,7 +30,7 @@ from privot.cli.console import (
     with_promise,
 )
 from privot.core.errors import PrivotError
-from privot.core.files import claim_file, require_place
+from privot.core.files import claim_file, read_text, require_place
 from privot.device.exact import LARGEST, ExactLaw, Ratio, check_randomizer, exp_below
 from privot.privacy.rounding import at_least, at_most
 from privot.waves import Panel
@@ -47,11 +47,7 @@ _DIGITS = 15
 
 def audit_exactly(path: Path, as_json: bool) -> int:
     """Print the exact law beside the promise; return the exit code, 1 if the promise is exceeded."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PrivotError(f"randomizer {path} cannot be read: {error}") from None
-    law = check_randomizer(text)
+    law = check_randomizer(read_text(path, "randomizer"))
     if as_json:
         print(json.dumps(_fields(law)))
         return int(not law.holds)

@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 from privot.cli.console import Force, note, print_quarantined, training_bar
 from privot.core.errors import PrivotError, printable
-from privot.core.files import claim_file, claim_folder, require_place
+from privot.core.files import claim_file, claim_folder, read_text, require_place
 from privot.waves import DeviceLedger, Limit, Panel, PanelGuarantee
 
 if TYPE_CHECKING:
@@ -173,12 +173,11 @@ def report(
     Example: privot waves report today.json -r randomizer.json --panel panel.json --ledger my.ledger
     """
     from privot.device import Device
-    from privot.randomizer.reports.validation import read_text
 
     if limit is None and limit_days is not None:
         raise PrivotError("--limit-days limits nothing without --limit: give both")
     _require_signed(public_key, randomizer, panel)
-    device, held = Device.from_json(read_text(randomizer)), Panel.load(panel)
+    device, held = Device.from_json(read_text(randomizer, "randomizer")), Panel.load(panel)
     values = _record(record)
     held.wave_at(
         time.time()

@@ -53,6 +53,18 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]  # stands for "no such module"
 
 
+def read_text(path: str | Path, noun: str) -> str:
+    """Return the text of a file, whose noun a refusal names.
+
+    Raises:
+        PrivotError: if it is no file of UTF-8 text that can be read.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PrivotError(f"{noun} {path} cannot be read: {error}") from None
+
+
 @contextmanager
 def replacing_file(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
     """Yield a path to write to, which replaces `path` only if the block ends without an error."""

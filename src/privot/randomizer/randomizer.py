@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
-from privot.core.files import replacing_file
+from privot.core.files import read_text, replacing_file
 from privot.core.summary import Summarized
 from privot.mechanisms import Mechanism, compare_mechanisms
 from privot.mechanisms.mechanism import mechanism_from_dict
@@ -48,7 +48,7 @@ from privot.randomizer.reports.shuffled import (
     shuffled_guarantee,
 )
 from privot.randomizer.reports.split import SplitReport, privatize_columns
-from privot.randomizer.reports.validation import first_fault, first_reasons, read_text, seal, unseal
+from privot.randomizer.reports.validation import first_fault, first_reasons, seal, unseal
 from privot.schema import Schema
 from privot.tables.files import as_table
 
@@ -386,7 +386,7 @@ class Randomizer(Summarized):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read `randomizer.json`."""
-        return cls.from_json(read_text(path))
+        return cls.from_json(read_text(path, "randomizer"))
 
     def save(self, path: str | Path) -> None:
         """Write `randomizer.json`; if writing fails, an existing file stays."""

@@ -18,6 +18,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from privot.core.errors import PrivotError
+from privot.core.files import read_text
 from privot.schema.columns.identifier import IdentifierColumn
 from privot.schema.columns.numeric import DatetimeColumn
 from privot.schema.schema import Schema
@@ -211,11 +212,7 @@ _TIME_OF_DAY = re.compile(r"%-?[HIMSfpcXsTRr]")
 
 def read_draft(path: str | Path, table: str | None = None) -> str:
     """Return `draft_schema` of a file of metadata; raise `PrivotError` if it cannot be read."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PrivotError(f"metadata {path} cannot be read: {error}") from None
-    return draft_schema(text, table)
+    return draft_schema(read_text(path, "metadata"), table)
 
 
 def draft_schema(text: str, table: str | None = None) -> str:

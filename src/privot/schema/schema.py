@@ -27,7 +27,7 @@ from pydantic import (
 )  # fmt: skip
 
 from privot.core.errors import PrivotError
-from privot.core.files import replacing_file
+from privot.core.files import read_text, replacing_file
 from privot.core.summary import Summarized
 from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.array import ArrayColumn
@@ -77,10 +77,7 @@ class Schema(Summarized, BaseModel):
     def load(cls, path: str | Path) -> Self:
         """Read `schema.toml` (or the canonical JSON, by suffix)."""
         path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise PrivotError(f"schema {path} cannot be read: {error}") from None
+        text = read_text(path, "schema")
         return cls.from_json(text) if path.suffix == ".json" else cls.from_toml(text)
 
     def save(self, path: str | Path) -> None:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,14 +70,6 @@ def unseal(text: str | bytes) -> dict[str, Any]:
             "calibrate again with `privot calibrate`"
         )
     return {name: fields[name] for name in _FIELDS if name in fields}
-
-
-def read_text(path: str | Path) -> str:
-    """Read the text of a randomizer's file."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PrivotError(f"randomizer {path} cannot be read: {error}") from None
 
 
 def _fingerprint(fields: dict[str, Any]) -> str:
