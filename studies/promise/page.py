@@ -73,6 +73,33 @@ def reports_table(rows: Rows) -> str:
     return table(["", *(f"ε = {e:g}" for e in epsilons)], body)
 
 
+def tables_table(rows: Rows) -> str:
+    """Two-way errors of a table learned from the sums of both servers, by people and δ."""
+    rows = [row for row in rows if "through" in row]
+    keys = sorted({(-row["people"], -row["delta"], row["through"]) for row in rows})
+    body = []
+    for people, delta, through in keys:
+        found = select(rows, people=-people, delta=-delta, through=through)
+        errors = spread([row["two_way"] for row in found], 4)
+        body.append([f"{-people:,}".replace(",", " "), f"{-delta:g}", through, errors])
+    return table(["people", "δ", "through", "two-way error"], body)
+
+
+def shares_table(rows: Rows) -> str:
+    """What one client's shares cost, by their number of cells."""
+    rows = sorted((row for row in rows if "cells" in row), key=lambda row: row["cells"])
+    body = [
+        [
+            f"{row['cells']:,}".replace(",", " ")
+            + (" (Adult, from the record)" if "columns" in row else ""),
+            f"{row['client_ms']:.2g}",
+            f"{row['leader_bytes'] / 1000:.1f} kB, {row['helper_bytes']} bytes",
+        ]
+        for row in rows
+    ]
+    return table(["cells", "client, ms", "to leader, to helper"], body)
+
+
 def draw_errors(rows: Rows) -> Figure:
     """Error against ε, one line a place of trust, and the floor."""
     with styled():
@@ -123,4 +150,6 @@ def tables_of(folder: Path) -> Tables:
     return {
         "floors": partial(floors_table, rows),
         "reports": partial(reports_table, rows),
+        "tables": partial(tables_table, rows),
+        "shares": partial(shares_table, rows),
     } | {f"{work}": partial(errors_table, rows, work) for work in TITLES}
