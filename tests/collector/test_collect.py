@@ -285,5 +285,5 @@ def test_shuffled_batches_are_not_put_together():
     randomizer = Randomizer.calibrate(schema)
     batch, another = (randomizer.privatize({"works": [True] * 150}) for _ in range(2))
     assert collect(batch).release.guarantee == batch.guarantee
-    with pytest.raises(PrivotError, match="several sources of shuffled reports are not one batch"):
+    with pytest.raises(PrivotError, match="2 sources of shuffled reports are not one batch"):
         collect([batch, another])

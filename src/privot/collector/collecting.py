@@ -296,7 +296,7 @@ def collect_files(
     sources = list(sources)
     files = report_files(sources)
     made_by = randomizer or their_randomizer(files)
-    _require_one_batch(sources, files, made_by)
+    require_one_batch(made_by, sources, files)
     aside = quarantine or quarantine_of(output)
     work = beside(output)
     try:
@@ -334,13 +334,23 @@ def collect_files(
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _require_one_batch(sources: list[Path], files: list[Path], made_by: Randomizer) -> None:
-    """Refuse to put several shuffled batches into one, whose ε would be of a batch that never was."""
-    whole = len(sources) == 1 and (len(files) == 1 or is_release(sources[0]))
-    if shuffled_promise(made_by.schema) is not None and not whole:
+def require_one_batch(
+    made_by: Randomizer, sources: list[Path], files: list[Path], others: int = 0
+) -> None:
+    """Refuse to put several shuffled batches into one, whose ε would be of a batch that never was.
+
+    Arguments:
+        made_by: Randomizer of the reports.
+        sources: Paths as they were given; a single release, of however many shards, is one batch.
+        files: Files that were found there.
+        others: Number of sources besides.
+    """
+    whole = len(sources) == 1 and is_release(sources[0])
+    num_batches = (1 if whole else len(files)) + others
+    if num_batches > 1 and shuffled_promise(made_by.schema) is not None:
         raise PrivotError(
-            f"{len(files):,} files of shuffled reports are not one batch, and ε is of a batch: collect "
-            "each by itself"
+            f"{num_batches:,} sources of shuffled reports are not one batch, and ε is of a batch: "
+            "collect each by itself"
         )
 
 

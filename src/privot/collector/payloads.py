@@ -38,6 +38,7 @@ from privot.collector.collecting import (
     nothing_left,
     received,
     report_files,
+    require_one_batch,
     their_randomizer,
 )
 from privot.core.errors import PrivotError, printable
@@ -54,7 +55,6 @@ from privot.randomizer.reports.rows import (
     is_release,
     shard_files,
 )
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.waves import Panel
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
 from privot.wire.report import MAGIC, MAX_PAYLOAD, Report, WireError, read_batch
@@ -290,7 +290,7 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
         raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
     files, named = report_files(paths), randomizer is not None or bool(releases)
     randomizer = _only_randomizer(randomizer, releases, files, bool(sent))
-    _require_one_batch(randomizer, len(releases) + len(files) + bool(sent))
+    require_one_batch(randomizer, paths, files, len(releases) + bool(sent))
     refused: list[str] = []
 
     def aside(file: int, reason: str, row: int | None = None) -> None:
@@ -312,14 +312,6 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     if not len(distinct):
         raise nothing_left(str(quarantined["reason"][0]) if len(quarantined) else "there is none")
     return Collected(Release(ReportTable.of(distinct), randomizer), quarantined, copies)
-
-
-def _require_one_batch(randomizer: Randomizer, num_sources: int) -> None:
-    if shuffled_promise(randomizer.schema) is not None and num_sources > 1:
-        raise PrivotError(
-            "several sources of shuffled reports are not one batch, and ε is of a batch: collect each "
-            "by itself"
-        )
 
 
 def _only_randomizer(
