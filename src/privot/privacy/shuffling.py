@@ -42,8 +42,8 @@ the form of the report, the laws of the forms are averaged.
 
 **Evaluation.** Given the number M ~ Bin(n, 2a) of reports that are not 0, a sum over the half
 binomial N₀ has a closed form: Σ_{j≥k} (j − M/2) pmf(j) = (k/2) pmf(k). The terms left out of the sum
-over M have probability at most 2e^−L (Bernstein), and so at most 4e^−L of δ, which is added. The numbers
-of reports that both or neither support, in which δ decreases, are rounded down to nodes.
+over M have probability at most 2e^−L (Bernstein), and so at most 4e^−L of δ, which is added. In the
+numbers of reports that both or neither support δ is convex, so chords between a few nodes bound it.
 
 **Calibration.** The right side grows with ε₀ too, as [1, e^ε₀]² does, so the largest ε₀ for a
 given ε and δ is found by bracketing. The returned ε₀ was itself evaluated, so its guarantee holds.
@@ -94,8 +94,8 @@ class ReportLaw:
         epsilon0: ε₀ of the report (pure, local).
         one: Mass a of ω on reports that the first record supports and the second does not.
         both: Mass c of ω on reports that both records support.
-        third: Part of a on reports that a third record does not support, for lower bounds; None if
-        unknown.
+        third: Part of a on reports that a third record does not support, for lower bounds; None if it
+            is unknown.
 
     Examples:
         >>> window = ReportLaw.of_sets(1.0, supported=100, total=1000)
