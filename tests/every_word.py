@@ -33,6 +33,7 @@ class Word:
 
     def __floordiv__(self, step):
         whole, rest = divmod(WORDS, step)
+        assert whole < 2**12, f"a word in parts of {step} words has too many parts to follow each"
         return self.path.follow([step] * whole + [rest])
 
     def to_bytes(self, length, order):

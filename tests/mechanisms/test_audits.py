@@ -40,7 +40,7 @@ def attack(mechanism, pair, num_draws):
 
 def numbered(mechanism, reports):
     """The audit sees numbers: of a set of codes or of bits, the one that its digits make."""
-    if mechanism.takes_codes:
+    if mechanism.takes_codes and reports.ndim == 2:
         return (reports @ BASE ** np.arange(reports.shape[1])).astype(np.float64)
     return reports
 
@@ -50,6 +50,8 @@ def restored(mechanism, outputs):
     if not mechanism.takes_codes:
         return outputs
     (report,) = mechanism.privatize(np.zeros(1, np.int64))
+    if not np.ndim(report):
+        return outputs.astype(np.int64)
     digits = outputs.astype(np.int64)[:, None] // BASE ** np.arange(len(report)) % BASE
     return digits.astype(report.dtype)
 
