@@ -11,11 +11,12 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -134,12 +135,17 @@ def run_demo(
     say(f"2  each randomized their own location on their device: {releases[-1].guarantee}")
     named = " and ".join(randomizer.mechanisms["home"].kind for randomizer in randomizers)
     say(f"3  the curator, who sees only reports, learns from each mechanism's: {named}")
-    maps = [_learn(release, len(private), settings, progress) for release in releases]
-    say("4  samples of the model are compared with the truth, as only a demonstration can")
-    fresh = _points(draw_people(num_people, seed=settings.seed + 1))
-    sent = [_DOMAIN.unit.project(to_unit(_DOMAIN, _points(each.release.table))) for each in maps]
-    points = [fresh, *(each.samples for each in maps)]
-    (floor, *learned), released = distances(points, sent, private)
+    with Comparison(private) as comparison:
+        comparison.add_map(_points(draw_people(num_people, seed=settings.seed + 1)))
+        for release in releases:
+            received = to_unit(_DOMAIN, _points(release.table))
+            comparison.add_reports(_DOMAIN.unit.project(received))
+        maps = []
+        for release in releases:
+            maps.append(_learn(release, len(private), settings, progress))
+            comparison.add_map(maps[-1].samples)
+        say("4  samples of the model are compared with the truth, as only a demonstration can")
+        (floor, *learned), released = comparison.results()
     metrics = DemoMetrics(
         epsilon=epsilon,
         num_people=num_people,
@@ -173,24 +179,55 @@ class Distances(NamedTuple):
     kilometers: float
 
 
-def distances(
-    maps: Sequence[np.ndarray], sent: Sequence[np.ndarray], truth: np.ndarray
-) -> tuple[list[Distances], list[float]]:
-    """Return the distances of maps and of sent points from the truth, computed in threads.
+class Comparison:
+    """W₂ of maps and of reports from the truth, computed while the main thread fits models.
 
-    Maps and truth are points (n, 2) in degrees; sent points (n, 2) are in [−1, 1]².
+    One core is left to the main thread, so that the seconds of a fit are those of the fit. The
+    computations release Python's lock. As a context, it ends without waiting for what has not begun.
+
+    Arguments:
+        truth: Points (n, 2) in degrees.
     """
-    truth_units, truth_km = to_unit(_DOMAIN, truth), to_kilometers(truth)
-    # The computations release Python's lock; several threads of BLAS would wait for each other.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(num_threads()) as pool:
-        # The longest computations come first, so that none of them is left for a single thread.
-        run = pool.submit
-        units = [run(sample_distance, to_unit(_DOMAIN, p), truth_units, repeats=3) for p in maps]
-        kilometers = [run(sample_distance, to_kilometers(p), truth_km, repeats=1) for p in maps]
-        released = [run(sample_distance, p, truth_units, repeats=1) for p in sent]
-    pairs = zip(units, kilometers, strict=True)
-    learned = [Distances(round(u.result(), 4), round(km.result(), 1)) for u, km in pairs]
-    return learned, [round(each.result(), 4) for each in released]
+
+    def __init__(self, truth: np.ndarray) -> None:
+        self._units, self._kilometers = to_unit(_DOMAIN, truth), to_kilometers(truth)
+        self._pool = ThreadPoolExecutor(max(1, num_threads() - 1))
+        self._tasks: list[tuple[Callable[[], float], Future[float] | None]] = []
+        self._map_tasks: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def _add(self, points: np.ndarray, truth: np.ndarray, repeats: int) -> None:
+        compute = partial(sample_distance, points, truth, repeats=repeats)
+        self._tasks.append((compute, self._pool.submit(compute) if num_threads() > 1 else None))
+
+    def add_map(self, points: np.ndarray) -> None:
+        """Measure points (n, 2) in degrees, in units and in kilometers."""
+        self._map_tasks.append(len(self._tasks))
+        self._add(to_unit(_DOMAIN, points), self._units, repeats=3)
+        self._add(to_kilometers(points), self._kilometers, repeats=1)
+
+    def add_reports(self, points: np.ndarray) -> None:
+        """Measure points (n, 2) in [−1, 1]²."""
+        self._add(points, self._units, repeats=1)
+
+    def results(self) -> tuple[list[Distances], list[float]]:
+        """Return the distances of maps and of reports, each in the order in which they were added."""
+        found = dict[int, float]()
+        # Several threads of BLAS would wait for each other. The main thread starts at the end of the
+        # queue, until it meets what the other threads have begun.
+        with threadpool_limits(1, user_api="blas"):
+            for number, (compute, future) in reversed([*enumerate(self._tasks)]):
+                waiting = future is None or future.cancel()
+                found[number] = compute() if waiting or future is None else future.result()
+        learned = [
+            Distances(round(found.pop(i), 4), round(found.pop(i + 1), 1)) for i in self._map_tasks
+        ]
+        return learned, [round(found[number], 4) for number in sorted(found)]
 
 
 def to_kilometers(points: np.ndarray) -> np.ndarray:

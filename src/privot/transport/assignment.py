@@ -31,9 +31,9 @@ Array = NDArray[Any]
 Indices = NDArray[np.int64]
 _MIN_REDUCED_SIZE = 300
 # Regularizations of the potentials, relative to the mean cost, and Sinkhorn steps at each.
-_REGULARIZATION, _STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001), 30
+_REGULARIZATION, _STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001), 50
 _LARGEST_EXPONENT, _SPARSE_SHARE = 16, 0.25
-_POINTS_PER_CELL = 4  # potentials of single points would cost as much time as they save
+_POINTS_PER_CELL = 2  # potentials of single points would cost as much time as they save
 _METRICS = {1: "cityblock", 2: "sqeuclidean"}
 
 
@@ -112,7 +112,7 @@ def _scaled(reduced: Array) -> Array:
         kernel, transposed = _kernel(reduced, reg)
         u: Array = np.ones(len(reduced), np.float32)
         v: Array = u
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for _ in range(_STEPS):
                 u = 1 / (kernel @ v)
                 v = 1 / (transposed @ u)
