@@ -200,6 +200,9 @@ def test_maps_and_tables_are_learned_without_torch(tmp_path):
     """Plans, densities on grids, latent classes, checks, samples, reports, tables by noisy sums."""
     code = f"""
 import privot.demo.homes, privot.central
+from privot.local.classes import class_fit
+few = class_fit.LatentClassSettings(class_counts=(4,), strengths=(1.0,), starts=1, max_passes=60)
+class_fit.SETTINGS = class_fit.RELEVANCE_SETTINGS = class_fit.CURVE_SETTINGS = few
 folder = {str(tmp_path)!r}
 model = privot.fit(release, seed=0)
 model.save(folder + '/grid')
