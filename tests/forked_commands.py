@@ -48,9 +48,7 @@ def forkserver():
     return context
 
 
-def start(
-    folder, *arguments, stdin=os.devnull, out=None, err=None, before=None, **environment
-):
+def start(folder, *arguments, stdin=os.devnull, out=None, err=None, before=None, **environment):
     """Start `privot …` in a folder, with files as its standard input, output (else a pipe) and error.
 
     `before` is called in the process first: a function that a module of the tests has, or a partial one.

@@ -7,7 +7,6 @@ import pytest
 
 from central.declared_images import image_schema
 from commands import privot
-from few_settings import few_settings
 from privot import Schema, integral, load
 from privot.central import AdaptationSettings, CentralModel, adapt
 from privot.core.errors import PrivotError
@@ -97,8 +96,7 @@ def write(folder, name):
 def test_four_damaged_bytes_are_refused(folder, name):
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PRIVOT_STATE_DIR", str(folder / "state"))
-        with few_settings():
-            kind = write(folder, name)
+        kind = write(folder, name)
         kind.load(folder / name)
         chance = random.Random(name)
         files = [file for file in sorted((folder / name).iterdir()) if file.name != "ledger.json"]

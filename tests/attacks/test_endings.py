@@ -49,7 +49,12 @@ def test_reports_for_standard_output_that_is_full(folder, tmp_path):
     """In a process that begins as users begin it: how it buffers its output matters here."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "privot", *"privatize people.csv -r randomizer.json -o -".split()],
+            [
+                sys.executable,
+                "-m",
+                "privot",
+                *["privatize", "people.csv", "-r", "randomizer.json", "-o", "-"],
+            ],
             cwd=folder,
             env=os.environ | {"PRIVOT_STATE_DIR": str(tmp_path)},  # where the reports are kept
             stdout=full,

@@ -60,7 +60,7 @@ class Browser:
 
     @contextmanager
     def new_profile(self) -> Iterator[Browser]:
-        """This browser with a page of another, empty profile, as after a new start, which takes longer."""
+        """This browser with a page of another, empty profile, as if it had just been started."""
         first, self._session = self._session, None
         profile = self.act("Target.createBrowserContext")
         self._show_page(**profile)

@@ -31,7 +31,7 @@ def audit(monkeypatch, capsys):
 
     Streams are short: `tests/audit` asks what long ones show.
     """
-    monkeypatch.setattr(law, "_NUM_SINGLES", 8)
+    monkeypatch.setattr(law, "_NUM_SINGLES", 4)
     monkeypatch.setattr(law, "_MAX_STREAM_ROWS", 2**8)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
 

@@ -28,7 +28,9 @@ def piped(folder, data):
     """What `privot privatize` writes to a pipe, and says, of records that it reads from one."""
     os.mkfifo(folder / "pipe")
     Thread(target=(folder / "pipe").write_bytes, args=(data,)).start()
-    running = start(folder, "privatize", *"- -o - -r randomizer.json".split(), stdin=folder / "pipe")
+    running = start(
+        folder, "privatize", *["-", "-o", "-", "-r", "randomizer.json"], stdin=folder / "pipe"
+    )
     out = running.stdout.read()
     running.wait()
     (folder / "pipe").unlink()

@@ -4,8 +4,8 @@ Servers that embed Python fork in C, where none of Python's hooks run. If a chil
 parent's noise, the difference of two people's reports would be the difference of their records.
 
 The forks are made by a process of its own, a fork of the server of `multiprocessing`: in one that has
-threads (other tests' of Arrow, of PyTorch), a child can wait for ever for a lock that no thread of its own
-holds.
+threads (other tests' of Arrow, of PyTorch), a child can wait for ever for a lock that no thread of its
+own holds.
 """
 
 import ctypes

@@ -177,7 +177,7 @@ def test_a_randomizer_of_more_than_the_promise_is_refused():
 
 def test_a_randomizer_of_shuffled_reports_is_audited(monkeypatch):
     """The false-alarm rate is 1e-6. Streams are short: `tests/audit` asks what long ones show."""
-    monkeypatch.setattr(law, "_NUM_SINGLES", 8)
+    monkeypatch.setattr(law, "_NUM_SINGLES", 4)
     monkeypatch.setattr(law, "_MAX_STREAM_ROWS", 2**8)
     randomizer = calibrated(TABLE, 2.0, 1000)
     found = audit_randomizer(randomizer, num_draws=5_000, confidence=1 - 1e-6)
