@@ -41,7 +41,7 @@ from privot.schema import Schema
 from privot.schema.columns.array import tensor_array
 from privot.training import Interrupted
 
-RELEASES, DRAWS, KILLS = 70, 60, 100
+RELEASES, STEPS, DRAWS, KILLS = 70, 70, 60, 100
 SCHEMA = Schema.from_dict(
     {"columns": {"image": {"kind": "array", "shape": [4, 4], "bounds": [0, 1]}}}
 )
@@ -61,8 +61,12 @@ class Settings(SliceSettings):
         return plan(self.steps)
 
 
+def plan(steps=None):
+    return _plan(steps or RELEASES)
+
+
 @cache
-def plan(steps=RELEASES):
+def _plan(steps):
     grid = 2.0**-18
     settings = SliceSettings(batch_size=20, num_projections=4, low_pass=2)
     accounting = settings.accounting(len(VALUES), IMAGES, accounted_grid(grid, 1000))
@@ -73,7 +77,8 @@ def mechanism(path=None, **more):
     return SlicingMechanism(VALUES, None, IMAGES, Ledger(plan(), path, **more))
 
 
-def unsaved(draws=DRAWS):
+def unsaved(draws=None):
+    draws = draws or DRAWS
     space = PointSpace(UniformBox([0], [1]), "person")
     return integral.fit(NUMBERS, space, epsilon=2.0 * draws, draws=draws)
 
@@ -189,7 +194,7 @@ class Run:
             if step == stop:
                 signal.raise_signal(signal.SIGINT)
 
-        settings = Settings(steps=RELEASES, **QUICK)
+        settings = Settings(steps=STEPS, **QUICK)
         path = (folder or self.folder) / "run"
         try:
             self.model = fit(
@@ -208,22 +213,22 @@ class Run:
 
 def sliced_older_ledger(folder, _):
     run = Run(folder)
-    run.fit(stop=20)
+    run.fit(stop=STEPS * 2 // 7)
     shutil.copy(folder / "run.ledger", folder / "old")
-    run.fit(stop=60, resume=True)
+    run.fit(stop=STEPS * 6 // 7, resume=True)
     shutil.copy(folder / "old", folder / "run.ledger")
     run.fit(resume=True)
-    return run.made, RELEASES
+    return run.made, STEPS
 
 
 def sliced_copied_folder(folder, _):
     run = Run(folder / "one")
     run.folder.mkdir()
-    run.fit(stop=30)
+    run.fit(stop=STEPS * 3 // 7)
     shutil.copytree(run.folder, folder / "two")
     run.fit(resume=True)
     run.fit(resume=True, folder=folder / "two")
-    return run.made, RELEASES
+    return run.made, STEPS
 
 
 def sliced_resume_after_the_end(folder, _):
@@ -233,7 +238,7 @@ def sliced_resume_after_the_end(folder, _):
     (folder / "run").unlink(missing_ok=True)  # as the command does once the model is saved
     assert not run.fit(resume=True)
     assert run.model is first
-    return run.made, RELEASES
+    return run.made, STEPS
 
 
 def sliced_refit_beside_a_deleted_ledger(folder, _):
@@ -244,8 +249,8 @@ def sliced_refit_beside_a_deleted_ledger(folder, _):
     run.fit()
     seen = {account.digest: account for account in accounts()}
     (mine,) = [a for a in seen.values() if len(a.runs) == 2 and a.runs[0].uses.endswith("releases")]
-    assert mine.sums[0][0].epsilon >= 2 * plan().guarantee.epsilon
-    return run.made, RELEASES * len(mine.runs)
+    assert mine.sums[0][0].epsilon >= 2 * plan(STEPS).guarantee.epsilon
+    return run.made, STEPS * len(mine.runs)
 
 
 def sliced_duplicate(duplicate, folder, _):

@@ -3,15 +3,15 @@
 import http.client
 import json
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 from campaign_reports import BATCH, CAMPAIGN, TEXT
 from forked_commands import start
+from privot.collector import app
 from privot.device import write_batch
 
 
@@ -42,37 +42,22 @@ class Serving:
         return self.log.read_text()
 
 
-_IMPATIENT = """
-from privot.cli import main
-from privot.collector import app
-app._HEAD_SECONDS = {}
-main()
-"""
+def _be_impatient(seconds):
+    app._HEAD_SECONDS = seconds
 
 
 @contextmanager
 def serving(folder, *options, store=None, head_seconds=None, text=TEXT):
     """A server of a campaign, killed at the end if it is still there.
 
-    It waits for the head of a request as long as all do, or as long as `head_seconds` says; then its
-    process is not forked, but begins with Python.
+    It waits for the head of a request as long as all do, or as long as `head_seconds` says.
     """
     (folder / "randomizer.json").write_text(text)
     log = folder / "log"
     log.touch()
     given = ["serve", "randomizer.json", "--port", "0", "--store", store or folder / "store"]
-    if head_seconds is None:
-        process = start(folder, *given, *options, err=log)
-    else:
-        command = [
-            sys.executable,
-            "-c",
-            _IMPATIENT.format(head_seconds),
-            *map(str, given),
-            *options,
-        ]
-        with open(log, "a") as err:
-            process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=err)
+    before = None if head_seconds is None else partial(_be_impatient, head_seconds)
+    process = start(folder, *given, *options, err=log, before=before)
     try:
         line = process.stdout.readline()
         assert line, (process.wait(), log.read_text())

@@ -41,26 +41,38 @@ class Forked:
         self._process.join()
 
 
-def start(folder, *arguments, stdin=os.devnull, err=None, **environment):
-    """Start `privot …` in a folder, with files as its standard input and its standard error."""
+def forkserver():
+    """What makes processes that are forks of the server."""
     context = get_context("forkserver")
     context.set_forkserver_preload(["commands", "numbered_people", "numba", "privot.collector.app"])
+    return context
+
+
+def start(folder, *arguments, stdin=os.devnull, out=None, err=None, before=None, **environment):
+    """Start `privot …` in a folder, with files as its standard input, output (else a pipe) and error.
+
+    `before` is called in the process first: a function that a module of the tests has, or a partial one.
+    """
     if err is None:
         descriptor, err = tempfile.mkstemp(dir=folder.parent, suffix=".err")
         os.close(descriptor)
     with tempfile.TemporaryDirectory() as made:
-        os.mkfifo(out := os.path.join(made, "out"))
+        if out is None:
+            os.mkfifo(pipe := os.path.join(made, "out"))
         environment = os.environ | {name: str(value) for name, value in environment.items()}
-        process = context.Process(
-            target=_run, args=(str(folder), arguments, environment, (str(stdin), out, err))
-        )
+        files = (str(stdin), out or pipe, err)
+        given = (str(folder), arguments, environment, files, before)
+        process = forkserver().Process(target=_run, args=given)
         process.start()
-        return Forked(process, open(out, "rb"), err)  # as soon as the other end is open
+        # As soon as the other end is open.
+        return Forked(process, None if out else open(pipe, "rb"), err)
 
 
-def _run(folder, arguments, environment, files):
+def _run(folder, arguments, environment, files, before):
     from privot.cli import main
 
+    if before is not None:
+        before()
     os.chdir(folder)
     os.environ.update(environment)
     for number, (path, mode) in enumerate(zip(files, _MODES)):

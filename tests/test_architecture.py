@@ -197,9 +197,12 @@ refused(lambda: privot.collector.Campaign, "privot.collector.Campaign needs star
 
 
 def test_maps_and_tables_are_learned_without_torch(tmp_path):
-    """Densities on grids, latent classes, checks, samples, reports, and tables by noisy sums."""
+    """Plans, densities on grids, latent classes, checks, samples, reports, tables by noisy sums."""
     code = f"""
 import privot.demo.homes, privot.central
+from privot.local.classes import class_fit
+few = class_fit.LatentClassSettings(class_counts=(4,), strengths=(1.0,), starts=1, max_passes=60)
+class_fit.SETTINGS = class_fit.RELEVANCE_SETTINGS = class_fit.CURVE_SETTINGS = few
 folder = {str(tmp_path)!r}
 model = privot.fit(release, seed=0)
 model.save(folder + '/grid')
@@ -219,6 +222,15 @@ network = privot.FitSettings(estimator='generator')
 refused(lambda: privot.fit(reports, network), "'generator' needs torch", 'networks')
 refused(lambda: privot.central.adapt, 'privot.central.adapt needs torch', 'networks')
 refused(lambda: privot.transport.manhattan, 'privot.transport.manhattan needs torch', 'networks')
+"""
+    code += """
+from privot.cli import main
+two.save(folder + '/two.json')
+sys.argv = ['privot', 'plan', folder + '/two.json', '--epsilon', '1', '--people', '10']
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
 """
     runs_without(("torch", "sklearn", "pandas"), code)
 

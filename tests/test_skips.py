@@ -1,5 +1,6 @@
 """Every run ends with what was skipped and why, however many processes ran it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,8 +38,10 @@ def test_what_is_skipped_is_counted_by_its_reason(tmp_path, processes):
     for name, text in TESTS.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --doctest-modules\n")
-    command = [sys.executable, "-m", "pytest", "-n", processes, "-p", "no:cacheprovider", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    command = [sys.executable, "-m", "pytest", "-p", "xdist", "-n", processes]
+    command += ["-p", "no:cacheprovider", "."]
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # other plugins take long to load
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=alone)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed, 5 skipped" in done.stdout
     said = [line for line in done.stdout.splitlines() if line.startswith("skipped because ")]

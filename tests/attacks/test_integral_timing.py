@@ -79,13 +79,13 @@ def test_a_draw_is_the_same_work_for_any_records(settings, reference, monkeypatc
         sizes.append({name: (array.shape, array.dtype) for name, array in arrays.items()})
         with monkeypatch.context() as patch:
             watch = Watch(patch)
-            assert len(model.density.draw(3, proposals=7)) == 3
+            assert len(model.density.draw(2, proposals=3)) == 2
         points.append(watch.points)
         looks.append(watch.looks)
-    assert points == [[3 * (7 + 1)]] * 3
+    assert points == [[2 * (3 + 1)]] * 3
     assert sizes == sizes[:1] * 3
     assert looks == looks[:1] * 3
-    assert all(count > 24 * learners.MOST_TREES for count in looks[0])
+    assert all(count > 8 * learners.MOST_TREES for count in looks[0])
 
 
 def test_trees_that_were_not_grown_are_walked_as_well():

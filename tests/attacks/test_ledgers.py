@@ -14,11 +14,15 @@ from privot_benchmarks import ledgers
 
 SLOW = [name for name in ledgers.ATTACKS if "kill" in name]
 ARGUMENTS = (ledgers.TABLE, ledgers.SCHEMA)
-SETTINGS = ledgers.Settings(steps=ledgers.RELEASES, **ledgers.QUICK)
+STEPS = 35
+SETTINGS = ledgers.Settings(steps=STEPS, **ledgers.QUICK)
 
 
 @pytest.fixture(autouse=True)
 def state_folder(tmp_path, monkeypatch):
+    """Where the account is; fits have fewer steps, and models fewer draws, than in the benchmark."""
+    monkeypatch.setattr(ledgers, "STEPS", STEPS)
+    monkeypatch.setattr(ledgers, "DRAWS", 40)
     folder = tmp_path / "state"
     monkeypatch.setenv("PRIVOT_STATE_DIR", str(folder))
     return folder
@@ -39,7 +43,7 @@ def test_a_hundred_kills(name, tmp_path):
 
 def stopped(folder):
     run = ledgers.Run(folder)
-    assert not run.fit(stop=30)
+    assert not run.fit(stop=15)
     return {
         "epsilon": 1.0,
         "method": SETTINGS,
@@ -53,21 +57,21 @@ def test_a_copied_checkpoint_is_resumed_once(tmp_path):
     go_on = stopped(tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     fit(*ARGUMENTS, **go_on)
-    with pytest.raises(PrivotError, match=r"rolled back or copied: 70 are known .* knows of 30"):
+    with pytest.raises(PrivotError, match=r"rolled back or copied: 35 are known .* knows of 15"):
         fit(*ARGUMENTS, **go_on | {"checkpoint": tmp_path / "two" / "run"})
 
 
 def test_a_ledger_behind_its_checkpoint_is_refused(tmp_path, state_folder):
     """Even if the state folder was rolled back with it: the checkpoint knows what it was told."""
-    ledgers.Run(tmp_path).fit(stop=20)
+    ledgers.Run(tmp_path).fit(stop=10)
     shutil.copytree(state_folder, tmp_path / "old state")
     shutil.copy(tmp_path / "run.ledger", tmp_path / "old")
-    ledgers.Run(tmp_path).fit(stop=50, resume=True)
+    ledgers.Run(tmp_path).fit(stop=25, resume=True)
     shutil.rmtree(state_folder)
     shutil.copytree(tmp_path / "old state", state_folder)
     shutil.copy(tmp_path / "old", tmp_path / "run.ledger")
     with pytest.raises(
-        PrivotError, match=r"behind its checkpoint, which was learned from 50 releases"
+        PrivotError, match=r"behind its checkpoint, which was learned from 25 releases"
     ):
         fit(*ARGUMENTS, epsilon=1.0, method=SETTINGS, checkpoint=tmp_path / "run", resume=True)
 
@@ -75,7 +79,7 @@ def test_a_ledger_behind_its_checkpoint_is_refused(tmp_path, state_folder):
 def test_another_runs_ledger_does_not_fit_the_checkpoint(tmp_path):
     go_on = stopped(tmp_path)
     (tmp_path / "other").mkdir()
-    ledgers.Run(tmp_path / "other").fit(stop=40)
+    ledgers.Run(tmp_path / "other").fit(stop=20)
     shutil.copy(tmp_path / "other" / "run.ledger", tmp_path / "run.ledger")
     with pytest.raises(PrivotError, match="was made with ledger"):
         fit(*ARGUMENTS, **go_on)

@@ -8,7 +8,8 @@ import os
 import shutil
 import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 CHROMIUM = (
@@ -48,10 +49,27 @@ class Browser:
         self._out, self._in = os.fdopen(own_end, "wb"), os.fdopen(back_end, "rb")
         self._number, self._session, self._rest = 0, None, b""
         self.events: list[dict] = []
-        target = self.act("Target.createTarget", url="about:blank")["targetId"]
+        self._show_page()
+
+    def _show_page(self, **profile: str) -> None:
+        self._session = None
+        target = self.act("Target.createTarget", url="about:blank", **profile)["targetId"]
         attached = self.act("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         self.act("Page.enable")
+
+    @contextmanager
+    def new_profile(self) -> Iterator[Browser]:
+        """This browser with a page of another, empty profile, as if it had just been started."""
+        first, self._session = self._session, None
+        profile = self.act("Target.createBrowserContext")
+        self._show_page(**profile)
+        try:
+            yield self
+        finally:
+            self._session = None
+            self.act("Target.disposeBrowserContext", **profile)
+            self._session, self.events = first, []
 
     def __enter__(self) -> Browser:
         return self

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from campaign.browser import CHROMIUM, Browser
+from campaign.browser import CHROMIUM
 from privot import Randomizer, Schema
 from privot.campaign import CampaignFolder, create
 from privot.collector import analyst
@@ -148,11 +148,8 @@ def answer(page, then="report"):
 
 
 @browser
-def test_a_browser_sends_the_report_that_it_showed_and_no_second_one(tmp_path):
-    with (
-        served(tmp_path, report_columns=2) as (campaign, url, taken),
-        Browser(tmp_path / "b") as page,
-    ):
+def test_a_browser_sends_the_report_that_it_showed_and_no_second_one(page, tmp_path):
+    with served(tmp_path, report_columns=2) as (campaign, url, taken):
         page.open(url + "/index.html")
         answer(page)
         shown = page.run("JSON.parse(document.getElementById('bytes').textContent)")
@@ -172,8 +169,8 @@ def test_a_browser_sends_the_report_that_it_showed_and_no_second_one(tmp_path):
 
 
 @browser
-def test_no_answer_leaves_by_another_way_whatever_columns_are_called(tmp_path):
-    with served(tmp_path, schema=NAMED) as (campaign, url, taken), Browser(tmp_path / "b") as page:
+def test_no_answer_leaves_by_another_way_whatever_columns_are_called(page, tmp_path):
+    with served(tmp_path, schema=NAMED) as (campaign, url, taken):
         page.open(url + "/index.html")
         page.wait("document.querySelectorAll('fieldset').length == 5")
         legends = page.run(
@@ -210,8 +207,8 @@ def test_no_answer_leaves_by_another_way_whatever_columns_are_called(tmp_path):
         ("randomizer.json.sig", lambda text: ""),
     ],
 )
-def test_a_browser_refuses_a_randomizer_that_was_changed_on_its_way(tmp_path, name, change):
-    with served(tmp_path) as (campaign, url, taken), Browser(tmp_path / "b") as page:
+def test_a_browser_refuses_a_randomizer_that_was_changed_on_its_way(page, tmp_path, name, change):
+    with served(tmp_path) as (campaign, url, taken):
         path = campaign.web / name
         path.write_text(change(path.read_text()))
         page.open(url + "/index.html")
@@ -221,8 +218,8 @@ def test_a_browser_refuses_a_randomizer_that_was_changed_on_its_way(tmp_path, na
 
 
 @browser
-def test_a_question_that_was_not_answered_is_asked_again(tmp_path):
-    with served(tmp_path, schema=NUMBER) as (_, url, taken), Browser(tmp_path / "b") as page:
+def test_a_question_that_was_not_answered_is_asked_again(page, tmp_path):
+    with served(tmp_path, schema=NUMBER) as (_, url, taken):
         page.open(url + "/index.html")
         page.wait("document.querySelector('input[type=date]')")
         page.run("document.getElementById('show').click()")
@@ -235,7 +232,7 @@ def test_a_question_that_was_not_answered_is_asked_again(tmp_path):
 
 
 @browser
-def test_dates_that_noise_carried_far_are_said_as_they_are(tmp_path):
+def test_dates_that_noise_carried_far_are_said_as_they_are(page, tmp_path):
     draw = {"draw": "laplace", "dimension": 1, "grid_bits": 0}
     box = {"area": "box", "lower": [-1], "upper": [1]}
     program = {
@@ -243,7 +240,7 @@ def test_dates_that_noise_carried_far_are_said_as_they_are(tmp_path):
         "split": {"choose": 1, "reports": [{"column": "day", "draw": draw}]},
         "columns": {"day": {"domain": box, "seconds": 86_400}},
     }
-    with served(tmp_path, schema=NUMBER) as (_, url, taken), Browser(tmp_path / "b") as page:
+    with served(tmp_path, schema=NUMBER) as (_, url, taken):
         page.open(url + "/index.html")
         page.wait("document.querySelector('fieldset')")
 
@@ -262,14 +259,11 @@ def test_dates_that_noise_carried_far_are_said_as_they_are(tmp_path):
 
 
 @browser
-def test_a_browser_seals_what_it_showed_to_the_analyst(tmp_path):
+def test_a_browser_seals_what_it_showed_to_the_analyst(page, tmp_path):
     """What leaves is of one length and opens with the analyst's key alone, to the report shown."""
     promise = Promise(1.0, "shuffled", delta=1e-4, people=100)
     schema = NUMBER.model_copy(update={"promise": promise})
-    with (
-        served(tmp_path, schema=schema, epsilon=None) as (campaign, url, taken),
-        Browser(tmp_path / "b") as page,
-    ):
+    with served(tmp_path, schema=schema, epsilon=None) as (campaign, url, taken):
         page.open(url + "/index.html")
         page.wait("document.querySelector('input[type=date]')")
         assert "If the shuffler is honest" in page.run(

@@ -1,19 +1,17 @@
 """The whole way: a page in a real browser, the real collector, the dashboard, and a model."""
 
 import http.server
-import os
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from functools import partial
 
 import pytest
 
-from campaign.browser import CHROMIUM, Browser
+from campaign.browser import CHROMIUM
 from campaign.test_campaign import TABLE, answer, made
 from commands import privot
+from forked_commands import start
 from privot import Release
 from privot.campaign import CampaignFolder
 
@@ -41,23 +39,16 @@ def pages(folder):
 @contextmanager
 def collector(campaign, origin, port):
     """`privot serve` of a campaign in a process of its own, until it gets a signal."""
-    command = ["serve", campaign.folder / "randomizer.json", "--store", campaign.folder / "store"]
     more = ["--origin", origin, "--port", str(port), "--seal-every", "0"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "privot", *map(str, command), *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=os.environ,
-    )
+    given = ("serve", "randomizer.json", "--store", "store", *more)
+    process = start(campaign.folder, *given)
     try:
-        assert process.stdout.readline().startswith("http://"), "the collector did not start"
+        assert process.stdout.readline().startswith(b"http://"), "the collector did not start"
         yield
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     finally:
         process.kill()
-        process.wait()
         process.stdout.close()
 
 
@@ -67,11 +58,11 @@ def free_port():
         return server.server_port
 
 
-def test_answers_become_a_model_and_leave_the_browser_as_one_report(tmp_path):
+def test_answers_become_a_model_and_leave_the_browser_as_one_report(chromium, tmp_path):
     port = free_port()
     campaign = made(tmp_path, TABLE, collector=f"http://127.0.0.1:{port}")
     with pages(campaign.web) as url:
-        with Browser(tmp_path / "profile") as page:
+        with chromium.new_profile() as page:
             page.open(url + "/index.html")
             answer(page)
             page.run("document.getElementById('send').click()")  # nobody is there yet: it waits
@@ -85,7 +76,7 @@ def test_answers_become_a_model_and_leave_the_browser_as_one_report(tmp_path):
         assert len(Release.load(store)) == 1
         done = privot(tmp_path, "campaign", "status", "campaign")
         assert done.stdout.startswith("1 reports"), done.stderr
-        with Browser(tmp_path / "another") as page:
+        with chromium.new_profile() as page:
             page.open(url + "/dashboard.html")
             page.wait("document.querySelectorAll('svg').length === 3")
     fitted = privot(tmp_path, "fit", store, "-o", "model")

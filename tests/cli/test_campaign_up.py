@@ -2,11 +2,8 @@
 
 import http.client
 import json
-import os
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -15,6 +12,7 @@ import pytest
 
 from campaign_reports import RANDOMIZER, made
 from commands import privot
+from forked_commands import start
 from postgres_server import free_port
 from privot.campaign import create
 from privot.device import Report
@@ -25,21 +23,13 @@ pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 @contextmanager
 def started(folder, *arguments):
     """A command in a process of its own, until Ctrl-C; its addresses by name."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "privot", *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ,
-    )
+    process = start(folder, *arguments)
     try:
-        lines = [process.stdout.readline() for _ in range(4)]
-        assert lines[3].startswith("Ctrl-C"), [*lines, process.stdout.read()]
+        lines = [process.stdout.readline().decode() for _ in range(4)]
+        assert lines[3].startswith("Ctrl-C"), [*lines, process.said()]
         yield process, dict(line.split() for line in lines[:3])
     finally:
         process.kill()
-        process.wait()
         process.stdout.close()
 
 
@@ -91,7 +81,7 @@ def test_all_of_a_campaign_starts_and_ends_together(tmp_path):
         assert asked(addresses["dashboard"])[0] == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
-        assert "everything that was acknowledged is stored" in process.stdout.read()
+        assert "everything that was acknowledged is stored" in process.said()
     assert (tmp_path / "a b" / "web" / "index.html").read_text().count("127.0.0.1:8000") == 2
 
 

@@ -1,12 +1,11 @@
-"""`privot plan`: the table, the sentence, the next command; JSON; one-line refusals; no PyTorch."""
+"""`privot plan`: the table, the sentence, the next command; JSON; one-line refusals."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from commands import typed
+from few_settings import few_settings
 from privot.randomizer import Randomizer, plan_reports
 from privot.schema import Schema
 
@@ -131,21 +130,12 @@ def test_a_missing_option_exits_with_2(run):
     assert "people" in err
 
 
-def test_it_needs_no_torch(tmp_path):
-    (tmp_path / "schema.toml").write_text(SCHEMA)
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "sys.argv = 'privot plan schema.toml --epsilon 1 --people 10'.split()\n"
-        "from privot.cli import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "recommended" in done.stdout
-
-
 def test_a_fit_is_foretold_by_rehearsals(run, tmp_path):
+    with few_settings():
+        foretold(run, tmp_path)
+
+
+def foretold(run, tmp_path):
     (tmp_path / "small.toml").write_text(
         '[columns.a]\nkind = "boolean"\n[columns.b]\nkind = "boolean"\n'
     )

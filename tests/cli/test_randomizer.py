@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 
+from privot.audit import law
 from privot.cli import main
 from privot.randomizer import Randomizer
 from privot.randomizer.reports.validation import seal
@@ -26,7 +27,12 @@ SURE = "--confidence 0.999999"
 
 @pytest.fixture
 def audit(monkeypatch, capsys):
-    """Run `privot audit …`; return (exit code, standard output, standard error)."""
+    """Run `privot audit …`; return (exit code, standard output, standard error).
+
+    Streams are short: `tests/audit` asks what long ones show.
+    """
+    monkeypatch.setattr(law, "_NUM_SINGLES", 4)
+    monkeypatch.setattr(law, "_MAX_STREAM_ROWS", 2**8)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
 
     def run(path, arguments=""):

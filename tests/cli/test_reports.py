@@ -3,9 +3,8 @@
 import json
 import os
 import random
-import subprocess
-import sys
 import time
+from threading import Thread
 
 import numpy as np
 import pyarrow.csv as csv
@@ -25,30 +24,30 @@ def folder(tmp_path):
     return tmp_path
 
 
-def process(folder, *arguments, **options):
-    """A process of its own, to be piped into."""
-    command = [sys.executable, "-m", "privot", "privatize", *arguments, "-r", "randomizer.json"]
-    return subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
+def piped(folder, data):
+    """What `privot privatize` writes to a pipe, and says, of records that it reads from one."""
+    os.mkfifo(folder / "pipe")
+    Thread(target=(folder / "pipe").write_bytes, args=(data,)).start()
+    running = start(
+        folder, "privatize", *["-", "-o", "-", "-r", "randomizer.json"], stdin=folder / "pipe"
     )
+    out = running.stdout.read()
+    running.wait()
+    (folder / "pipe").unlink()
+    return out, running.said()
 
 
 def test_a_pipe_in_and_a_pipe_out(folder):
     csv.write_csv(people(0, 500), folder / "people.csv")
-    out, err = process(folder, "-", "-o", "-").communicate((folder / "people.csv").read_bytes())
-    assert b"500 reports" in err
+    out, err = piped(folder, (folder / "people.csv").read_bytes())
+    assert "500 reports" in err
     (folder / "reports.csv").write_bytes(out)
     done = privot(folder, "collect", "reports.csv", "-r", "randomizer.json")
     assert done.returncode == 0, done.stderr
     assert each_once(folder / "release.parquet", 500)
-    bad = process(folder, "-", "-o", "-").communicate(b"person\n1\nx\n")
-    assert bad[0] == b""
-    assert b"row 2 of standard input: column 'person' has text, not a number" in bad[1]
+    out, err = piped(folder, b"person\n1\nx\n")
+    assert out == b""
+    assert "row 2 of standard input: column 'person' has text, not a number" in err
 
 
 def test_an_output_that_exists_is_refused(folder):

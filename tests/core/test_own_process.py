@@ -3,21 +3,20 @@
 Servers that embed Python fork in C, where none of Python's hooks run. If a child repeated its
 parent's noise, the difference of two people's reports would be the difference of their records.
 
-The forks are made by a process of its own, which is this file: in one that has threads (other tests' of
-Arrow, of PyTorch), a child can wait for ever for a lock that no thread of its own holds.
+The forks are made by a process of its own, a fork of the server of `multiprocessing`: in one that has
+threads (other tests' of Arrow, of PyTorch), a child can wait for ever for a lock that no thread of its
+own holds.
 """
 
 import ctypes
 import itertools
-import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 
+from forked_commands import forkserver
 from privot.central.slices import draw_directions
 from privot.core import processes
 from privot.mechanisms import Laplace, samplers
@@ -103,11 +102,19 @@ def draw_in_children():
     return {name: (ours.tolist(), theirs.tolist()) for name, (ours, theirs) in found.items()}
 
 
+def send_draws(pipe):
+    pipe.send(draw_in_children())
+
+
 @pytest.fixture(scope="module")
 def drawn():
-    done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    reader, writer = forkserver().Pipe(duplex=False)
+    process = forkserver().Process(target=send_draws, args=(writer,))
+    process.start()
+    writer.close()  # if the process ends without an answer, so does the wait for one
+    found = reader.recv()
+    process.join()
+    return found
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -152,7 +159,3 @@ def test_noise_in_a_box_is_still_that_of_the_mechanism():
         parts.append(mechanism.privatize(np.zeros((100, 1))))
     noise = np.abs(np.concatenate(parts)) / mechanism.scale
     assert abs(noise.mean() - 1) < 6 / np.sqrt(noise.size)
-
-
-if __name__ == "__main__":
-    print(json.dumps(draw_in_children()))

@@ -285,7 +285,7 @@ class Ledger(OwnProcess, Generic[P]):
         self, plan: P, path: Path | None = None, *, resume: bool = False, ahead: int = 0
     ) -> None:
         super().__init__()
-        self.plan, self.id = plan, secrets.token_hex(16)
+        self.plan, self._plan, self.id = plan, _plain(plan), secrets.token_hex(16)
         self.path = None if path is None else path.absolute()
         self._ahead, self._begun = ahead, False
         self._lock = threading.Lock()
@@ -388,7 +388,7 @@ class Ledger(OwnProcess, Generic[P]):
 
     def _start(self, path: Path) -> None:
         used = self._reserved - self._unused
-        chain = Chain(self.id, _plain(self.plan)).taking(used)
+        chain = Chain(self.id, self._plan).taking(used)
         with holding_state() as state:
             if path.exists():
                 raise PrivotError(
@@ -420,7 +420,7 @@ class Ledger(OwnProcess, Generic[P]):
         return chain
 
     def _check_plan(self, chain: Chain) -> None:
-        mine = _plain(self.plan)
+        mine = self._plan
         for key in sorted(mine.keys() | chain.plan.keys()):
             if mine.get(key) != chain.plan.get(key):
                 raise PrivotError(
