@@ -25,12 +25,12 @@ def sides(model):
     "settings",
     [
         {"steps": 200, "generated": 60},
-        {"steps": 400, "loss": "sliced", "generated": 60},
+        {"steps": 200, "loss": "sliced", "generated": 60},
         {
             "release": "once",
             "orthonormal": True,
             "num_projections": 72,
-            "optimizer_steps": 200,
+            "optimizer_steps": 100,
             "generated": 60,
         },
         {
@@ -38,7 +38,7 @@ def sides(model):
             "loss": "entropic",
             "orthonormal": True,
             "num_projections": 72,
-            "optimizer_steps": 150,
+            "optimizer_steps": 75,
             "generated": 60,
         },
         {"steps": 200, "neighboring": "zero_out", "generated": 60},

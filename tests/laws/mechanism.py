@@ -23,7 +23,8 @@ ONE_OF_SOME = 1e-7  # false-alarm rate of one statistic, where a test looks at u
 MIN_EXPECTED = 50.0
 FAR = norm.isf(ONE_OF_SOME / 2)
 SEEN = norm.isf(1e-9)  # wrong noise is missed once in a billion runs
-COARSE = 20  # 5 % too much or too little noise takes a 25th of the draws that 1 % takes
+COARSE = 25  # 5 % too much or too little noise takes a 25th of the draws that 1 % takes
+SCALARS = 12  # numbers of a call that mechanisms draw one by one, at most
 
 
 def chi_square(counts, probabilities):
@@ -132,7 +133,8 @@ class MechanismLaws:
     def test_few_records_have_the_same_law(self):
         """Single records take other code than arrays do: 5 % wrong noise shows."""
         law, others, draws = self.ratios()
-        records = np.broadcast_to(self.record, (4, *np.shape(self.record)))
+        few = max(1, SCALARS // np.size(self.record))
+        records = np.broadcast_to(self.record, (few, *np.shape(self.record)))
         calls = draws // COARSE // len(records) + 1
         reports = np.concatenate([self.mechanism.privatize(records) for _ in range(calls)])
         counts = np.bincount(self.index(reports), minlength=len(self.outcomes) + 1)

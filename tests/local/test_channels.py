@@ -122,7 +122,7 @@ def test_missing_rates_and_places_are_learned_and_nulls_are_restored(tmp_path):
     people = {"x": x, "y": towns[:, 1], "sex": np.where(women, "F", "M")}
     randomizer = Randomizer.calibrate(declared, 24.0, report="joint", mechanism="laplace")
     release = randomizer.privatize(people)
-    model = privot.fit(release, FitSettings(steps=800, batch_size=256), seed=0)
+    model = privot.fit(release, FitSettings(steps=400, batch_size=256, hidden=(64, 64), learning_rate=5e-3), seed=0)
     model.save(tmp_path / "model")
     drawn = privot.load(tmp_path / "model").sample(20_000, seed=1)
     again, sex = drawn["x"].to_numpy(), np.array(drawn["sex"].to_pylist())

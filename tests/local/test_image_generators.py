@@ -41,7 +41,7 @@ SHARES = np.array([0.5, 0.3, 0.2])
 LABEL = '[columns.label]\nkind = "categorical"\ncategories = ["bar", "beam", "ring"]\n'
 IMAGE = '[columns.image]\nkind = "array"\nshape = [6, 6]\nbounds = [0, 255]\n'
 LOW_PASS = 'transform = "dct"\nlow_pass = 4\n'
-TRAINED = FitSettings(steps=300, batch_size=64, hidden=(32,), latent_dim=4, learning_rate=1e-2)
+TRAINED = FitSettings(steps=200, batch_size=64, hidden=(32,), latent_dim=4, learning_rate=2e-2)
 QUICK = FitSettings(steps=40, batch_size=32, hidden=(16,), latent_dim=3)
 
 
@@ -86,7 +86,7 @@ def test_each_label_has_its_images_although_one_report_in_five_names_another(tom
 def test_images_alone_are_learned():
     release = released(IMAGE)
     # A second hidden layer: one alone is too smooth to jump from shape to shape.
-    model = fit(release, replace(TRAINED, steps=600, hidden=(64, 64)))
+    model = fit(release, replace(TRAINED, steps=300, hidden=(64, 64), learning_rate=1e-2))
     assert model.made_with["loss"] == "self_corrected"
     drawn = tensor_values(model.sample(500, seed=0).column("image"))
     gaps = np.abs(drawn[:, None] - SHAPES).mean(axis=(2, 3))
