@@ -24,8 +24,8 @@ def sides(model):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"steps": 200, "generated": 60},
-        {"steps": 200, "loss": "sliced", "generated": 60},
+        {"steps": 120, "generated": 60},
+        {"steps": 400, "loss": "sliced", "generated": 60},
         {
             "release": "once",
             "orthonormal": True,
@@ -38,10 +38,10 @@ def sides(model):
             "loss": "entropic",
             "orthonormal": True,
             "num_projections": 72,
-            "optimizer_steps": 75,
+            "optimizer_steps": 150,
             "generated": 60,
         },
-        {"steps": 200, "neighboring": "zero_out", "generated": 60},
+        {"steps": 120, "neighboring": "zero_out", "generated": 60},
     ],
     ids=["network", "published", "once", "once-entropic", "padded"],
 )
