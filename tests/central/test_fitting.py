@@ -41,7 +41,7 @@ def sides(model):
             "optimizer_steps": 150,
             "generated": 60,
         },
-        {"steps": 120, "neighboring": "zero_out", "generated": 60},
+        {"steps": 200, "neighboring": "zero_out", "generated": 60},
     ],
     ids=["network", "published", "once", "once-entropic", "padded"],
 )
