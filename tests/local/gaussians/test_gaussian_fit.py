@@ -19,7 +19,7 @@ radius = 1.0
 """
 LABEL = '[columns.shape]\nkind = "categorical"\ncategories = ["bar", "dot", "ring"]\n'
 CENTERS = 0.6 * np.eye(3, 6) + 0.1
-SHORT = FitSettings(steps=150, batch_size=400)
+SHORT = FitSettings(steps=150, batch_size=1000)
 
 
 def people(count, seed=0):
