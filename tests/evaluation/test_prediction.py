@@ -1,5 +1,7 @@
 """Train on synthetic, test on real: near ½ for what cannot be told, near 1 for what can."""
 
+import functools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -24,7 +26,17 @@ categories = ["red", "green"]
 kind = "boolean"
 nullable = true
 """)
-pytest.importorskip("sklearn")
+ensemble = pytest.importorskip("sklearn.ensemble")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_trees():
+    """Classifiers of 20 trees instead of 100: enough for targets that are copies, or follow a number."""
+    name = "HistGradientBoostingClassifier"
+    few = functools.partial(getattr(ensemble, name), max_iter=20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ensemble, name, few)
+        yield
 
 
 def records(num, seed, copied=True, kinds=3):

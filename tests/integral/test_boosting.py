@@ -13,13 +13,21 @@ from privot.integral.boosting import BOUND, coefficients
 from privot.integral.learners import NetworkSettings
 from privot.integral.references import StandardNormal
 
-QUICK = NetworkSettings(hidden=(16,), steps=100, batch_size=256)
+QUICK = NetworkSettings(hidden=(16,), steps=60, batch_size=256)
 UNTRAINED = NetworkSettings(hidden=(2,), steps=1, batch_size=8)
 X = np.linspace(-6, 6, 2001)
 
 
 def records(num=2000):
     return np.random.default_rng(0).normal(1.0, 0.5, (num, 1))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_trees():
+    """Twenty trees a classifier, instead of a hundred: bounds hold for any number."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privot.integral.learners.MOST_TREES", 20)
+        yield
 
 
 @functools.cache

@@ -7,7 +7,15 @@ from privot.integral import BoostSettings, ClippedRatioSettings, boost, clip_rat
 from privot.integral.learners import NetworkSettings
 from privot.integral.references import CustomReference
 
-QUICK = NetworkSettings(hidden=(16, 16), steps=40, batch_size=256, learning_rate=0.03)
+QUICK = NetworkSettings(hidden=(16, 16), steps=25, batch_size=256, learning_rate=0.03)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_trees():
+    """Thirty trees a classifier, instead of a hundred: laws of their sum hold for any number."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("privot.integral.learners.MOST_TREES", 30)
+        yield
 
 
 class TestBoostedNetworks(TiltedLaws):

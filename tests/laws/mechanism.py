@@ -23,7 +23,7 @@ ONE_OF_SOME = 1e-7  # false-alarm rate of one statistic, where a test looks at u
 MIN_EXPECTED = 50.0
 FAR = norm.isf(ONE_OF_SOME / 2)
 SEEN = norm.isf(1e-9)  # wrong noise is missed once in a billion runs
-COARSE = 20  # 5 % too much or too little noise takes a 25th of the draws that 1 % takes
+COARSE = 25  # 5 % too much or too little noise takes a 25th of the draws that 1 % takes
 
 
 def chi_square(counts, probabilities):
@@ -88,6 +88,8 @@ class MechanismLaws:
     records = None  # many different records, for the laws about output sets
     outcomes = None  # outputs that carry all but 1e-12 of the probability, first axis
     tight = 1e-9  # how closely the worst privacy loss must reach the guarantee
+    scalars = 12  # numbers of a call that are drawn one by one, at most
+    coarse = COARSE  # a test of single records takes this part of the draws of one of arrays
     invalid_fields = ()  # field values that the constructor must refuse
 
     def index(self, reports):
@@ -132,8 +134,9 @@ class MechanismLaws:
     def test_few_records_have_the_same_law(self):
         """Single records take other code than arrays do: 5 % wrong noise shows."""
         law, others, draws = self.ratios()
-        records = np.broadcast_to(self.record, (4, *np.shape(self.record)))
-        calls = draws // COARSE // len(records) + 1
+        few = max(1, self.scalars // np.size(self.record))
+        records = np.broadcast_to(self.record, (few, *np.shape(self.record)))
+        calls = draws // self.coarse // len(records) + 1
         reports = np.concatenate([self.mechanism.privatize(records) for _ in range(calls)])
         counts = np.bincount(self.index(reports), minlength=len(self.outcomes) + 1)
         assert chi_square(counts, np.append(law, 0.0)) > ONE_OF_SOME

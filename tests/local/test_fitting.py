@@ -35,7 +35,7 @@ categories = ["red", "green", "blue"]
 """)
 # A short run needs larger steps and a shorter memory than the defaults' 12 000.
 SHORT = {"steps": 1500, "learning_rate": 5e-3, "averaging": 0.99}
-QUICK = FitSettings(steps=60, batch_size=100, hidden=(16,))
+QUICK = FitSettings(steps=30, batch_size=100, hidden=(16,))
 
 
 def mixed_people(num, seed=0):

@@ -112,12 +112,12 @@ def test_fits_from_disk_resume_bit_for_bit(tmp_path, monkeypatch, report, loss):
     monkeypatch.setattr(module, "_MAX_IN_MEMORY", 100)
     monkeypatch.setattr("privot.local.networks.generator_fit._TABLE_BATCH_SIZE", 200)
     settings = FitSettings(
-        estimator="generator", loss=loss, steps=60, batch_size=50, hidden=(16,), seed=1
+        estimator="generator", loss=loss, steps=30, batch_size=50, hidden=(16,), seed=1
     )
     whole = fit(release, settings)
 
     def press_ctrl_c(step, steps, loss):
-        if step == 31:
+        if step == 16:
             os.kill(os.getpid(), signal.SIGINT)
 
     checkpoint = tmp_path / "run.checkpoint"

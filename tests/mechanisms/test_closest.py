@@ -66,9 +66,9 @@ def ranks(mechanism, x, num_people):
 def test_reports_have_the_claimed_law_and_no_other():
     """Every rank among the w closest is equally likely, so is every other; an ε 10 % off is not.
 
-    False-alarm rate 5e-7. An ε 10 % off moves the share of the closest by 13 standard deviations.
+    False-alarm rate 5e-7. An ε 10 % off moves the share of the closest by 11 standard deviations.
     """
-    mechanism, num_people = replace(ClosestCandidates.for_dimension(60, 2.0), closest=16), 20_000
+    mechanism, num_people = replace(ClosestCandidates.for_dimension(60, 2.0), closest=16), 16_000
     counts = np.bincount(ranks(mechanism, unit(60), num_people), minlength=256)
     inside, outside = mechanism.probabilities
     expected = np.where(np.arange(256) < 16, inside, outside) * num_people
@@ -84,7 +84,7 @@ def test_seeds_and_odds_do_not_depend_on_the_record():
 
     Eight statistics, each with a false-alarm rate of 1e-7 (5.33 standard deviations).
     """
-    mechanism, num_people = ClosestCandidates.for_dimension(60, 1.0), 3_000
+    mechanism, num_people = ClosestCandidates.for_dimension(60, 1.0), 2_000
     for x in (np.zeros(60), np.full(60, 1e9), np.eye(60)[0], -unit(60)):
         seeds, indices = mechanism.privatize(np.broadcast_to(x, (num_people, 60)))
         chosen = mechanism.closest_indices(seeds, np.broadcast_to(x, (num_people, 60)))

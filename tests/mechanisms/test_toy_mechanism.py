@@ -51,8 +51,9 @@ def test_what_no_device_sends_is_found(release):
 
 @pytest.mark.parametrize("estimator", ["latent_classes", "generator"])
 def test_it_is_learned_from_and_reported_on(release, estimator, tmp_path):
-    steps = {"steps": 300, "hidden": (16,)} if estimator == "generator" else {}
-    model = privot.fit(release, FitSettings(estimator=estimator, seed=0, **steps))
+    short = {"steps": 150, "batch_size": 200, "learning_rate": 1e-2, "hidden": (16,)}
+    settings = short if estimator == "generator" else {}
+    model = privot.fit(release, FitSettings(estimator=estimator, seed=0, **settings))
     drawn = model.sample(4000, seed=1)
     share = np.mean(np.array(drawn["hour"].to_pylist()) == "4h")
     told = (release.reports("hour")[0][:, 0] == 4).mean()

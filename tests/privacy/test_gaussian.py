@@ -28,7 +28,7 @@ epsilons = st.one_of(st.just(0.0), st.floats(1e-4, 3000.0))
 deltas = st.floats(-300.0, -0.1).map(lambda exponent: 10.0**exponent)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(epsilon=epsilons, delta=deltas)
 def test_calibration_is_safe_and_tight(epsilon, delta):
     stddev = calibrate_gaussian(1.0, epsilon, delta)

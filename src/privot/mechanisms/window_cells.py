@@ -18,6 +18,7 @@ numbers, and numbers are in lexicographic order of the coordinates.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
@@ -104,10 +105,8 @@ def best_share(epsilon: float) -> float:
 
 def window_offsets(dimension: int, radius: int) -> Integers:
     """Return all integer points (m, d) with ‖k‖₂ ≤ r, in lexicographic order."""
-    axis = np.arange(-radius, radius + 1)
-    grid = np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1)
-    points = grid.reshape(-1, dimension)
-    return np.asarray(points[(points**2).sum(axis=1) <= radius**2])
+    axes = np.meshgrid(*[np.arange(-radius, radius + 1)] * dimension, indexing="ij", sparse=True)
+    return np.argwhere(sum(axis**2 for axis in axes) <= radius**2) - radius
 
 
 @dataclass(frozen=True)
@@ -195,8 +194,9 @@ class WindowCells:
         """Numbers of the report cells, in increasing order; None if all cells are report cells."""
         if self.area in ("box", "curve"):
             return None
-        numbers = np.arange(self.numbers)
-        return numbers[self.may_report(self.cells(numbers))]
+        axis = np.arange(self.base) - self.radius
+        axes = np.meshgrid(*[axis] * self.dimension, indexing="ij", sparse=True)
+        return np.flatnonzero(self._within(axes, self.radius))
 
     @cached_property
     def count(self) -> int:
@@ -211,25 +211,25 @@ class WindowCells:
 
     def may_record(self, cells: Integers) -> Mask:
         """Return a mask (…) of the cells (…, d) that are record cells."""
-        return self._within(cells, 0)
+        return self._within(np.moveaxis(cells, -1, 0), 0)
 
     def may_report(self, cells: Integers) -> Mask:
         """Return a mask (…) of the cells (…, d) that are report cells."""
-        return self._within(cells, self.radius)
+        return self._within(np.moveaxis(cells, -1, 0), self.radius)
 
-    def _within(self, cells: Integers, radius: int) -> Mask:
+    def _within(self, coordinates: Iterable[Integers], radius: int) -> Mask:
         low = (self.steps // 2 if self.non_negative else 0) - radius
-        within, length = np.ones(cells.shape[:-1], bool), np.zeros(cells.shape[:-1], np.int64)
-        for i in range(self.dimension):  # faster than sums over the short last axis
-            cell = cells[..., i]
-            within &= (cell >= low) & (cell <= self.steps + radius)
+        within: Mask = np.array(True)
+        length = np.array(0)
+        for cell in coordinates:  # of shapes that broadcast
+            within = within & (cell >= low) & (cell <= self.steps + radius)
             doubled = 2 * cell - self.steps
-            length += np.abs(doubled) if self.area == "l1_ball" else doubled * doubled
+            length = length + (np.abs(doubled) if self.area == "l1_ball" else doubled * doubled)
         if self.area == "l2_ball":
-            within &= length <= (self.steps + 2 + 2 * radius) ** 2
+            within = within & (length <= (self.steps + 2 + 2 * radius) ** 2)
         if self.area == "l1_ball":
             across = math.isqrt(4 * radius**2 * self.dimension) + 1 if radius else 0
-            within &= length <= self.steps + self.dimension + across
+            within = within & (length <= self.steps + self.dimension + across)
         return within
 
 

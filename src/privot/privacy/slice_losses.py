@@ -233,24 +233,24 @@ def _highest_loss(shifts: Floats, weights: Floats, rate: float, top_mass: float)
     """Return a loss that (R, Q) exceeds under P with probability of about top_mass/q; at most 600."""
     high = 1.0
     while high < _MAX_LOSS:
-        above = scipy.special.ndtr(shifts - _threshold(np.array(high), rate, shifts))
+        x = _log_ratio(np.array(high), rate) / shifts + shifts / 2
+        above = scipy.special.ndtr(shifts - x)
         if not rate * float(weights @ above) > top_mass:
             break
         high *= 1.25
     return min(high, _MAX_LOSS)
 
 
-def _threshold(loss: Floats, rate: float, shift: Floats | float) -> Floats:
-    """Return x at which log(1−q + q e^(mx − m²/2)) = loss; −∞ if the left side is always larger."""
+def _log_ratio(loss: Floats, rate: float) -> Floats:
+    """Return r at which log(1−q + q e^r) = loss; −∞ if the left side is always larger."""
     near = np.minimum(loss, 1.0)
     far = np.maximum(loss, 1.0)
     with np.errstate(divide="ignore"):
-        log_ratio = np.where(
+        return np.where(
             loss < 1,
             np.log1p(np.maximum(np.expm1(near) / rate, -1.0)),
             far - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-far)),
         )
-    return np.asarray(log_ratio / shift + shift / 2)
 
 
 def _cells(
@@ -263,8 +263,9 @@ def _cells(
     losses = np.asarray(step * np.arange(first, last + 1))
     # Probabilities of a larger loss, under Q and under P.
     under_q, under_p = np.zeros_like(losses), np.zeros_like(losses)
+    log_ratio = _log_ratio(losses, rate)  # mx − m²/2
     for shift, weight in zip(shifts, weights, strict=True):
-        x = _threshold(losses, rate, shift)
+        x = log_ratio / shift + shift / 2
         under_q += weight * scipy.special.ndtr(-x)
         under_p += weight * scipy.special.ndtr(shift - x)
     if lowest < 0:

@@ -137,8 +137,8 @@ def test_models_come_back_and_draw_under_conditions(tmp_path):
     assert back.guarantee == model.guarantee
     assert back.sample(100, seed=1).equals(model.sample(100, seed=1))
     cell = model.schema.coded["home"].labels[0]
-    corner = model.sample(300, seed=0, where={"home": list(model.schema.coded["home"].labels[:64])})
-    assert corner.num_rows == 300
+    corner = model.sample(30, seed=0, where={"home": list(model.schema.coded["home"].labels[:64])})
+    assert corner.num_rows == 30
     assert corner["x"].to_numpy().max() <= 2.5
     with pytest.raises(PrivotError, match="probability"):
         PlaceDensity(np.eye(4)[3:] * np.eye(4)[:, 3:], 0.0).pieces(

@@ -36,7 +36,7 @@ def reports(count, seed=2):
 @pytest.mark.parametrize("epsilon", [2.0, 5.0, 8.0])
 def test_it_is_a_density_against_that_of_candidates(epsilon, nullable):
     with torch.no_grad():
-        density = made(epsilon, nullable).log_densities(reports(400_000)).exp().double()
+        density = made(epsilon, nullable).log_densities(reports(150_000)).exp().double()
     error = float(density.std()) / math.sqrt(len(density))
     assert float(density.mean()) == pytest.approx(1, abs=4 * error + 0.03)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from few_settings import few_settings
 from laws.model import ModelLaws
 from moving_people import SCHEMA, USES, people, uses_only, waves
 from privot import Randomizer, fit
@@ -15,7 +16,8 @@ SHARES = np.linspace(0.1, 0.7, 6)
 @pytest.fixture(scope="module")
 def fitted():
     times = [f"2026-0{m}-01" for m in range(1, 7)]
-    return fit(waves(SHARES, 6000), times=times, seed=0)
+    with few_settings():
+        return fit(waves(SHARES, 6000), times=times, seed=0)
 
 
 class TestWaveModel(ModelLaws):

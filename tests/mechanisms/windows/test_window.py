@@ -31,6 +31,7 @@ def all_reports(mechanism):
 
 
 class WindowLaws(MechanismLaws):
+    scalars = 200  # any number of records takes the same code
     invalid_fields = (
         ("epsilon", 0.0),
         ("epsilon", float("nan")),
