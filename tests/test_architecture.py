@@ -190,7 +190,7 @@ def test_reports_are_collected_without_what_serves():
     """Files and bytes become a release with the extra `release` alone; a collector names its own."""
     code = """
 assert len(privot.collect(release).release) == 400
-import privot.cli.curator, privot.cli.waves, privot.collector.payloads
+import privot.cli.curator, privot.cli.waves, privot.collector.waves
 refused(lambda: privot.collector.Campaign, "privot.collector.Campaign needs starlette", "serve")
 """
     runs_without(("starlette", "uvicorn", "fsspec", "psycopg", "numba", "torch"), code)

@@ -10,8 +10,9 @@ from campaign_reports import CAMPAIGN, RANDOMIZER, ids_of, made, resealed, rows
 from privot import Release
 from privot.collector import sealing
 from privot.collector.arrivals import Campaign
-from privot.collector.payloads import collect, sealed_waves
+from privot.collector.collecting import collect
 from privot.collector.sealing import AddressShelf, FolderShelf, seal, shelf_at
+from privot.collector.waves import sealed_waves
 from privot.core.errors import PrivotError
 from privot.device import Report
 from privot.waves import Panel

@@ -10,8 +10,8 @@ from campaign_reports import CAMPAIGN, RANDOMIZER, changed, ids_of, made, rows
 from collector_process import Sender, post, serving, wait_for_acknowledged
 from privot import Release
 from privot.collector.app import listen
+from privot.collector.collecting import collect
 from privot.collector.folder import FolderStore
-from privot.collector.payloads import collect
 from privot.collector.postgres import PostgresStore
 from privot.collector.sealing import FolderShelf, seal
 from privot.collector.store import DUPLICATE

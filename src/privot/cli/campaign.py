@@ -102,8 +102,7 @@ def status(
 
     Example: privot campaign status campaign/ --watch 5
     """
-    from privot.campaign import CampaignFolder
-    from privot.campaign.campaign import write_status
+    from privot.campaign import CampaignFolder, write_status
     from privot.randomizer import Release
 
     folder = CampaignFolder.load(campaign)
@@ -202,8 +201,7 @@ def up(
 
     Example: privot campaign up campaign/
     """
-    from privot.campaign import CampaignFolder
-    from privot.campaign.campaign import page_server
+    from privot.campaign import CampaignFolder, page_server
     from privot.collector.app import Collector, Desk, Sealer, Shuffler, listen, serve
     from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
     from privot.collector.sealing import open_store, release_address, shelf_at
@@ -240,7 +238,7 @@ def up(
 
 def _show(folder: CampaignFolder, release: Path, seconds: float, stopping: Event) -> None:
     """Write the dashboard's data whenever the release has changed, until `stopping` is set."""
-    from privot.campaign.campaign import write_status
+    from privot.campaign import write_status
     from privot.randomizer import Release
 
     manifest, last_text = release / "manifest.json", ""

@@ -88,7 +88,7 @@ def fit(
     For waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
     from privot.cli.waves import WaveTimes, learn_waves
-    from privot.collector.collecting import checked, quarantine_of
+    from privot.collector.collecting import quarantine_of, without_impossible
     from privot.core.processes import is_first
     from privot.local import FitSettings
     from privot.local import fit as fit_model
@@ -120,7 +120,7 @@ def fit(
         aside = quarantine_of(output.with_name(output.name + more))
         claim_file(aside, inputs=release, force=force or resume or not is_first())
         # If a release has impossible reports, the others are copied to a temporary file.
-        usable, collection = context.with_resource(checked(path, aside, strict))
+        usable, collection = context.with_resource(without_impossible(path, aside, strict))
         reports.append(usable)
         if collection is not None and is_first():
             print_quarantined(collection)

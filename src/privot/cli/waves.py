@@ -20,7 +20,7 @@ from privot.core.files import claim_file, claim_folder, read_text, require_place
 from privot.waves import DeviceLedger, Limit, Panel, PanelGuarantee
 
 if TYPE_CHECKING:
-    from privot.collector.payloads import SealedWaves
+    from privot.collector.waves import SealedWaves
     from privot.device.device import Record
     from privot.local import FitSettings, WaveModel
     from privot.randomizer import Release
@@ -256,8 +256,8 @@ def learn_waves(
     force: bool,
 ) -> None:
     """Fit a population that moves to waves of reports of one schema, and write it with its trends."""
-    from privot.collector.collecting import checked, quarantine_of
-    from privot.collector.payloads import sealed_waves
+    from privot.collector.collecting import quarantine_of, without_impossible
+    from privot.collector.waves import sealed_waves
     from privot.local import fit_waves
     from privot.models import FILES, load
     from privot.report.panels import write_wave_report
@@ -276,7 +276,7 @@ def learn_waves(
     for number, path in enumerate(paths):
         aside = quarantine_of(output.with_name(f"{output.name}.{number}"))
         claim_file(aside, inputs=waves, force=force or onto == output)
-        release, found = context.with_resource(checked(path, aside, strict))
+        release, found = context.with_resource(without_impossible(path, aside, strict))
         releases.append(release)
         if found is not None:
             print_quarantined(found)

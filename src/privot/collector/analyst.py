@@ -47,8 +47,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from privot.collector.collecting import Collection, quarantine_of, refused_strictly
-from privot.collector.payloads import Collected, collect
+from privot.collector.collecting import (
+    Collected,
+    Collection,
+    collect,
+    quarantine_of,
+    refused_strictly,
+)
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
 from privot.device import Report, read_batch

@@ -29,7 +29,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from privot.collector.analyst import SEAL_BYTES, sealed_report
-from privot.collector.payloads import Payloads, require_whole_hours, waves_of_hours
 from privot.collector.store import (
     CRC_BYTES,
     PAYLOAD_AT,
@@ -40,9 +39,11 @@ from privot.collector.store import (
     StoreStopped,
     Words,
 )
+from privot.collector.waves import require_whole_hours, waves_of_hours
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
 from privot.randomizer.randomizer import TIME_STEP, Randomizer
+from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.waves import Panel
 from privot.wire.report import VERSION, WireError, batch_head

@@ -8,7 +8,7 @@ A sealing takes all records of a store and decodes them into rows. Impossible on
 `quarantine-000000.csv`. The others are sorted by id and written to Parquet shards; ids are uniform
 random words, so this is a random order (`privot.randomizer.publishing`). Finally the manifest, which
 names all shards so far, is replaced. With a panel, each shard is of one wave, named in its metadata
-(`privot.collector.payloads` has the privacy review).
+(`privot.collector.waves` has the privacy review).
 
 **Exactly once.** The next sealing first repeats an interrupted one with the same records. The order
 depends only on the records, so the shards have the same rows and the same names, and no manifest names
@@ -43,9 +43,9 @@ import pyarrow.parquet as pq
 
 from privot.collector.arrivals import Campaign, ShuffledCampaign
 from privot.collector.folder import FolderStore
-from privot.collector.payloads import wave_metadata
 from privot.collector.postgres import PostgresStore
 from privot.collector.store import CRC_BYTES, ID_AT, PAYLOAD_AT, Records, Store
+from privot.collector.waves import wave_metadata
 from privot.core.errors import PrivotError
 from privot.core.files import flush_folder, replacing_file
 from privot.randomizer.publishing import reordered, write_scattered

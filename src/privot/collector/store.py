@@ -29,7 +29,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.collector.payloads import waves_of_hours
+from privot.collector.waves import waves_of_hours
 from privot.core.compiled import compiled, compiled_part
 from privot.core.errors import PrivotError
 from privot.waves import Panel
