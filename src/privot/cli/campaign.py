@@ -1,10 +1,11 @@
-"""Commands for surveys in browsers: campaigns, and the collector of reports."""
+"""Commands that receive reports: campaigns in browsers, a collector, files of reports, two servers."""
 
 from __future__ import annotations
 
 import math
 import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -12,16 +13,26 @@ from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
-from privot.cli.console import SchemaFile, complain, note, with_promise
+from privot.cli.console import (
+    Force,
+    SchemaFile,
+    complain,
+    note,
+    print_quarantined,
+    with_promise,
+)
 from privot.core.errors import PrivotError
+from privot.core.files import claim_file, replacing_file
 from privot.waves import Panel
 
 if TYPE_CHECKING:
+    from privot.aggregated import Server
     from privot.campaign import CampaignFolder
-
 
 _HOST = "127.0.0.1"
 _LOCAL = (_HOST, "localhost")
+_MAX_SECONDS = 10**7  # between two sealings
+_IDS = "ids.txt"  # ids of the shares that one of two servers has accepted
 
 
 def new(
@@ -173,9 +184,6 @@ def delete(
     )
 
 
-# `privot campaign up`: collector, page and dashboard on this machine.
-
-
 def up(
     campaign: Path = Argument(help="Folder of the campaign."),
     port: int | None = Option(
@@ -252,11 +260,6 @@ def _show(folder: CampaignFolder, release: Path, seconds: float, stopping: Event
             print(f"{written['reports']:,} reports on the dashboard", flush=True)
         except (PrivotError, OSError) as error:
             complain(f"the dashboard stays as it was: {error}")
-
-
-# `privot serve`: a collector over HTTP.
-
-_MAX_SECONDS = 10**7
 
 
 def serve(
@@ -348,3 +351,130 @@ def _require_origin(text: str) -> None:
         valid = False
     if not valid or text != f"{parts.scheme}://{parts.netloc}" or "*" in text or "@" in text:
         raise PrivotError(f"--origin {text!r} is no origin: give https://HOST, without a path")
+
+
+def collect(
+    releases: list[Path] = Argument(
+        help="Reports of many devices: files, folders of them, quoted patterns."
+    ),
+    output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
+    randomizer: Path | None = Option(
+        None, "-r", "--randomizer", help="Randomizer of the reports; CSV needs it."
+    ),
+    quarantine: Path | None = Option(
+        None, help="File for what is not counted; OUTPUT.quarantine.csv by default."
+    ),
+    strict: bool = Option(False, "--strict", help="Refuse reports that cannot be, instead."),
+    key: Path | None = Option(
+        None, help="Of shuffled reports: the analyst's private key, which opens one batch.sealed."
+    ),
+    force: Force = False,
+) -> None:
+    """Put many devices' reports into one release; all must be of the same randomizer.
+
+    A report that is there several times counts once. What the randomizer cannot have made goes into
+    quarantine, with its file, row and reason.
+
+    Example: privot collect inbox/ -o release.parquet
+
+    Shuffled: privot collect batch-000000.sealed -r randomizer.json --key analyst.key -o release.parquet
+    """
+    from privot.collector import collect_files
+    from privot.collector.analyst import collect_batch
+    from privot.collector.collecting import quarantine_of
+    from privot.randomizer import Randomizer
+
+    inputs = [*releases] if randomizer is None else [*releases, randomizer]
+    claim_file(output, inputs=inputs, suffixes=(".parquet",), force=force)
+    quarantine = quarantine or quarantine_of(output)
+    claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
+    made_by = None if randomizer is None else Randomizer.load(randomizer)
+    if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
+        raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
+    if key is not None:
+        if made_by is None or len(releases) != 1:
+            raise PrivotError(
+                f"--key {key} opens one batch, which is a release of its own: give one batch, and its "
+                "-r randomizer.json"
+            )
+        done = collect_batch(
+            releases[0], output, made_by, key, quarantine=quarantine, strict=strict
+        )
+        guarantee = made_by.batch_guarantee(done.num_reports)
+    else:
+        done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
+        guarantee = done.randomizer.guarantee
+    print_quarantined(done)
+    print(f"{output}: {done.num_reports:,} reports, {guarantee}")
+
+
+def aggregate(
+    folder: Path = Argument(help="The server's folder; made at first, with --encoder and --role."),
+    shares: list[Path] | None = Argument(None, help="Files of shares to accept."),
+    encoder: Path | None = Option(None, help="Encoder of the shares: encoder.json."),
+    role: str | None = Option(None, help="leader or helper."),
+    release: list[Path] | None = Option(
+        None,
+        help="ids.txt of a server. Give both servers the ids.txt of both: each sums, once and with "
+        "noise, the reports that both list.",
+    ),
+    output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
+    force: Force = False,
+) -> None:
+    """Be one of two servers that sum shares: accept them, or release the noisy sum of a batch.
+
+    Records are private if one of the two servers is honest. Each is run by somebody else, and gets its
+    own file of shares. FOLDER/ids.txt lists what was accepted, for the other server.
+
+    Example: privot aggregate leader/ leader.shares --encoder encoder.json --role leader
+
+    Then: privot aggregate leader/ --release leader/ids.txt --release helper/ids.txt -o leader.json
+    """
+    from privot.aggregated import Encoder, Server
+    from privot.aggregated.shares import ROLES
+
+    if not folder.exists():
+        if encoder is None or role not in ROLES:
+            raise PrivotError(f"{folder} is not there: give --encoder and --role to make it")
+        Server.create(folder, Encoder.load(encoder), role)
+    server = Server(folder)
+    if role not in (None, server.role):
+        raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
+    if release:
+        claim_file(output, inputs=release, suffixes=(".json",), force=force)
+        text = server.release(_listed_by_all(release)).read_text(encoding="utf-8")
+        with replacing_file(output) as draft:
+            draft.write_text(text, encoding="utf-8")
+        print(f"{output}: the {server.role}'s noisy sums, to publish")
+        return
+    new = sum(server.accept(*_read_shares(path, server)) for path in shares or [])
+    ids = server.ids()
+    with replacing_file(folder / _IDS) as draft:
+        draft.write_text("".join(f"{each.hex()}\n" for each in sorted(ids)), encoding="utf-8")
+    least = server.encoder.people
+    print(f"{folder}: {new:,} new shares, {len(ids):,} in all; a batch is {least:,} or more")
+
+
+def _read_shares(path: Path, server: Server) -> list[bytes]:
+    """Return the shares of a file, one after another, all of one length."""
+    length = server.encoder.share_length(server.role)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PrivotError(f"shares {path} cannot be read: {error}") from None
+    if len(data) % length:
+        raise PrivotError(
+            f"{path} does not hold whole shares for the {server.role}: give what `privot privatize` "
+            "wrote for it"
+        )
+    return [data[start : start + length] for start in range(0, len(data), length)]
+
+
+def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
+    try:
+        lists = [path.read_text(encoding="utf-8").split() for path in files]
+        return frozenset.intersection(*(frozenset(map(bytes.fromhex, ids)) for ids in lists))
+    except (OSError, ValueError) as error:
+        raise PrivotError(
+            f"--release cannot be read ({error}): give both servers' {_IDS}"
+        ) from None

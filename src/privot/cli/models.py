@@ -1,14 +1,14 @@
-"""Commands of a curator who has only a release: fit and sample; and the demo."""
+"""Commands that learn models from reports, and draw from them: fit, sample, and the demo."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer import Argument, Option
 
-from privot.cli.central import fit_sums
 from privot.cli.console import (
     Force,
     Target,
@@ -23,6 +23,7 @@ from privot.cli.console import (
 )
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, claim_folder, require_place
+from privot.core.processes import is_first
 
 if TYPE_CHECKING:
     from privot.local import LocalModel
@@ -45,7 +46,7 @@ def fit(
         "--strict",
         help="Refuse a release with reports that its randomizer cannot have made.",
     ),
-    checked_too: bool = Option(
+    with_check: bool = Option(
         True, "--check/--no-check", help="Say what a model of a table may be used for."
     ),
     target: Target = None,
@@ -88,16 +89,15 @@ def fit(
     For waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
     from privot.cli.waves import WaveTimes, learn_waves
-    from privot.collector.collecting import quarantine_of, without_impossible
-    from privot.core.processes import is_first
     from privot.local import FitSettings
     from privot.local import fit as fit_model
     from privot.models import FILES
     from privot.training import Interrupted
 
+    # `context.obj` has the options that app.py declares from `FitSettings`.
     settings, when = FitSettings(**context.obj), WaveTimes(times, start, every, onto)
     if [path.suffix for path in release] == [".json", ".json"]:
-        fit_sums(release, output, settings.seed, force)
+        _fit_sums(release, output, settings.seed, force)
         return
     if waves or when:
         if resume or target is not None or device != "auto":
@@ -114,18 +114,13 @@ def fit(
     replaced = force or (resume and checkpoint.exists())
     if is_first():
         claim_folder(output, FILES, inputs=release, force=replaced)
-    reports = []
-    for number, path in enumerate(release):
-        more = f".{number}" if number else ""
-        aside = quarantine_of(output.with_name(output.name + more))
-        claim_file(aside, inputs=release, force=force or resume or not is_first())
-        # If a release has impossible reports, the others are copied to a temporary file.
-        usable, collection = context.with_resource(without_impossible(path, aside, strict))
-        reports.append(usable)
-        if collection is not None and is_first():
-            print_quarantined(collection)
+    reports = _open_reports(context, release, output, strict, force or resume or not is_first())
     if target is not None:
-        _require_target(reports[-1], target, checked_too)
+        if not with_check:
+            raise PrivotError("--target is a part of the check: leave out --no-check, or --target")
+        from privot.evaluation.target_check import require_target
+
+        require_target(reports[-1].schema, target)
     with training_bar(then="") as progress:
         try:
             model = fit_model(
@@ -151,7 +146,7 @@ def fit(
     )
     for promise in model.made_with.get("promises", []):
         print(f"  of them {promise['reports']:,} were promised {promise['guarantee']}")
-    if checked_too and model.made_with["estimator"] == "latent_classes":
+    if with_check and model.made_with["estimator"] == "latent_classes":
         _check(model, reports, output, settings.seed, target)
     if model.schema.images:
         from privot.report import write_image_fit_report
@@ -160,13 +155,37 @@ def fit(
         print(f"{output / 'report.html'}: what it draws, beside what was received")
 
 
-def _require_target(release: Release, target: str, checked_too: bool) -> None:
-    """Refuse, before the fit, a target that the check cannot use."""
-    from privot.evaluation.target_check import require_target
+def _open_reports(
+    context: typer.Context, paths: Sequence[Path], output: Path, strict: bool, replace: bool
+) -> list[Release]:
+    """Open releases; impossible reports are left out, and listed beside the output."""
+    from privot.collector.collecting import quarantine_of, without_impossible
 
-    if not checked_too:
-        raise PrivotError("--target is a part of the check: leave out --no-check, or --target")
-    require_target(release.schema, target)
+    releases = []
+    for number, path in enumerate(paths):
+        more = f".{number}" if number else ""
+        aside = quarantine_of(output.with_name(output.name + more))
+        claim_file(aside, inputs=paths, force=replace)
+        # A release with impossible reports is copied without them to a temporary file.
+        release, collection = context.with_resource(without_impossible(path, aside, strict))
+        releases.append(release)
+        if collection is not None and is_first():
+            print_quarantined(collection)
+    return releases
+
+
+def _fit_sums(files: Sequence[Path], output: Path, seed: int, force: bool) -> None:
+    """Add up the sums of both servers, learn from them, and save the model."""
+    from privot.aggregated import fit, open_sums
+    from privot.central import SumSettings
+    from privot.models import FILES
+
+    claim_folder(output, FILES, inputs=files, force=force)
+    leader, helper = files
+    release = open_sums(leader, helper)
+    model = fit(release, SumSettings(seed=seed))
+    model.save(output)
+    print(f"{output}: learned from the sums of {len(release):,} reports, {model.guarantee}")
 
 
 def _check(
@@ -269,12 +288,10 @@ def _claim_table(output: Path, model: Path, force: bool) -> None:
         claim_folder(output, WRITTEN, inputs=[model], force=force)
 
 
-# `privot demo`: one command and about a minute; and public data sets.
-
-_HOLDS = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
+_DEMO_FILES = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
 
 
-def run(
+def demo(
     context: typer.Context,
     output: Path = Option(Path("demo"), "-o", "--output", help="Folder for the results."),
     people: int | None = Option(None, help="How many people: 200 000, or 60 000 who write."),
@@ -318,7 +335,7 @@ def run(
         return
     if data is not None and not images:
         raise PrivotError("data is for images alone: add --images, or leave --data out")
-    claim_folder(output, _HOLDS, force=force)
+    claim_folder(output, _DEMO_FILES, force=force)
     options = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     given["settings"] = FitSettings(**context.obj)
