@@ -14,7 +14,10 @@ from urllib.parse import urlsplit
 from typer import Argument, Option
 
 from privot.cli.console import (
+    Floor,
     Force,
+    People,
+    ReportColumns,
     SchemaFile,
     complain,
     note,
@@ -48,15 +51,13 @@ def new(
     collector: str = Option(
         "http://127.0.0.1:8000", help="Address of the collector, to which the page sends."
     ),
-    report_columns: int | None = Option(
-        None, help="Columns one person reports, drawn by fresh coins."
-    ),
+    report_columns: ReportColumns = None,
     where: str | None = Option(
         None, help="local, or shuffled: a shuffler mixes reports that are sealed to the analyst."
     ),
     delta: float = Option(0.0, help="Needed by shuffled reports."),
-    people: int | None = Option(None, help="Least number of reports in a shuffled batch."),
-    floor: float | None = Option(None, help="Largest epsilon of a shuffled report by itself."),
+    people: People = None,
+    floor: Floor = None,
 ) -> None:
     """Create a campaign: calibrate and sign a randomizer, and write a page that randomizes answers.
 

@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any
 from typer import Argument, Exit, Option
 
 from privot.cli.console import (
+    Floor,
     Force,
     Ignore,
+    People,
+    ReportColumns,
     SchemaFile,
     Separator,
     complain,
@@ -56,13 +59,11 @@ def calibrate(
     where: str | None = Option(
         None, help="local, shuffled by a shuffler, or aggregated by two servers."
     ),
-    people: int | None = Option(None, help="Least number of reports in a shuffled batch."),
-    floor: float | None = Option(None, help="Largest epsilon of a shuffled report by itself."),
+    people: People = None,
+    floor: Floor = None,
     report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
     mechanism: str | None = Option(None, help="auto, window, candidates, laplace or gaussian."),
-    report_columns: int | None = Option(
-        None, help="Columns one person reports, drawn by fresh coins."
-    ),
+    report_columns: ReportColumns = None,
     share: list[str] | None = Option(
         None, help="COLUMN=EPSILON: share of epsilon for this column. May be repeated."
     ),
