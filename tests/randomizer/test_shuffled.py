@@ -5,7 +5,7 @@ import pytest
 
 import privot
 from privot import PrivotError, Randomizer, Schema
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer
 from privot.privacy import DistributedDP, PureDP
 from privot.privacy.shuffling import (
     ReportLaw,

@@ -1,6 +1,6 @@
 """Tests that reports have the distribution of their mechanisms, on one large sample and on streams.
 
-`privot.audit.audit` lists the tests; `privot.audit.statistics` computes their p-values.
+`privot.audit` lists the tests; `privot.audit.statistics` computes their p-values.
 
 **Streams.** A random generator that is seeded, shared without a lock, or copied into a child process
 repeats its noise, and the difference of two reports then reveals the difference of the records. So

@@ -161,7 +161,7 @@ def delete(
         ids_of_texts,
         open_store,
         release_address,
-        shelf_at,
+        storage_at,
     )
 
     if bool(ids) == every:
@@ -171,12 +171,12 @@ def delete(
     address = store or str(folder.folder / "store")
     waves = None if panel is None else Panel.load(panel)
     collected = Campaign.load(folder.folder / "randomizer.json", waves)
-    shelf = shelf_at(release_address(address, release, collected.fingerprint))
+    storage = storage_at(release_address(address, release, collected.fingerprint))
     if "://" not in address and not (Path(address) / collected.fingerprint).is_dir():
         raise PrivotError(f"{address} holds no reports of this campaign: give --store")
     opened = open_store(address, collected, complain)
     try:
-        count = delete_reports(opened, shelf, named)
+        count = delete_reports(opened, storage, named)
     finally:
         opened.close()
     print(f"{count:,} deleted, {opened.count:,} left; their ids stay refused")
@@ -211,9 +211,9 @@ def up(
     Example: privot campaign up campaign/
     """
     from privot.campaign import CampaignFolder, page_server
-    from privot.collector.app import Collector, Desk, Sealer, Shuffler, listen, serve
+    from privot.collector.app import Collector, Sealer, ServedCampaign, Shuffler, listen, serve
     from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
-    from privot.collector.sealing import open_store, release_address, shelf_at
+    from privot.collector.sealing import open_store, release_address, storage_at
 
     folder = CampaignFolder.load(campaign)
     shuffled = folder.analyst_key != ""
@@ -229,7 +229,7 @@ def up(
         collecting = f"http://{_HOST}:{listener.getsockname()[1]}"
         with page_server(folder, collecting, _HOST, page_port) as page:
             release = release_address(store, None, collected.fingerprint)
-            desk = Desk(collected, GroupCommit(open_store(store, collected, complain)))
+            served = ServedCampaign(collected, GroupCommit(open_store(store, collected, complain)))
             print(f"page       {page}/\ndashboard  {page}/dashboard.html\ncollector  {collecting}")
             print("Ctrl-C stops all of it", flush=True)
             stopping = Event()
@@ -237,8 +237,8 @@ def up(
             shown.start()
             try:
                 origins = [page, page.replace(_HOST, "localhost")]
-                sealers = [(Shuffler if shuffled else Sealer)(desk, shelf_at(release), note)]
-                serve(Collector([desk], origins=origins, log=complain), listener, sealers, every)
+                sealers = [(Shuffler if shuffled else Sealer)(served, storage_at(release), note)]
+                serve(Collector([served], origins=origins, log=complain), listener, sealers, every)
             finally:
                 stopping.set()
                 shown.join()
@@ -308,10 +308,10 @@ def serve(
     Shuffler: privot serve randomizer.json --role shuffler --store mixed/
     """
     from privot.collector.admission import everybody, tokens
-    from privot.collector.app import Collector, Desk, Sealer, Shuffler, listen
+    from privot.collector.app import Collector, Sealer, ServedCampaign, Shuffler, listen
     from privot.collector.app import serve as run
     from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
-    from privot.collector.sealing import open_store, release_address, shelf_at
+    from privot.collector.sealing import open_store, release_address, storage_at
 
     if not 0 <= seal_every * 60 <= _MAX_SECONDS or math.isnan(seal_every):
         raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")
@@ -327,18 +327,18 @@ def serve(
     kind, seals = (ShuffledCampaign, Shuffler) if shuffled else (Campaign, Sealer)
     loaded = [kind.load(path, waves) for path in randomizers]
     campaigns = {campaign.fingerprint: campaign for campaign in loaded}
-    desks, sealers = [], []
+    all_served, sealers = [], []
     with listen(host, port) as listener:
         for campaign in campaigns.values():
             at = release_address(store, release, campaign.fingerprint)
             opened = open_store(store, campaign, complain)
-            desks.append(Desk(campaign, GroupCommit(opened)))
-            sealers.append(seals(desks[-1], shelf_at(at), note))
+            all_served.append(ServedCampaign(campaign, GroupCommit(opened)))
+            sealers.append(seals(all_served[-1], storage_at(at), note))
             promised = campaign.randomizer.schema.promise or campaign.randomizer.guarantee
             note(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
         where, number = listener.getsockname()[:2]
         print(f"http://{f'[{where}]' if ':' in where else where}:{number}", flush=True)
-        collector = Collector(desks, admit, origin or [], log=complain)
+        collector = Collector(all_served, admit, origin or [], log=complain)
         run(collector, listener, sealers, 60 * seal_every)
     note("stopped; everything that was acknowledged is stored")
 

@@ -166,8 +166,8 @@ def with_promise(
 ) -> tuple[Schema, float | None, float]:
     """Return the schema, ε and δ to calibrate by, given the options of a promise.
 
-    Any of `--where`, `--people` and `--floor` makes a promise of `--epsilon` and `--delta`: it is added to
-    the schema, and the returned ε and δ are None and 0.
+    Any of `--where`, `--people` and `--floor` makes a promise of `--epsilon` and `--delta`: it is added
+    to the schema, and the returned ε and δ are None and 0.
     """
     from privot.schema.promise import Promise
 

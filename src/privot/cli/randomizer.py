@@ -46,7 +46,7 @@ from privot.waves import Panel
 
 if TYPE_CHECKING:
     from privot.aggregated import Encoder
-    from privot.audit.audit import RandomizerAudit
+    from privot.audit import RandomizerAudit
     from privot.randomizer import Randomizer
     from privot.schema import Schema
 
@@ -354,7 +354,7 @@ def audit(
         if draws is not None:
             raise PrivotError("--exact draws nothing: leave out --draws")
         raise Exit(_audit_exactly(randomizer, as_json))
-    from privot.audit.audit import audit_randomizer, stated_guarantee
+    from privot.audit import audit_randomizer, stated_guarantee
     from privot.randomizer import Randomizer
 
     loaded = Randomizer.load(randomizer)

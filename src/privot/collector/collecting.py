@@ -46,8 +46,9 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError, printable
 from privot.core.files import beside, cannot_write, replacing_file
-from privot.randomizer.publishing import as_text, gather, read_text, write_scattered
+from privot.randomizer.publishing import read_buckets, write_buckets
 from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.reports.csv_reports import as_text, read_text
 from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.reports.rows import (
     METADATA_KEY,
@@ -316,7 +317,7 @@ def collect_files(
             """Yield distinct reports, by increasing id, without their origins."""
             nonlocal copies
             for bucket in range(buckets):
-                distinct, more = _distinct(gather(parts, bucket, bucket + 1))
+                distinct, more = _distinct(read_buckets(parts, bucket, bucket + 1))
                 copies += more
                 if len(distinct):
                     yield distinct.drop_columns(list(ORIGIN))
@@ -368,7 +369,7 @@ def _scattered(
         refused.add(reports.filter(pc.is_valid(against)), against.drop_null())
         if len(possible := reports.filter(pc.is_null(against))):
             path = work / f"part-{number:06d}.arrow"
-            write_scattered(path, [possible], buckets)
+            write_buckets(path, [possible], buckets)
             yield path
 
 

@@ -1,6 +1,6 @@
 """Sealing of stored records into shards of a release, and deletion of reports.
 
-- `Shelf`: storage of a release, a folder or an fsspec address. `open_store`: the store at an address.
+- `ReleaseStorage`: where a release is, a folder or an fsspec address. `open_store` opens a store.
 - `delete_reports` and `erase`: deletion by ids.
 - `seal`: sealing. `write_shuffled`: a shuffler's batch of sealed reports (`privot.collector.analyst`).
 
@@ -48,7 +48,7 @@ from privot.collector.store import CRC_BYTES, ID_AT, PAYLOAD_AT, Records, Store
 from privot.collector.waves import wave_metadata
 from privot.core.errors import PrivotError
 from privot.core.files import flush_folder, replacing_file
-from privot.randomizer.publishing import reordered, write_scattered
+from privot.randomizer.publishing import in_random_order, write_buckets
 from privot.randomizer.reports.rows import (
     ID_TYPE,
     MANIFEST,
@@ -61,7 +61,7 @@ from privot.randomizer.reports.rows import (
 from privot.wire.report import ID_BYTES, write_batch
 
 
-class Shelf(Protocol):
+class ReleaseStorage(Protocol):
     """Protocol of a release's storage: its files are written, listed and copied as a whole."""
 
     @contextmanager
@@ -79,39 +79,39 @@ class Shelf(Protocol):
 
 
 @dataclass(frozen=True)
-class FolderShelf:
+class FolderStorage:
     """Storage of a release in a local folder."""
 
     folder: Path
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """See `Shelf`."""
+        """See `ReleaseStorage`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with replacing_file(self.folder / name) as draft:
             yield draft
         flush_folder(self.folder)
 
     def names(self) -> list[str]:
-        """See `Shelf`."""
+        """See `ReleaseStorage`."""
         if not self.folder.is_dir():
             return []
         return sorted(file.name for file in self.folder.iterdir() if file.is_file())
 
     def fetch(self, name: str, copy: Path) -> None:
-        """See `Shelf`."""
+        """See `ReleaseStorage`."""
         shutil.copyfile(self.folder / name, copy)
 
 
 @dataclass(frozen=True)
-class AddressShelf:
+class AddressStorage:
     """Storage of a release at an fsspec address, where a file is replaced as a whole."""
 
     address: str
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """See `Shelf`."""
+        """See `ReleaseStorage`."""
         with TemporaryDirectory(prefix="privot-") as work:
             draft = Path(work) / name
             draft.touch()
@@ -121,14 +121,14 @@ class AddressShelf:
                 files.put_file(str(draft), f"{root}/{name}")
 
     def names(self) -> list[str]:
-        """See `Shelf`."""
+        """See `ReleaseStorage`."""
         with self._reached("read") as (files, root):
             if not files.isdir(root):
                 return []
             return sorted(str(path).rpartition("/")[2] for path in files.ls(root, detail=False))
 
     def fetch(self, name: str, copy: Path) -> None:
-        """See `Shelf`."""
+        """See `ReleaseStorage`."""
         with self._reached("read") as (files, root):
             files.get_file(f"{root}/{name}", str(copy))
 
@@ -144,14 +144,14 @@ class AddressShelf:
             ) from None
 
 
-def shelf_at(address: str) -> Shelf:
+def storage_at(address: str) -> ReleaseStorage:
     """Return the storage at an address: a folder for a path or `file://`, otherwise fsspec's."""
     parts = urlsplit(address)
     if not parts.scheme:
-        return FolderShelf(Path(address))
+        return FolderStorage(Path(address))
     if parts.scheme == "file":
-        return FolderShelf(Path(parts.path))
-    return AddressShelf(address.rstrip("/"))
+        return FolderStorage(Path(parts.path))
+    return AddressStorage(address.rstrip("/"))
 
 
 _POSTGRES = ("postgresql://", "postgres://")
@@ -171,11 +171,11 @@ def open_store(
         PrivotError: if the store cannot be opened, or another process uses it.
     """
     if address.startswith(_POSTGRES):
-        return PostgresStore(address, campaign.form)
+        return PostgresStore(address, campaign.format)
     if "://" in address:
         raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")
     folder = Path(address) / campaign.fingerprint
-    return FolderStore(folder, campaign.form, log)
+    return FolderStore(folder, campaign.format, log)
 
 
 def release_address(address: str, release: str | None, fingerprint: str) -> str:
@@ -211,7 +211,9 @@ def ids_of_texts(texts: Sequence[str]) -> list[bytes]:
     return [*dict.fromkeys(ids)]
 
 
-def delete_reports(store: Store, shelf: Shelf, ids: Sequence[bytes] | None = None) -> int:
+def delete_reports(
+    store: Store, storage: ReleaseStorage, ids: Sequence[bytes] | None = None
+) -> int:
     """Delete reports from a store, the shards of its release and its quarantine; return their number.
 
     A report is deleted when the store has durably written its **tombstone** (`Store.delete`): from then
@@ -234,7 +236,7 @@ def delete_reports(store: Store, shelf: Shelf, ids: Sequence[bytes] | None = Non
 
     Arguments:
         store: The store that accepted the reports; no other process may seal it meanwhile.
-        shelf: Storage of the store's release.
+        storage: Storage of the store's release.
         ids: Ids of 16 bytes each; None for all reports of the campaign.
 
     Raises:
@@ -242,35 +244,35 @@ def delete_reports(store: Store, shelf: Shelf, ids: Sequence[bytes] | None = Non
             accepted, and not counted again.
     """
     count = store.delete(ids)
-    erase(store, shelf)
+    erase(store, storage)
     return count
 
 
-def erase(store: Store, shelf: Shelf) -> None:
+def erase(store: Store, storage: ReleaseStorage) -> None:
     """Remove the reports that the store has deleted from all files of its release."""
     deleted = store.to_erase()
     if not deleted:
         return
     rows: list[int] = []
-    names = shelf.names()
+    names = storage.names()
     with TemporaryDirectory(prefix="privot-") as work:
         copy = Path(work) / "file"
         for name in names:
             if name.startswith("shard-") and name.endswith(".parquet"):
-                shelf.fetch(name, copy)
-                rows.append(_erase_shard(shelf, name, copy, deleted))
+                storage.fetch(name, copy)
+                rows.append(_erase_shard(storage, name, copy, deleted))
             elif name.startswith("quarantine-") and name.endswith(".csv"):
-                shelf.fetch(name, copy)
-                _erase_quarantine(shelf, name, copy, deleted)
+                storage.fetch(name, copy)
+                _erase_quarantine(storage, name, copy, deleted)
         if MANIFEST in names:
-            shelf.fetch(MANIFEST, copy)
+            storage.fetch(MANIFEST, copy)
             named = copy.read_text(encoding="utf-8").count('"file"')
-            with shelf.writing(MANIFEST) as draft:
+            with storage.writing(MANIFEST) as draft:
                 draft.write_text(manifest_text(rows[:named]), encoding="utf-8")
     store.finish_erasing(rows)
 
 
-def _erase_shard(shelf: Shelf, name: str, copy: Path, deleted: frozenset[bytes]) -> int:
+def _erase_shard(storage: ReleaseStorage, name: str, copy: Path, deleted: frozenset[bytes]) -> int:
     """Remove reports from a shard, of which `copy` is a copy; return the number of rows left."""
     ids = pa.array(deleted, ID_TYPE)
     shard_ids = pq.read_table(copy, columns=[REPORT_ID])[REPORT_ID]
@@ -280,11 +282,13 @@ def _erase_shard(shelf: Shelf, name: str, copy: Path, deleted: frozenset[bytes])
     more = dict(table.schema.metadata)
     made_by = more.pop(METADATA_KEY).decode()
     rest = table.filter(pc.invert(pc.is_in(table[REPORT_ID], ids))).replace_schema_metadata(None)
-    with shelf.writing(name) as draft:
+    with storage.writing(name) as draft:
         return write_reports(draft, [rest], made_by, more)
 
 
-def _erase_quarantine(shelf: Shelf, name: str, copy: Path, deleted: frozenset[bytes]) -> None:
+def _erase_quarantine(
+    storage: ReleaseStorage, name: str, copy: Path, deleted: frozenset[bytes]
+) -> None:
     """Remove reports from a quarantine file."""
     with open(copy, newline="", encoding="utf-8") as file:
         lines = [*csv.reader(file)]
@@ -294,7 +298,7 @@ def _erase_quarantine(shelf: Shelf, name: str, copy: Path, deleted: frozenset[by
 
     rest = lines[:1] + [line for line in lines[1:] if not is_deleted(line)]
     if len(rest) < len(lines):
-        with shelf.writing(name) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
+        with storage.writing(name) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
             csv.writer(out).writerows(rest)
 
 
@@ -318,38 +322,40 @@ class Sealed:
     total: int
 
 
-def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
+def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | None:
     """Move all stored records into shards; return None if there are no new ones.
 
     An interrupted deletion is finished first.
     """
-    erase(store, shelf)
+    erase(store, storage)
     batch = store.begin_sealing()
     if batch is None:
         return None
     with TemporaryDirectory(prefix="privot-") as work:
-        buckets = 1 + batch.reports * campaign.form.record_bytes // _BUCKET_BYTES
+        buckets = 1 + batch.reports * campaign.format.record_bytes // _BUCKET_BYTES
         aside = Path(work) / "aside.csv"
         waves, quarantined = _scattered(store.taken(batch), campaign, buckets, Path(work), aside)
         if quarantined:
-            with shelf.writing(f"quarantine-{batch.number:06d}.csv") as draft:
+            with storage.writing(f"quarantine-{batch.number:06d}.csv") as draft:
                 shutil.copyfile(aside, draft)
         rows: list[int] = []
-        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.form.record_bytes))
-        made_by, panel = campaign.randomizer.to_json(), campaign.form.panel
+        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.format.record_bytes))
+        made_by, panel = campaign.randomizer.to_json(), campaign.format.panel
         for wave, parts in sorted(waves.items()):
             more = None if panel is None else wave_metadata(panel, wave)
-            for table in reordered(parts, buckets, size):
-                with shelf.writing(shard_name(len(batch.shards) + len(rows))) as draft:
+            for table in in_random_order(parts, buckets, size):
+                with storage.writing(shard_name(len(batch.shards) + len(rows))) as draft:
                     rows.append(write_reports(draft, [table], made_by, more))
     if rows:
-        with shelf.writing(MANIFEST) as draft:
+        with storage.writing(MANIFEST) as draft:
             draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
     store.finish_sealing(batch, rows)
     return Sealed(sum(rows), quarantined, sum(batch.shards) + sum(rows))
 
 
-def write_shuffled(store: FolderStore, campaign: ShuffledCampaign, shelf: Shelf) -> int | None:
+def write_shuffled(
+    store: FolderStore, campaign: ShuffledCampaign, storage: ReleaseStorage
+) -> int | None:
     """Move all stored sealed reports into one batch, in random order; None if they are too few.
 
     The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`: sealed reports
@@ -377,7 +383,7 @@ def write_shuffled(store: FolderStore, campaign: ShuffledCampaign, shelf: Shelf)
         )
     sealed = [each.tobytes() for each in records[:, PAYLOAD_AT:-CRC_BYTES]]
     sealed.sort(key=lambda each: hashlib.blake2b(each, key=key).digest())
-    with shelf.writing(f"batch-{batch.number:06d}.sealed") as draft:
+    with storage.writing(f"batch-{batch.number:06d}.sealed") as draft:
         draft.write_bytes(write_batch(sealed))
     store.finish_sealing(batch, [len(sealed)])
     store.erase_log()
@@ -417,13 +423,13 @@ def _scattered(
             if len(rows):
                 files = parts.setdefault(wave, [])
                 files.append(work / f"part-{wave}-{len(files):06d}.arrow")
-                write_scattered(files[-1], [rows], buckets)
+                write_buckets(files[-1], [rows], buckets)
     return parts, quarantined
 
 
 def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[int, Records]]:
     """Split records by wave; all are of wave 0 where there is no panel."""
     for records in pieces:
-        waves = campaign.form.waves_of(records)
+        waves = campaign.format.waves_of(records)
         for wave in np.unique(waves).tolist():
             yield wave, records[waves == wave]

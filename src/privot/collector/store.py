@@ -2,7 +2,7 @@
 
 - `KnownIds` is the set of a store's ids and digests in memory.
 - A **record** is a report in binary, a row of an array of bytes (n, L); all records of a campaign have
-  one length L. `Form` describes and verifies records, and computes their ids and digests.
+  one length L. `RecordFormat` describes and verifies records, and computes their ids and digests.
 - `Store` is the protocol. **When `append` returns, its records are durable**: they survive a kill and a
   loss of power. **Sealing** moves stored records into shards of a release. If it is interrupted, however
   often, a store repeats it with the same records, so that each record ends in one shard. Ids of sealed
@@ -235,7 +235,7 @@ _CRC = _crc_table()
 
 
 @dataclass(frozen=True)
-class Form:
+class RecordFormat:
     """Binary format that all records of a campaign share.
 
     Arguments:
@@ -263,7 +263,7 @@ class Form:
         hours = np.ascontiguousarray(records[:, TIME_AT : TIME_AT + 4]).view(">u4")[:, 0]
         return waves_of_hours(self.panel, hours)
 
-    def sums_of(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
+    def validate(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
         """Return a mask (n,) of valid records, and the entries (n, 3) by which they are compared.
 
         A valid record has a correct checksum, and the example's version, fingerprint, extensions and

@@ -59,7 +59,7 @@ from privot.randomizer.publishing import (
     publish,
     refuse_unknown_output,
     unfinished,
-    write_scattered,
+    write_buckets,
 )
 from privot.randomizer.randomizer import Randomizer
 from privot.schema.columns.raw_values import RecordError
@@ -343,7 +343,7 @@ def make_parts(
     with closing(noised()) as batches:
         for part, group in groupby(batches, lambda batch: batch[0]):
             pieces = (reports for _, reports in group)
-            parts.publish(part, partial(write_scattered, pieces=pieces, buckets=parts.buckets))
+            parts.publish(part, partial(write_buckets, pieces=pieces, buckets=parts.buckets))
     return fresh, dict(outside)
 
 
