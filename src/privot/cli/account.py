@@ -62,19 +62,15 @@ def noise(
         None, help="Diameter of the domain in its units: l1 for laplace, l2 for gaussian."
     ),
     delta: float | None = Option(
-        None, help="For gaussian: well below one over the number of people."
+        None, help="For gaussian: well below 1 over the number of people."
     ),
-    categories: int | None = Option(
-        None, help="For randomized-response: number of categories k, at least 2."
-    ),
-    scale: float | None = Option(
-        None, help="Laplace's b, instead of --epsilon; asks for the epsilon."
-    ),
+    categories: int | None = Option(None, help="For randomized-response: number k of categories."),
+    scale: float | None = Option(None, help="Instead of --epsilon: Laplace's b; asks for epsilon."),
     stddev: float | None = Option(
         None, help="Standard deviation of each coordinate's Gaussian noise; asks for the epsilon."
     ),
     keep: float | None = Option(
-        None, help="Probability of the truth in a randomized response; asks for the epsilon."
+        None, help="Probability of the true category; asks for the epsilon."
     ),
     unit: Unit = "person",
     as_json: AsJson = False,
@@ -287,14 +283,12 @@ def slices(
     num_projections: int = Option(help="Directions k at every step."),
     records: int = Option(help="Records N that the curator holds."),
     radius: float = Option(help="Records are clipped to this l2 norm; public."),
-    batch_size: int | None = Option(
-        None, help="Records at every step (padded_poisson: on average)."
-    ),
+    batch_size: int | None = Option(None, help="Records of a step (padded_poisson: on average)."),
     epochs: float | None = Option(None, help="Steps in units of records/batch-size."),
     steps: int | None = Option(None, help="Number of releases, instead of epochs."),
     epsilon: Epsilon = None,
     stddev: float | None = Option(
-        None, help="Standard deviation of each projection's noise; asks for the epsilon."
+        None, help="Stddev of each projection's noise; asks for epsilon."
     ),
     sampling: _Sampling = Option(
         _Sampling.without_replacement,
@@ -302,11 +296,9 @@ def slices(
     ),
     neighboring: _Neighboring = Option(_Neighboring.replace_one, help="Who may differ."),
     non_negative: bool = Option(
-        False, "--non-negative", help="Records have no negative entry: √2·radius."
+        False, "--non-negative", help="Entries are not negative: √2·radius."
     ),
-    orthonormal: bool = Option(
-        False, "--orthonormal", help="Directions form an orthonormal frame."
-    ),
+    orthonormal: bool = Option(False, "--orthonormal", help="Directions are an orthonormal frame."),
     grid: float = Option(0.0, help="Projections are rounded to it; 0: not."),
     accounting: _Accounting = Option(
         _Accounting.rdp, help="Rényi, or the tighter privacy-loss distribution (slower)."

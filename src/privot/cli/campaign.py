@@ -45,12 +45,8 @@ def new(
     ),
     output: Path = Option(Path("campaign"), "-o", "--output", help="Folder of the campaign."),
     title: str = Option("Take part", help="Title of the page."),
-    question: list[str] | None = Option(
-        None, help="COLUMN=TEXT: question of the page. May be repeated."
-    ),
-    collector: str = Option(
-        "http://127.0.0.1:8000", help="Address of the collector, to which the page sends."
-    ),
+    question: list[str] | None = Option(None, help="COLUMN=TEXT: a question. May be repeated."),
+    collector: str = Option("http://127.0.0.1:8000", help="Address of the page's collector."),
     report_columns: ReportColumns = None,
     where: str | None = Option(
         None, help="local, or shuffled: a shuffler mixes reports that are sealed to the analyst."
@@ -139,12 +135,8 @@ def delete(
     ),
     every: bool = Option(False, "--all", help="Delete all reports of the campaign."),
     store: str | None = Option(None, help="As `privot serve` has it; CAMPAIGN/store by default."),
-    release: str | None = Option(
-        None, help="As `privot serve` has it: where shards are, if not in the store."
-    ),
-    panel: Path | None = Option(
-        None, help="As `privot serve` has it: panel.json, of people who report again."
-    ),
+    release: str | None = Option(None, help="As `privot serve` has it: folder of the shards."),
+    panel: Path | None = Option(None, help="As `privot serve` has it: panel.json."),
 ) -> None:
     """Delete reports by id, or all, from the store, its release and its quarantine.
 
@@ -193,12 +185,8 @@ def up(
         min=0,
         max=65535,
     ),
-    page_port: int = Option(
-        8001, help="Port of the page and the dashboard; 0 for any.", min=0, max=65535
-    ),
-    every: float = Option(
-        5.0, help="Seconds after which reports are sealed and shown.", min=0.1, max=86400
-    ),
+    page_port: int = Option(8001, help="Port of page and dashboard; 0 for any.", min=0, max=65535),
+    every: float = Option(5.0, help="Seconds until reports are shown.", min=0.1, max=86400),
 ) -> None:
     """Run a campaign on this machine: its collector, its page, and the numbers of its dashboard.
 
@@ -267,9 +255,7 @@ def serve(
     randomizers: list[Path] = Argument(
         help="Randomizers whose reports to accept: randomizer.json, its signature beside it."
     ),
-    store: str = Option(
-        "store", help="Store of reports: a folder, or postgresql://USER@HOST/DATABASE."
-    ),
+    store: str = Option("store", help="Store: a folder, or postgresql://USER@HOST/DATABASE."),
     release: str | None = Option(
         None,
         help="Destination of shards, a folder for each randomizer: a folder, or an address such as "
@@ -280,15 +266,9 @@ def serve(
     origin: list[str] | None = Option(
         None, help="Origin of pages whose scripts may send: https://example.org. May be repeated."
     ),
-    token_file: Path | None = Option(
-        None, help="Accept reports only with one of its lines as a token."
-    ),
-    panel: Path | None = Option(
-        None, help="Panel of people who report again: panel.json. Shards are of one wave each."
-    ),
-    seal_every: float = Option(
-        60.0, help="Minutes after which reports become shards; 0 only at the end."
-    ),
+    token_file: Path | None = Option(None, help="Accept only reports with a token of this file."),
+    panel: Path | None = Option(None, help="Panel of people who report again: panel.json."),
+    seal_every: float = Option(60.0, help="Minutes until reports become shards; 0: at the end."),
     role: str = Option(
         "collector",
         help="collector, or shuffler: accept sealed reports, and write them in batches.",
@@ -355,16 +335,12 @@ def _require_origin(text: str) -> None:
 
 
 def collect(
-    releases: list[Path] = Argument(
-        help="Reports of many devices: files, folders of them, quoted patterns."
-    ),
+    releases: list[Path] = Argument(help="Reports of devices: files, folders, quoted patterns."),
     output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
     randomizer: Path | None = Option(
-        None, "-r", "--randomizer", help="Randomizer of the reports; CSV needs it."
+        None, "-r", "--randomizer", help="Of the reports; CSV needs it."
     ),
-    quarantine: Path | None = Option(
-        None, help="File for what is not counted; OUTPUT.quarantine.csv by default."
-    ),
+    quarantine: Path | None = Option(None, help="Default: OUTPUT.quarantine.csv."),
     strict: bool = Option(False, "--strict", help="Refuse reports that cannot be, instead."),
     key: Path | None = Option(
         None, help="Of shuffled reports: the analyst's private key, which opens one batch.sealed."

@@ -17,23 +17,21 @@ if TYPE_CHECKING:
     from privot.integral import IntegralModel
     from privot.schema import Schema
 
-SUMS, _SLICES = "Options of --method sums", "Options of --method slices"
+SUMS = "Options of --method sums"
 SUM_SETTINGS = "privot.central.fitting:SumSettings"
+
+
+def _slices(text: str) -> Any:
+    return Option(None, help=text, rich_help_panel="Options of --method slices")
 
 
 def fit(
     context: typer.Context,
-    data: Path = Argument(
-        help="Private: csv, parquet, npz (arrays named as columns), image folder."
-    ),
+    data: Path = Argument(help="Private: csv, parquet, npz (an array a column), image folder."),
     schema: Path = Option(help="Schema of the records: columns, or images and their label."),
-    epsilon: float | None = Option(
-        None, help="ε of the whole run; left out if the schema promises one."
-    ),
+    epsilon: float | None = Option(None, help="ε of the whole run, unless the schema promises it."),
     output: Path = Option(Path("model"), "-o", "--output", help="Folder of the model."),
-    delta: float | None = Option(
-        None, help="δ of the whole run, default 1e-5; left out if the schema promises one."
-    ),
+    delta: float | None = Option(None, help="δ of the run (1e-5), unless the schema promises it."),
     method: str | None = Option(
         None,
         help="sums (a mixture or a map by a few noisy sums, seconds) or slices (a network by noisy "
@@ -42,31 +40,15 @@ def fit(
     low_pass: int | None = Option(
         None, help="Images: frequencies along each axis; default 14 for sums, 7 for slices."
     ),
-    degree: int | None = Option(
-        None, help="1: means; 2 (default): second moments as well.", rich_help_panel=_SLICES
+    degree: int | None = _slices("1: means; 2 (default): second moments as well."),
+    steps: int | None = _slices("Number of releases, default 60,000."),
+    batch_size: int | None = _slices("Records per release, default 100."),
+    num_projections: int | None = _slices("Slices per release, default 16."),
+    neighboring: str | None = _slices(
+        "replace_one (default), or zero_out with padded Poisson batches."
     ),
-    steps: int | None = Option(
-        None, help="Number of releases, default 60,000.", rich_help_panel=_SLICES
-    ),
-    batch_size: int | None = Option(
-        None, help="Records per release, default 100.", rich_help_panel=_SLICES
-    ),
-    num_projections: int | None = Option(
-        None, help="Slices per release, default 16.", rich_help_panel=_SLICES
-    ),
-    neighboring: str | None = Option(
-        None,
-        help="replace_one (default), or zero_out with padded Poisson batches.",
-        rich_help_panel=_SLICES,
-    ),
-    release: str | None = Option(
-        None, help="every_step (default) or once.", rich_help_panel=_SLICES
-    ),
-    loss: str | None = Option(
-        None,
-        help="mean_first (default), sliced, or (with --release once) entropic.",
-        rich_help_panel=_SLICES,
-    ),
+    release: str | None = _slices("every_step (default) or once."),
+    loss: str | None = _slices("mean_first (default), sliced, or (with --release once) entropic."),
     seed: int = Option(0, help="Seed of public draws, never of noise."),
     separator: Separator = ",",
     ignore: Ignore = None,
@@ -230,9 +212,7 @@ def fit_integral(
     draws: int = Option(help="Number of draws that will ever be published."),
     output: Path = Option(Path("secret"), "-o", "--output", help="The secret folder."),
     epsilon: float | None = Option(None, help="ε of ALL draws together; each costs epsilon/draws."),
-    epsilon_per_draw: float | None = Option(
-        None, help="ε of each draw, instead; all cost draws times that."
-    ),
+    epsilon_per_draw: float | None = Option(None, help="Instead: ε of each draw."),
     method: str = Option("clip", help="clip (a clipped ratio) or boost."),
     estimator: str = Option("auto", help="Learner of the ratio: auto, spline, mlp or trees."),
     seed: int = Option(0, help="Seed of weights and batches; never of a draw."),

@@ -47,7 +47,7 @@ def fit(
         help="Refuse a release with reports that its randomizer cannot have made.",
     ),
     with_check: bool = Option(
-        True, "--check/--no-check", help="Say what a model of a table may be used for."
+        True, "--check/--no-check", help="Grade the uses of a table's model."
     ),
     target: Target = None,
     waves: bool = Option(
@@ -59,13 +59,9 @@ def fit(
     times: str | None = Option(
         None, help="Times of waves: numbers or dates with commas between; 1,2,3 … by default."
     ),
-    start: str | None = Option(
-        None, help="Instead: the time of the first wave, a number or a date."
-    ),
+    start: str | None = Option(None, help="Instead: time of the first wave, a number or a date."),
     every: float = Option(1.0, help="With --start: time between waves, in days if it is a date."),
-    onto: Path | None = Option(
-        None, help="A model of earlier waves, to which these are added in seconds."
-    ),
+    onto: Path | None = Option(None, help="Model of earlier waves, to which these are added."),
     force: Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
@@ -233,9 +229,7 @@ def sample(
         help="COLUMN=VALUE, or a range, COLUMN=30..40: only such records. May be repeated, also "
         "for one column.",
     ),
-    time: str | None = Option(
-        None, help="Time of a model of waves, from the first to the last, its default."
-    ),
+    time: str | None = Option(None, help="Time, for a model of waves; the last by default."),
     force: Force = False,
 ) -> None:
     """Draw synthetic records from a model.
@@ -295,15 +289,11 @@ def demo(
     context: typer.Context,
     output: Path = Option(Path("demo"), "-o", "--output", help="Folder for the results."),
     people: int | None = Option(None, help="How many people: 200 000, or 60 000 who write."),
-    epsilon: float | None = Option(
-        None, help="Privacy loss of each person's report: 4, or 10 of images."
-    ),
+    epsilon: float | None = Option(None, help="Privacy loss of each report: 4, or 10 of images."),
     mechanism: str = Option(
         "auto", help="Mechanism. 'laplace', or 'gaussian' for images, is that of the papers."
     ),
-    images: bool = Option(
-        False, "--images", help="Handwritten digits instead; needs scikit-learn."
-    ),
+    images: bool = Option(False, "--images", help="Handwritten digits; needs scikit-learn."),
     data: Path | None = Option(
         None, "--data", help="Folder of data sets; with --images, MNIST's digits are taken from it."
     ),
@@ -312,9 +302,7 @@ def demo(
         help="Instead: fetch a public data set into --data (mnist, fashion_mnist or usps); run it "
         "again to resume.",
     ),
-    address: str | None = Option(
-        None, help="With --fetch: folder on the web to take the files from instead."
-    ),
+    address: str | None = Option(None, help="With --fetch: web folder of the files."),
     verify: str | None = Option(
         None, help="Instead: verify the checksums of a data set in --data, or in PRIVOT_DATA."
     ),

@@ -56,9 +56,7 @@ def calibrate(
     epsilon: float | None = Option(None, help="Privacy loss of one person's whole report."),
     output: Path = Option(Path("randomizer.json"), "-o", "--output", help="File to write."),
     delta: float = Option(0.0, help="Needed by shuffled reports and by Gaussian noise only."),
-    where: str | None = Option(
-        None, help="local, shuffled by a shuffler, or aggregated by two servers."
-    ),
+    where: str | None = Option(None, help="local, shuffled, or aggregated by two servers."),
     people: People = None,
     floor: Floor = None,
     report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
@@ -238,9 +236,7 @@ def privatize(
         help="Discard what a stopped run has stored, and noise afresh: people whose reports were "
         "given away meanwhile have then reported twice, and spent the budget twice.",
     ),
-    shard_rows: int | None = Option(
-        None, help="Records noised and stored at a time, and about those a shard."
-    ),
+    shard_rows: int | None = Option(None, help="Records of a part, about those of a shard."),
     separator: Separator = ",",
     ignore: Ignore = None,
     engine: str = Option(
@@ -330,9 +326,7 @@ def _encode_records(encoder: Encoder, table: Path, output: Path, inputs: Sequenc
 
 def audit(
     randomizer: Path = Argument(help="The randomizer: randomizer.json."),
-    draws: int | None = Option(
-        None, help="Reports of each made-up record; 200,000 or fewer by default."
-    ),
+    draws: int | None = Option(None, help="Reports of each record; at most 200,000 by default."),
     confidence: float = Option(0.999, help="Probability that an honest randomizer passes."),
     exact: bool = Option(
         False,

@@ -118,9 +118,7 @@ def new(
         "came:date[2020-01-01,2024-12-31], sex:F|M, north|south|other*, owner:bool? (may be "
         "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them.",
     ),
-    rule: list[str] | None = Option(
-        None, help="Rule that samples satisfy: 'left >= came'. May be repeated."
-    ),
+    rule: list[str] | None = Option(None, help="Rule of samples: 'left >= came'. May be repeated."),
     source: str | None = Option(None, "--from", help="Draft it from SDV's metadata.json."),
     table: str | None = Option(None, help="With --from: which table, of several."),
     pilot: Path | None = Option(

@@ -65,19 +65,13 @@ def new(
 
 
 def show(
-    panel: Path = Argument(
-        help="The panel: panel.json; or, with --column, folder of a model of waves."
-    ),
+    panel: Path = Argument(help="The panel, panel.json; with --column, a model of waves."),
     randomizer: Path | None = Option(
         None, "-r", "--randomizer", help="Show the guarantee of this randomizer.json."
     ),
     person: str | None = Option(None, help="A person's public id: when they report."),
-    column: str | None = Option(
-        None, help="Instead: show the trend of this column in a model of waves."
-    ),
-    value: str | None = Option(
-        None, help="With --column: whose share; by default the mean of a number."
-    ),
+    column: str | None = Option(None, help="Instead: the column whose trend to show."),
+    value: str | None = Option(None, help="With --column: whose share; of a number, its mean."),
     level: float = Option(0.95, help="With --column: level of the band at each time."),
     as_json: bool = Option(False, "--json", help="Print the trend as JSON."),
 ) -> None:
@@ -150,18 +144,12 @@ def report(
     randomizer: Path = Option(..., "-r", "--randomizer", help="randomizer.json."),
     panel: Path = Option(help="The campaign's panel.json."),
     ledger: Path = Option(help="The device's ledger: begun if it is not there."),
-    person: str | None = Option(
-        None, help="The person's public id; the ledger draws one if none is given."
-    ),
-    limit: float | None = Option(
-        None, help="Most ε that all campaigns of this ledger may spend together."
-    ),
+    person: str | None = Option(None, help="The person's public id; drawn if none is given."),
+    limit: float | None = Option(None, help="Most ε that this ledger's campaigns may spend."),
     limit_days: float | None = Option(
-        None, help="Period of the limit in days; all time by default."
+        None, help="Period of the limit, in days; default: all time."
     ),
-    first: bool = Option(
-        False, "--first", help="This person had no ledger before: a new one need not wait."
-    ),
+    first: bool = Option(False, "--first", help="The person had no ledger before: do not wait."),
     public_key: PublicKey = None,
 ) -> None:
     """Draw this wave's report once, store it in the ledger, and print it in a collector's form.
