@@ -184,7 +184,7 @@ class Collector:
     ) -> None:
         self.served = {served.campaign.fingerprint: served for served in campaigns}
         self.stopping = False
-        self.elsewhere = Metrics()
+        self.unassigned = Metrics()  # of requests to no campaign
         self._admit, self._seconds, self._log = admit, body_seconds, log
         self._memory, self._reports_each = memory or MemoryLimit(), reports_each
         self.app = self._application(origins)
@@ -216,14 +216,14 @@ class Collector:
         return Starlette(
             routes=routes,
             middleware=[cors] if origins else [],
-            exception_handlers={HTTPException: self._elsewhere, RefusedRequest: self._refuse},
+            exception_handlers={HTTPException: self._http_error, RefusedRequest: self._refuse},
             lifespan=lifespan,
         )
 
     async def _post(self, request: Request) -> Response:
         """Answer a batch of reports, and count the request whatever happens."""
         began = time.monotonic()
-        metrics = self.elsewhere
+        metrics = self.unassigned
         try:
             served = self._served(request)
             metrics = served.metrics
@@ -306,7 +306,7 @@ class Collector:
         return JSONResponse({"status": "ok"})
 
     async def _metrics(self, request: Request) -> Response:
-        lines = self.elsewhere.lines('campaign="none"')
+        lines = self.unassigned.lines('campaign="none"')
         for fingerprint, served in self.served.items():
             labels, store = f'campaign="{fingerprint[:16]}"', served.writer.store
             lines += served.metrics.lines(labels)
@@ -317,17 +317,17 @@ class Collector:
         lines.append(("privot_held_bytes", "", str(self._memory.held)))
         return PlainTextResponse(exposition(lines), media_type="text/plain; version=0.0.4")
 
-    async def _elsewhere(self, request: Request, error: Exception) -> Response:
+    async def _http_error(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         reason, words = _KNOWN.get(
             status, ("request", "the request cannot be used: see the manual")
         )
-        self.elsewhere.refused[reason] += 1
+        self.unassigned.refused[reason] += 1
         return refusal_response(RefusedRequest(status, reason, words, close=True))
 
     async def _refuse(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, RefusedRequest)
-        self.elsewhere.refused[error.reason] += 1
+        self.unassigned.refused[error.reason] += 1
         return refusal_response(error)
 
 

@@ -1,8 +1,8 @@
 """Sealing of stored records into shards of a release, and deletion of reports.
 
-- `ReleaseStorage`: where a release is, a folder or an fsspec address. `open_store` opens a store.
-- `delete_reports` and `erase`: deletion by ids.
 - `seal`: sealing. `write_shuffled`: a shuffler's batch of sealed reports (`privot.collector.analyst`).
+- `delete_reports` and `erase`: deletion by ids.
+- `ReleaseStorage`: where a release is, a folder or an fsspec address. `open_store` opens a store.
 
 A sealing takes all records of a store and decodes them into rows. Impossible ones are written to
 `quarantine-000000.csv`. The others are sorted by id and written to Parquet shards; ids are uniform
@@ -60,137 +60,140 @@ from privot.randomizer.reports.rows import (
 )
 from privot.wire.report import ID_BYTES, write_batch
 
-
-class ReleaseStorage(Protocol):
-    """Protocol of a release's storage: its files are written, listed and copied as a whole."""
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """Provide a draft's path; after the block, the draft durably replaces the named file."""
-        ...
-
-    def names(self) -> list[str]:
-        """Return the sorted names of all files; empty if the storage does not exist yet."""
-        ...
-
-    def fetch(self, name: str, copy: Path) -> None:
-        """Copy a file to a local path."""
-        ...
+_SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28
+_BUCKET_BYTES = 2**25
+_NO_WAVE = "it is of no wave of the campaign's panel"
 
 
 @dataclass(frozen=True)
-class FolderStorage:
-    """Storage of a release in a local folder."""
-
-    folder: Path
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """See `ReleaseStorage`."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing_file(self.folder / name) as draft:
-            yield draft
-        flush_folder(self.folder)
-
-    def names(self) -> list[str]:
-        """See `ReleaseStorage`."""
-        if not self.folder.is_dir():
-            return []
-        return sorted(file.name for file in self.folder.iterdir() if file.is_file())
-
-    def fetch(self, name: str, copy: Path) -> None:
-        """See `ReleaseStorage`."""
-        shutil.copyfile(self.folder / name, copy)
-
-
-@dataclass(frozen=True)
-class AddressStorage:
-    """Storage of a release at an fsspec address, where a file is replaced as a whole."""
-
-    address: str
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """See `ReleaseStorage`."""
-        with TemporaryDirectory(prefix="privot-") as work:
-            draft = Path(work) / name
-            draft.touch()
-            yield draft
-            with self._reached("written") as (files, root):
-                files.makedirs(root, exist_ok=True)
-                files.put_file(str(draft), f"{root}/{name}")
-
-    def names(self) -> list[str]:
-        """See `ReleaseStorage`."""
-        with self._reached("read") as (files, root):
-            if not files.isdir(root):
-                return []
-            return sorted(str(path).rpartition("/")[2] for path in files.ls(root, detail=False))
-
-    def fetch(self, name: str, copy: Path) -> None:
-        """See `ReleaseStorage`."""
-        with self._reached("read") as (files, root):
-            files.get_file(f"{root}/{name}", str(copy))
-
-    @contextmanager
-    def _reached(self, action: str) -> Iterator[tuple[fsspec.AbstractFileSystem, str]]:
-        """Provide the file system and the path in it; errors say which action (participle) failed."""
-        try:
-            yield fsspec.core.url_to_fs(self.address)
-        except (OSError, ImportError, ValueError) as error:
-            kind = type(error).__name__
-            raise PrivotError(
-                f"{self.address} cannot be {action} ({kind}): check the address; nothing is lost"
-            ) from None
-
-
-def storage_at(address: str) -> ReleaseStorage:
-    """Return the storage at an address: a folder for a path or `file://`, otherwise fsspec's."""
-    parts = urlsplit(address)
-    if not parts.scheme:
-        return FolderStorage(Path(address))
-    if parts.scheme == "file":
-        return FolderStorage(Path(parts.path))
-    return AddressStorage(address.rstrip("/"))
-
-
-_POSTGRES = ("postgresql://", "postgres://")
-
-
-def open_store(
-    address: str, campaign: Campaign, log: Callable[[str], None] = lambda line: None
-) -> Store:
-    """Open the store of a campaign.
+class Sealed:
+    """Result of a sealing.
 
     Arguments:
-        address: A folder, or `postgresql://user@host/database`.
-        campaign: The campaign. Each campaign has its own subfolder, or its own rows in the tables.
-        log: Callback for operator messages.
+        rows: Number of reports in the new shards.
+        quarantined: Number of reports that no device can have drawn.
+        total: Number of reports in all shards so far.
+    """
+
+    rows: int
+    quarantined: int
+    total: int
+
+
+def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | None:
+    """Move all stored records into shards; return None if there are no new ones.
+
+    An interrupted deletion is finished first.
+    """
+    erase(store, storage)
+    batch = store.begin_sealing()
+    if batch is None:
+        return None
+    with TemporaryDirectory(prefix="privot-") as work:
+        buckets = 1 + batch.reports * campaign.format.record_bytes // _BUCKET_BYTES
+        aside = Path(work) / "aside.csv"
+        waves, quarantined = _scattered(store.taken(batch), campaign, buckets, Path(work), aside)
+        if quarantined:
+            with storage.writing(f"quarantine-{batch.number:06d}.csv") as draft:
+                shutil.copyfile(aside, draft)
+        rows: list[int] = []
+        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.format.record_bytes))
+        made_by, panel = campaign.randomizer.to_json(), campaign.format.panel
+        for wave, parts in sorted(waves.items()):
+            more = None if panel is None else wave_metadata(panel, wave)
+            for table in in_random_order(parts, buckets, size):
+                with storage.writing(shard_name(len(batch.shards) + len(rows))) as draft:
+                    rows.append(write_reports(draft, [table], made_by, more))
+    if rows:
+        with storage.writing(MANIFEST) as draft:
+            draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
+    store.finish_sealing(batch, rows)
+    return Sealed(sum(rows), quarantined, sum(batch.shards) + sum(rows))
+
+
+def _scattered(
+    pieces: Iterator[Records], campaign: Campaign, buckets: int, work: Path, aside: Path
+) -> tuple[dict[int, list[Path]], int]:
+    """Write rows of all possible records to buckets, by wave, and the other records to `aside`.
+
+    Returns:
+        Files of buckets by wave, and the number of other records.
+    """
+    parts: dict[int, list[Path]] = {}
+    quarantined = 0
+    with open(aside, "w", newline="", encoding="utf-8") as out:
+        lines = csv.writer(out)
+        lines.writerow(["reason", "report"])
+        for wave, records in _by_wave(pieces, campaign):
+            ids, payloads = records[:, ID_AT : ID_AT + ID_BYTES], records[:, PAYLOAD_AT:-CRC_BYTES]
+            rows, against = campaign.payloads.rows(ids, payloads)
+            if wave < 0:  # stored before the campaign had its panel
+                against, rows = [_NO_WAVE] * len(records), rows.slice(0, 0)
+            for record, reason in zip(records, against, strict=True):
+                if reason is not None:
+                    lines.writerow([reason, base64.b64encode(record.tobytes()).decode()])
+                    quarantined += 1
+            if len(rows):
+                files = parts.setdefault(wave, [])
+                files.append(work / f"part-{wave}-{len(files):06d}.arrow")
+                write_buckets(files[-1], [rows], buckets)
+    return parts, quarantined
+
+
+def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[int, Records]]:
+    """Split records by wave; all are of wave 0 where there is no panel."""
+    for records in pieces:
+        waves = campaign.format.waves_of(records)
+        for wave in np.unique(waves).tolist():
+            yield wave, records[waves == wave]
+
+
+def write_shuffled(
+    store: FolderStore, campaign: ShuffledCampaign, storage: ReleaseStorage
+) -> int | None:
+    """Move all stored sealed reports into one batch, in random order; None if they are too few.
+
+    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`: sealed reports
+    alone, each in one batch ever. Its order is that of a keyed hash, whose key is drawn from the
+    operating system's entropy once per store, and written down before any batch. After an interruption
+    before the store has recorded the batch, the same file is therefore written again, byte for byte.
+    Afterwards the store keeps only sorted hashes of these reports, and no order of arrival. All reports
+    of a batch are in memory at once.
+
+    Returns:
+        The number of reports in the batch.
 
     Raises:
-        PrivotError: if the store cannot be opened, or another process uses it.
+        PrivotError: if so many were damaged on the disk that fewer than the promise's people are left.
     """
-    if address.startswith(_POSTGRES):
-        return PostgresStore(address, campaign.format)
-    if "://" in address:
-        raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")
-    folder = Path(address) / campaign.fingerprint
-    return FolderStore(folder, campaign.format, log)
-
-
-def release_address(address: str, release: str | None, fingerprint: str) -> str:
-    """Return the address of a campaign's shards: below `release`, if given, else in the store's folder.
-
-    Raises:
-        PrivotError: if `release` is None and the store is no folder.
-    """
-    if release is not None:
-        return f"{release.rstrip('/')}/{fingerprint}"
-    if "://" in address:
+    key = _order_key(store.folder / "order.key")
+    batch = store.begin_sealing(campaign.people)
+    if batch is None:
+        return None
+    records = np.concatenate([*store.taken(batch)])
+    if len(records) < campaign.people:
         raise PrivotError(
-            "--release is missing, for a database stores no shards: give a folder or an address"
+            f"{store.folder} is damaged: {len(records):,} reports are left for a batch of "
+            f"{campaign.people:,} or more, which stays closed; restore it"
         )
-    return str(Path(address) / fingerprint / "release")
+    sealed = [each.tobytes() for each in records[:, PAYLOAD_AT:-CRC_BYTES]]
+    sealed.sort(key=lambda each: hashlib.blake2b(each, key=key).digest())
+    with storage.writing(f"batch-{batch.number:06d}.sealed") as draft:
+        draft.write_bytes(write_batch(sealed))
+    store.finish_sealing(batch, [len(sealed)])
+    store.erase_log()
+    return len(sealed)
+
+
+def _order_key(path: Path) -> bytes:
+    if not path.exists():
+        with replacing_file(path, secret=True) as draft:
+            draft.write_bytes(secrets.token_bytes(32))
+        flush_folder(path.parent)
+    return path.read_bytes()
+
+
+# Deletion.
 
 
 def ids_of_texts(texts: Sequence[str]) -> list[bytes]:
@@ -302,134 +305,136 @@ def _erase_quarantine(
             csv.writer(out).writerows(rest)
 
 
-_SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28
-_BUCKET_BYTES = 2**25
-_NO_WAVE = "it is of no wave of the campaign's panel"
+# Places of releases and stores.
+
+
+class ReleaseStorage(Protocol):
+    """Protocol of a release's storage: its files are written, listed and copied as a whole."""
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """Provide a draft's path; after the block, the draft durably replaces the named file."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the sorted names of all files; empty if the storage does not exist yet."""
+        ...
+
+    def fetch(self, name: str, copy: Path) -> None:
+        """Copy a file to a local path."""
+        ...
 
 
 @dataclass(frozen=True)
-class Sealed:
-    """Result of a sealing.
+class FolderStorage:
+    """Storage of a release in a local folder."""
 
-    Arguments:
-        rows: Number of reports in the new shards.
-        quarantined: Number of reports that no device can have drawn.
-        total: Number of reports in all shards so far.
-    """
+    folder: Path
 
-    rows: int
-    quarantined: int
-    total: int
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """See `ReleaseStorage`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with replacing_file(self.folder / name) as draft:
+            yield draft
+        flush_folder(self.folder)
 
+    def names(self) -> list[str]:
+        """See `ReleaseStorage`."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(file.name for file in self.folder.iterdir() if file.is_file())
 
-def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | None:
-    """Move all stored records into shards; return None if there are no new ones.
-
-    An interrupted deletion is finished first.
-    """
-    erase(store, storage)
-    batch = store.begin_sealing()
-    if batch is None:
-        return None
-    with TemporaryDirectory(prefix="privot-") as work:
-        buckets = 1 + batch.reports * campaign.format.record_bytes // _BUCKET_BYTES
-        aside = Path(work) / "aside.csv"
-        waves, quarantined = _scattered(store.taken(batch), campaign, buckets, Path(work), aside)
-        if quarantined:
-            with storage.writing(f"quarantine-{batch.number:06d}.csv") as draft:
-                shutil.copyfile(aside, draft)
-        rows: list[int] = []
-        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.format.record_bytes))
-        made_by, panel = campaign.randomizer.to_json(), campaign.format.panel
-        for wave, parts in sorted(waves.items()):
-            more = None if panel is None else wave_metadata(panel, wave)
-            for table in in_random_order(parts, buckets, size):
-                with storage.writing(shard_name(len(batch.shards) + len(rows))) as draft:
-                    rows.append(write_reports(draft, [table], made_by, more))
-    if rows:
-        with storage.writing(MANIFEST) as draft:
-            draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
-    store.finish_sealing(batch, rows)
-    return Sealed(sum(rows), quarantined, sum(batch.shards) + sum(rows))
+    def fetch(self, name: str, copy: Path) -> None:
+        """See `ReleaseStorage`."""
+        shutil.copyfile(self.folder / name, copy)
 
 
-def write_shuffled(
-    store: FolderStore, campaign: ShuffledCampaign, storage: ReleaseStorage
-) -> int | None:
-    """Move all stored sealed reports into one batch, in random order; None if they are too few.
+@dataclass(frozen=True)
+class AddressStorage:
+    """Storage of a release at an fsspec address, where a file is replaced as a whole."""
 
-    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`: sealed reports
-    alone, each in one batch ever. Its order is that of a keyed hash, whose key is drawn from the
-    operating system's entropy once per store, and written down before any batch. After an interruption
-    before the store has recorded the batch, the same file is therefore written again, byte for byte.
-    Afterwards the store keeps only sorted hashes of these reports, and no order of arrival. All reports
-    of a batch are in memory at once.
+    address: str
 
-    Returns:
-        The number of reports in the batch.
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """See `ReleaseStorage`."""
+        with TemporaryDirectory(prefix="privot-") as work:
+            draft = Path(work) / name
+            draft.touch()
+            yield draft
+            with self._reached("written") as (files, root):
+                files.makedirs(root, exist_ok=True)
+                files.put_file(str(draft), f"{root}/{name}")
+
+    def names(self) -> list[str]:
+        """See `ReleaseStorage`."""
+        with self._reached("read") as (files, root):
+            if not files.isdir(root):
+                return []
+            return sorted(str(path).rpartition("/")[2] for path in files.ls(root, detail=False))
+
+    def fetch(self, name: str, copy: Path) -> None:
+        """See `ReleaseStorage`."""
+        with self._reached("read") as (files, root):
+            files.get_file(f"{root}/{name}", str(copy))
+
+    @contextmanager
+    def _reached(self, action: str) -> Iterator[tuple[fsspec.AbstractFileSystem, str]]:
+        """Provide the file system and the path in it; errors say which action (participle) failed."""
+        try:
+            yield fsspec.core.url_to_fs(self.address)
+        except (OSError, ImportError, ValueError) as error:
+            kind = type(error).__name__
+            raise PrivotError(
+                f"{self.address} cannot be {action} ({kind}): check the address; nothing is lost"
+            ) from None
+
+
+def storage_at(address: str) -> ReleaseStorage:
+    """Return the storage at an address: a folder for a path or `file://`, otherwise fsspec's."""
+    parts = urlsplit(address)
+    if not parts.scheme:
+        return FolderStorage(Path(address))
+    if parts.scheme == "file":
+        return FolderStorage(Path(parts.path))
+    return AddressStorage(address.rstrip("/"))
+
+
+def release_address(address: str, release: str | None, fingerprint: str) -> str:
+    """Return the address of a campaign's shards: below `release`, if given, else in the store's folder.
 
     Raises:
-        PrivotError: if so many were damaged on the disk that fewer than the promise's people are left.
+        PrivotError: if `release` is None and the store is no folder.
     """
-    key = _order_key(store.folder / "order.key")
-    batch = store.begin_sealing(campaign.people)
-    if batch is None:
-        return None
-    records = np.concatenate([*store.taken(batch)])
-    if len(records) < campaign.people:
+    if release is not None:
+        return f"{release.rstrip('/')}/{fingerprint}"
+    if "://" in address:
         raise PrivotError(
-            f"{store.folder} is damaged: {len(records):,} reports are left for a batch of "
-            f"{campaign.people:,} or more, which stays closed; restore it"
+            "--release is missing, for a database stores no shards: give a folder or an address"
         )
-    sealed = [each.tobytes() for each in records[:, PAYLOAD_AT:-CRC_BYTES]]
-    sealed.sort(key=lambda each: hashlib.blake2b(each, key=key).digest())
-    with storage.writing(f"batch-{batch.number:06d}.sealed") as draft:
-        draft.write_bytes(write_batch(sealed))
-    store.finish_sealing(batch, [len(sealed)])
-    store.erase_log()
-    return len(sealed)
+    return str(Path(address) / fingerprint / "release")
 
 
-def _order_key(path: Path) -> bytes:
-    if not path.exists():
-        with replacing_file(path, secret=True) as draft:
-            draft.write_bytes(secrets.token_bytes(32))
-        flush_folder(path.parent)
-    return path.read_bytes()
+_POSTGRES = ("postgresql://", "postgres://")
 
 
-def _scattered(
-    pieces: Iterator[Records], campaign: Campaign, buckets: int, work: Path, aside: Path
-) -> tuple[dict[int, list[Path]], int]:
-    """Write rows of all possible records to buckets, by wave, and the other records to `aside`.
+def open_store(
+    address: str, campaign: Campaign, log: Callable[[str], None] = lambda line: None
+) -> Store:
+    """Open the store of a campaign.
 
-    Returns:
-        Files of buckets by wave, and the number of other records.
+    Arguments:
+        address: A folder, or `postgresql://user@host/database`.
+        campaign: The campaign. Each campaign has its own subfolder, or its own rows in the tables.
+        log: Callback for operator messages.
+
+    Raises:
+        PrivotError: if the store cannot be opened, or another process uses it.
     """
-    parts: dict[int, list[Path]] = {}
-    quarantined = 0
-    with open(aside, "w", newline="", encoding="utf-8") as out:
-        lines = csv.writer(out)
-        lines.writerow(["reason", "report"])
-        for wave, records in _by_wave(pieces, campaign):
-            ids, payloads = records[:, ID_AT : ID_AT + ID_BYTES], records[:, PAYLOAD_AT:-CRC_BYTES]
-            rows, against = campaign.payloads.rows(ids, payloads)
-            if wave < 0:  # stored before the campaign had its panel
-                against, rows = [_NO_WAVE] * len(records), rows.slice(0, 0)
-            for record, reason in zip(records, against, strict=True):
-                if reason is not None:
-                    lines.writerow([reason, base64.b64encode(record.tobytes()).decode()])
-                    quarantined += 1
-            if len(rows):
-                files = parts.setdefault(wave, [])
-                files.append(work / f"part-{wave}-{len(files):06d}.arrow")
-                write_buckets(files[-1], [rows], buckets)
-    return parts, quarantined
-
-
-def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[int, Records]]:
-    """Split records by wave; all are of wave 0 where there is no panel."""
-    for records in pieces:
-        waves = campaign.format.waves_of(records)
-        for wave in np.unique(waves).tolist():
-            yield wave, records[waves == wave]
+    if address.startswith(_POSTGRES):
+        return PostgresStore(address, campaign.format)
+    if "://" in address:
+        raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")
+    folder = Path(address) / campaign.fingerprint
+    return FolderStore(folder, campaign.format, log)

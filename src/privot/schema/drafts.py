@@ -97,6 +97,8 @@ def quoted(text: str) -> str:
     return '"' + _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
 
 
+# One-line declarations.
+
 _LINE = re.compile(r"(?P<name>[^:]+):(?P<kind>.+)", re.DOTALL)
 _BOUNDED = re.compile(
     r"(?P<kind>[a-z]+)\[(?P<low>[^,\]]+),(?P<high>[^,\]]+)\](?P<rest>.*)", re.DOTALL
@@ -204,6 +206,8 @@ def _refused(line: str) -> PrivotError:
         "came:date[2020-01-01,2024-12-31], sex:F|M, owner:bool? or patient:id(P-\\d{6})"
     )
 
+
+# SDV's metadata.
 
 _VERSIONS = ("SINGLE_TABLE_V1", "MULTI_TABLE_V1", "V1")
 # strftime codes of hours, minutes, seconds; others are days or longer.
