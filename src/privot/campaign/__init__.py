@@ -170,7 +170,11 @@ def create(
         raise PrivotError(
             f"{folder} exists, and a campaign's key is never overwritten: name another"
         )
-    origin = _origin(collector)
+    parts = _ADDRESS.fullmatch(collector)  # its first group is scheme, host and port
+    if parts is None:
+        raise PrivotError(
+            f"collector is {collector!r}: give its address, such as https://reports.example.org"
+        )
     with replacing_folder(folder) as draft:
         path = draft / _RANDOMIZER
         randomizer.save(path)
@@ -184,25 +188,10 @@ def create(
         for public in (path, signature_path(path)):
             shutil.copyfile(public, web / public.name)
         facts = _page_facts(randomizer, public_key(key), collector) | about
-        _write_pages(web, facts | _analyst_fact(randomizer, draft / _ANALYST), origin)
+        if shuffled_promise(randomizer.schema) is not None:
+            facts["analystKey"] = new_analyst_key(draft / _ANALYST)
+        _write_pages(web, facts, parts[1])
     return CampaignFolder(folder, randomizer, title, questions)
-
-
-def _analyst_fact(randomizer: Randomizer, path: Path) -> dict[str, str]:
-    """Write the analyst's key of shuffled reports, and return the fact that the page pins."""
-    return (
-        {} if shuffled_promise(randomizer.schema) is None else {"analystKey": new_analyst_key(path)}
-    )
-
-
-def _origin(address: str) -> str:
-    """Return scheme, host and port of the collector's address, for the page's policy."""
-    parts = _ADDRESS.fullmatch(address)
-    if parts is None:
-        raise PrivotError(
-            f"collector is {address!r}: give its address, such as https://reports.example.org"
-        )
-    return parts[1]
 
 
 def _write_pages(web: Path, facts: Mapping[str, Any], origin: str) -> None:

@@ -16,11 +16,13 @@ from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from typer import Argument, Exit, Option, Typer
+from typer import Argument, Context, Exit, Option, Typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
 from privot.core.errors import PrivotError, load_object, printable, require_choice
+from privot.core.files import claim_file
+from privot.core.processes import is_first
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from privot.evaluation.verdicts import Finding
     from privot.local import LocalModel
     from privot.models import Model
+    from privot.randomizer import Release
     from privot.randomizer.publishing import Progress as RowProgress
     from privot.schema import Schema
     from privot.tables.csv_records import RecordForm
@@ -202,6 +205,38 @@ def load_generative(path: Path, remedy: str) -> Model:
     if not isinstance(model := load(path), Model):
         raise PrivotError(f"{path} learned no distribution of records: there is nothing to draw")
     return model
+
+
+def open_releases(
+    context: Context,
+    paths: Sequence[Path],
+    outputs: Sequence[Path],
+    *,
+    strict: bool,
+    replace: bool,
+    inputs: Sequence[Path] | None = None,
+) -> list[Release]:
+    """Open releases without their impossible reports, which are listed in files beside the outputs.
+
+    Arguments:
+        context: Context of the command, at whose end temporary copies are removed.
+        paths: The releases.
+        outputs: For each release, the path beside which its quarantine is written.
+        strict: Whether to refuse a release with impossible reports.
+        replace: Whether to replace quarantines that exist.
+        inputs: What the command reads, which no quarantine may overwrite; the releases by default.
+    """
+    from privot.collector.collecting import quarantine_of, without_impossible
+
+    releases = []
+    for path, output in zip(paths, outputs, strict=True):
+        aside = quarantine_of(output)
+        claim_file(aside, inputs=paths if inputs is None else inputs, force=replace)
+        release, collection = context.with_resource(without_impossible(path, aside, strict))
+        releases.append(release)
+        if collection is not None and is_first():
+            print_quarantined(collection)
+    return releases
 
 
 # Messages and verdicts.

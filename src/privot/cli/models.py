@@ -15,7 +15,7 @@ from privot.cli.console import (
     counted,
     load_generative,
     note,
-    print_quarantined,
+    open_releases,
     print_verdict,
     row_bar,
     step_bar,
@@ -106,11 +106,12 @@ def fit(
         raise PrivotError(
             f"{checkpoint} is left from an interrupted fit: continue it with --resume, or remove it"
         )
-    # A resumed fit replaces the model that the interrupted fit has saved.
-    replaced = force or (resume and checkpoint.exists())
     if is_first():
-        claim_folder(output, FILES, inputs=release, force=replaced)
-    reports = _open_reports(context, release, output, strict, force or resume or not is_first())
+        # A resumed fit replaces the model that the interrupted fit has saved.
+        claim_folder(output, FILES, inputs=release, force=force or checkpoint.exists())
+    beside = [output, *(output.with_name(f"{output.name}.{n}") for n in range(1, len(release)))]
+    replaced = force or resume or not is_first()
+    reports = open_releases(context, release, beside, strict=strict, replace=replaced)
     if target is not None:
         if not with_check:
             raise PrivotError("--target is a part of the check: leave out --no-check, or --target")
@@ -149,25 +150,6 @@ def fit(
 
         write_image_fit_report(output / "report.html", model, reports[-1])
         print(f"{output / 'report.html'}: what it draws, beside what was received")
-
-
-def _open_reports(
-    context: typer.Context, paths: Sequence[Path], output: Path, strict: bool, replace: bool
-) -> list[Release]:
-    """Open releases; impossible reports are left out, and listed beside the output."""
-    from privot.collector.collecting import quarantine_of, without_impossible
-
-    releases = []
-    for number, path in enumerate(paths):
-        more = f".{number}" if number else ""
-        aside = quarantine_of(output.with_name(output.name + more))
-        claim_file(aside, inputs=paths, force=replace)
-        # A release with impossible reports is copied without them to a temporary file.
-        release, collection = context.with_resource(without_impossible(path, aside, strict))
-        releases.append(release)
-        if collection is not None and is_first():
-            print_quarantined(collection)
-    return releases
 
 
 def _fit_sums(files: Sequence[Path], output: Path, seed: int, force: bool) -> None:

@@ -11,7 +11,7 @@ from typer import Argument, Exit, Option
 
 from privot.cli.console import Force, Ignore, SchemaFile, Separator, load_local, note, record_form
 from privot.core.errors import PrivotError
-from privot.core.files import claim_file, replacing_file
+from privot.core.files import claim_file, read_text, replacing_file
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
@@ -177,12 +177,11 @@ def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> N
 
 
 def _import(source: str, output: Path, table: str | None, force: bool) -> None:
-    from privot.schema.drafts import read_draft
+    from privot.schema.drafts import draft_schema
 
     inputs = [Path(source)] if Path(source).exists() else []
     claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
-    draft = read_draft(source, table)
-    _write(output, draft)
+    _write(output, draft_schema(read_text(source, "metadata"), table))
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from typer import Argument, Option
 
-from privot.cli.console import Force, note, print_quarantined, training_bar
+from privot.cli.console import Force, note, open_releases, training_bar
 from privot.core.errors import PrivotError, printable
 from privot.core.files import claim_file, claim_folder, read_text, require_place
 from privot.waves import DeviceLedger, Limit, Panel, PanelGuarantee
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from privot.collector.waves import SealedWaves
     from privot.device.device import Record
     from privot.local import FitSettings, WaveModel
-    from privot.randomizer import Release
 
 PublicKey = Annotated[
     str | None,
@@ -109,7 +108,7 @@ def show(
 def _show_trend(path: Path, column: str, value: str | None, level: float, as_json: bool) -> None:
     from privot.models import load
 
-    model = _model_of_waves(path, load(path))
+    model = _require_wave_model(path, load(path))
     found = model.trend(column, value, level=level)
     change = model.change_point(column, value) if len(model.times) > 2 else None
     if as_json:
@@ -129,7 +128,7 @@ def _show_trend(path: Path, column: str, value: str | None, level: float, as_jso
         )
 
 
-def _model_of_waves(path: Path, model: object) -> WaveModel:
+def _require_wave_model(path: Path, model: object) -> WaveModel:
     from privot.local import WaveModel
 
     if not isinstance(model, WaveModel):
@@ -244,7 +243,6 @@ def learn_waves(
     force: bool,
 ) -> None:
     """Fit a population that moves to waves of reports of one schema, and write it with its trends."""
-    from privot.collector.collecting import quarantine_of, without_impossible
     from privot.collector.waves import sealed_waves
     from privot.local import fit_waves
     from privot.models import FILES, load
@@ -252,22 +250,17 @@ def learn_waves(
 
     onto = times.onto
     require_place(output, waves)
-    before = None if onto is None else _model_of_waves(onto, load(onto))
-    claim_folder(output, FILES, inputs=waves, force=force or onto == output)
+    replace = force or onto == output
+    before = None if onto is None else _require_wave_model(onto, load(onto))
+    claim_folder(output, FILES, inputs=waves, force=replace)
     sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
     if sealed is None:
         paths, when = waves, _times(times, len(waves))
     else:
         folder = context.with_resource(TemporaryDirectory(prefix="privot-"))
-        paths, when = _of_panel(sealed, before, times, Path(folder))
-    releases: list[Release] = []
-    for number, path in enumerate(paths):
-        aside = quarantine_of(output.with_name(f"{output.name}.{number}"))
-        claim_file(aside, inputs=waves, force=force or onto == output)
-        release, found = context.with_resource(without_impossible(path, aside, strict))
-        releases.append(release)
-        if found is not None:
-            print_quarantined(found)
+        paths, when = _split_by_wave(sealed, before, times, Path(folder))
+    beside = [output.with_name(f"{output.name}.{number}") for number in range(len(paths))]
+    releases = open_releases(context, paths, beside, strict=strict, replace=replace, inputs=waves)
     if before is not None:
         model = before
         for release, after in zip(releases, when or [], strict=True):
@@ -284,10 +277,13 @@ def learn_waves(
     print(f"{output / 'report.html'}: trends of all columns, and sudden changes")
 
 
-def _of_panel(
+def _split_by_wave(
     sealed: SealedWaves, before: WaveModel | None, given: WaveTimes, folder: Path
 ) -> tuple[list[Path], list[str | float]]:
-    """Return a release of each wave that has ended, and when it began: its day, or its number."""
+    """Link the shards of each new wave that has ended into a release; return releases and times.
+
+    The time of a wave is the day on which it began, or else its number.
+    """
     from pyarrow import parquet
 
     from privot.local.waves.wave_model import in_words, read_time

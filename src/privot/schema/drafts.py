@@ -12,13 +12,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
 
 from privot.core.errors import PrivotError
-from privot.core.files import read_text
 from privot.schema.columns.identifier import IdentifierColumn
 from privot.schema.columns.numeric import DatetimeColumn
 from privot.schema.schema import Schema
@@ -212,11 +210,6 @@ def _refused(line: str) -> PrivotError:
 _VERSIONS = ("SINGLE_TABLE_V1", "MULTI_TABLE_V1", "V1")
 # strftime codes of hours, minutes, seconds; others are days or longer.
 _TIME_OF_DAY = re.compile(r"%-?[HIMSfpcXsTRr]")
-
-
-def read_draft(path: str | Path, table: str | None = None) -> str:
-    """Return `draft_schema` of a file of metadata; raise `PrivotError` if it cannot be read."""
-    return draft_schema(read_text(path, "metadata"), table)
 
 
 def draft_schema(text: str, table: str | None = None) -> str:
