@@ -92,9 +92,7 @@ class CampaignFolder:
                 folder, Randomizer.load(folder / _RANDOMIZER), about["title"], about["questions"]
             )
         except (OSError, ValueError, KeyError, TypeError):
-            raise PrivotError(
-                f"{folder} is no campaign: make one by `privot campaign new`"
-            ) from None
+            raise PrivotError(f"{folder} is no campaign: make one: `privot campaign new`") from None
 
     @property
     def web(self) -> Path:
@@ -167,9 +165,7 @@ def create(
     if unknown := [name for name in questions if name not in randomizer.schema.columns]:
         raise PrivotError(f"question {unknown[0]!r} is of no column of the schema")
     if folder.exists():
-        raise PrivotError(
-            f"{folder} exists, and a campaign's key is never overwritten: name another"
-        )
+        raise PrivotError(f"{folder} exists, and no campaign's key is overwritten: name another")
     parts = _ADDRESS.fullmatch(collector)  # its first group is scheme, host and port
     if parts is None:
         raise PrivotError(

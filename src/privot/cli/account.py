@@ -61,17 +61,13 @@ def noise(
     sensitivity: float | None = Option(
         None, help="Diameter of the domain in its units: l1 for laplace, l2 for gaussian."
     ),
-    delta: float | None = Option(
-        None, help="For gaussian: well below 1 over the number of people."
-    ),
+    delta: float | None = Option(None, help="For gaussian: well below 1 over the people's number."),
     categories: int | None = Option(None, help="For randomized-response: number k of categories."),
     scale: float | None = Option(None, help="Instead of --epsilon: Laplace's b; asks for epsilon."),
     stddev: float | None = Option(
         None, help="Standard deviation of each coordinate's Gaussian noise; asks for the epsilon."
     ),
-    keep: float | None = Option(
-        None, help="Probability of the true category; asks for the epsilon."
-    ),
+    keep: float | None = Option(None, help="Probability of the true category; asks for epsilon."),
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
@@ -287,17 +283,13 @@ def slices(
     epochs: float | None = Option(None, help="Steps in units of records/batch-size."),
     steps: int | None = Option(None, help="Number of releases, instead of epochs."),
     epsilon: Epsilon = None,
-    stddev: float | None = Option(
-        None, help="Stddev of each projection's noise; asks for epsilon."
-    ),
+    stddev: float | None = Option(None, help="Stddev of a projection's noise; asks for epsilon."),
     sampling: _Sampling = Option(
         _Sampling.without_replacement,
         help="How batches are drawn; none: all records at every step.",
     ),
     neighboring: _Neighboring = Option(_Neighboring.replace_one, help="Who may differ."),
-    non_negative: bool = Option(
-        False, "--non-negative", help="Entries are not negative: √2·radius."
-    ),
+    non_negative: bool = Option(False, "--non-negative", help="No entry is negative: √2·radius."),
     orthonormal: bool = Option(False, "--orthonormal", help="Directions are an orthonormal frame."),
     grid: float = Option(0.0, help="Projections are rounded to it; 0: not."),
     accounting: _Accounting = Option(

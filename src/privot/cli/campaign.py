@@ -93,9 +93,7 @@ def new(
     then = ["campaign", "up", str(output)]
     if urlsplit(collector).hostname not in _LOCAL:
         machine = "shuffler" if shuffled else "collector"
-        print(
-            f"next, on the {machine}'s machine, with --origin of the page if it has another address:"
-        )
+        print(f"next, on the {machine}'s machine, with the page's --origin if its address differs:")
         then = ["serve", str(output / "randomizer.json"), "--store", str(output / "store")]
         then += ["--role", "shuffler"] if shuffled else []
     print(f"next: {shlex.join(['privot', *then])}")
@@ -172,9 +170,7 @@ def delete(
     finally:
         opened.close()
     print(f"{count:,} deleted, {opened.count:,} left; their ids stay refused")
-    note(
-        "models, copies and backups that were made before still have them: fit again, and see to those"
-    )
+    note("models, copies and backups made before still have them: fit again, and see to those")
 
 
 def up(
@@ -337,9 +333,7 @@ def _require_origin(text: str) -> None:
 def collect(
     releases: list[Path] = Argument(help="Reports of devices: files, folders, quoted patterns."),
     output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
-    randomizer: Path | None = Option(
-        None, "-r", "--randomizer", help="Of the reports; CSV needs it."
-    ),
+    randomizer: Path | None = Option(None, "-r", "--randomizer", help="Needed by CSV."),
     quarantine: Path | None = Option(None, help="Default: OUTPUT.quarantine.csv."),
     strict: bool = Option(False, "--strict", help="Refuse reports that cannot be, instead."),
     key: Path | None = Option(
@@ -452,6 +446,4 @@ def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
         lists = [path.read_text(encoding="utf-8").split() for path in files]
         return frozenset.intersection(*(frozenset(map(bytes.fromhex, ids)) for ids in lists))
     except (OSError, ValueError) as error:
-        raise PrivotError(
-            f"--release cannot be read ({error}): give both servers' {_IDS}"
-        ) from None
+        raise PrivotError(f"--release cannot be read ({error}): give the servers' {_IDS}") from None

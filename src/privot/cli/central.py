@@ -44,9 +44,7 @@ def fit(
     steps: int | None = _slices("Number of releases, default 60,000."),
     batch_size: int | None = _slices("Records per release, default 100."),
     num_projections: int | None = _slices("Slices per release, default 16."),
-    neighboring: str | None = _slices(
-        "replace_one (default), or zero_out with padded Poisson batches."
-    ),
+    neighboring: str | None = _slices("replace_one (default), or zero_out (padded Poisson)."),
     release: str | None = _slices("every_step (default) or once."),
     loss: str | None = _slices("mean_first (default), sliced, or (with --release once) entropic."),
     seed: int = Option(0, help="Seed of public draws, never of noise."),
@@ -100,9 +98,7 @@ def fit(
     model.save(output)
     checkpoint.unlink(missing_ok=True)
     print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
-    note(
-        f"keep {checkpoint}.ledger, the ledger of the budget; another run on these records adds to it"
-    )
+    note(f"keep {checkpoint}.ledger, the budget's ledger; another run on these records adds to it")
 
 
 def _settings(

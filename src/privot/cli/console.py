@@ -58,17 +58,13 @@ FailOn = Annotated[
 ]
 People = Annotated[int | None, Option(help="Least number of reports in a shuffled batch.")]
 Floor = Annotated[float | None, Option(help="Largest epsilon of a shuffled report by itself.")]
-ReportColumns = Annotated[
-    int | None, Option(help="Columns one person reports, drawn by fresh coins.")
-]
+ReportColumns = Annotated[int | None, Option(help="Columns of a report, drawn by fresh coins.")]
 
 
 # Options that are fields of settings.
 
 
-def with_settings(
-    place: str, *names: str, panel: str = "Settings of the fit"
-) -> type[TyperCommand]:
+def with_settings(place: str, *names: str, panel: str = "Settings of a fit") -> type[TyperCommand]:
     """Return a command class with options for fields of the settings at `module:Class`.
 
     The settings are imported when the command's options are needed, so that other commands and

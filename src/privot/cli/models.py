@@ -46,9 +46,7 @@ def fit(
         "--strict",
         help="Refuse a release with reports that its randomizer cannot have made.",
     ),
-    with_check: bool = Option(
-        True, "--check/--no-check", help="Grade the uses of a table's model."
-    ),
+    with_check: bool = Option(True, "--check/--no-check", help="Grade uses of a table's model."),
     target: Target = None,
     waves: bool = Option(
         False,

@@ -81,9 +81,7 @@ def _print_schema(checked: Schema) -> None:
     for name in checked.identifiers:
         print(f"  {name}: identifier, never reported: made up for samples")
     for name in checked.read_rules.defined:
-        print(
-            f"  {name}: {checked.declared[name].kind}, never reported: computed by a rule in samples"
-        )
+        print(f"  {name}: {checked.declared[name].kind}, never reported: computed by a rule")
 
 
 def _check_records(schema: Schema, against: Path, separator: str, ignore: list[str] | None) -> None:
@@ -146,9 +144,7 @@ def new(
     """
     lines = [*(columns or ()), *(more or ())]
     if sum([bool(lines or rule), source is not None, pilot is not None]) > 1:
-        raise PrivotError(
-            "columns, --from and --pilot are three ways to a schema: give one of them"
-        )
+        raise PrivotError("columns, --from and --pilot are three ways to a schema: give one")
     if table is not None and source is None:
         raise PrivotError("--table names a table of another library's metadata: give --from")
     if pilot is not None:
@@ -172,7 +168,7 @@ def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> N
     made = Schema.from_toml(text)
     _write(output, text)
     print(
-        f"{output}: {len(made.declared)} columns; see what is reported: privot schema check {output}"
+        f"{output}: {len(made.declared)} columns; for what is reported: privot schema check {output}"
     )
 
 
@@ -301,9 +297,7 @@ def _show(name: str, schema: Schema) -> None:
 def _ask_number() -> dict[str, Any]:
     fields: dict[str, Any] = {"kind": "numeric"}
     fields["bounds"] = [typer.prompt("  Lowest", type=float), typer.prompt("  Highest", type=float)]
-    decimals = typer.prompt(
-        "  Decimals (0: whole numbers; empty: any)", default="", show_default=False
-    )
+    decimals = typer.prompt("  Decimals (0: integers; empty: any)", default="", show_default=False)
     if decimals.strip() == "0":
         fields["integer"] = True
     elif decimals.strip().isdigit():

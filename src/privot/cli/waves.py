@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 PublicKey = Annotated[
     str | None,
-    Option(
-        help="Organizer's public key in base64, as published: only files signed by it are accepted."
-    ),
+    Option(help="Organizer's public key in base64: only files signed by it are accepted."),
 ]
 
 _DAY = 86_400
@@ -87,7 +85,7 @@ def show(
     if column is not None:
         if randomizer is not None or person is not None:
             raise PrivotError(
-                "--column is of a model of waves: leave out --randomizer and --person"
+                "--column is of a model of waves: leave --randomizer and --person out"
             )
         _show_trend(panel, column, value, level, as_json)
         return
@@ -145,9 +143,7 @@ def report(
     ledger: Path = Option(help="The device's ledger: begun if it is not there."),
     person: str | None = Option(None, help="The person's public id; drawn if none is given."),
     limit: float | None = Option(None, help="Most ε that this ledger's campaigns may spend."),
-    limit_days: float | None = Option(
-        None, help="Period of the limit, in days; default: all time."
-    ),
+    limit_days: float | None = Option(None, help="Period of the limit in days; default: all time."),
     first: bool = Option(False, "--first", help="The person had no ledger before: do not wait."),
     public_key: PublicKey = None,
 ) -> None:
@@ -166,9 +162,7 @@ def report(
     _require_signed(public_key, randomizer, panel)
     device, held = Device.from_json(read_text(randomizer, "randomizer")), Panel.load(panel)
     values = _record(record)
-    held.wave_at(
-        time.time()
-    )  # refuses a panel that has not begun or has ended, before a ledger exists
+    held.wave_at(time.time())  # refuses a panel that does not run, before a ledger exists
     most = None if limit is None else Limit(limit, limit_days)
     device_ledger = DeviceLedger(ledger, person, limit=most, wait=not first)
     drawn = device_ledger.report(device, values, held)

@@ -157,9 +157,7 @@ def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateK
         )
     opened, against = _opened(sealed, bytes.fromhex(randomizer.fingerprint), key)
     if not opened:
-        raise PrivotError(
-            f"no report of {path} opens: give -r and --key of the campaign that it is of"
-        )
+        raise PrivotError(f"no report of {path} opens: give -r and --key of its campaign")
     found = _each_id_once(collect(opened, randomizer))
     refused = pa.table({"reason": pa.array(against, pa.string())})
     dropped = pa.concat_tables([refused, found.quarantined], promote_options="default")

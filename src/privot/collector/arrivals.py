@@ -178,9 +178,7 @@ async def read_body(
 
 MOST_REPORTS = 1000
 _MAX_BODY_BYTES = 2**23
-_OTHER_WAVE = (
-    "a report is of another wave than is collected: report once, in the waves of your slot"
-)
+_OTHER_WAVE = "a report is of another wave than is collected: report in the waves of your slot"
 _JSON_HEAD = 1024  # bytes of a report's JSON beside its payload, with room for spaces
 
 
@@ -234,13 +232,9 @@ def _json_reports(body: bytes, refused: list[RefusedReport]) -> list[bytes]:
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError):
-        raise WireError(
-            "format", "the body is no JSON: send a batch as specified, in UTF-8"
-        ) from None
+        raise WireError("format", "the body is no JSON in UTF-8: send it as specified") from None
     if not isinstance(fields, dict) or sorted(fields) != ["reports", "version"]:
-        raise WireError(
-            "format", "the batch is no object of version, reports: send it as specified"
-        )
+        raise WireError("format", "the batch is no object of version, reports: send one so")
     if type(fields["version"]) is not int or fields["version"] != VERSION:
         raise WireError("version", f"the batch has another version: this reads {VERSION}")
     if not isinstance(fields["reports"], list):

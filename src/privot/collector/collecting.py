@@ -85,9 +85,7 @@ def _report_files(sources: Iterable[Path]) -> list[Path]:
         else:
             matches = [Path(name) for name in sorted(glob.glob(str(source), recursive=True))]
         if not matches:
-            raise PrivotError(
-                f"release {source} is not there, or a folder without reports: check it"
-            )
+            raise PrivotError(f"release {source} is not there, or has no reports: check it")
         files |= dict.fromkeys(matches)
     return list(files)
 

@@ -258,9 +258,7 @@ def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
         rows = np.array(lines, float)
         labels, gray = rows[:, 0].astype(np.uint8), rows[:, 1:].reshape(-1, 16, 16)
     except (ValueError, IndexError) as error:
-        raise PrivotError(
-            f"{path} is no file of zip code digits ({error}): fetch it again"
-        ) from error
+        raise PrivotError(f"{path} is no file of zip codes ({error}): fetch it again") from error
     # Values have three decimals. In integers, halves are always rounded up.
     thousandths = np.rint(1000 * gray).astype(np.int64)
     return ((255 * (thousandths + 1000) + 1000) // 2000).astype(np.uint8), labels

@@ -316,7 +316,7 @@ def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
     rows, *beyond = pa.concat_tables(tables).combine_chunks().to_batches()
     if beyond:  # text of more than 2 GiB
         raise PrivotError(
-            f"a part of {rows.num_rows:,} rows and more is too long: give smaller parts"
+            f"a part of {rows.num_rows:,} rows or more is too long: give smaller ones"
         )
     words = id_words(rows.column(REPORT_ID))
     order = order_of(words)

@@ -254,9 +254,7 @@ def draft_schema(text: str, table: str | None = None) -> str:
     fields = _choose_table(_read(text), table)
     columns = fields.get("columns")
     if not isinstance(columns, dict) or not all(isinstance(c, dict) for c in columns.values()):
-        raise PrivotError(
-            "the metadata has no columns as SDV writes them: give SDV's metadata JSON"
-        )
+        raise PrivotError("the metadata has no columns as SDV writes them: give SDV's JSON")
     drafts = [_column(name, column) for name, column in columns.items()]
     written = write_draft(drafts, _head(fields))
     if not any(draft.fields.get("kind", "identifier") != "identifier" for draft in drafts):
@@ -285,9 +283,7 @@ def _choose_table(fields: dict[str, Any], table: str | None) -> Mapping[str, Any
     tables = fields.get("tables")
     if fields["METADATA_SPEC_VERSION"] == "SINGLE_TABLE_V1":
         if table is not None:
-            raise PrivotError(
-                f"table {table!r} was named, the metadata has one table: leave it out"
-            )
+            raise PrivotError(f"table {table!r} was named, but there is only one: leave it out")
         return fields
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
         raise PrivotError("the metadata has no tables as SDV writes them: give SDV's metadata JSON")
