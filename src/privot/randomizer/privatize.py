@@ -135,10 +135,10 @@ def privatize_records(
     if isinstance(output, Path):
         refuse_unknown_output(output)
         require_none_unsent(records, randomizer, left)
-        place = output
+        path = output
     else:
-        place, identity = path_for_pipe(records, randomizer, left), PIPE_IDENTITY
-    parts = _begin(randomizer, records, place, identity, left, part_rows, log)
+        path, identity = path_for_pipe(records, randomizer, left), PIPE_IDENTITY
+    parts = _begin(randomizer, records, path, identity, left, part_rows, log)
     try:
         fresh, outside = (make or make_parts)(randomizer, records, parts, progress)
         if not parts.done():
@@ -217,7 +217,7 @@ def make_parts(
 def _begin(
     randomizer: Randomizer,
     records: RecordBatches,
-    place: Path,
+    path: Path,
     identity: dict[str, Any] | None,
     left: Left,
     part_rows: int | None,
@@ -233,7 +233,7 @@ def _begin(
     else:
         num_bytes = records.num_bytes
         buckets = _PIPE_BUCKETS if num_bytes is None else 1 + num_bytes // _BUCKET_BYTES
-    parts = Parts.begin(place, rows, max(1, buckets), randomizer.to_json(), identity, left)
+    parts = Parts.begin(path, rows, max(1, buckets), randomizer.to_json(), identity, left)
     if parts.deleted_drafts:
         log(
             f"{parts.deleted_drafts} unfinished parts were deleted: their records are noised afresh, as "
@@ -276,17 +276,20 @@ class UnsentReportsError(PrivotError):
 
 
 def path_for_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
-    """Return the path of a pipe's parts; a temporary one if records must be read to be identified."""
+    """Return the path that stands for a pipe as the output, beside which parts are stored.
+
+    It is temporary if the records must be read before they can be identified.
+    """
     if records.identity() is None:
         if left != "refuse" and records.content() is None:
             raise PrivotError(
                 f"{left}: records that come from memory are not recognized again: use a file"
             )
         return _pipes_folder() / f"reading-{secrets.token_hex(8)}"
-    place = _path_of(records, randomizer)
-    if left == "resume" and not unfinished(place).exists():
+    path = _path_of(records, randomizer)
+    if left == "resume" and not unfinished(path).exists():
         raise _nothing_stored()
-    return place
+    return path
 
 
 def adopt_stored(
