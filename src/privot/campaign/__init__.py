@@ -166,11 +166,7 @@ def create(
         raise PrivotError(f"question {unknown[0]!r} is of no column of the schema")
     if folder.exists():
         raise PrivotError(f"{folder} exists, and no campaign's key is overwritten: name another")
-    parts = _ADDRESS.fullmatch(collector)  # its first group is scheme, host and port
-    if parts is None:
-        raise PrivotError(
-            f"collector is {collector!r}: give its address, such as https://reports.example.org"
-        )
+    origin = _origin(collector)
     with replacing_folder(folder) as draft:
         path = draft / _RANDOMIZER
         randomizer.save(path)
@@ -186,8 +182,18 @@ def create(
         facts = _page_facts(randomizer, public_key(key), collector) | about
         if shuffled_promise(randomizer.schema) is not None:
             facts["analystKey"] = new_analyst_key(draft / _ANALYST)
-        _write_pages(web, facts, parts[1])
+        _write_pages(web, facts, origin)
     return CampaignFolder(folder, randomizer, title, questions)
+
+
+def _origin(address: str) -> str:
+    """Return scheme, host and port of the collector's address, for the page's policy."""
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None:
+        raise PrivotError(
+            f"collector is {address!r}: give its address, such as https://reports.example.org"
+        )
+    return parts[1]
 
 
 def _write_pages(web: Path, facts: Mapping[str, Any], origin: str) -> None:

@@ -411,7 +411,7 @@ def _first_of_each(reports: pa.Table) -> NDArray[np.bool_]:
     return is_first
 
 
-def _none_countable(first: str) -> PrivotError:
+def _none_countable(first: str = "there is none") -> PrivotError:
     """Return the error of a collection without a countable report; `first` is the first reason."""
     return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
 
@@ -511,9 +511,7 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     distinct, copies = _distinct(in_order(whole.filter(pc.is_null(against))))
     quarantined = _quarantined(refused, whole.filter(pc.is_valid(against)), against.drop_null())
     if not len(distinct):
-        raise _none_countable(
-            str(quarantined["reason"][0]) if len(quarantined) else "there is none"
-        )
+        raise _none_countable(*quarantined["reason"].slice(0, 1).to_pylist())
     return Collected(Release(ReportTable.of(distinct), randomizer), quarantined, copies)
 
 
