@@ -13,7 +13,7 @@ import time
 from itertools import cycle, islice
 from pathlib import Path
 
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer
 
 RUNS = 200
 

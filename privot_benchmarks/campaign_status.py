@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privot.campaign import CampaignFolder, create
-from privot.campaign.campaign import write_status
+from privot.campaign import CampaignFolder, create, write_status
 from privot.randomizer import Randomizer, Release
 from privot.schema import Schema
 

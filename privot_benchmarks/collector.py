@@ -189,8 +189,8 @@ def rates(folder: Path, device: Device, campaign: Campaign, randomizer: Path) ->
 def alone(folder: Path, device: Device, campaign: Campaign, count: int = 1_000_000) -> dict:
     """Reports a second of a store, and of a table with a row a report, in batches of 1,000."""
     records = reports_of(device, count, np.random.default_rng(2))
-    entries = campaign.form.sums_of(records)[1]
-    store = FolderStore(folder / "alone", campaign.form)
+    entries = campaign.format.validate(records)[1]
+    store = FolderStore(folder / "alone", campaign.format)
     began = time.perf_counter()
     for at in range(0, count, 1000):
         store.append(records[at : at + 1000], entries[at : at + 1000])
@@ -216,10 +216,10 @@ def start_with(
     count: int, folder: Path, device: Device, campaign: Campaign, randomizer: Path
 ) -> dict:
     rng = np.random.default_rng(1)
-    store = FolderStore(folder / "large" / campaign.fingerprint, campaign.form)
+    store = FolderStore(folder / "large" / campaign.fingerprint, campaign.format)
     some = reports_of(device, 100_000, rng)
     for _ in range(count // len(some)):
-        store.append(renamed(some, rng), campaign.form.sums_of(some)[1])
+        store.append(renamed(some, rng), campaign.format.validate(some)[1])
     held, disk = store.count, store.disk_bytes()
     store.close()
     server = Serving(folder / "large", randomizer)
@@ -255,7 +255,7 @@ def main() -> None:
         found = {
             "cores": os.cpu_count(),
             "load_before": load,
-            "report_bytes": campaign.form.record_bytes,
+            "report_bytes": campaign.format.record_bytes,
         }
         found |= rates(folder, device, campaign, path)
         best = {name: max(found[name]) for name in ("batches_of_100", "singly")}

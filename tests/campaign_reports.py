@@ -63,7 +63,7 @@ def resealed(data):
 def rows(reports):
     """Records and entries."""
     records = np.frombuffer(b"".join(reports), np.uint8).reshape(len(reports), -1)
-    return records, CAMPAIGN.form.sums_of(records)[1]
+    return records, CAMPAIGN.format.validate(records)[1]
 
 
 def ids_of(reports):

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from privot import Randomizer, Release, Schema
 from privot.mechanisms import Laplace
 from privot.randomizer.privatize import privatize_records
-from privot.randomizer.publishing import read_text
+from privot.randomizer.reports.csv_reports import read_text
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable, draw_ids
 from privot.tables.record_files import open_records
 

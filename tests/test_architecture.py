@@ -34,15 +34,15 @@ MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 57_600, 200, 31
 # Modules that one sibling alone imports: each is a concept with a name in the literature, an engine, or
 # loops that are compiled apart from what calls them.
 CONCEPTS = {
-    "audit.law", "collector.postgres",
+    "collector.postgres",
     "local.waves.grid_drift", "local.waves.table_drift", "schema.rules",
     "randomizer.budget", "transport.pair_loops", "transport.sweeps", "wire.windows",
 }  # fmt: skip
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
     "account.noise", "account.shuffle", "account.slices", "campaign.new", "campaign.serve",
-    "central.adapt", "central.fit", "central.fit_integral", "curator.fit", "curator.run",
-    "curator.sample", "evaluation.evaluate", "evaluation.plan", "randomizer.calibrate",
+    "central.adapt", "central.fit", "central.fit_integral", "evaluation.evaluate",
+    "evaluation.plan", "models.demo", "models.fit", "models.sample", "randomizer.calibrate",
     "randomizer.privatize", "schema.new", "waves.report",
 }  # fmt: skip
 UNDIVIDED: set[str] = set()
@@ -190,7 +190,7 @@ def test_reports_are_collected_without_what_serves():
     """Files and bytes become a release with the extra `release` alone; a collector names its own."""
     code = """
 assert len(privot.collect(release).release) == 400
-import privot.cli.curator, privot.cli.waves, privot.collector.payloads
+import privot.cli.models, privot.cli.waves, privot.collector.waves
 refused(lambda: privot.collector.Campaign, "privot.collector.Campaign needs starlette", "serve")
 """
     runs_without(("starlette", "uvicorn", "fsspec", "psycopg", "numba", "torch"), code)

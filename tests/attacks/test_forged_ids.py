@@ -7,10 +7,10 @@ import pytest
 from campaign_reports import CAMPAIGN, DEVICE, RANDOMIZER, TEXT, changed, later
 from privot import Release
 from privot.collector import collect
-from privot.collector.app import Collector, Desk
+from privot.collector.app import Collector, ServedCampaign
 from privot.collector.arrivals import Campaign
 from privot.collector.folder import FolderStore
-from privot.collector.sealing import FolderShelf, seal
+from privot.collector.sealing import FolderStorage, seal
 from privot.device import Report, write_batch
 from privot.waves import Panel
 
@@ -42,9 +42,9 @@ WANTED = collect(HONEST, RANDOMIZER).release.table.to_pylist()
 @pytest.mark.parametrize("first", [True, False])
 def test_a_collector_loses_no_report_to_a_forged_id(tmp_path, name, restart, first):
     def opened():
-        return FolderStore(tmp_path / "store", CAMPAIGN.form)
+        return FolderStore(tmp_path / "store", CAMPAIGN.format)
 
-    store, shelf = opened(), FolderShelf(tmp_path / "release")
+    store, shelf = opened(), FolderStorage(tmp_path / "release")
     pair = [FORGED[name], VICTIM] if first else [VICTIM, FORGED[name]]
     sent(store, CAMPAIGN, pair[0], *HONEST[1:3])
     if "sealing" in restart:
@@ -74,11 +74,11 @@ def test_releases_lose_no_report_to_a_forged_id(name):
 def test_a_copy_that_says_another_wave_takes_no_report_out_of_its_own(tmp_path):
     panel = Panel("bits", window=2, start=0, length=3600, seed="public", waves=10)
     campaign = Campaign(TEXT.encode(), panel=panel)
-    store = FolderStore(tmp_path / "store", campaign.form)
+    store = FolderStore(tmp_path / "store", campaign.format)
     sent(store, campaign, FORGED["the same an hour later"], VICTIM, VICTIM)
     assert store.count == 2
     store.close()
-    store = FolderStore(tmp_path / "store", campaign.form)
+    store = FolderStore(tmp_path / "store", campaign.format)
     sent(store, campaign, VICTIM, FORGED["the same an hour later"])
     assert store.count == 2
     store.close()
@@ -88,8 +88,8 @@ def test_every_sender_of_a_forged_pair_is_told_that_theirs_is_kept(tmp_path):
     from collector.test_app import post
     from privot.collector.arrivals import GroupCommit
 
-    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.form))
-    collector = Collector([Desk(CAMPAIGN, writer)])
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.format))
+    collector = Collector([ServedCampaign(CAMPAIGN, writer)])
     for report, told in ((FORGED["another payload"], (1, 0)), (VICTIM, (1, 0)), (VICTIM, (0, 1))):
         answer = post(collector, write_batch([report])).json()
         assert ((answer["accepted"], answer["duplicates"]), answer["failed"]) == (told, [])

@@ -4,8 +4,8 @@ import asyncio
 
 from campaign_reports import BATCH, CAMPAIGN, made
 from collector.test_app import REPORTS
-from privot.collector.app import Collector, Desk
-from privot.collector.arrivals import GroupCommit, Room
+from privot.collector.app import Collector, ServedCampaign
+from privot.collector.arrivals import GroupCommit, MemoryLimit
 from privot.collector.folder import FolderStore
 from privot.device import write_batch
 
@@ -18,9 +18,9 @@ def scope(length):
 
 
 def test_silent_senders_of_large_bodies_shut_nobody_out(tmp_path):
-    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.form))
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.format))
     most = CAMPAIGN.most_bytes(as_json=False)
-    collector = Collector([Desk(CAMPAIGN, writer)], room=Room(3 * most))
+    collector = Collector([ServedCampaign(CAMPAIGN, writer)], memory=MemoryLimit(3 * most))
     body, answers = write_batch(made(5)), []
 
     async def silent():

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer
 from privot.mechanisms import Gaussian, Laplace, RandomizedResponse, SubsetSelection, Window
 from privot.mechanisms.additive_noise import AdditiveNoise, NullableNoise
 from privot.mechanisms.candidates import codebook

@@ -11,8 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from privot.audit import law
-from privot.audit.audit import audit_randomizer, stated_guarantee
+from privot.audit import audit_randomizer, law, stated_guarantee
 from privot.core.errors import PrivotError
 from privot.mechanisms import Window
 from privot.privacy import PureDP

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from audit.seeded_bugs import HONEST
-from privot.audit import law
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer, law
 from privot.audit.trials import trials
 from privot.randomizer import Randomizer
 from privot.randomizer.reports.rows import REPORT_ID

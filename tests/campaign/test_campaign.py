@@ -15,7 +15,7 @@ from privot.campaign import CampaignFolder, create
 from privot.collector import analyst
 from privot.collector.analyst import read_analyst_key
 from privot.collector.arrivals import ShuffledCampaign
-from privot.collector.payloads import collect
+from privot.collector.collecting import collect
 from privot.core.errors import PrivotError
 from privot.device import Report, read_batch, write_batch
 from privot.randomizer.signing import require_signature

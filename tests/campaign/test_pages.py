@@ -6,7 +6,7 @@ from urllib.request import urlopen
 import pytest
 
 from campaign.test_campaign import NUMBER, made
-from privot.campaign.campaign import page_server
+from privot.campaign import page_server
 from privot.core.errors import PrivotError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from campaign.test_campaign import NUMBER, TABLE, made
-from privot.campaign.campaign import expected_error, write_status
+from privot.campaign import expected_error, write_status
 from privot.core.errors import PrivotError
 from privot.randomizer import plan_reports
 

@@ -60,7 +60,7 @@ def test_reports_are_deleted_by_their_ids(tmp_path):
     none = privot(tmp_path, "campaign", "delete", "c", "ab" * 16)
     assert "holds no reports" in none.stderr
     place = tmp_path / "c" / "store" / CAMPAIGN.fingerprint
-    store, reports = FolderStore(place, CAMPAIGN.form), reports_made(20)
+    store, reports = FolderStore(place, CAMPAIGN.format), reports_made(20)
     store.append(*rows(reports))
     served = privot(tmp_path, "campaign", "delete", "c", "--all")
     assert "served by another process" in served.stderr
@@ -91,7 +91,7 @@ def test_reports_of_one_id_in_two_waves_are_deleted_together(tmp_path):
     copies = [replace(own, time=2), Report.from_bytes(later(replace(own, time=2).to_bytes()))]
     read = campaign.read(write_batch([*copies, replace(other, time=2)]), as_json=False)
     place = tmp_path / "c" / "store" / CAMPAIGN.fingerprint
-    store = FolderStore(place, campaign.form)
+    store = FolderStore(place, campaign.format)
     store.append(read.records, read.entries)
     store.close()
     command = ["campaign", "delete", "c", own.id.hex()]

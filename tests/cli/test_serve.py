@@ -37,7 +37,7 @@ def test_what_cannot_be_used_is_one_line(tmp_path, options, words):
 
 def test_a_store_that_is_served_is_refused(tmp_path):
     (tmp_path / "randomizer.json").write_text(TEXT)
-    store = FolderStore(tmp_path / "store" / CAMPAIGN.fingerprint, CAMPAIGN.form)
+    store = FolderStore(tmp_path / "store" / CAMPAIGN.fingerprint, CAMPAIGN.format)
     store.append(*rows(made(3)))
     done = privot(tmp_path, "serve", "randomizer.json", "--port", "0")
     assert done.returncode == 2

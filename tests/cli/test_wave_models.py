@@ -8,7 +8,7 @@ import pytest
 
 from commands import typed
 from moving_people import USES, uses_only, waves
-from privot.collector.payloads import wave_metadata
+from privot.collector.waves import wave_metadata
 from privot.randomizer.reports.rows import shard_name, write_manifest, write_reports
 from privot.waves import Panel
 

@@ -7,8 +7,8 @@ import pytest
 
 from commands import privot
 from privot import Randomizer, Schema
-from privot.collector.payloads import Payloads
 from privot.device import Report
+from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.signing import new_key, public_key, read_key, sign
 from privot.waves import Panel
 

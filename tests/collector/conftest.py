@@ -32,6 +32,6 @@ def database(postgres_address):
 def opened(request, tmp_path):
     """Opens the same store, again and again."""
     if request.param == "folder":
-        return lambda: FolderStore(tmp_path / "store", CAMPAIGN.form)
+        return lambda: FolderStore(tmp_path / "store", CAMPAIGN.format)
     address = request.getfixturevalue("database")
-    return lambda: PostgresStore(address, CAMPAIGN.form)
+    return lambda: PostgresStore(address, CAMPAIGN.format)

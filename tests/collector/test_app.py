@@ -11,8 +11,8 @@ import pytest
 
 from campaign_reports import BATCH, CAMPAIGN, TEXT, changed, made
 from privot.collector.admission import tokens
-from privot.collector.app import Collector, Desk
-from privot.collector.arrivals import Campaign, GroupCommit, Room
+from privot.collector.app import Collector, ServedCampaign
+from privot.collector.arrivals import Campaign, GroupCommit, MemoryLimit
 from privot.collector.folder import FolderStore
 from privot.collector.store import NEW, StoreFull, StoreStopped
 from privot.device import Report, write_batch
@@ -55,15 +55,15 @@ def post(collector, body, headers=BATCH):
 
 @pytest.fixture
 def desk(tmp_path):
-    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.form))
-    yield Desk(CAMPAIGN, writer)
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.format))
+    yield ServedCampaign(CAMPAIGN, writer)
     writer.close()
     writer.store.close()
 
 
 @pytest.fixture
 def memory():
-    desk = Desk(CAMPAIGN, GroupCommit(Memory()))
+    desk = ServedCampaign(CAMPAIGN, GroupCommit(Memory()))
     yield desk
     desk.writer.close()
 
@@ -99,7 +99,7 @@ def test_the_randomizer_is_served_to_its_byte_and_its_signature_too(memory):
     text, unsigned = calls(Collector([memory]), *get)
     assert text.content == TEXT.encode()
     assert unsigned.status_code == 404
-    signed = Desk(Campaign(TEXT.encode(), b"c2lnbmVk"), memory.writer)
+    signed = ServedCampaign(Campaign(TEXT.encode(), b"c2lnbmVk"), memory.writer)
     assert calls(Collector([signed]), *get)[1].content == b"c2lnbmVk"
 
 
@@ -256,8 +256,8 @@ def test_faults_of_the_store_are_asked_to_come_again(memory):
 
 
 def test_who_comes_when_all_room_is_taken_is_asked_to_come_later(memory):
-    room = Room(1000)
-    collector = Collector([memory], room=room)
+    room = MemoryLimit(1000)
+    collector = Collector([memory], memory=room)
     with room.claiming() as claim:
         claim(900)
         answer = post(collector, write_batch(made(10)))

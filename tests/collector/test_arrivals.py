@@ -120,7 +120,7 @@ def test_a_campaign_with_a_panel_takes_reports_of_its_waves_alone():
     assert {(each.place, each.reason) for each in arrivals.refused} == {
         (place, "wave") for place in (0, 1, 8, 9, 10, 11)
     }
-    assert campaign.form.waves_of(arrivals.records).tolist() == [0, 0, 1, 1, 2, 2]
+    assert campaign.format.waves_of(arrivals.records).tolist() == [0, 0, 1, 1, 2, 2]
     of_ticket = campaign.read(write_batch(sent), as_json=False, until=7200 * 3)
     assert of_ticket.places == [4, 5]
     with pytest.raises(PrivotError, match="within an hour"):
@@ -129,7 +129,7 @@ def test_a_campaign_with_a_panel_takes_reports_of_its_waves_alone():
 
 def test_a_batch_read_as_a_whole_is_read_as_report_by_report():
     """Whatever byte of it is changed, added or missing: the same records, or none."""
-    length = CAMPAIGN.form.record_bytes
+    length = CAMPAIGN.format.record_bytes
     whole = write_batch(made(3))
     bodies = [whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :] for i in range(len(whole))]
     bodies += [whole[:end] for end in range(len(whole))]

@@ -7,10 +7,10 @@ from starlette.requests import Request
 
 from privot.collector.arrivals import (
     BATCH_TYPE,
-    Refusal,
-    body_of,
+    RefusedRequest,
     is_json,
-    refusal_answer,
+    read_body,
+    refusal_response,
     require_length,
 )
 
@@ -29,7 +29,7 @@ def request(pieces=(), pause=0.0, **headers):
 
 
 def status(call):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RefusedRequest) as caught:
         call()
     return caught.value.status
 
@@ -59,7 +59,7 @@ def test_a_body_is_read_whole_or_not_at_all():
     claimed = []
 
     def read(most, seconds, pause=0.0):
-        return asyncio.run(body_of(request([b"abc"] * 5, pause), most, seconds, claimed.append))
+        return asyncio.run(read_body(request([b"abc"] * 5, pause), most, seconds, claimed.append))
 
     assert read(15, 60.0) == b"abc" * 5
     assert [count for count in claimed if count] == [3] * 5  # as it comes
@@ -68,6 +68,9 @@ def test_a_body_is_read_whole_or_not_at_all():
 
 
 def test_who_may_come_again_is_told_when():
-    later = refusal_answer(Refusal(429, "busy", "busy: later", close=True))
+    later = refusal_response(RefusedRequest(429, "busy", "busy: later", close=True))
     assert (later.headers["retry-after"], later.headers["connection"]) == ("2", "close")
-    assert "retry-after" not in refusal_answer(Refusal(400, "format", "none: send it")).headers
+    assert (
+        "retry-after"
+        not in refusal_response(RefusedRequest(400, "format", "none: send it")).headers
+    )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from campaign_reports import CAMPAIGN, made, rows
-from privot.collector.arrivals import GroupCommit, NoRoom, Room
+from privot.collector.arrivals import GroupCommit, MemoryInUse, MemoryLimit
 from privot.collector.folder import FolderStore
 from privot.collector.store import DUPLICATE, NEW, StoreFull, StoreStopped
 
@@ -65,7 +65,7 @@ def test_a_fault_reaches_everybody_of_the_group_and_the_writer_goes_on(error):
 
 def test_what_waits_is_stored_before_the_end_and_nothing_after(tmp_path):
     async def run():
-        writer = GroupCommit(FolderStore(tmp_path, CAMPAIGN.form))
+        writer = GroupCommit(FolderStore(tmp_path, CAMPAIGN.format))
         reports = made(50)
         tasks = [asyncio.create_task(writer.append(*rows([report]))) for report in reports]
         await asyncio.sleep(0)
@@ -74,7 +74,7 @@ def test_what_waits_is_stored_before_the_end_and_nothing_after(tmp_path):
         with pytest.raises(StoreStopped, match="stopping"):
             await writer.append(*rows(made(1)))
         writer.store.close()
-        store = FolderStore(tmp_path, CAMPAIGN.form)
+        store = FolderStore(tmp_path, CAMPAIGN.format)
         assert store.append(*rows(reports)).tolist() == [DUPLICATE] * 50
 
     asyncio.run(run())
@@ -82,7 +82,7 @@ def test_what_waits_is_stored_before_the_end_and_nothing_after(tmp_path):
 
 def test_a_sender_that_hangs_up_takes_nothing_back(tmp_path):
     async def run():
-        writer = GroupCommit(FolderStore(tmp_path, CAMPAIGN.form))
+        writer = GroupCommit(FolderStore(tmp_path, CAMPAIGN.format))
         reports = made(1)
         task = asyncio.create_task(writer.append(*rows(reports)))
         await asyncio.sleep(0)
@@ -94,16 +94,16 @@ def test_a_sender_that_hangs_up_takes_nothing_back(tmp_path):
 
 
 def test_room_is_bounded_but_lets_one_of_any_size_in():
-    room = Room(100)
+    room = MemoryLimit(100)
     with room.claiming() as mine:
         mine(60)
         with room.claiming() as other:
-            with pytest.raises(NoRoom, match="busy"):
+            with pytest.raises(MemoryInUse, match="busy"):
                 other(60)
             assert room.held == 60
             other(30)
             other(10)
-            with pytest.raises(NoRoom):
+            with pytest.raises(MemoryInUse):
                 mine(1)
         assert room.held == 60
     with room.claiming() as mine:

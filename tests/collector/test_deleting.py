@@ -11,7 +11,7 @@ import pytest
 from campaign_reports import CAMPAIGN, changed, ids_of, made, resealed, rows
 from privot import Release
 from privot.collector.folder import FolderStore
-from privot.collector.sealing import FolderShelf, delete_reports, ids_of_texts, seal, shelf_at
+from privot.collector.sealing import FolderStorage, delete_reports, ids_of_texts, seal, storage_at
 from privot.collector.store import DELETED, DUPLICATE, NEW
 from privot.core.errors import PrivotError
 from privot.device import Report
@@ -27,7 +27,7 @@ def held(folder):
 
 @pytest.mark.parametrize("sealed", [0, 60, 100])
 def test_a_report_is_deleted_open_or_sealed_and_stays_refused(opened, tmp_path, sealed):
-    store, reports, shelf = opened(), made(100), FolderShelf(tmp_path / "release")
+    store, reports, shelf = opened(), made(100), FolderStorage(tmp_path / "release")
     store.append(*rows(reports[:sealed] or reports[:1]))
     if sealed:
         seal(store, CAMPAIGN, shelf)
@@ -55,7 +55,7 @@ def test_a_report_is_deleted_open_or_sealed_and_stays_refused(opened, tmp_path, 
 
 
 def test_all_reports_are_deleted_and_new_ones_taken(opened, tmp_path):
-    store, reports, shelf = opened(), made(40), FolderShelf(tmp_path / "release")
+    store, reports, shelf = opened(), made(40), FolderStorage(tmp_path / "release")
     store.append(*rows(reports[:25]))
     seal(store, CAMPAIGN, shelf)
     store.append(*rows(reports))
@@ -73,7 +73,7 @@ def test_all_reports_are_deleted_and_new_ones_taken(opened, tmp_path):
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_forged_twins_are_deleted_with_their_id(opened, tmp_path, sealed):
-    store, reports, shelf = opened(), made(5), FolderShelf(tmp_path / "release")
+    store, reports, shelf = opened(), made(5), FolderStorage(tmp_path / "release")
     twin, third = changed(reports[2]), resealed(reports[2][:-5] + b"\xff" + reports[2][-4:])
     store.append(*rows([twin, *reports]))
     if sealed:
@@ -98,7 +98,7 @@ def test_an_id_of_no_report_deletes_nothing(opened, tmp_path):
     store, reports = opened(), made(3)
     store.append(*rows(reports))
     with pytest.raises(PrivotError, match="no report has the id 0+: nothing was deleted"):
-        delete_reports(store, FolderShelf(tmp_path / "r"), [id_of(reports[0]), bytes(16)])
+        delete_reports(store, FolderStorage(tmp_path / "r"), [id_of(reports[0]), bytes(16)])
     assert store.count == 3
     assert (store.append(*rows(reports)) == DUPLICATE).all()
     for text in ("12", "x" * 32, " " + "0" * 31):
@@ -109,7 +109,11 @@ def test_an_id_of_no_report_deletes_nothing(opened, tmp_path):
 
 
 def test_quarantine_and_a_shelf_at_an_address_forget_it_too(opened, tmp_path):
-    store, reports, shelf = opened(), made(10), shelf_at(f"memory://{tmp_path.name}/{id(tmp_path)}")
+    store, reports, shelf = (
+        opened(),
+        made(10),
+        storage_at(f"memory://{tmp_path.name}/{id(tmp_path)}"),
+    )
     strange = resealed(reports[3][:58] + b"\xff" * (len(reports[3]) - 62) + reports[3][-4:])
     store.append(*rows([strange, *reports[4:]]))
     seal(store, CAMPAIGN, shelf)
@@ -126,11 +130,11 @@ def test_quarantine_and_a_shelf_at_an_address_forget_it_too(opened, tmp_path):
 def test_a_release_that_is_elsewhere_is_not_called_erased(opened, tmp_path):
     store, reports = opened(), made(10)
     store.append(*rows(reports))
-    seal(store, CAMPAIGN, FolderShelf(tmp_path / "here"))
+    seal(store, CAMPAIGN, FolderStorage(tmp_path / "here"))
     with pytest.raises(PrivotError, match="give --release"):
-        delete_reports(store, FolderShelf(tmp_path / "there"), [id_of(reports[0])])
+        delete_reports(store, FolderStorage(tmp_path / "there"), [id_of(reports[0])])
     assert store.to_erase() == {id_of(reports[0])}
-    seal(store, CAMPAIGN, FolderShelf(tmp_path / "here"))  # goes on where that broke off
+    seal(store, CAMPAIGN, FolderStorage(tmp_path / "here"))  # goes on where that broke off
     assert held(tmp_path / "here") == ids_of(reports[1:])
     assert not store.to_erase()
     store.close()
@@ -139,14 +143,14 @@ def test_a_release_that_is_elsewhere_is_not_called_erased(opened, tmp_path):
 @pytest.mark.parametrize("each", [1, 7, 300])
 def test_no_file_of_the_folder_holds_the_content(tmp_path, each):
     """Not even its digest, by which a content of few possible ones would be found."""
-    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.form), made(600)
+    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.format), made(600)
     for start in range(0, 300, each):
         store.append(*rows(reports[start : start + each]))
-    seal(store, CAMPAIGN, FolderShelf(tmp_path / "s" / "release"))
+    seal(store, CAMPAIGN, FolderStorage(tmp_path / "s" / "release"))
     for start in range(300, 600, each):
         store.append(*rows(reports[start : start + each]))
     gone = [*reports[2:300:40], *reports[302:600:40]]
-    delete_reports(store, FolderShelf(tmp_path / "s" / "release"), [id_of(each) for each in gone])
+    delete_reports(store, FolderStorage(tmp_path / "s" / "release"), [id_of(each) for each in gone])
     for closed in (False, True):
         if closed:
             store.close()
@@ -160,7 +164,7 @@ def test_no_file_of_the_folder_holds_the_content(tmp_path, each):
 
 
 def test_bytes_that_no_rebuilding_removed_are_told_and_removed_at_the_next_start(tmp_path):
-    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.form), made(600)
+    store, reports = FolderStore(tmp_path / "s", CAMPAIGN.format), made(600)
     store.append(*rows(reports))
     connection = store._connection
 
@@ -180,7 +184,7 @@ def test_bytes_that_no_rebuilding_removed_are_told_and_removed_at_the_next_start
     with pytest.raises(PrivotError, match="make room"):
         store.finish_erasing([])
     store.close()
-    store = FolderStore(tmp_path / "s", CAMPAIGN.form)
+    store = FolderStore(tmp_path / "s", CAMPAIGN.format)
     assert (store.count, store.to_erase()) == (599, {id_of(reports[5])})
     store.close()
     assert not [p for p in tmp_path.rglob("*") if p.is_file() and reports[5] in p.read_bytes()]
@@ -212,8 +216,8 @@ def events(kill_at, done):
 @pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path, every):
     """Every second step, beginning with either of the first two by chance; or every step."""
-    reports, shelf = made(60), FolderShelf(tmp_path / "s" / "release")
-    store = FolderStore(tmp_path / "s", CAMPAIGN.form)
+    reports, shelf = made(60), FolderStorage(tmp_path / "s" / "release")
+    store = FolderStore(tmp_path / "s", CAMPAIGN.format)
     store.append(*rows(reports[:40]))
     seal(store, CAMPAIGN, shelf)
     store.append(*rows(reports[40:]))
@@ -223,17 +227,17 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path, every):
     deletions = []
     for step in range(secrets.randbelow(every), 200, every):
         copy = shutil.copytree(tmp_path / "s", tmp_path / str(step))
-        shelf = FolderShelf(copy / "release")
+        shelf = FolderStorage(copy / "release")
         if not (child := os.fork()):
             events(
                 step,
                 lambda copy=copy, shelf=shelf: delete_reports(
-                    FolderStore(copy, CAMPAIGN.form), shelf, names
+                    FolderStore(copy, CAMPAIGN.format), shelf, names
                 ),
             )
         whole = not os.WIFSIGNALED(os.waitpid(child, 0)[1])
         assert held(copy / "release") in (ids_of(reports[:40]), ids_of(reports[:40]) - ids_of(gone))
-        store = FolderStore(copy, CAMPAIGN.form)
+        store = FolderStore(copy, CAMPAIGN.format)
         deletions.append(store.count == 58)
         assert store.count == (58 if deletions[-1] else 60)
         expected = DELETED if deletions[-1] else DUPLICATE

@@ -14,12 +14,12 @@ import pytest
 
 from campaign_reports import CAMPAIGN, made, rows
 from privot.collector.folder import FolderStore
-from privot.collector.store import DUPLICATE, NEW, Form, StoreFull, StoreStopped
+from privot.collector.store import DUPLICATE, NEW, RecordFormat, StoreFull, StoreStopped
 from privot.core.errors import PrivotError
 
 
 def opened(folder, *more):
-    return FolderStore(folder, CAMPAIGN.form, *more)
+    return FolderStore(folder, CAMPAIGN.format, *more)
 
 
 def copied(source, folder):
@@ -322,8 +322,8 @@ def test_what_is_damaged_beyond_a_power_loss_is_refused(tmp_path):
     again = "INSERT INTO sealed_ids (data, crc) VALUES (?, ?)"
     assert "restore it" in damaged(changed(again, entries[:24], zlib.crc32(entries[:24])))
     assert "upgrade" in damaged(changed("PRAGMA user_version = 2"))
-    example = CAMPAIGN.form.example
-    other = Form(example[:1] + bytes(32) + example[33:])
+    example = CAMPAIGN.format.example
+    other = RecordFormat(example[:1] + bytes(32) + example[33:])
     with pytest.raises(PrivotError, match="another campaign"):
         FolderStore(tmp_path / "s", other)
 

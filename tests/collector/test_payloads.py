@@ -12,9 +12,10 @@ from conformance.campaigns import CAMPAIGNS
 from conformance.vectors import FOLDER, split_mix
 from privot import Randomizer, Schema
 from privot.audit.statistics import fit
-from privot.collector.payloads import Payloads, collect
+from privot.collector.collecting import collect
 from privot.core.errors import PrivotError
 from privot.device import Device, Report
+from privot.randomizer.reports.payloads import Payloads
 
 PERSON = {"sex": "f", "age": 40, "work": None, "seen": "2022-02-28", "yes": True, "x": 3, "y": -90}
 

@@ -10,14 +10,14 @@ import pytest
 import postgres_server
 from campaign_reports import CAMPAIGN, changed, made, rows
 from privot.collector.postgres import PostgresStore
-from privot.collector.store import DELETED, DUPLICATE, NEW, Form, StoreStopped
+from privot.collector.store import DELETED, DUPLICATE, NEW, RecordFormat, StoreStopped
 from privot.core.errors import PrivotError
 from privot.device import Report
 
 
 def test_several_servers_accept_each_report_once(database):
     reports = made(2000)
-    stores = [PostgresStore(database, CAMPAIGN.form) for _ in range(3)]
+    stores = [PostgresStore(database, CAMPAIGN.format) for _ in range(3)]
     found = [[] for _ in stores]
 
     def send(number):
@@ -36,11 +36,11 @@ def test_several_servers_accept_each_report_once(database):
     assert (statuses == DUPLICATE).sum() == 4000
     for store in stores:
         store.close()
-    assert PostgresStore(database, CAMPAIGN.form).count == 2000
+    assert PostgresStore(database, CAMPAIGN.format).count == 2000
 
 
 def test_copies_and_other_contents_are_told_apart_across_servers(database):
-    first, second = (PostgresStore(database, CAMPAIGN.form) for _ in range(2))
+    first, second = (PostgresStore(database, CAMPAIGN.format) for _ in range(2))
     reports = made(2)
     first.append(*rows(reports))
     assert second.append(*rows([changed(reports[0]), reports[1]])).tolist() == [NEW, DUPLICATE]
@@ -61,7 +61,7 @@ def wait_for(database, thread):
 
 
 def test_a_deletion_waits_for_a_copy_on_its_way_and_deletes_it(database, monkeypatch):
-    first, second = (PostgresStore(database, CAMPAIGN.form) for _ in range(2))
+    first, second = (PostgresStore(database, CAMPAIGN.format) for _ in range(2))
     reports, stored, go_on = made(3), threading.Event(), threading.Event()
     first.append(*rows(reports))
     insert = first._insert
@@ -86,15 +86,15 @@ def test_a_deletion_waits_for_a_copy_on_its_way_and_deletes_it(database, monkeyp
     deleter.join()
     assert waited
     assert counts == [2]
-    assert PostgresStore(database, CAMPAIGN.form).count == 3
+    assert PostgresStore(database, CAMPAIGN.format).count == 3
     monkeypatch.undo()
     assert first.append(*rows([*sent, reports[0]])).tolist() == [DELETED, DUPLICATE, DELETED]
 
 
 def test_a_copy_waits_for_a_deletion_on_its_way_and_is_refused(database):
-    store, reports, found = PostgresStore(database, CAMPAIGN.form), made(3), []
+    store, reports, found = PostgresStore(database, CAMPAIGN.format), made(3), []
     store.append(*rows(reports))
-    other = PostgresStore(database, CAMPAIGN.form)
+    other = PostgresStore(database, CAMPAIGN.format)
     connection = other._sealing_connection()
     sender = threading.Thread(target=lambda: found.extend(store.append(*rows(sent)).tolist()))
     sent = [changed(reports[0]), reports[0], reports[1]]
@@ -105,11 +105,11 @@ def test_a_copy_waits_for_a_deletion_on_its_way_and_is_refused(database):
     sender.join()
     assert waited
     assert found == [DELETED, DELETED, DUPLICATE]
-    assert PostgresStore(database, CAMPAIGN.form).count == 2
+    assert PostgresStore(database, CAMPAIGN.format).count == 2
 
 
 def test_a_connection_that_broke_acknowledges_nothing_and_is_made_again(database):
-    store, reports = PostgresStore(database, CAMPAIGN.form), made(20)
+    store, reports = PostgresStore(database, CAMPAIGN.format), made(20)
     store.append(*rows(reports[:10]))
     with psycopg.connect(database, autocommit=True) as other:
         other.execute(
@@ -123,9 +123,9 @@ def test_a_connection_that_broke_acknowledges_nothing_and_is_made_again(database
 
 
 def test_campaigns_share_a_database_and_nothing_else(database):
-    example = CAMPAIGN.form.example
-    other = Form(example[:1] + bytes(32) + example[33:])
-    first, second = PostgresStore(database, CAMPAIGN.form), PostgresStore(database, other)
+    example = CAMPAIGN.format.example
+    other = RecordFormat(example[:1] + bytes(32) + example[33:])
+    first, second = PostgresStore(database, CAMPAIGN.format), PostgresStore(database, other)
     reports = made(5)
     assert first.append(*rows(reports)).tolist() == [NEW] * 5
     assert second.append(*rows(reports)).tolist() == [NEW] * 5
@@ -134,7 +134,7 @@ def test_campaigns_share_a_database_and_nothing_else(database):
 
 
 def test_one_server_seals_at_a_time(database):
-    first, second = (PostgresStore(database, CAMPAIGN.form) for _ in range(2))
+    first, second = (PostgresStore(database, CAMPAIGN.format) for _ in range(2))
     first.append(*rows(made(5)))
     batch = first.begin_sealing()
     with pytest.raises(PrivotError, match="another server seals"):
@@ -148,4 +148,4 @@ def test_one_server_seals_at_a_time(database):
 def test_a_database_that_does_not_flush_is_refused(postgres_address):
     with postgres_server.server("-c", "fsync=off") as address:
         with pytest.raises(PrivotError, match="fsync = off"):
-            PostgresStore(address, CAMPAIGN.form)
+            PostgresStore(address, CAMPAIGN.format)

@@ -14,7 +14,7 @@ def test_checksums_are_those_of_zlib():
     records[:, 53 + 5 : -4] = np.random.default_rng(0).integers(0, 256, (500, 2))
     for row in records[::2]:
         row[-4:] = np.frombuffer(zlib.crc32(row[:-4].tobytes()).to_bytes(4, "big"), np.uint8)
-    right, _ = CAMPAIGN.form.sums_of(records)
+    right, _ = CAMPAIGN.format.validate(records)
     assert right[::2].all()
     assert not right[1::2].any()
 
@@ -39,13 +39,13 @@ def test_with_a_panel_a_report_is_of_its_wave():
     hour = int.from_bytes(report[49:53], "big")
     panel = Panel("p", window=2, start=3600 * hour - 3600, length=7200, seed="s")
     records = rows([report, later(report), report])[0]
-    _, entries = replace(CAMPAIGN.form, panel=panel).sums_of(records)
+    _, entries = replace(CAMPAIGN.format, panel=panel).validate(records)
     assert entries[0].tolist() == entries[2].tolist() != entries[1].tolist()
-    assert len({tuple(each) for each in CAMPAIGN.form.sums_of(records)[1].tolist()}) == 1
+    assert len({tuple(each) for each in CAMPAIGN.format.validate(records)[1].tolist()}) == 1
 
 
 def test_heads_are_the_same_but_for_id_and_time():
     report = made(1)[0]
     others = [resealed(report[:i] + bytes([report[i] ^ 1]) + report[i + 1 :]) for i in range(58)]
-    right, _ = CAMPAIGN.form.sums_of(rows([changed(report), *others])[0])
+    right, _ = CAMPAIGN.format.validate(rows([changed(report), *others])[0])
     assert right.tolist() == [True] + [33 <= i < 53 for i in range(58)]

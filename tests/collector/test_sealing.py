@@ -10,8 +10,9 @@ from campaign_reports import CAMPAIGN, RANDOMIZER, ids_of, made, resealed, rows
 from privot import Release
 from privot.collector import sealing
 from privot.collector.arrivals import Campaign
-from privot.collector.payloads import collect, sealed_waves
-from privot.collector.sealing import AddressShelf, FolderShelf, seal, shelf_at
+from privot.collector.collecting import collect
+from privot.collector.sealing import AddressStorage, FolderStorage, seal, storage_at
+from privot.collector.waves import sealed_waves
 from privot.core.errors import PrivotError
 from privot.device import Report
 from privot.waves import Panel
@@ -25,9 +26,9 @@ def test_the_release_is_that_of_the_accepted_reports(opened, tmp_path):
     store, reports = opened(), made(3000)
     for start in range(0, 3000, 500):
         store.append(*rows(reports[start : start + 500]))
-    done = seal(store, CAMPAIGN, FolderShelf(tmp_path / "release"))
+    done = seal(store, CAMPAIGN, FolderStorage(tmp_path / "release"))
     assert (done.rows, done.quarantined, done.total) == (3000, 0, 3000)
-    assert seal(store, CAMPAIGN, FolderShelf(tmp_path / "release")) is None
+    assert seal(store, CAMPAIGN, FolderStorage(tmp_path / "release")) is None
     release = Release.load(tmp_path / "release")
     assert release.table.equals(collect(reports, RANDOMIZER).release.table)
     assert release.randomizer == RANDOMIZER
@@ -38,10 +39,10 @@ def test_later_sealings_add_shards(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(sealing, "_SHARD_ROWS", 40)
     store, reports = opened(), made(250)
     store.append(*rows(reports[:100]))
-    seal(store, CAMPAIGN, FolderShelf(tmp_path))
+    seal(store, CAMPAIGN, FolderStorage(tmp_path))
     assert held(tmp_path) == ids_of(reports[:100])
     store.append(*rows(reports))
-    assert seal(store, CAMPAIGN, FolderShelf(tmp_path)).total == 250
+    assert seal(store, CAMPAIGN, FolderStorage(tmp_path)).total == 250
     assert held(tmp_path) == ids_of(reports)
     shards = json.loads((tmp_path / "manifest.json").read_text())["shards"]
     assert [shard["rows"] for shard in shards] == [40, 40, 20, 40, 40, 40, 30]
@@ -52,13 +53,13 @@ def test_what_no_device_writes_is_put_in_quarantine(opened, tmp_path):
     store, reports = opened(), made(40)
     strange = resealed(reports[3][:58] + b"\xff" * (len(reports[3]) - 62) + reports[3][-4:])
     store.append(*rows([*reports[:3], strange, *reports[4:]]))
-    done = seal(store, CAMPAIGN, FolderShelf(tmp_path))
+    done = seal(store, CAMPAIGN, FolderStorage(tmp_path))
     assert (done.rows, done.quarantined) == (39, 1)
     lines = (tmp_path / "quarantine-000000.csv").read_text().splitlines()
     assert lines[0] == "reason,report"
     assert "bytes that no device writes" in lines[1]
     assert held(tmp_path) == ids_of(reports) - ids_of([strange])
-    assert seal(store, CAMPAIGN, FolderShelf(tmp_path)) is None
+    assert seal(store, CAMPAIGN, FolderStorage(tmp_path)) is None
     store.close()
 
 
@@ -66,7 +67,7 @@ class BrokenShelf:
     """Breaks off at the n-th file."""
 
     def __init__(self, folder, after):
-        self.shelf, self.left = FolderShelf(folder), after
+        self.shelf, self.left = FolderStorage(folder), after
 
     def writing(self, name):
         self.left -= 1
@@ -88,7 +89,7 @@ def test_a_sealing_that_breaks_off_is_done_again_and_doubles_nothing(
     monkeypatch.setattr(sealing, "_SHARD_ROWS", 50)
     store, reports = opened(), made(190)
     store.append(*rows(reports[:60]))
-    seal(store, CAMPAIGN, FolderShelf(tmp_path))
+    seal(store, CAMPAIGN, FolderStorage(tmp_path))
     store.append(*rows(reports[60:160]))
     if after < 3:
         with pytest.raises(OSError, match="Input"):
@@ -98,12 +99,12 @@ def test_a_sealing_that_breaks_off_is_done_again_and_doubles_nothing(
         # All files are written, and the store does not know.
         finish = store.finish_sealing
         monkeypatch.setattr(store, "finish_sealing", lambda *_: None)
-        seal(store, CAMPAIGN, FolderShelf(tmp_path))
+        seal(store, CAMPAIGN, FolderStorage(tmp_path))
         monkeypatch.setattr(store, "finish_sealing", finish)
     store.append(*rows(reports[160:]))
     store.close()
     store = opened()
-    while seal(store, CAMPAIGN, FolderShelf(tmp_path)):
+    while seal(store, CAMPAIGN, FolderStorage(tmp_path)):
         pass
     assert held(tmp_path) == ids_of(reports)
     assert len(Release.open(tmp_path)) == 190
@@ -113,7 +114,7 @@ def test_a_sealing_that_breaks_off_is_done_again_and_doubles_nothing(
 def test_shards_go_to_any_address(opened, tmp_path):
     store, reports = opened(), made(100)
     store.append(*rows(reports))
-    seal(store, CAMPAIGN, shelf_at("memory://campaigns/one/"))
+    seal(store, CAMPAIGN, storage_at("memory://campaigns/one/"))
     files = fsspec.filesystem("memory")
     files.get("/campaigns/one", str(tmp_path / "copy"), recursive=True)
     assert held(tmp_path / "copy") == ids_of(reports)
@@ -125,12 +126,12 @@ def test_an_address_that_cannot_be_written_loses_nothing(opened, tmp_path):
     store, reports = opened(), made(10)
     store.append(*rows(reports))
     with pytest.raises(PrivotError, match="cannot be written"):
-        seal(store, CAMPAIGN, shelf_at("nothing-of-this-kind://place"))
+        seal(store, CAMPAIGN, storage_at("nothing-of-this-kind://place"))
     shutil.rmtree(tmp_path / "r", ignore_errors=True)
-    assert seal(store, CAMPAIGN, shelf_at(f"file://{tmp_path}/r")).rows == 10
+    assert seal(store, CAMPAIGN, storage_at(f"file://{tmp_path}/r")).rows == 10
     assert held(tmp_path / "r") == ids_of(reports)
-    assert shelf_at(str(tmp_path)) == FolderShelf(tmp_path)
-    assert shelf_at("s3://a/b/") == AddressShelf("s3://a/b")
+    assert storage_at(str(tmp_path)) == FolderStorage(tmp_path)
+    assert storage_at("s3://a/b/") == AddressStorage("s3://a/b")
     store.close()
 
 
@@ -150,9 +151,9 @@ def test_shards_of_a_panel_are_of_one_wave_each_and_say_which(opened, tmp_path, 
     store, reports = opened(), made(160)
     sent = {wave: in_wave(reports[40 * wave : 40 * wave + 40], wave) for wave in range(4)}
     store.append(*rows([*sent[2], *sent[0], *sent[1][:30]]))
-    seal(store, IN_WAVES, FolderShelf(tmp_path / "release"))
+    seal(store, IN_WAVES, FolderStorage(tmp_path / "release"))
     store.append(*rows([*sent[3], *sent[1]]))
-    assert seal(store, IN_WAVES, FolderShelf(tmp_path / "release")).total == 160
+    assert seal(store, IN_WAVES, FolderStorage(tmp_path / "release")).total == 160
     assert held(tmp_path / "release") == ids_of(reports)
     found = sealed_waves(tmp_path / "release")
     assert found.panel == PANEL
@@ -167,7 +168,7 @@ def test_shards_of_a_panel_are_of_one_wave_each_and_say_which(opened, tmp_path, 
 def test_what_was_stored_of_no_wave_is_put_in_quarantine(opened, tmp_path):
     store, reports = opened(), made(20)
     store.append(*rows([*in_wave(reports[:12], 1), *reports[12:]]))  # of today, beyond all waves
-    done = seal(store, IN_WAVES, FolderShelf(tmp_path))
+    done = seal(store, IN_WAVES, FolderStorage(tmp_path))
     assert (done.rows, done.quarantined) == (12, 8)
     aside = (tmp_path / "quarantine-000000.csv").read_text()
     assert aside.count("of no wave of the campaign's panel") == 8

@@ -10,10 +10,10 @@ from campaign_reports import CAMPAIGN, RANDOMIZER, changed, ids_of, made, rows
 from collector_process import Sender, post, serving, wait_for_acknowledged
 from privot import Release
 from privot.collector.app import listen
+from privot.collector.collecting import collect
 from privot.collector.folder import FolderStore
-from privot.collector.payloads import collect
 from privot.collector.postgres import PostgresStore
-from privot.collector.sealing import FolderShelf, seal
+from privot.collector.sealing import FolderStorage, seal
 from privot.collector.store import DUPLICATE
 from privot.core.errors import PrivotError
 
@@ -53,7 +53,7 @@ def kill_under_load(folder, times, each, store=None):
 def require_all_once(store, sent, acknowledged, folder):
     known = store.append(*rows([*dict.fromkeys(acknowledged)]))
     assert (known == DUPLICATE).all(), "an acknowledged report was lost"
-    seal(store, CAMPAIGN, FolderShelf(folder / "release"))
+    seal(store, CAMPAIGN, FolderStorage(folder / "release"))
     held = Release.open(folder / "release").table.column("report_id").to_pylist()
     assert len(held) == len(set(held)) == store.count, "a report is there twice"
     assert ids_of(acknowledged) <= set(held) <= ids_of(sent)
@@ -66,13 +66,13 @@ def require_all_once(store, sent, acknowledged, folder):
 @pytest.mark.timeout(1800)
 def test_kills_under_load_lose_nothing_and_double_nothing(tmp_path, times, each):
     sent, acknowledged = kill_under_load(tmp_path, times, each)
-    store = FolderStore(tmp_path / "store" / CAMPAIGN.fingerprint, CAMPAIGN.form)
+    store = FolderStore(tmp_path / "store" / CAMPAIGN.fingerprint, CAMPAIGN.format)
     require_all_once(store, sent, acknowledged, tmp_path)
 
 
 def test_kills_lose_nothing_with_a_database_either(tmp_path, database):
     sent, acknowledged = kill_under_load_of(tmp_path, database)
-    require_all_once(PostgresStore(database, CAMPAIGN.form), sent, acknowledged, tmp_path)
+    require_all_once(PostgresStore(database, CAMPAIGN.format), sent, acknowledged, tmp_path)
 
 
 def kill_under_load_of(folder, address):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from privot.collector.sealing import shelf_at
+from privot.collector.sealing import storage_at
 
 
 @pytest.mark.parametrize("kind", ["{0}", "file://{0}", "memory://shelf{0}"])
 def test_a_file_is_there_as_a_whole_or_not_at_all(tmp_path, kind):
-    shelf = shelf_at(kind.format(tmp_path / "s"))
+    shelf = storage_at(kind.format(tmp_path / "s"))
     assert shelf.names() == []
     for text in ("first", "second"):
         with shelf.writing("a.txt") as draft:

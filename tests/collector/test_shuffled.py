@@ -29,7 +29,7 @@ from privot.collector.analyst import (
 )
 from privot.collector.arrivals import Campaign, ShuffledCampaign
 from privot.collector.folder import FolderStore
-from privot.collector.sealing import FolderShelf, write_shuffled
+from privot.collector.sealing import FolderStorage, write_shuffled
 from privot.collector.store import DUPLICATE, NEW
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
@@ -64,11 +64,11 @@ def rows(reports):
 
 
 def opened(folder):
-    return FolderStore(folder / "store", CAMPAIGN.form)
+    return FolderStore(folder / "store", CAMPAIGN.format)
 
 
 def write(store, folder):
-    return write_shuffled(store, CAMPAIGN, FolderShelf(folder / "batches"))
+    return write_shuffled(store, CAMPAIGN, FolderStorage(folder / "batches"))
 
 
 def batches(folder):
@@ -232,7 +232,7 @@ def test_the_order_says_nothing_of_arrival(tmp_path):
 
 
 def width():
-    return CAMPAIGN.form.record_bytes - 62
+    return CAMPAIGN.format.record_bytes - 62
 
 
 class Broken(Exception):  # noqa: N818 (stands for a kill)

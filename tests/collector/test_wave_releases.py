@@ -8,7 +8,7 @@ import pytest
 
 from privot import PrivotError, Randomizer, Schema
 from privot.collector import releases_by_wave
-from privot.collector.payloads import sealed_waves, wave_metadata, waves_of_hours
+from privot.collector.waves import sealed_waves, wave_metadata, waves_of_hours
 from privot.device import Device
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import shard_name, write_manifest, write_reports

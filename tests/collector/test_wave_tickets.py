@@ -12,8 +12,8 @@ from campaign_reports import BATCH, CAMPAIGN, made
 from collector.test_app import calls
 from privot import PrivotError
 from privot.collector.admission import NotAdmitted, WaveTickets, tickets
-from privot.collector.app import Collector, Desk
-from privot.collector.arrivals import Campaign, GroupCommit, Room
+from privot.collector.app import Collector, ServedCampaign
+from privot.collector.arrivals import Campaign, GroupCommit, MemoryLimit
 from privot.collector.folder import FolderStore
 from privot.collector.store import StoreFull, StoreStopped
 from privot.device import Report, write_batch
@@ -106,8 +106,8 @@ def test_a_clock_that_was_set_back_and_a_damaged_file_are_refused(office):
 def test_a_collector_takes_one_report_for_a_ticket(office, tmp_path):
     now, given, admit = office
     person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
-    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.form))
-    collector = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1)
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.format))
+    collector = Collector([ServedCampaign(CAMPAIGN, writer)], admit, reports_each=1)
     path, reports = f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports", made(3)
 
     def post(*sent):
@@ -143,11 +143,11 @@ def test_the_same_report_comes_again_after_a_refusal_and_no_other(office, tmp_pa
     """After 408, 413, 422, 429, 503, 507 the ticket is good for the same report, after 200 for none."""
     now, given, admit = office
     person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
-    writer = GroupCommit(Failing(tmp_path / "store", CAMPAIGN.form))
-    slow = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1, body_seconds=0.05)
-    full, room = Room(size=1), Room()
-    busy = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1, room=full)
-    ready = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1, room=room)
+    writer = GroupCommit(Failing(tmp_path / "store", CAMPAIGN.format))
+    slow = Collector([ServedCampaign(CAMPAIGN, writer)], admit, reports_each=1, body_seconds=0.05)
+    full, room = MemoryLimit(size=1), MemoryLimit()
+    busy = Collector([ServedCampaign(CAMPAIGN, writer)], admit, reports_each=1, memory=full)
+    ready = Collector([ServedCampaign(CAMPAIGN, writer)], admit, reports_each=1, memory=room)
     path, (mine, other) = f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports", made(2)
 
     async def never_ends():
@@ -183,8 +183,8 @@ def test_the_same_report_comes_again_after_a_refusal_and_no_other(office, tmp_pa
 def test_of_two_reports_at_once_for_one_ticket_one_is_taken(office, tmp_path):
     _, given, admit = office
     person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
-    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.form))
-    collector = Collector([Desk(CAMPAIGN, writer)], admit, reports_each=1)
+    writer = GroupCommit(FolderStore(tmp_path / "store", CAMPAIGN.format))
+    collector = Collector([ServedCampaign(CAMPAIGN, writer)], admit, reports_each=1)
     headers = BATCH | {"authorization": given.give(person)}
     path = f"/v1/campaigns/{CAMPAIGN.fingerprint}/reports"
 
@@ -214,8 +214,8 @@ def test_a_report_has_to_be_of_the_wave_of_its_ticket(office, tmp_path, hour, st
     now[0] = 4 * 3600.0 + 100
     person = next(person for person in PEOPLE if PANEL.slot(person) == 0)
     campaign = Campaign(CAMPAIGN.text, None, PANEL)
-    writer = GroupCommit(FolderStore(tmp_path / "store", campaign.form))
-    collector = Collector([Desk(campaign, writer)], admit, reports_each=1)
+    writer = GroupCommit(FolderStore(tmp_path / "store", campaign.format))
+    collector = Collector([ServedCampaign(campaign, writer)], admit, reports_each=1)
     drawn = Report.from_bytes(made(1)[0])
     sent = Report(drawn.fingerprint, drawn.id, hour, drawn.payload).to_bytes()
     body = {

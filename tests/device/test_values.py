@@ -10,7 +10,7 @@ import pytest
 from conformance.campaigns import CAMPAIGNS
 from conformance.records import grids_of, values_of
 from privot.core.errors import PrivotError
-from privot.device.device import TAKES, units_of
+from privot.device.device import ENCODERS, units_of
 from privot.schema import Schema
 
 PEOPLE = 300
@@ -38,7 +38,7 @@ def test_devices_and_tables_find_the_same_codes_and_points(campaign):
                 if joint
                 else column.encode_codes(name, table)[:, None]
             )
-            assert [TAKES[take["take"]](take, r) for r in records] == codes.tolist()
+            assert [ENCODERS[take["take"]](take, r) for r in records] == codes.tolist()
 
 
 @pytest.mark.parametrize(

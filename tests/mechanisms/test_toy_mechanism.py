@@ -9,7 +9,7 @@ import pytest
 
 import privot
 from mechanisms.test_choice import choices
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer
 from privot.local import FitSettings
 from privot.mechanisms.mechanism import mechanism_from_dict
 from privot.randomizer import Release

@@ -85,7 +85,7 @@ def test_the_reports_that_the_guide_to_campaigns_deletes_are_deleted(tmp_path):
     reports[1] = replace(reports[1], id=bytes.fromhex(one.split()[-1]))
     create(RANDOMIZER, tmp_path / "campaign", title="?", collector="http://127.0.0.1:8000")
     place = tmp_path / "campaign" / "store" / CAMPAIGN.fingerprint
-    store = FolderStore(place, CAMPAIGN.form)
+    store = FolderStore(place, CAMPAIGN.format)
     store.append(*rows([each.to_bytes() for each in reports]))
     store.close()
     assert output(tmp_path, one).startswith("1 deleted, 2 left")

@@ -16,7 +16,7 @@ from campaign_reports import CAMPAIGN, ids_of, made, rows
 from numbered_people import RANDOMIZER, SCHEMA, each_once, people, write_people
 from privot import Randomizer, Release
 from privot.collector.folder import FolderStore
-from privot.collector.sealing import seal, shelf_at
+from privot.collector.sealing import seal, storage_at
 from privot.core.errors import PrivotError
 from privot.randomizer.publishing import unfinished
 
@@ -185,10 +185,10 @@ def test_only_counted_sources_are_cut(tmp_path):
 
 def test_shards_of_a_collector_are_read_by_ray_data(tmp_path):
     reports = made(2000)
-    store = FolderStore(tmp_path / "store", CAMPAIGN.form)
+    store = FolderStore(tmp_path / "store", CAMPAIGN.format)
     for start in range(0, 2000, 500):
         store.append(*rows(reports[start : start + 500]))
-        seal(store, CAMPAIGN, shelf_at((tmp_path / "release").as_uri()))
+        seal(store, CAMPAIGN, storage_at((tmp_path / "release").as_uri()))
     store.close()
     dataset = ray.data.read_parquet(str(tmp_path / "release"), file_extensions=["parquet"])
     seen = {row["report_id"] for row in dataset.take_all()}

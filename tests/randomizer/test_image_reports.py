@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from labeled_images import SCHEMAS, records, schema_of
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer
 from privot.core.errors import PrivotError
 from privot.randomizer import randomizer_from_noise
 from privot.schema.columns.array import tensor_values

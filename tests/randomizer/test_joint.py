@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer
 from privot.collector import collect
 from privot.core.errors import PrivotError
 from privot.randomizer import Randomizer, Release

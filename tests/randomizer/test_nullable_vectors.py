@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer
 from privot.core.errors import PrivotError
 from privot.mechanisms import RandomizedResponse
 from privot.mechanisms.additive_noise import NullableNoise

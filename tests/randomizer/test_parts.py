@@ -17,7 +17,7 @@ from privot import Randomizer
 from privot.core.errors import PrivotError
 from privot.randomizer import publishing as parts_module
 from privot.randomizer.privatize import privatize_records
-from privot.randomizer.publishing import Parts, unfinished, write_scattered
+from privot.randomizer.publishing import Parts, unfinished, write_buckets
 from privot.tables.record_files import open_records
 
 NUM = 10_000
@@ -111,7 +111,7 @@ def test_parts_without_their_manifest_are_not_taken_for_these_records(raw, tmp_p
     """A removal that was killed may leave parts of other people."""
     stranger = Parts.begin(tmp_path / "release", 1024, 10, "{}", {}, "refuse")
     assert stranger.folder.stat().st_mode & 0o077 == 0  # the order of the records: nobody else's
-    stranger.publish(0, lambda draft: write_scattered(draft, [with_ids(people(0, 1024))], 10))
+    stranger.publish(0, lambda draft: write_buckets(draft, [with_ids(people(0, 1024))], 10))
     (stranger.folder / "unfinished.json").unlink()
     with pytest.raises(PrivotError, match="is damaged"):
         stream(raw, tmp_path / "release", part_rows=1024, left="resume")

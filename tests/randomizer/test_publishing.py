@@ -9,7 +9,7 @@ import pytest
 from numbered_people import RANDOMIZER, people, read_back, with_ids
 from privot import Randomizer, Release, Schema, collect
 from privot.randomizer.privatize import privatize_records
-from privot.randomizer.publishing import bucket_rows, gather, write_scattered
+from privot.randomizer.publishing import bucket_rows, read_buckets, write_buckets
 from privot.randomizer.reports.rows import REPORT_ID
 from privot.tables.record_files import TableBatches
 
@@ -88,13 +88,13 @@ def test_ids_are_random_and_everywhere(tmp_path):
 def test_a_bucket_is_a_uniform_share_of_every_part(tmp_path):
     paths = [tmp_path / f"{k}.arrow" for k in range(4)]
     for k, path in enumerate(paths):
-        write_scattered(path, [with_ids(people(k * 5000, (k + 1) * 5000))], buckets=8)
+        write_buckets(path, [with_ids(people(k * 5000, (k + 1) * 5000))], buckets=8)
     rows = bucket_rows(paths, 8)
     assert sum(rows) == 20_000
     # Binomial(20 000, 1/8): standard deviation 47.
     assert max(abs(n - 2500) for n in rows) < 7 * 47
-    seen = np.concatenate([gather(paths, b, b + 1)["person"].to_numpy() for b in range(8)])
+    seen = np.concatenate([read_buckets(paths, b, b + 1)["person"].to_numpy() for b in range(8)])
     assert np.array_equal(np.sort(seen), np.arange(20_000))
-    first = gather(paths, 0, 1)["person"].to_numpy()
+    first = read_buckets(paths, 0, 1)["person"].to_numpy()
     share = np.bincount((first // 5000).astype(int), minlength=4)
     assert np.abs(share - 625).max() < 7 * 23.4

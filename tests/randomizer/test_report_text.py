@@ -13,7 +13,7 @@ from numbered_people import (
 )
 from privot import Randomizer, Schema
 from privot.core.errors import PrivotError
-from privot.randomizer.publishing import write_text
+from privot.randomizer.reports.csv_reports import write_text
 
 MIXED = Schema.from_toml("""
 [columns.height]

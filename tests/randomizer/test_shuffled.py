@@ -5,8 +5,7 @@ import pytest
 
 import privot
 from privot import PrivotError, Randomizer, Schema
-from privot.audit import law
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer, law
 from privot.privacy import DistributedDP, PureDP
 from privot.privacy.shuffling import (
     ReportLaw,

@@ -11,7 +11,7 @@ from privot import Randomizer, Schema
 from privot.collector.collecting import collect_files
 from privot.core.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace
-from privot.randomizer.privatize import place_of_pipe
+from privot.randomizer.privatize import path_for_pipe
 from privot.randomizer.reports.validation import seal, unseal
 from privot.schema.domains import Box, L2Ball
 from privot.tables.record_files import open_records
@@ -89,11 +89,11 @@ def test_records_whose_reports_wait_for_a_pipe_are_known_to_another_version(tmp_
     (tmp_path / "randomizer.json").write_text(text + "\n")
     randomizer = Randomizer.load(tmp_path / "randomizer.json")
     records = open_records(tmp_path / "people.csv", randomizer.schema)
-    place = place_of_pipe(records, randomizer, "refuse")
+    place = path_for_pipe(records, randomizer, "refuse")
     monkeypatch.setattr(
         Randomizer, "to_json", lambda self: text
     )  # as the version that wrote it says
-    assert place == place_of_pipe(records, randomizer, "refuse")
+    assert place == path_for_pipe(records, randomizer, "refuse")
 
 
 def refused_rows(release):

@@ -17,7 +17,7 @@ import privot.wire.draws
 from conformance.vectors import digest, expected
 from every_word import law_of
 from privot.audit.statistics import fit
-from privot.collector.payloads import collect
+from privot.collector.collecting import collect
 from privot.core.errors import PrivotError
 from privot.device import Device
 from privot.device.exact import check_randomizer

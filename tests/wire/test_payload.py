@@ -8,9 +8,9 @@ import pytest
 
 from conformance.campaigns import CAMPAIGNS
 from conformance.records import grids_of, values_of
-from privot.collector.payloads import read_field
 from privot.device import Device
 from privot.device.device import JointPart, SplitPart
+from privot.randomizer.reports.payloads import read_field
 from privot.wire.payload import CellSet, Numbers, SignedIntegers, number_bytes
 from privot.wire.report import WireError
 

@@ -1,6 +1,6 @@
 """Tests that reports have the distribution of their mechanisms, on one large sample and on streams.
 
-`privot.audit.audit` lists the tests; `privot.audit.statistics` computes their p-values.
+`privot.audit` lists the tests; `privot.audit.statistics` computes their p-values.
 
 **Streams.** A random generator that is seeded, shared without a lock, or copied into a child process
 repeats its noise, and the difference of two reports then reveals the difference of the records. So
@@ -43,76 +43,6 @@ from privot.audit.statistics import (
 from privot.audit.trials import Indices, Mask, Read, Trial
 from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable
-
-Draw = Callable[[], pa.Table]
-
-_CHILD_SECONDS = 30.0  # time limit of a child process
-
-
-def draw_streams(draw: Draw) -> dict[str, pa.Table]:
-    """Call `draw` in this thread, in two threads and in child processes; return the tables by name."""
-    streams = {"first call": draw(), "second call": draw()} | _draw_in_threads(draw)
-    for name, fork in _forks().items():
-        child = _draw_in_child(draw, fork)
-        if child is not None:
-            streams[f"child of {name}"] = child
-            streams[f"parent after {name}"] = draw()
-    return streams
-
-
-def _draw_in_threads(draw: Draw) -> dict[str, pa.Table]:
-    barrier = threading.Barrier(2)
-
-    def work() -> pa.Table:
-        barrier.wait()
-        return draw()
-
-    with ThreadPoolExecutor(2) as pool:
-        futures = [pool.submit(work) for _ in range(2)]
-    return {f"thread {i}": future.result() for i, future in enumerate(futures, start=1)}
-
-
-def _forks() -> dict[str, Callable[[], int]]:
-    """Return this system's functions that fork, by name."""
-    if not hasattr(os, "fork"):
-        return {}
-    forks = {"os.fork": os.fork}
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        # PyDLL holds the interpreter's lock during the call, as an embedding program does.
-        forks["a fork in C"] = ctypes.PyDLL(None).fork
-    return forks
-
-
-def _draw_in_child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
-    """Return the reports that a child process draws; None if it fails or exceeds the time limit."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "reports"
-        with warnings.catch_warnings():
-            # Python warns of forks with threads.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child = fork()
-        if child == 0:
-            exit_code = 1
-            try:
-                reports = draw()
-                with (
-                    pa.OSFile(str(file), "wb") as sink,
-                    pa.ipc.new_stream(sink, reports.schema) as out,
-                ):
-                    out.write_table(reports)
-                exit_code = 0
-            finally:
-                os._exit(exit_code)
-        deadline = time.monotonic() + _CHILD_SECONDS
-        finished, status = 0, 0
-        while not finished:
-            time.sleep(0.01)
-            finished, status = os.waitpid(child, os.WNOHANG)
-            if not finished and time.monotonic() > deadline:
-                os.kill(child, signal.SIGKILL)
-                finished, status = os.waitpid(child, 0)
-        return None if status else pa.ipc.open_stream(file.read_bytes()).read_all()
-
 
 _MAX_DRAWS, _MIN_DRAWS = 200_000, 1_000
 _MAX_SAMPLE_NUMBERS = 2**22  # most numbers in all reports of a sample
@@ -325,3 +255,74 @@ def _pieces(read: Read, size: int) -> Iterator[Stream]:
 
 def _bonferroni(p_values: Sequence[float]) -> float:
     return float(min(1.0, len(p_values) * min(p_values))) if p_values else 1.0
+
+
+# Streams.
+
+Draw = Callable[[], pa.Table]
+_CHILD_SECONDS = 30.0  # time limit of a child process
+
+
+def draw_streams(draw: Draw) -> dict[str, pa.Table]:
+    """Call `draw` in this thread, in two threads and in child processes; return the tables by name."""
+    streams = {"first call": draw(), "second call": draw()} | _draw_in_threads(draw)
+    for name, fork in _forks().items():
+        child = _draw_in_child(draw, fork)
+        if child is not None:
+            streams[f"child of {name}"] = child
+            streams[f"parent after {name}"] = draw()
+    return streams
+
+
+def _draw_in_threads(draw: Draw) -> dict[str, pa.Table]:
+    barrier = threading.Barrier(2)
+
+    def work() -> pa.Table:
+        barrier.wait()
+        return draw()
+
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(work) for _ in range(2)]
+    return {f"thread {i}": future.result() for i, future in enumerate(futures, start=1)}
+
+
+def _forks() -> dict[str, Callable[[], int]]:
+    """Return this system's functions that fork, by name."""
+    if not hasattr(os, "fork"):
+        return {}
+    forks = {"os.fork": os.fork}
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        # PyDLL holds the interpreter's lock during the call, as an embedding program does.
+        forks["a fork in C"] = ctypes.PyDLL(None).fork
+    return forks
+
+
+def _draw_in_child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
+    """Return the reports that a child process draws; None if it fails or exceeds the time limit."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "reports"
+        with warnings.catch_warnings():
+            # Python warns of forks with threads.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = fork()
+        if child == 0:
+            exit_code = 1
+            try:
+                reports = draw()
+                with (
+                    pa.OSFile(str(file), "wb") as sink,
+                    pa.ipc.new_stream(sink, reports.schema) as out,
+                ):
+                    out.write_table(reports)
+                exit_code = 0
+            finally:
+                os._exit(exit_code)
+        deadline = time.monotonic() + _CHILD_SECONDS
+        finished, status = 0, 0
+        while not finished:
+            time.sleep(0.01)
+            finished, status = os.waitpid(child, os.WNOHANG)
+            if not finished and time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+                finished, status = os.waitpid(child, 0)
+        return None if status else pa.ipc.open_stream(file.read_bytes()).read_all()

@@ -97,9 +97,7 @@ class Trial(ABC):
 
 
 _FAR = 1000.0  # factor by which points lie outside the domain
-_ROUNDINGS = (
-    2.0**-50
-)  # relative error of a conversion to the table's units and back: 4 or 5 half ulps
+_ROUNDINGS = 2.0**-50  # relative error of a conversion to the table's units and back
 
 
 class _ColumnTrial(Trial):

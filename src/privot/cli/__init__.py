@@ -52,8 +52,7 @@ def _run() -> int:
         return run()
     except PrivotError as error:
         if isinstance(error.__cause__, BrokenPipeError):
-            # Discard the buffer, or Python would report the closed pipe once more at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()
         _say(printable(" ".join(str(error).split())))
         return 2
     except ModuleNotFoundError as error:

@@ -8,7 +8,8 @@ safe side; `--json` prints all digits.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -60,21 +61,13 @@ def noise(
     sensitivity: float | None = Option(
         None, help="Diameter of the domain in its units: l1 for laplace, l2 for gaussian."
     ),
-    delta: float | None = Option(
-        None, help="For gaussian: well below one over the number of people."
-    ),
-    categories: int | None = Option(
-        None, help="For randomized-response: number of categories k, at least 2."
-    ),
-    scale: float | None = Option(
-        None, help="Laplace's b, instead of --epsilon; asks for the epsilon."
-    ),
+    delta: float | None = Option(None, help="For gaussian: well below 1 over the people's number."),
+    categories: int | None = Option(None, help="For randomized-response: number k of categories."),
+    scale: float | None = Option(None, help="Instead of --epsilon: Laplace's b; asks for epsilon."),
     stddev: float | None = Option(
         None, help="Standard deviation of each coordinate's Gaussian noise; asks for the epsilon."
     ),
-    keep: float | None = Option(
-        None, help="Probability of the truth in a randomized response; asks for the epsilon."
-    ),
+    keep: float | None = Option(None, help="Probability of the true category; asks for epsilon."),
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
@@ -96,25 +89,58 @@ def noise(
         "stddev": stddev,
         "keep": keep,
     }
-    taken = {*_NEEDED[kind], _NOISE[kind]}
+    parameter = _NOISE[kind]
     for name, value in given.items():
-        if value is not None and name not in taken:
+        if value is not None and name not in (*_NEEDED[kind], parameter):
             raise PrivotError(f"--{name} is not an option of {kind}: leave it out")
-    for name in _NEEDED[kind]:
-        if given[name] is None:
+        if value is None and name in _NEEDED[kind]:
             raise PrivotError(f"--{name} is missing: {kind} needs it")
     if kind is _Kind.laplace:
-        _laplace(cast(float, sensitivity), epsilon, scale, unit, as_json)
+        answer = _laplace(cast(float, sensitivity), epsilon, scale)
     elif kind is _Kind.gaussian:
-        _gaussian(cast(float, sensitivity), cast(float, delta), epsilon, stddev, unit, as_json)
+        answer = _gaussian(cast(float, sensitivity), cast(float, delta), epsilon, stddev)
     else:
-        _randomized_response(cast(int, categories), epsilon, keep, unit, as_json)
+        answer = _randomized_response(cast(int, categories), epsilon, keep)
+    asks_noise = epsilon is not None
+    relation = "is needed for" if asks_noise else "gives"
+    pure_or_delta = "(pure)" if delta is None else f"at delta = {exactly(delta)}"
+    lines = [
+        f"{answer.words} {relation} epsilon = {rounded_up(answer.epsilon, not asks_noise)} "
+        f"{pure_or_delta} per {unit}, between any two records of it."
+    ]
+    if sensitivity is not None:
+        norm = "l1" if kind is _Kind.laplace else "l2"
+        lines.append(
+            f"No two records may be farther apart than {exactly(sensitivity)} in the {norm} norm: the "
+            "diameter of their domain, not its radius. Noise and diameter are in the same units."
+        )
+    inputs = {name: given[name] for name in _NEEDED[kind]}
+    fields = {"epsilon": answer.epsilon, "unit": unit, parameter: answer.noise, **answer.fields}
+    answered = parameter if asks_noise else "epsilon"
+    print_answer(as_json, answered, fields | inputs, [*lines, *answer.lines])
 
 
-def _laplace(
-    sensitivity: float, epsilon: float | None, scale: float | None, unit: str, as_json: bool
-) -> None:
-    forward = epsilon is not None
+@dataclass(frozen=True)
+class _Answer:
+    """An ε and the noise that it needs, of which one was given and the other computed.
+
+    Arguments:
+        epsilon: The ε.
+        noise: Parameter of the noise: scale, standard deviation, or probability of the truth.
+        words: The noise in words, as the beginning of a sentence.
+        fields: Further fields of the JSON.
+        lines: Further lines of the text.
+    """
+
+    epsilon: float
+    noise: float
+    words: str
+    fields: Fields = field(default_factory=dict)
+    lines: Sequence[str] = ()
+
+
+def _laplace(sensitivity: float, epsilon: float | None, scale: float | None) -> _Answer:
+    asks_noise = epsilon is not None
     epsilon, scale = solve(
         epsilon,
         "--scale",
@@ -123,25 +149,18 @@ def _laplace(
         lambda b: laplace_epsilon(b, sensitivity),
     )
     stddev = scale * 2**0.5
-    fields = {"epsilon": epsilon, "unit": unit, "scale": scale, "stddev": stddev}
-    deviation = rounded_up(stddev) if forward else rounded_down(stddev)
-    noise = f"Laplace noise of scale {rounded_up(scale, forward)} (standard deviation {deviation})"
-    promise = f"epsilon = {rounded_up(epsilon, not forward)} (pure)"
-    lines = [_sentence(forward, noise, promise, unit), _diameter(sensitivity, "l1")]
-    answer = "scale" if forward else "epsilon"
-    print_answer(as_json, answer, fields | {"sensitivity": sensitivity}, lines)
+    deviation = rounded_up(stddev) if asks_noise else rounded_down(stddev)
+    words = (
+        f"Laplace noise of scale {rounded_up(scale, asks_noise)} (standard deviation {deviation})"
+    )
+    return _Answer(epsilon, scale, words, {"stddev": stddev})
 
 
 def _gaussian(
-    sensitivity: float,
-    delta: float,
-    epsilon: float | None,
-    stddev: float | None,
-    unit: str,
-    as_json: bool,
-) -> None:
+    sensitivity: float, delta: float, epsilon: float | None, stddev: float | None
+) -> _Answer:
     check_delta(delta)
-    forward = epsilon is not None
+    asks_noise = epsilon is not None
     epsilon, stddev = solve(
         epsilon,
         "--stddev",
@@ -149,28 +168,20 @@ def _gaussian(
         lambda e: calibrate_gaussian(sensitivity, e, delta),
         lambda s: gaussian_epsilon(s, sensitivity, delta),
     )
-    # The closed form is not defined at epsilon 0.
-    closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta) if epsilon > 0 else None
-    fields: Fields = {"epsilon": epsilon, "stddev": stddev, "stddev_closed_form": closed_form}
-    fields |= {"delta": delta, "unit": unit, "sensitivity": sensitivity}
-    noise = (
-        f"Gaussian noise of standard deviation {rounded_up(stddev, forward)} on every coordinate"
+    text = rounded_up(stddev, asks_noise)
+    words = f"Gaussian noise of standard deviation {text} on every coordinate"
+    if epsilon <= 0:  # where the closed form is not defined
+        return _Answer(epsilon, stddev, words, {"stddev_closed_form": None})
+    closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta)
+    line = (
+        f"The closed form of Zhao et al. (2019) asks for {rounded_up(closed_form)} for the same "
+        f"promise, {closed_form / stddev - 1:.0%} more."
     )
-    promise = f"epsilon = {rounded_up(epsilon, not forward)} at delta = {exactly(delta)}"
-    lines = [_sentence(forward, noise, promise, unit), _diameter(sensitivity, "l2")]
-    if closed_form is not None:
-        more = closed_form / stddev - 1
-        lines.append(
-            f"The closed form of Zhao et al. (2019) asks for {rounded_up(closed_form)} for the same "
-            f"promise, {more:.0%} more."
-        )
-    print_answer(as_json, "stddev" if forward else "epsilon", fields, lines)
+    return _Answer(epsilon, stddev, words, {"stddev_closed_form": closed_form}, [line])
 
 
-def _randomized_response(
-    categories: int, epsilon: float | None, keep: float | None, unit: str, as_json: bool
-) -> None:
-    forward = epsilon is not None
+def _randomized_response(categories: int, epsilon: float | None, keep: float | None) -> _Answer:
+    asks_noise = epsilon is not None
     epsilon, keep = solve(
         epsilon,
         "--keep",
@@ -178,14 +189,11 @@ def _randomized_response(
         lambda e: calibrate_randomized_response(categories, e),
         lambda p: randomized_response_epsilon(p, categories),
     )
-    fields = {"epsilon": epsilon, "unit": unit, "keep": keep, "categories": categories}
-    noise = (
-        f"Reporting the truth with probability {rounded_down(keep, forward)}, "
+    words = (
+        f"Reporting the truth with probability {rounded_down(keep, asks_noise)}, "
         f"else any other of the {categories} categories,"
     )
-    promise = f"epsilon = {rounded_up(epsilon, not forward)} (pure)"
-    lines = [_sentence(forward, noise, promise, unit)]
-    print_answer(as_json, "keep" if forward else "epsilon", fields, lines)
+    return _Answer(epsilon, keep, words)
 
 
 def shuffle(
@@ -215,7 +223,7 @@ def shuffle(
     )
 
     check_delta(delta, people)
-    forward = central_epsilon is None
+    asks_central = central_epsilon is None
     local, central = solve(
         epsilon,
         "--central-epsilon",
@@ -231,24 +239,145 @@ def shuffle(
     together = composed_shuffled_epsilon(local, people, delta, batches) if batches != 1 else None
     fields |= {"batches": batches, "epsilon_of_batches": together or central}
     lines = [
-        f"{people:,} reports of epsilon = {rounded_down(local, not forward)} (pure), shuffled, give "
-        f"epsilon = {rounded_up(central, forward)} at delta = {exactly(delta)} between data sets "
-        f"that differ in one {unit}'s whole record; no proof for all mechanisms can reach below "
+        f"{people:,} reports of epsilon = {rounded_down(local, not asks_central)} (pure), shuffled, "
+        f"give epsilon = {rounded_up(central, asks_central)} at delta = {exactly(delta)} between data "
+        f"sets that differ in one {unit}'s whole record; no proof for all mechanisms can reach below "
         f"{rounded_down(bound.epsilon_lower)}.",
         "The closed form of Feldman, McMillan, Talwar (2023) gives "
         f"{rounded_up(bound.epsilon_closed_form)}.",
-        *(
-            [
-                f"In {batches} batches of as many, the same person has epsilon = {rounded_up(together)}."
-            ]
-            if together is not None
-            else []
-        ),
+    ]
+    if together is not None:
+        words = f"In {batches} batches of as many, the same person has epsilon = "
+        lines.append(f"{words}{rounded_up(together)}.")
+    lines.append(
         "This trusts the shuffler, assumes that all of these people report honestly and once, and "
         "that nothing sent along (identifier, address, time) tells reports apart. The epsilon is of a "
-        "whole report: a column of it is not amplified, for the others tell rows apart.",
+        "whole report: a column of it is not amplified, for the others tell rows apart."
+    )
+    print_answer(as_json, "epsilon" if asks_central else "epsilon_local", fields, lines)
+
+
+class _Sampling(StrEnum):
+    without_replacement = "without_replacement"
+    padded_poisson = "padded_poisson"
+    none = "none"
+
+
+class _Neighboring(StrEnum):
+    replace_one = "replace_one"
+    zero_out = "zero_out"
+
+
+class _Accounting(StrEnum):
+    rdp = "rdp"
+    pld = "pld"
+
+
+def slices(
+    delta: float = Option(help="Well below one over the number of records."),
+    dim: int = Option(help="Dimension d of a record."),
+    num_projections: int = Option(help="Directions k at every step."),
+    records: int = Option(help="Records N that the curator holds."),
+    radius: float = Option(help="Records are clipped to this l2 norm; public."),
+    batch_size: int | None = Option(None, help="Records of a step (padded_poisson: on average)."),
+    epochs: float | None = Option(None, help="Steps in units of records/batch-size."),
+    steps: int | None = Option(None, help="Number of releases, instead of epochs."),
+    epsilon: Epsilon = None,
+    stddev: float | None = Option(None, help="Stddev of a projection's noise; asks for epsilon."),
+    sampling: _Sampling = Option(
+        _Sampling.without_replacement,
+        help="How batches are drawn; none: all records at every step.",
+    ),
+    neighboring: _Neighboring = Option(_Neighboring.replace_one, help="Who may differ."),
+    non_negative: bool = Option(False, "--non-negative", help="No entry is negative: √2·radius."),
+    orthonormal: bool = Option(False, "--orthonormal", help="Directions are an orthonormal frame."),
+    grid: float = Option(0.0, help="Projections are rounded to it; 0: not."),
+    accounting: _Accounting = Option(
+        _Accounting.rdp, help="Rényi, or the tighter privacy-loss distribution (slower)."
+    ),
+    unit: Unit = "person",
+    as_json: AsJson = False,
+) -> None:
+    """Noisy slices X·U + V at every step: noise for an epsilon, or epsilon for a noise.
+
+    Example: privot account slices --epsilon 10 --delta 1e-5 --dim 784 --num-projections 1000
+    --records 60000 --batch-size 100 --epochs 100 --radius 0.5 --neighboring replace_one
+
+    The other way: --stddev 2.94 instead of --epsilon 10
+    """
+    from privot.privacy.slice_accounting import SlicedAccounting
+
+    if batch_size is None:
+        if sampling is not _Sampling.none:
+            raise PrivotError(f"--batch-size is missing: sampling {sampling} needs it")
+        batch_size = records
+    setting = SlicedAccounting(
+        dim=dim,
+        num_projections=num_projections,
+        records=records,
+        batch_size=batch_size,
+        sampling=sampling.value,
+        neighboring=neighboring.value,
+        radius=radius,
+        non_negative=non_negative,
+        orthonormal=orthonormal,
+        grid=grid,
+        unit=unit,
+    )
+    count = _steps(setting, epochs, steps)
+    asks_noise = epsilon is not None
+    solved = {
+        method.value: solve(
+            epsilon,
+            "--stddev",
+            stddev,
+            partial(setting.calibrate, delta=delta, steps=count, method=method.value),
+            partial(setting.epsilon, delta=delta, steps=count, method=method.value),
+        )
+        # With pld only that, because Rényi accounting cannot reach a small epsilon.
+        for method in (_Accounting if accounting is _Accounting.rdp else [_Accounting.pld])
+    }
+    answers = {method: pair[1 if asks_noise else 0] for method, pair in solved.items()}
+    epsilon, stddev = solved[accounting.value]
+    name = "stddev" if asks_noise else "epsilon"
+    overflow, capacity = setting.overflow(count, delta)
+    fields: dict[str, Any] = {"epsilon": epsilon, "stddev": stddev}
+    fields |= {f"{name}_{method}": value for method, value in answers.items()}
+    fields |= {"delta": delta, "delta_overflow": overflow, "batch_capacity": capacity}
+    fields |= {"sensitivity": setting.sensitivity, "steps": count}
+    fields |= {"neighboring": neighboring.value, "unit": unit, "sampling": sampling.value}
+    relation = "is needed for" if asks_noise else "gives"
+    lines = [
+        f"Gaussian noise of standard deviation {rounded_up(stddev, asks_noise)} on every projection, "
+        f"{count:,} times, {relation} epsilon = {rounded_up(epsilon, not asks_noise)} at delta = "
+        f"{exactly(delta)}, {neighboring.value}, per {unit}; rows differ by at most "
+        f"{rounded_up(setting.sensitivity)}."
     ]
-    print_answer(as_json, "epsilon" if forward else "epsilon_local", fields, lines)
+    if accounting is _Accounting.rdp:
+        lines.append(
+            f"That is Rényi accounting; by the privacy-loss distribution (--accounting pld) the {name} "
+            f"is {rounded_up(answers['pld'])}."
+        )
+    if sampling is _Sampling.padded_poisson:
+        lines.append(
+            f"Every batch is padded to {capacity:,} rows in random slots, blank rows noised too; "
+            f"overflows cost {rounded_up(overflow)} of delta."
+        )
+    if sampling is not _Sampling.none:
+        lines.append(
+            "This assumes that every batch is drawn afresh by secret coins, in random row order, "
+            "and that nothing published shows who was in it."
+        )
+    print_answer(as_json, name, fields, lines)
+
+
+def _steps(setting: SlicedAccounting, epochs: float | None, steps: int | None) -> int:
+    if steps is not None and epochs is None:
+        return steps
+    if epochs is not None and steps is None:
+        return setting.steps_of(epochs)
+    given = "neither" if steps is None else "both"
+    raise PrivotError(f"--epochs and --steps: {given} given; give exactly one")
 
 
 def spent(
@@ -290,7 +419,19 @@ def solve(
     epsilon_of: Callable[[float], float],
     answers: tuple[str, str] = ("noise", "epsilon"),
 ) -> tuple[float, float]:
-    """Return epsilon and noise, of which one is given and the other is computed."""
+    """Return ε and the noise, of which one is given and the other is computed.
+
+    Arguments:
+        epsilon: Value of the option `--epsilon`, None if it is not given.
+        noise_name: Name of the other option.
+        noise: Value of the other option.
+        noise_for: Function from ε to the noise.
+        epsilon_of: Function from the noise to ε.
+        answers: What is computed from `--epsilon` and from the other option, in words.
+
+    Raises:
+        PrivotError: unless exactly one of the options is given.
+    """
     if epsilon is not None and noise is None:
         return epsilon, noise_for(epsilon)
     if noise is not None and epsilon is None:
@@ -315,150 +456,3 @@ def rounded_up(value: float, rounded: bool = True) -> str:
 def rounded_down(value: float, rounded: bool = True) -> str:
     """Format a probability or lower bound with six digits, rounded down; exactly if not `rounded`."""
     return at_least(value, 6) if rounded else exactly(value)
-
-
-def _sentence(forward: bool, noise: str, promise: str, unit: str) -> str:
-    relation = "is needed for" if forward else "gives"
-    return f"{noise} {relation} {promise} per {unit}, between any two records of it."
-
-
-def _diameter(sensitivity: float, norm: str) -> str:
-    return (
-        f"No two records may be farther apart than {exactly(sensitivity)} in the {norm} norm: the "
-        "diameter of their domain, not its radius. Noise and diameter are in the same units."
-    )
-
-
-# `privot account slices`: noise for noisy slices, by Rényi accounting and by the tighter privacy-loss
-# distribution.
-
-
-class _Sampling(StrEnum):
-    without_replacement = "without_replacement"
-    padded_poisson = "padded_poisson"
-    none = "none"
-
-
-class _Neighboring(StrEnum):
-    replace_one = "replace_one"
-    zero_out = "zero_out"
-
-
-class _Accounting(StrEnum):
-    rdp = "rdp"
-    pld = "pld"
-
-
-def slices(
-    delta: float = Option(help="Well below one over the number of records."),
-    dim: int = Option(help="Dimension d of a record."),
-    num_projections: int = Option(help="Directions k at every step."),
-    records: int = Option(help="Records N that the curator holds."),
-    radius: float = Option(help="Records are clipped to this l2 norm; public."),
-    batch_size: int | None = Option(
-        None, help="Records at every step (padded_poisson: on average)."
-    ),
-    epochs: float | None = Option(None, help="Steps in units of records/batch-size."),
-    steps: int | None = Option(None, help="Number of releases, instead of epochs."),
-    epsilon: Epsilon = None,
-    stddev: float | None = Option(
-        None, help="Standard deviation of each projection's noise; asks for the epsilon."
-    ),
-    sampling: _Sampling = Option(
-        _Sampling.without_replacement,
-        help="How batches are drawn; none: all records at every step.",
-    ),
-    neighboring: _Neighboring = Option(_Neighboring.replace_one, help="Who may differ."),
-    non_negative: bool = Option(
-        False, "--non-negative", help="Records have no negative entry: √2·radius."
-    ),
-    orthonormal: bool = Option(
-        False, "--orthonormal", help="Directions form an orthonormal frame."
-    ),
-    grid: float = Option(0.0, help="Projections are rounded to it; 0: not."),
-    accounting: _Accounting = Option(
-        _Accounting.rdp, help="Rényi, or the tighter privacy-loss distribution (slower)."
-    ),
-    unit: Unit = "person",
-    as_json: AsJson = False,
-) -> None:
-    """Noisy slices X·U + V at every step: noise for an epsilon, or epsilon for a noise.
-
-    Example: privot account slices --epsilon 10 --delta 1e-5 --dim 784 --num-projections 1000
-    --records 60000 --batch-size 100 --epochs 100 --radius 0.5 --neighboring replace_one
-
-    The other way: --stddev 2.94 instead of --epsilon 10
-    """
-    from privot.privacy.slice_accounting import SlicedAccounting
-
-    if batch_size is None:
-        if sampling is not _Sampling.none:
-            raise PrivotError(f"--batch-size is missing: sampling {sampling} needs it")
-        batch_size = records
-    setting = SlicedAccounting(
-        dim=dim,
-        num_projections=num_projections,
-        records=records,
-        batch_size=batch_size,
-        sampling=sampling.value,
-        neighboring=neighboring.value,
-        radius=radius,
-        non_negative=non_negative,
-        orthonormal=orthonormal,
-        grid=grid,
-        unit=unit,
-    )
-    count = _steps(setting, epochs, steps)
-    forward = epsilon is not None
-    both = {
-        method.value: solve(
-            epsilon,
-            "--stddev",
-            stddev,
-            partial(setting.calibrate, delta=delta, steps=count, method=method.value),
-            partial(setting.epsilon, delta=delta, steps=count, method=method.value),
-        )
-        # With pld only that, because Rényi accounting cannot reach a small epsilon.
-        for method in (_Accounting if accounting is _Accounting.rdp else [_Accounting.pld])
-    }
-    answers = {method: pair[1 if forward else 0] for method, pair in both.items()}
-    epsilon, stddev = both[accounting.value]
-    name = "stddev" if forward else "epsilon"
-    overflow, capacity = setting.overflow(count, delta)
-    fields: dict[str, Any] = {"epsilon": epsilon, "stddev": stddev}
-    fields |= {f"{name}_{method}": value for method, value in answers.items()}
-    fields |= {"delta": delta, "delta_overflow": overflow, "batch_capacity": capacity}
-    fields |= {"sensitivity": setting.sensitivity, "steps": count}
-    fields |= {"neighboring": neighboring.value, "unit": unit, "sampling": sampling.value}
-    relation = "is needed for" if forward else "gives"
-    lines = [
-        f"Gaussian noise of standard deviation {rounded_up(stddev, forward)} on every projection, "
-        f"{count:,} times, {relation} epsilon = {rounded_up(epsilon, not forward)} at delta = "
-        f"{exactly(delta)}, {neighboring.value}, per {unit}; rows differ by at most "
-        f"{rounded_up(setting.sensitivity)}."
-    ]
-    if accounting is _Accounting.rdp:
-        lines.append(
-            f"That is Rényi accounting; by the privacy-loss distribution (--accounting pld) the {name} "
-            f"is {rounded_up(answers['pld'])}."
-        )
-    if sampling is _Sampling.padded_poisson:
-        lines.append(
-            f"Every batch is padded to {capacity:,} rows in random slots, blank rows noised too; "
-            f"overflows cost {rounded_up(overflow)} of delta."
-        )
-    if sampling is not _Sampling.none:
-        lines.append(
-            "This assumes that every batch is drawn afresh by secret coins, in random row order, "
-            "and that nothing published shows who was in it."
-        )
-    print_answer(as_json, name, fields, lines)
-
-
-def _steps(setting: SlicedAccounting, epochs: float | None, steps: int | None) -> int:
-    if steps is not None and epochs is None:
-        return steps
-    if epochs is not None and steps is None:
-        return setting.steps_of(epochs)
-    given = "neither" if steps is None else "both"
-    raise PrivotError(f"--epochs and --steps: {given} given; give exactly one")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from privot import __version__
-from privot.cli import account, campaign, central, curator, evaluation, randomizer, schema, waves
+from privot.cli import account, campaign, central, evaluation, models, randomizer, schema, waves
 from privot.cli.console import complain, with_settings
 
 # The parser's class of usage errors, which has no public name.
@@ -66,15 +66,15 @@ waves_app = typer.Typer(help="Survey the same people again and again.", no_args_
 waves_app.command("new")(waves.new)
 waves_app.command("show")(waves.show)
 waves_app.command("report")(waves.report)
-app.command("demo", cls=with_settings(_FIT, "steps", "seed"))(curator.run)
+app.command("demo", cls=with_settings(_FIT, "steps", "seed"))(models.demo)
 app.command("plan")(evaluation.plan)
 app.command("calibrate")(randomizer.calibrate)
 app.command("privatize")(randomizer.privatize)
-app.command("collect")(randomizer.collect)
+app.command("collect")(campaign.collect)
 app.command("serve")(campaign.serve)
-app.command("aggregate")(central.aggregate)
-app.command("fit", cls=with_settings(_FIT, *_FIT_OPTIONS))(curator.fit)
-app.command("sample")(curator.sample)
+app.command("aggregate")(campaign.aggregate)
+app.command("fit", cls=with_settings(_FIT, *_FIT_OPTIONS))(models.fit)
+app.command("sample")(models.sample)
 app.command("check")(evaluation.check)
 app.command("evaluate")(evaluation.evaluate)
 app.add_typer(account_app, name="account")

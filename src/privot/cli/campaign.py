@@ -1,10 +1,11 @@
-"""Commands for surveys in browsers: campaigns, and the collector of reports."""
+"""Commands that receive reports: campaigns in browsers, a collector, files of reports, two servers."""
 
 from __future__ import annotations
 
 import math
 import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -12,16 +13,29 @@ from urllib.parse import urlsplit
 
 from typer import Argument, Option
 
-from privot.cli.console import SchemaFile, complain, note, with_promise
+from privot.cli.console import (
+    Floor,
+    Force,
+    People,
+    ReportColumns,
+    SchemaFile,
+    complain,
+    note,
+    print_quarantined,
+    with_promise,
+)
 from privot.core.errors import PrivotError
+from privot.core.files import claim_file, replacing_file
 from privot.waves import Panel
 
 if TYPE_CHECKING:
+    from privot.aggregated import Server
     from privot.campaign import CampaignFolder
-
 
 _HOST = "127.0.0.1"
 _LOCAL = (_HOST, "localhost")
+_MAX_SECONDS = 10**7  # between two sealings
+_IDS = "ids.txt"  # ids of the shares that one of two servers has accepted
 
 
 def new(
@@ -31,21 +45,15 @@ def new(
     ),
     output: Path = Option(Path("campaign"), "-o", "--output", help="Folder of the campaign."),
     title: str = Option("Take part", help="Title of the page."),
-    question: list[str] | None = Option(
-        None, help="COLUMN=TEXT: question of the page. May be repeated."
-    ),
-    collector: str = Option(
-        "http://127.0.0.1:8000", help="Address of the collector, to which the page sends."
-    ),
-    report_columns: int | None = Option(
-        None, help="Columns one person reports, drawn by fresh coins."
-    ),
+    question: list[str] | None = Option(None, help="COLUMN=TEXT: a question. May be repeated."),
+    collector: str = Option("http://127.0.0.1:8000", help="Address of the page's collector."),
+    report_columns: ReportColumns = None,
     where: str | None = Option(
         None, help="local, or shuffled: a shuffler mixes reports that are sealed to the analyst."
     ),
     delta: float = Option(0.0, help="Needed by shuffled reports."),
-    people: int | None = Option(None, help="Least number of reports in a shuffled batch."),
-    floor: float | None = Option(None, help="Largest epsilon of a shuffled report by itself."),
+    people: People = None,
+    floor: Floor = None,
 ) -> None:
     """Create a campaign: calibrate and sign a randomizer, and write a page that randomizes answers.
 
@@ -85,9 +93,7 @@ def new(
     then = ["campaign", "up", str(output)]
     if urlsplit(collector).hostname not in _LOCAL:
         machine = "shuffler" if shuffled else "collector"
-        print(
-            f"next, on the {machine}'s machine, with --origin of the page if it has another address:"
-        )
+        print(f"next, on the {machine}'s machine, with the page's --origin if its address differs:")
         then = ["serve", str(output / "randomizer.json"), "--store", str(output / "store")]
         then += ["--role", "shuffler"] if shuffled else []
     print(f"next: {shlex.join(['privot', *then])}")
@@ -102,8 +108,7 @@ def status(
 
     Example: privot campaign status campaign/ --watch 5
     """
-    from privot.campaign import CampaignFolder
-    from privot.campaign.campaign import write_status
+    from privot.campaign import CampaignFolder, write_status
     from privot.randomizer import Release
 
     folder = CampaignFolder.load(campaign)
@@ -128,12 +133,8 @@ def delete(
     ),
     every: bool = Option(False, "--all", help="Delete all reports of the campaign."),
     store: str | None = Option(None, help="As `privot serve` has it; CAMPAIGN/store by default."),
-    release: str | None = Option(
-        None, help="As `privot serve` has it: where shards are, if not in the store."
-    ),
-    panel: Path | None = Option(
-        None, help="As `privot serve` has it: panel.json, of people who report again."
-    ),
+    release: str | None = Option(None, help="As `privot serve` has it: folder of the shards."),
+    panel: Path | None = Option(None, help="As `privot serve` has it: panel.json."),
 ) -> None:
     """Delete reports by id, or all, from the store, its release and its quarantine.
 
@@ -150,7 +151,7 @@ def delete(
         ids_of_texts,
         open_store,
         release_address,
-        shelf_at,
+        storage_at,
     )
 
     if bool(ids) == every:
@@ -160,21 +161,16 @@ def delete(
     address = store or str(folder.folder / "store")
     waves = None if panel is None else Panel.load(panel)
     collected = Campaign.load(folder.folder / "randomizer.json", waves)
-    shelf = shelf_at(release_address(address, release, collected.fingerprint))
+    storage = storage_at(release_address(address, release, collected.fingerprint))
     if "://" not in address and not (Path(address) / collected.fingerprint).is_dir():
         raise PrivotError(f"{address} holds no reports of this campaign: give --store")
     opened = open_store(address, collected, complain)
     try:
-        count = delete_reports(opened, shelf, named)
+        count = delete_reports(opened, storage, named)
     finally:
         opened.close()
     print(f"{count:,} deleted, {opened.count:,} left; their ids stay refused")
-    note(
-        "models, copies and backups that were made before still have them: fit again, and see to those"
-    )
-
-
-# `privot campaign up`: collector, page and dashboard on this machine.
+    note("models, copies and backups made before still have them: fit again, and see to those")
 
 
 def up(
@@ -185,12 +181,8 @@ def up(
         min=0,
         max=65535,
     ),
-    page_port: int = Option(
-        8001, help="Port of the page and the dashboard; 0 for any.", min=0, max=65535
-    ),
-    every: float = Option(
-        5.0, help="Seconds after which reports are sealed and shown.", min=0.1, max=86400
-    ),
+    page_port: int = Option(8001, help="Port of page and dashboard; 0 for any.", min=0, max=65535),
+    every: float = Option(5.0, help="Seconds until reports are shown.", min=0.1, max=86400),
 ) -> None:
     """Run a campaign on this machine: its collector, its page, and the numbers of its dashboard.
 
@@ -202,11 +194,10 @@ def up(
 
     Example: privot campaign up campaign/
     """
-    from privot.campaign import CampaignFolder
-    from privot.campaign.campaign import page_server
-    from privot.collector.app import Collector, Desk, Sealer, Shuffler, listen, serve
+    from privot.campaign import CampaignFolder, page_server
+    from privot.collector.app import Collector, Sealer, ServedCampaign, Shuffler, listen, serve
     from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
-    from privot.collector.sealing import open_store, release_address, shelf_at
+    from privot.collector.sealing import open_store, release_address, storage_at
 
     folder = CampaignFolder.load(campaign)
     shuffled = folder.analyst_key != ""
@@ -222,7 +213,7 @@ def up(
         collecting = f"http://{_HOST}:{listener.getsockname()[1]}"
         with page_server(folder, collecting, _HOST, page_port) as page:
             release = release_address(store, None, collected.fingerprint)
-            desk = Desk(collected, GroupCommit(open_store(store, collected, complain)))
+            served = ServedCampaign(collected, GroupCommit(open_store(store, collected, complain)))
             print(f"page       {page}/\ndashboard  {page}/dashboard.html\ncollector  {collecting}")
             print("Ctrl-C stops all of it", flush=True)
             stopping = Event()
@@ -230,8 +221,8 @@ def up(
             shown.start()
             try:
                 origins = [page, page.replace(_HOST, "localhost")]
-                sealers = [(Shuffler if shuffled else Sealer)(desk, shelf_at(release), note)]
-                serve(Collector([desk], origins=origins, log=complain), listener, sealers, every)
+                sealers = [(Shuffler if shuffled else Sealer)(served, storage_at(release), note)]
+                serve(Collector([served], origins=origins, log=complain), listener, sealers, every)
             finally:
                 stopping.set()
                 shown.join()
@@ -240,7 +231,7 @@ def up(
 
 def _show(folder: CampaignFolder, release: Path, seconds: float, stopping: Event) -> None:
     """Write the dashboard's data whenever the release has changed, until `stopping` is set."""
-    from privot.campaign.campaign import write_status
+    from privot.campaign import write_status
     from privot.randomizer import Release
 
     manifest, last_text = release / "manifest.json", ""
@@ -256,18 +247,11 @@ def _show(folder: CampaignFolder, release: Path, seconds: float, stopping: Event
             complain(f"the dashboard stays as it was: {error}")
 
 
-# `privot serve`: a collector over HTTP.
-
-_MAX_SECONDS = 10**7
-
-
 def serve(
     randomizers: list[Path] = Argument(
         help="Randomizers whose reports to accept: randomizer.json, its signature beside it."
     ),
-    store: str = Option(
-        "store", help="Store of reports: a folder, or postgresql://USER@HOST/DATABASE."
-    ),
+    store: str = Option("store", help="Store: a folder, or postgresql://USER@HOST/DATABASE."),
     release: str | None = Option(
         None,
         help="Destination of shards, a folder for each randomizer: a folder, or an address such as "
@@ -278,15 +262,9 @@ def serve(
     origin: list[str] | None = Option(
         None, help="Origin of pages whose scripts may send: https://example.org. May be repeated."
     ),
-    token_file: Path | None = Option(
-        None, help="Accept reports only with one of its lines as a token."
-    ),
-    panel: Path | None = Option(
-        None, help="Panel of people who report again: panel.json. Shards are of one wave each."
-    ),
-    seal_every: float = Option(
-        60.0, help="Minutes after which reports become shards; 0 only at the end."
-    ),
+    token_file: Path | None = Option(None, help="Accept only reports with a token of this file."),
+    panel: Path | None = Option(None, help="Panel of people who report again: panel.json."),
+    seal_every: float = Option(60.0, help="Minutes until reports become shards; 0: at the end."),
     role: str = Option(
         "collector",
         help="collector, or shuffler: accept sealed reports, and write them in batches.",
@@ -306,10 +284,10 @@ def serve(
     Shuffler: privot serve randomizer.json --role shuffler --store mixed/
     """
     from privot.collector.admission import everybody, tokens
-    from privot.collector.app import Collector, Desk, Sealer, Shuffler, listen
+    from privot.collector.app import Collector, Sealer, ServedCampaign, Shuffler, listen
     from privot.collector.app import serve as run
     from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
-    from privot.collector.sealing import open_store, release_address, shelf_at
+    from privot.collector.sealing import open_store, release_address, storage_at
 
     if not 0 <= seal_every * 60 <= _MAX_SECONDS or math.isnan(seal_every):
         raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")
@@ -325,18 +303,18 @@ def serve(
     kind, seals = (ShuffledCampaign, Shuffler) if shuffled else (Campaign, Sealer)
     loaded = [kind.load(path, waves) for path in randomizers]
     campaigns = {campaign.fingerprint: campaign for campaign in loaded}
-    desks, sealers = [], []
+    all_served, sealers = [], []
     with listen(host, port) as listener:
         for campaign in campaigns.values():
             at = release_address(store, release, campaign.fingerprint)
             opened = open_store(store, campaign, complain)
-            desks.append(Desk(campaign, GroupCommit(opened)))
-            sealers.append(seals(desks[-1], shelf_at(at), note))
+            all_served.append(ServedCampaign(campaign, GroupCommit(opened)))
+            sealers.append(seals(all_served[-1], storage_at(at), note))
             promised = campaign.randomizer.schema.promise or campaign.randomizer.guarantee
             note(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
         where, number = listener.getsockname()[:2]
         print(f"http://{f'[{where}]' if ':' in where else where}:{number}", flush=True)
-        collector = Collector(desks, admit, origin or [], log=complain)
+        collector = Collector(all_served, admit, origin or [], log=complain)
         run(collector, listener, sealers, 60 * seal_every)
     note("stopped; everything that was acknowledged is stored")
 
@@ -350,3 +328,122 @@ def _require_origin(text: str) -> None:
         valid = False
     if not valid or text != f"{parts.scheme}://{parts.netloc}" or "*" in text or "@" in text:
         raise PrivotError(f"--origin {text!r} is no origin: give https://HOST, without a path")
+
+
+def collect(
+    releases: list[Path] = Argument(help="Reports of devices: files, folders, quoted patterns."),
+    output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
+    randomizer: Path | None = Option(None, "-r", "--randomizer", help="Needed by CSV."),
+    quarantine: Path | None = Option(None, help="Default: OUTPUT.quarantine.csv."),
+    strict: bool = Option(False, "--strict", help="Refuse reports that cannot be, instead."),
+    key: Path | None = Option(
+        None, help="Of shuffled reports: the analyst's private key, which opens one batch.sealed."
+    ),
+    force: Force = False,
+) -> None:
+    """Put many devices' reports into one release; all must be of the same randomizer.
+
+    A report that is there several times counts once. What the randomizer cannot have made goes into
+    quarantine, with its file, row and reason.
+
+    Example: privot collect inbox/ -o release.parquet
+
+    Shuffled: privot collect batch-000000.sealed -r randomizer.json --key analyst.key -o release.parquet
+    """
+    from privot.collector import collect_files
+    from privot.collector.analyst import collect_batch
+    from privot.collector.collecting import quarantine_of
+    from privot.randomizer import Randomizer
+
+    inputs = [*releases] if randomizer is None else [*releases, randomizer]
+    claim_file(output, inputs=inputs, suffixes=(".parquet",), force=force)
+    quarantine = quarantine or quarantine_of(output)
+    claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
+    made_by = None if randomizer is None else Randomizer.load(randomizer)
+    if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
+        raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
+    if key is not None:
+        if made_by is None or len(releases) != 1:
+            raise PrivotError(
+                f"--key {key} opens one batch, which is a release of its own: give one batch, and its "
+                "-r randomizer.json"
+            )
+        done = collect_batch(
+            releases[0], output, made_by, key, quarantine=quarantine, strict=strict
+        )
+        guarantee = made_by.batch_guarantee(done.num_reports)
+    else:
+        done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
+        guarantee = done.randomizer.guarantee
+    print_quarantined(done)
+    print(f"{output}: {done.num_reports:,} reports, {guarantee}")
+
+
+def aggregate(
+    folder: Path = Argument(help="The server's folder; made at first, with --encoder and --role."),
+    shares: list[Path] | None = Argument(None, help="Files of shares to accept."),
+    encoder: Path | None = Option(None, help="Encoder of the shares: encoder.json."),
+    role: str | None = Option(None, help="leader or helper."),
+    release: list[Path] | None = Option(
+        None,
+        help="ids.txt of a server. Give both servers the ids.txt of both: each sums, once and with "
+        "noise, the reports that both list.",
+    ),
+    output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
+    force: Force = False,
+) -> None:
+    """Be one of two servers that sum shares: accept them, or release the noisy sum of a batch.
+
+    Records are private if one of the two servers is honest. Each is run by somebody else, and gets its
+    own file of shares. FOLDER/ids.txt lists what was accepted, for the other server.
+
+    Example: privot aggregate leader/ leader.shares --encoder encoder.json --role leader
+
+    Then: privot aggregate leader/ --release leader/ids.txt --release helper/ids.txt -o leader.json
+    """
+    from privot.aggregated import Encoder, Server
+    from privot.aggregated.shares import ROLES
+
+    if not folder.exists():
+        if encoder is None or role not in ROLES:
+            raise PrivotError(f"{folder} is not there: give --encoder and --role to make it")
+        Server.create(folder, Encoder.load(encoder), role)
+    server = Server(folder)
+    if role not in (None, server.role):
+        raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
+    if release:
+        claim_file(output, inputs=release, suffixes=(".json",), force=force)
+        text = server.release(_listed_by_all(release)).read_text(encoding="utf-8")
+        with replacing_file(output) as draft:
+            draft.write_text(text, encoding="utf-8")
+        print(f"{output}: the {server.role}'s noisy sums, to publish")
+        return
+    new = sum(server.accept(*_read_shares(path, server)) for path in shares or [])
+    ids = server.ids()
+    with replacing_file(folder / _IDS) as draft:
+        draft.write_text("".join(f"{each.hex()}\n" for each in sorted(ids)), encoding="utf-8")
+    least = server.encoder.people
+    print(f"{folder}: {new:,} new shares, {len(ids):,} in all; a batch is {least:,} or more")
+
+
+def _read_shares(path: Path, server: Server) -> list[bytes]:
+    """Return the shares of a file, one after another, all of one length."""
+    length = server.encoder.share_length(server.role)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PrivotError(f"shares {path} cannot be read: {error}") from None
+    if len(data) % length:
+        raise PrivotError(
+            f"{path} does not hold whole shares for the {server.role}: give what `privot privatize` "
+            "wrote for it"
+        )
+    return [data[start : start + length] for start in range(0, len(data), length)]
+
+
+def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
+    try:
+        lists = [path.read_text(encoding="utf-8").split() for path in files]
+        return frozenset.intersection(*(frozenset(map(bytes.fromhex, ids)) for ids in lists))
+    except (OSError, ValueError) as error:
+        raise PrivotError(f"--release cannot be read ({error}): give the servers' {_IDS}") from None

@@ -1,155 +1,37 @@
-"""Commands of who sums records: a curator (`privot integral`, `privot central`), two servers."""
+"""Commands of a trusted curator, who holds the records: `privot central` and `privot integral`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer import Argument, Option
 
 from privot.cli.console import Force, Ignore, Separator, note, note_unit, record_form, training_bar
 from privot.core.errors import PrivotError
-from privot.core.files import (
-    claim_file,
-    claim_folder,
-    replacing_file,
-    replacing_folder,
-    require_place,
-)
+from privot.core.files import claim_file, claim_folder, require_place
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
-    from privot.aggregated import Encoder, Server
     from privot.integral import IntegralModel
     from privot.schema import Schema
 
-
-def fit_integral(
-    people: Path = Argument(help="Raw records: csv, csv.gz, parquet, npz."),
-    schema: Path = Option(help="Schema of the records: schema.toml."),
-    draws: int = Option(help="Number of draws that will ever be published."),
-    output: Path = Option(Path("secret"), "-o", "--output", help="The secret folder."),
-    epsilon: float | None = Option(None, help="ε of ALL draws together; each costs epsilon/draws."),
-    epsilon_per_draw: float | None = Option(
-        None, help="ε of each draw, instead; all cost draws times that."
-    ),
-    method: str = Option("clip", help="clip (a clipped ratio) or boost."),
-    estimator: str = Option("auto", help="Learner of the ratio: auto, spline, mlp or trees."),
-    seed: int = Option(0, help="Seed of weights and batches; never of a draw."),
-    separator: Separator = ",",
-    ignore: Ignore = None,
-) -> None:
-    """Learn a density from raw records. The folder must stay secret; only draws may be published.
-
-    Example: privot integral fit people.csv --schema schema.toml --epsilon 20 --draws 50 -o secret/
-    """
-    from privot.integral import BoostSettings, ClippedRatioSettings
-    from privot.integral import fit as fit_model
-    from privot.schema import Schema
-    from privot.tables.files import read_table
-
-    if method not in ("clip", "boost"):
-        raise PrivotError(f"method is {method!r}: choose clip or boost")
-    require_place(output, [people, schema])
-    if output.exists():  # before an hour of fitting, not after
-        raise PrivotError(f"{output} exists: a model's ledger is never overwritten; name another")
-    if method == "boost" and estimator == "spline":
-        raise PrivotError(
-            "estimator is 'spline', which --method boost cannot use: choose mlp or trees"
-        )
-    settings: ClippedRatioSettings | BoostSettings
-    if method == "clip":
-        settings = ClippedRatioSettings(estimator=estimator, seed=seed)  # type: ignore[arg-type]  # checked there
-    else:
-        settings = BoostSettings(classifier="trees" if estimator == "trees" else "mlp", seed=seed)
-    declared = Schema.load(schema)
-    model = fit_model(
-        read_table(people, declared, record_form(separator, ignore)),
-        declared,
-        draws=draws,
-        epsilon=epsilon,
-        epsilon_per_draw=epsilon_per_draw,
-        settings=settings,
-    )
-    model.save(output)
-    price = model.density.epsilon
-    print(f"{output}: {draws:,} draws of ε = {at_most(price)} each, together {model.guarantee}")
-    note("keep this folder secret: the density, its weights and plots of it are not private")
-    _note_edges(model)
-
-
-def _note_edges(model: IntegralModel) -> None:
-    """Print the proven gain of boosting on standard error, for the curator alone."""
-    if not model.edges:
-        return
-    from privot.integral.tilts import gain_limit
-
-    rounds = [f"{edge.gamma_p:.2f} / {edge.gamma_q:.2f}" for edge in model.edges]
-    note(
-        f"confidential, as they are functions of the raw records: edges γ_P / γ_Q of the "
-        f"rounds {', '.join(rounds)}; so records are at least {model.proven_gain:.3f} nats likelier "
-        f"than under the reference, in the mean (a limit for any records: "
-        f"{gain_limit(model.density):.3f})"
-    )
-
-
-def sample_integral(
-    model: Path = Argument(help="The secret folder."),
-    num_rows: int = Option(1, "-n", "--num-rows", help="Records to draw."),
-    output: Path = Option(Path("draws.csv"), "-o", "--output", help="csv, csv.gz, parquet, npz."),
-    shortfall: float | None = Option(
-        None,
-        help="Do the same work whatever the data is; draws are then this close to exact, such "
-        "as 1e-6, in total variation.",
-    ),
-    force: Force = False,
-) -> None:
-    """Spend draws of the declared budget, and write them. They may be published.
-
-    Example: privot integral sample secret/ -n 10 -o draws.csv
-    """
-    from privot.integral import IntegralModel
-    from privot.tables.files import SUFFIXES, write_table
-
-    # The output is checked before draws are spent.
-    claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
-    loaded = IntegralModel.load(model)
-    proposals = None if shortfall is None else loaded.density.proposals_for(shortfall)
-    write_table(loaded.sample(num_rows, proposals=proposals), output)
-    print(
-        f"{output}: {num_rows:,} draws, {loaded.draws_left:,} of {loaded.ledger.plan.draws:,} left; "
-        f"together {loaded.guarantee}"
-    )
-
-
-Records = Annotated[
-    Path, Argument(help="Private: csv, parquet, npz (arrays named as columns), image folder.")
-]
-Declared = Annotated[
-    Path, Option("--schema", help="Schema of the records: columns, or images and their label.")
-]
-Folder = Annotated[Path, Option("-o", "--output", help="Folder of the model.")]
-Seed = Annotated[int, Option(help="Seed of public draws, never of noise.")]
-Resume = Annotated[bool, Option("--resume", help="Continue an interrupted fit.")]
-
-
-SUMS, _SLICES = "Options of --method sums", "Options of --method slices"
+SUMS = "Options of --method sums"
 SUM_SETTINGS = "privot.central.fitting:SumSettings"
+
+
+def _slices(text: str) -> Any:
+    return Option(None, help=text, rich_help_panel="Options of --method slices")
 
 
 def fit(
     context: typer.Context,
-    data: Records,
-    schema: Declared,
-    epsilon: float | None = Option(
-        None, help="ε of the whole run; left out if the schema promises one."
-    ),
-    output: Folder = Path("model"),
-    delta: float | None = Option(
-        None, help="δ of the whole run, default 1e-5; left out if the schema promises one."
-    ),
+    data: Path = Argument(help="Private: csv, parquet, npz (an array a column), image folder."),
+    schema: Path = Option(help="Schema of the records: columns, or images and their label."),
+    epsilon: float | None = Option(None, help="ε of the whole run, unless the schema promises it."),
+    output: Path = Option(Path("model"), "-o", "--output", help="Folder of the model."),
+    delta: float | None = Option(None, help="δ of the run (1e-5), unless the schema promises it."),
     method: str | None = Option(
         None,
         help="sums (a mixture or a map by a few noisy sums, seconds) or slices (a network by noisy "
@@ -158,35 +40,17 @@ def fit(
     low_pass: int | None = Option(
         None, help="Images: frequencies along each axis; default 14 for sums, 7 for slices."
     ),
-    degree: int | None = Option(
-        None, help="1: means; 2 (default): second moments as well.", rich_help_panel=_SLICES
-    ),
-    steps: int | None = Option(
-        None, help="Number of releases, default 60,000.", rich_help_panel=_SLICES
-    ),
-    batch_size: int | None = Option(
-        None, help="Records per release, default 100.", rich_help_panel=_SLICES
-    ),
-    num_projections: int | None = Option(
-        None, help="Slices per release, default 16.", rich_help_panel=_SLICES
-    ),
-    neighboring: str | None = Option(
-        None,
-        help="replace_one (default), or zero_out with padded Poisson batches.",
-        rich_help_panel=_SLICES,
-    ),
-    release: str | None = Option(
-        None, help="every_step (default) or once.", rich_help_panel=_SLICES
-    ),
-    loss: str | None = Option(
-        None,
-        help="mean_first (default), sliced, or (with --release once) entropic.",
-        rich_help_panel=_SLICES,
-    ),
-    seed: Seed = 0,
+    degree: int | None = _slices("1: means; 2 (default): second moments as well."),
+    steps: int | None = _slices("Number of releases, default 60,000."),
+    batch_size: int | None = _slices("Records per release, default 100."),
+    num_projections: int | None = _slices("Slices per release, default 16."),
+    neighboring: str | None = _slices("replace_one (default), or zero_out (padded Poisson)."),
+    release: str | None = _slices("every_step (default) or once."),
+    loss: str | None = _slices("mean_first (default), sliced, or (with --release once) entropic."),
+    seed: int = Option(0, help="Seed of public draws, never of noise."),
     separator: Separator = ",",
     ignore: Ignore = None,
-    resume: Resume = False,
+    resume: bool = Option(False, "--resume", help="Continue an interrupted fit."),
     force: Force = False,
 ) -> None:
     """Learn a model of records that a trusted curator holds: central differential privacy.
@@ -214,6 +78,7 @@ def fit(
     }
     declared = Schema.load(schema)
     shared = {"low_pass": low_pass, "seed": seed}
+    # `context.obj` has the options that app.py declares from `SumSettings`.
     settings = _settings(method, declared, {"sums": context.obj, "slices": slices}, shared)
     claim_folder(output, FILES, inputs=[data, schema], force=force)
     checkpoint = output.with_name(output.name + ".checkpoint")
@@ -233,9 +98,7 @@ def fit(
     model.save(output)
     checkpoint.unlink(missing_ok=True)
     print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
-    note(
-        f"keep {checkpoint}.ledger, the ledger of the budget; another run on these records adds to it"
-    )
+    note(f"keep {checkpoint}.ledger, the budget's ledger; another run on these records adds to it")
 
 
 def _settings(
@@ -339,136 +202,97 @@ def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
     return arrays
 
 
-# `privot aggregate`, and what calibrate, privatize and fit do for two servers.
+def fit_integral(
+    people: Path = Argument(help="Raw records: csv, csv.gz, parquet, npz."),
+    schema: Path = Option(help="Schema of the records: schema.toml."),
+    draws: int = Option(help="Number of draws that will ever be published."),
+    output: Path = Option(Path("secret"), "-o", "--output", help="The secret folder."),
+    epsilon: float | None = Option(None, help="ε of ALL draws together; each costs epsilon/draws."),
+    epsilon_per_draw: float | None = Option(None, help="Instead: ε of each draw."),
+    method: str = Option("clip", help="clip (a clipped ratio) or boost."),
+    estimator: str = Option("auto", help="Learner of the ratio: auto, spline, mlp or trees."),
+    seed: int = Option(0, help="Seed of weights and batches; never of a draw."),
+    separator: Separator = ",",
+    ignore: Ignore = None,
+) -> None:
+    """Learn a density from raw records. The folder must stay secret; only draws may be published.
 
-_IDS = "ids.txt"
+    Example: privot integral fit people.csv --schema schema.toml --epsilon 20 --draws 50 -o secret/
+    """
+    from privot.integral import BoostSettings, ClippedRatioSettings
+    from privot.integral import fit as fit_model
+    from privot.schema import Schema
+    from privot.tables.files import read_table
+
+    if method not in ("clip", "boost"):
+        raise PrivotError(f"method is {method!r}: choose clip or boost")
+    require_place(output, [people, schema])
+    if output.exists():  # before an hour of fitting, not after
+        raise PrivotError(f"{output} exists: a model's ledger is never overwritten; name another")
+    if method == "boost" and estimator == "spline":
+        raise PrivotError(
+            "estimator is 'spline', which --method boost cannot use: choose mlp or trees"
+        )
+    settings: ClippedRatioSettings | BoostSettings
+    if method == "clip":
+        settings = ClippedRatioSettings(estimator=estimator, seed=seed)  # type: ignore[arg-type]  # checked there
+    else:
+        settings = BoostSettings(classifier="trees" if estimator == "trees" else "mlp", seed=seed)
+    declared = Schema.load(schema)
+    model = fit_model(
+        read_table(people, declared, record_form(separator, ignore)),
+        declared,
+        draws=draws,
+        epsilon=epsilon,
+        epsilon_per_draw=epsilon_per_draw,
+        settings=settings,
+    )
+    model.save(output)
+    price = model.density.epsilon
+    print(f"{output}: {draws:,} draws of ε = {at_most(price)} each, together {model.guarantee}")
+    note("keep this folder secret: the density, its weights and plots of it are not private")
+    _note_edges(model)
 
 
-def aggregate(
-    folder: Path = Argument(help="The server's folder; made at first, with --encoder and --role."),
-    shares: list[Path] | None = Argument(None, help="Files of shares to accept."),
-    encoder: Path | None = Option(None, help="Encoder of the shares: encoder.json."),
-    role: str | None = Option(None, help="leader or helper."),
-    release: list[Path] | None = Option(
+def _note_edges(model: IntegralModel) -> None:
+    """Print the proven gain of boosting on standard error, for the curator alone."""
+    if not model.edges:
+        return
+    from privot.integral.tilts import gain_limit
+
+    rounds = [f"{edge.gamma_p:.2f} / {edge.gamma_q:.2f}" for edge in model.edges]
+    note(
+        f"confidential, as they are functions of the raw records: edges γ_P / γ_Q of the "
+        f"rounds {', '.join(rounds)}; so records are at least {model.proven_gain:.3f} nats likelier "
+        f"than under the reference, in the mean (a limit for any records: "
+        f"{gain_limit(model.density):.3f})"
+    )
+
+
+def sample_integral(
+    model: Path = Argument(help="The secret folder."),
+    num_rows: int = Option(1, "-n", "--num-rows", help="Records to draw."),
+    output: Path = Option(Path("draws.csv"), "-o", "--output", help="csv, csv.gz, parquet, npz."),
+    shortfall: float | None = Option(
         None,
-        help="ids.txt of a server. Give both servers the ids.txt of both: each sums, once and with "
-        "noise, the reports that both list.",
+        help="Do the same work whatever the data is; draws are then this close to exact, such "
+        "as 1e-6, in total variation.",
     ),
-    output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
     force: Force = False,
 ) -> None:
-    """Be one of two servers that sum shares: accept them, or release the noisy sum of a batch.
+    """Spend draws of the declared budget, and write them. They may be published.
 
-    Records are private if one of the two servers is honest. Each is run by somebody else, and gets its
-    own file of shares. FOLDER/ids.txt lists what was accepted, for the other server.
-
-    Example: privot aggregate leader/ leader.shares --encoder encoder.json --role leader
-
-    Then: privot aggregate leader/ --release leader/ids.txt --release helper/ids.txt -o leader.json
+    Example: privot integral sample secret/ -n 10 -o draws.csv
     """
-    from privot.aggregated import Encoder, Server
-    from privot.aggregated.shares import ROLES
+    from privot.integral import IntegralModel
+    from privot.tables.files import SUFFIXES, write_table
 
-    if not folder.exists():
-        if encoder is None or role not in ROLES:
-            raise PrivotError(f"{folder} is not there: give --encoder and --role to make it")
-        Server.create(folder, Encoder.load(encoder), role)
-    server = Server(folder)
-    if role not in (None, server.role):
-        raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
-    if release:
-        claim_file(output, inputs=release, suffixes=(".json",), force=force)
-        text = server.release(_listed_by_all(release)).read_text(encoding="utf-8")
-        with replacing_file(output) as draft:
-            draft.write_text(text, encoding="utf-8")
-        print(f"{output}: the {server.role}'s noisy sums, to publish")
-        return
-    new = sum(server.accept(*read_shares(path, server)) for path in shares or [])
-    ids = server.ids()
-    with replacing_file(folder / _IDS) as draft:
-        draft.write_text("".join(f"{each.hex()}\n" for each in sorted(ids)), encoding="utf-8")
-    least = server.encoder.people
-    print(f"{folder}: {new:,} new shares, {len(ids):,} in all; a batch is {least:,} or more")
-
-
-def read_shares(path: Path, server: Server) -> list[bytes]:
-    """Return the shares of a file, one after another, all of one length."""
-    length = server.encoder.share_length(server.role)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise PrivotError(f"shares {path} cannot be read: {error}") from None
-    if len(data) % length:
-        raise PrivotError(
-            f"{path} does not hold whole shares for the {server.role}: give what `privot privatize` "
-            "wrote for it"
-        )
-    return [data[start : start + length] for start in range(0, len(data), length)]
-
-
-def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
-    try:
-        lists = [path.read_text(encoding="utf-8").split() for path in files]
-        return frozenset.intersection(*(frozenset(map(bytes.fromhex, ids)) for ids in lists))
-    except (OSError, ValueError) as error:
-        raise PrivotError(
-            f"--release cannot be read ({error}): give both servers' {_IDS}"
-        ) from None
-
-
-def calibrate_encoder(schema: Schema, path: Path, output: Path, force: bool) -> None:
-    """Choose the noise of two servers, and write the encoder."""
-    from privot.aggregated import Encoder
-
-    if output.name == "randomizer.json":
-        output = output.with_name("encoder.json")
-    claim_file(output, inputs=[path], suffixes=(".json",), force=force)
-    encoder = Encoder.calibrate(schema)
-    encoder.save(output)
-    guarantee = encoder.guarantee(encoder.people)
-    print(f"{output}: {guarantee}")
-    print(guarantee.describe())
-    leader, helper = (encoder.share_length(role) for role in ("leader", "helper"))
-    print(f"shares of a record: {leader:,} bytes for the leader, {helper:,} for the helper")
-
-
-def encoder_in(path: Path) -> Encoder | None:
-    """Return the encoder in a file; None if it holds something else."""
-    if not path.is_file() or b'"query":{' not in path.read_bytes():
-        return None
-    from privot.aggregated import Encoder
-
-    return Encoder.load(path)
-
-
-def encode_records(encoder: Encoder, table: Path, output: Path, inputs: Sequence[Path]) -> None:
-    """Write a folder with a file of shares for each server, of records in random order."""
-    import numpy as np
-
-    from privot.aggregated.shares import ROLES
-    from privot.central.fitting import raw_table
-
-    claim_folder(output, ("*.shares",), inputs=inputs)
-    records = raw_table(table, encoder.schema)
-    records = records.take(np.random.default_rng().permutation(records.num_rows))
-    with replacing_folder(output, secret=True) as draft:
-        leader, helper = (draft / f"{role}.shares" for role in ROLES)
-        with leader.open("wb") as first, helper.open("wb") as second:
-            for shares in encoder.encode_table(records):
-                first.write(shares[0])
-                second.write(shares[1])
-    print(f"{output}: shares of {records.num_rows:,} records; send each file to its own server")
-
-
-def fit_sums(files: Sequence[Path], output: Path, seed: int, force: bool) -> None:
-    """Add up the sums of both servers, learn from them, and save the model."""
-    from privot.aggregated import fit, open_sums
-    from privot.central import SumSettings
-    from privot.models import FILES
-
-    claim_folder(output, FILES, inputs=files, force=force)
-    leader, helper = files
-    release = open_sums(leader, helper)
-    model = fit(release, SumSettings(seed=seed))
-    model.save(output)
-    print(f"{output}: learned from the sums of {len(release):,} reports, {model.guarantee}")
+    # The output is checked before draws are spent.
+    claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
+    loaded = IntegralModel.load(model)
+    proposals = None if shortfall is None else loaded.density.proposals_for(shortfall)
+    write_table(loaded.sample(num_rows, proposals=proposals), output)
+    print(
+        f"{output}: {num_rows:,} draws, {loaded.draws_left:,} of {loaded.ledger.plan.draws:,} left; "
+        f"together {loaded.guarantee}"
+    )

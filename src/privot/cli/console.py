@@ -1,4 +1,4 @@
-"""Shared parts of commands: options, messages and progress bars (on standard error), verdicts.
+"""Shared parts of commands: options, inputs, messages and progress bars (on standard error), verdicts.
 
 Options of several commands are types here; other options are defaults of the command's parameters.
 """
@@ -16,11 +16,13 @@ from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from typer import Argument, Exit, Option, Typer
+from typer import Argument, Context, Exit, Option, Typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
 from privot.core.errors import PrivotError, load_object, printable, require_choice
+from privot.core.files import claim_file
+from privot.core.processes import is_first
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from privot.evaluation.verdicts import Finding
     from privot.local import LocalModel
     from privot.models import Model
+    from privot.randomizer import Release
     from privot.randomizer.publishing import Progress as RowProgress
     from privot.schema import Schema
     from privot.tables.csv_records import RecordForm
@@ -39,8 +42,6 @@ if TYPE_CHECKING:
 SchemaFile = Annotated[Path, Argument(help="The schema: schema.toml.")]
 Force = Annotated[bool, Option("--force", help="Replace an output that exists.")]
 Separator = Annotated[str, Option(help="Separator of a CSV's fields: one character, or tab.")]
-_STEPS_UNTIL_ESTIMATE = 20  # steps after which the duration of a fit is estimated
-_MIN_SECONDS = 2.0  # shorter durations are not printed
 Ignore = Annotated[
     list[str] | None,
     Option(help="A column of the records that the schema does not know. May be repeated."),
@@ -49,13 +50,47 @@ Target = Annotated[
     str | None,
     Option(help="Column of a table that classifiers (of numbers: regressions) are to predict."),
 ]
-
 FailOn = Annotated[
     str | None,
     Option(
         help="Exit with code 3 if a finding of the verdict is that bad: poor, or fair (or poor)."
     ),
 ]
+People = Annotated[int | None, Option(help="Least number of reports in a shuffled batch.")]
+Floor = Annotated[float | None, Option(help="Largest epsilon of a shuffled report by itself.")]
+ReportColumns = Annotated[int | None, Option(help="Columns of a report, drawn by fresh coins.")]
+
+
+# Options that are fields of settings.
+
+
+def with_settings(place: str, *names: str, panel: str = "Settings of a fit") -> type[TyperCommand]:
+    """Return a command class with options for fields of the settings at `module:Class`.
+
+    The settings are imported when the command's options are needed, so that other commands and
+    `privot --help` do not import them. The function gets their values as `context.obj`.
+    """
+
+    class Command(TyperCommand):
+        _own: list[Any]
+        _all: list[Any] | None = None
+
+        @property
+        def params(self) -> list[Any]:
+            if self._all is None:
+                options = settings_options(load_object(place, "this command"), names, panel)
+                self._all = [*self._own, *options]
+            return self._all
+
+        @params.setter
+        def params(self, own: list[Any]) -> None:
+            self._own = own
+
+        def invoke(self, ctx: Any) -> Any:
+            ctx.obj = {name: ctx.params.pop(name) for name in names}
+            return super().invoke(ctx)
+
+    return Command
 
 
 def settings_options(
@@ -110,35 +145,7 @@ def field_help(settings: type) -> dict[str, str]:
     return texts
 
 
-def with_settings(
-    place: str, *names: str, panel: str = "Settings of the fit"
-) -> type[TyperCommand]:
-    """Return a command class with options for fields of the settings at `module:Class`.
-
-    The settings are imported when the command's options are needed, so that other commands and
-    `privot --help` do not import them. The function gets their values as `context.obj`.
-    """
-
-    class Command(TyperCommand):
-        _own: list[Any]
-        _all: list[Any] | None = None
-
-        @property
-        def params(self) -> list[Any]:
-            if self._all is None:
-                options = settings_options(load_object(place, "this command"), names, panel)
-                self._all = [*self._own, *options]
-            return self._all
-
-        @params.setter
-        def params(self, own: list[Any]) -> None:
-            self._own = own
-
-        def invoke(self, ctx: Any) -> Any:
-            ctx.obj = {name: ctx.params.pop(name) for name in names}
-            return super().invoke(ctx)
-
-    return Command
+# Inputs that options name.
 
 
 def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
@@ -146,6 +153,33 @@ def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
     from privot.tables.csv_records import RecordForm
 
     return RecordForm(separator, tuple(ignore or ()))
+
+
+def with_promise(
+    declared: Schema,
+    epsilon: float | None,
+    delta: float,
+    where: str | None,
+    people: int | None,
+    floor: float | None,
+) -> tuple[Schema, float | None, float]:
+    """Return the schema, ε and δ to calibrate by, given the options of a promise.
+
+    Any of `--where`, `--people` and `--floor` makes a promise of `--epsilon` and `--delta`: it is added
+    to the schema, and the returned ε and δ are None and 0.
+    """
+    from privot.schema.promise import Promise
+
+    if (where, people, floor) == (None, None, None):
+        return declared, epsilon, delta
+    if declared.promise is not None:
+        raise PrivotError(
+            f"the schema promises {declared.promise}: leave out --where, --people and --floor"
+        )
+    if epsilon is None:
+        return declared, epsilon, delta
+    promise = Promise(epsilon, where or "local", delta, people, floor)
+    return declared.model_copy(update={"promise": promise}), None, 0.0
 
 
 def load_local(path: Path, remedy: str) -> LocalModel:
@@ -167,6 +201,41 @@ def load_generative(path: Path, remedy: str) -> Model:
     if not isinstance(model := load(path), Model):
         raise PrivotError(f"{path} learned no distribution of records: there is nothing to draw")
     return model
+
+
+def open_releases(
+    context: Context,
+    paths: Sequence[Path],
+    outputs: Sequence[Path],
+    *,
+    strict: bool,
+    replace: bool,
+    inputs: Sequence[Path] | None = None,
+) -> list[Release]:
+    """Open releases without their impossible reports, which are listed in files beside the outputs.
+
+    Arguments:
+        context: Context of the command, at whose end temporary copies are removed.
+        paths: The releases.
+        outputs: For each release, the path beside which its quarantine is written.
+        strict: Whether to refuse a release with impossible reports.
+        replace: Whether to replace quarantines that exist.
+        inputs: What the command reads, which no quarantine may overwrite; the releases by default.
+    """
+    from privot.collector.collecting import quarantine_of, without_impossible
+
+    releases = []
+    for path, output in zip(paths, outputs, strict=True):
+        aside = quarantine_of(output)
+        claim_file(aside, inputs=paths if inputs is None else inputs, force=replace)
+        release, collection = context.with_resource(without_impossible(path, aside, strict))
+        releases.append(release)
+        if collection is not None and is_first():
+            print_quarantined(collection)
+    return releases
+
+
+# Messages and verdicts.
 
 
 def complain(message: str) -> None:
@@ -191,29 +260,6 @@ def short_warnings(message: Warning | str, *_: Any, **__: Any) -> None:
     complain(f"warning: {message}")
 
 
-def with_promise(
-    declared: Schema,
-    epsilon: float | None,
-    delta: float,
-    where: str | None,
-    people: int | None,
-    floor: float | None,
-) -> tuple[Schema, float | None, float]:
-    """Return a schema with the promise that options give, and the ε and δ that are left to give."""
-    from privot.schema.promise import Promise
-
-    if (where, people, floor) == (None, None, None):
-        return declared, epsilon, delta
-    if declared.promise is not None:
-        raise PrivotError(
-            f"the schema promises {declared.promise}: leave out --where, --people and --floor"
-        )
-    if epsilon is None:
-        return declared, epsilon, delta
-    promise = Promise(epsilon, where or "local", delta, people, floor)
-    return declared.model_copy(update={"promise": promise}), None, 0.0
-
-
 def print_quarantined(done: Collection) -> None:
     """Print how many reports were not counted, and how many copies were counted once."""
     if done.quarantined:
@@ -223,6 +269,48 @@ def print_quarantined(done: Collection) -> None:
         )
     if done.copies:
         note(f"{done.copies:,} copies of reports were left out: each counts once")
+
+
+_COLORS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "magenta"}
+
+
+def print_verdict(findings: Sequence[Finding], by: str) -> None:
+    """Print a verdict: a line for each finding, with its grade first."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    width = max(len(finding.topic) for finding in findings)
+    console.print(f"\nverdict, {by}:", soft_wrap=True)
+    for finding in findings:
+        line = Text.assemble(
+            "  ", (f"{finding.grade:8}", _COLORS[finding.grade]),
+            (f"{finding.topic:{width}}  ", "bold"), finding.words,
+        )  # fmt: skip
+        console.print(line, soft_wrap=True)
+
+
+def require_fail_on(fail_on: str | None) -> None:
+    """Raise PrivotError unless the value of `--fail-on` is a valid grade."""
+    if fail_on is not None:
+        require_choice("--fail-on", fail_on, ("poor", "fair"))
+
+
+def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
+    """Exit with code 3 and one line if a finding has the grade of `--fail-on` or a worse one."""
+    from privot.evaluation.verdicts import failing
+
+    if fail_on is None:
+        return
+    if bad := failing(findings, "fair" if fail_on == "fair" else "poor"):
+        complain("verdict: " + ", ".join(f"{finding.topic} {finding.grade}" for finding in bad))
+        raise Exit(3)
+
+
+# Progress bars.
+
+_STEPS_UNTIL_ESTIMATE = 20  # steps after which the duration of a fit is estimated
+_MIN_SECONDS = 2.0  # shorter durations are not printed
 
 
 @contextmanager
@@ -278,6 +366,58 @@ def row_bar() -> Iterator[RowProgress]:
         yield advance
 
 
+def counted(pieces: Iterable[pa.Table], expected: int, progress: RowProgress) -> Iterator[pa.Table]:
+    """Yield the pieces, and report the total number of rows after each to the progress callback."""
+    rows = 0
+    for piece in pieces:
+        yield piece
+        rows += piece.num_rows
+        progress("draw", rows, expected)
+
+
+@contextmanager
+def step_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar of long steps; without a terminal, print one line after two seconds."""
+    with _bar(f"   {doing}", "{task.completed:.0f} of {task.total:.0f}  ") as bar:
+        task = None if bar is None else bar.add_task(doing, total=1, rate="")
+        late = Timer(_MIN_SECONDS, note, [f"   {doing} …"])
+        late.daemon = True
+        if bar is None:
+            late.start()
+
+        def advance(done: int, of: int) -> None:
+            if bar is not None and task is not None:
+                bar.update(task, completed=done, total=of)
+
+        try:
+            yield advance
+        finally:
+            late.cancel()
+
+
+@contextmanager
+def _bar(name: str, counts: str) -> Iterator[Bar | None]:
+    """Show a bar with name, counts, rate and times; yield None without a terminal."""
+    from rich import progress as parts
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        parts.TextColumn(name),
+        parts.BarColumn(bar_width=32),
+        parts.TextColumn(counts),
+        parts.TextColumn("{task.fields[rate]}"),
+        parts.TimeElapsedColumn(),
+        parts.TextColumn("· left"),
+        parts.TimeRemainingColumn(),
+    )
+    with parts.Progress(*columns, console=console, refresh_per_second=5) as bar:
+        yield bar
+
+
 class _Pace:
     """Rate of progress since the first call."""
 
@@ -318,91 +458,3 @@ def _duration(seconds: float) -> str:
             return f"{seconds / length:.2g} {unit}"
     whole = max(1, round(seconds))
     return f"{whole} second{'s' * (whole > 1)}"
-
-
-@contextmanager
-def step_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar of long steps; without a terminal, print one line after two seconds."""
-    with _bar(f"   {doing}", "{task.completed:.0f} of {task.total:.0f}  ") as bar:
-        task = None if bar is None else bar.add_task(doing, total=1, rate="")
-        late = Timer(_MIN_SECONDS, note, [f"   {doing} …"])
-        late.daemon = True
-        if bar is None:
-            late.start()
-
-        def advance(done: int, of: int) -> None:
-            if bar is not None and task is not None:
-                bar.update(task, completed=done, total=of)
-
-        try:
-            yield advance
-        finally:
-            late.cancel()
-
-
-_COLORS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "magenta"}
-
-
-def print_verdict(findings: Sequence[Finding], by: str) -> None:
-    """Print a verdict: a line for each finding, with its grade first."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    width = max(len(finding.topic) for finding in findings)
-    console.print(f"\nverdict, {by}:", soft_wrap=True)
-    for finding in findings:
-        line = Text.assemble(
-            "  ", (f"{finding.grade:8}", _COLORS[finding.grade]),
-            (f"{finding.topic:{width}}  ", "bold"), finding.words,
-        )  # fmt: skip
-        console.print(line, soft_wrap=True)
-
-
-def require_fail_on(fail_on: str | None) -> None:
-    """Raise PrivotError unless the value of `--fail-on` is a valid grade."""
-    if fail_on is not None:
-        require_choice("--fail-on", fail_on, ("poor", "fair"))
-
-
-def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
-    """Exit with code 3 and one line if a finding has the grade of `--fail-on` or a worse one."""
-    from privot.evaluation.verdicts import failing
-
-    if fail_on is None:
-        return
-    if bad := failing(findings, "fair" if fail_on == "fair" else "poor"):
-        complain("verdict: " + ", ".join(f"{finding.topic} {finding.grade}" for finding in bad))
-        raise Exit(3)
-
-
-@contextmanager
-def _bar(name: str, counts: str) -> Iterator[Bar | None]:
-    """Show a bar with name, counts, rate and times; yield None without a terminal."""
-    from rich import progress as parts
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (
-        parts.TextColumn(name),
-        parts.BarColumn(bar_width=32),
-        parts.TextColumn(counts),
-        parts.TextColumn("{task.fields[rate]}"),
-        parts.TimeElapsedColumn(),
-        parts.TextColumn("· left"),
-        parts.TimeRemainingColumn(),
-    )
-    with parts.Progress(*columns, console=console, refresh_per_second=5) as bar:
-        yield bar
-
-
-def counted(pieces: Iterable[pa.Table], expected: int, progress: RowProgress) -> Iterator[pa.Table]:
-    """Yield the pieces, and report the total number of rows after each to the progress callback."""
-    rows = 0
-    for piece in pieces:
-        yield piece
-        rows += piece.num_rows
-        progress("draw", rows, expected)

@@ -1,12 +1,14 @@
-"""Commands that choose a randomizer, audit it, privatize records with it, and collect reports.
+"""Commands on a randomizer: calibrate and sign it, privatize records with it, and audit it.
 
-None needs PyTorch, but to read a pilot's model.
+For sums by two servers, an encoder (`privot.aggregated`) takes the place of the randomizer. Only the
+model of a pilot needs PyTorch.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -15,101 +17,38 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Exit, Option
 
-from privot.cli.central import calibrate_encoder, encode_records, encoder_in
 from privot.cli.console import (
+    Floor,
     Force,
     Ignore,
+    People,
+    ReportColumns,
     SchemaFile,
     Separator,
     complain,
     load_local,
     note,
-    print_quarantined,
     record_form,
     row_bar,
     with_promise,
 )
 from privot.core.errors import PrivotError
-from privot.core.files import claim_file, read_text, require_place
+from privot.core.files import (
+    claim_file,
+    claim_folder,
+    read_text,
+    replacing_folder,
+    require_place,
+)
 from privot.device.exact import LARGEST, ExactLaw, Ratio, check_randomizer, exp_below
 from privot.privacy.rounding import at_least, at_most
 from privot.waves import Panel
 
 if TYPE_CHECKING:
-    from privot.audit.audit import RandomizerAudit
+    from privot.aggregated import Encoder
+    from privot.audit import RandomizerAudit
     from privot.randomizer import Randomizer
-
-# `privot audit --exact`: reads the file alone, by the code that devices check programs with, and none
-# that makes them.
-
-_DIGITS = 15
-
-
-def audit_exactly(path: Path, as_json: bool) -> int:
-    """Print the exact law beside the promise; return the exit code, 1 if the promise is exceeded."""
-    law = check_randomizer(read_text(path, "randomizer"))
-    if as_json:
-        print(json.dumps(_fields(law)))
-        return int(not law.holds)
-    print(
-        f"{path}: promised epsilon {law.epsilon!r}, e^epsilon is {_promised(law.epsilon)} at least"
-    )
-    print("likelihood ratios of any two records, exactly, from the integers that devices draw by:")
-    for part in (*law.always, *law.split):
-        blocks = "" if part.blocks == 1 else f", {part.blocks} blocks"
-        print(f"  {part.name} ({part.draw}{blocks}): {_in_words(part.ratio)}")
-    if law.choose < len(law.split):
-        print(
-            f"  of {len(law.split)} columns a report holds {law.choose}: those of the largest count"
-        )
-    print(f"in all, their product: {_in_words(law.total)}")
-    print(f"{path}: {'as promised, PROVED' if law.holds else 'more than promised: REFUTED'}")
-    return int(not law.holds)
-
-
-def rounded(number: Fraction, rounding: str) -> str:
-    """Return a decimal of 15 digits on the safe side of a positive number.
-
-    >>> rounded(Fraction(1, 3), ROUND_CEILING), rounded(Fraction(1, 3), ROUND_FLOOR)
-    ('0.333333333333334', '0.333333333333333')
-    """
-    context = Context(prec=_DIGITS, rounding=rounding)
-    return str(context.divide(Decimal(number.numerator), Decimal(number.denominator)))
-
-
-def _promised(epsilon: float) -> str:
-    return rounded(exp_below(min(Fraction(epsilon), Fraction(LARGEST))), ROUND_FLOOR)
-
-
-def _in_words(ratio: Ratio) -> str:
-    parts = [str(ratio.factor)] if ratio.factor != 1 or not ratio.exponent else []
-    parts += [f"e^({ratio.exponent})"] if ratio.exponent else []
-    above = _ratio(ratio)["at_most"]
-    return " * ".join(parts) + ("" if above is None else f", at most {above}")
-
-
-def _ratio(ratio: Ratio) -> dict[str, str | None]:
-    return {
-        "factor": str(ratio.factor),
-        "exponent": str(ratio.exponent),
-        "at_most": None if ratio.above is None else rounded(ratio.above, ROUND_CEILING),
-    }
-
-
-def _fields(law: ExactLaw) -> dict[str, Any]:
-    parts = [
-        {"name": part.name, "draw": part.draw, "blocks": part.blocks} | _ratio(part.ratio)
-        for part in (*law.always, *law.split)
-    ]
-    return {
-        "refuted": not law.holds,
-        "epsilon": law.epsilon,
-        "promised_at_least": _promised(law.epsilon),
-        "parts": parts,
-        "split": len(law.split),
-        "choose": law.choose,
-        "total": _ratio(law.total),
-    }
+    from privot.schema import Schema
 
 
 def calibrate(
@@ -117,16 +56,12 @@ def calibrate(
     epsilon: float | None = Option(None, help="Privacy loss of one person's whole report."),
     output: Path = Option(Path("randomizer.json"), "-o", "--output", help="File to write."),
     delta: float = Option(0.0, help="Needed by shuffled reports and by Gaussian noise only."),
-    where: str | None = Option(
-        None, help="local, shuffled by a shuffler, or aggregated by two servers."
-    ),
-    people: int | None = Option(None, help="Least number of reports in a shuffled batch."),
-    floor: float | None = Option(None, help="Largest epsilon of a shuffled report by itself."),
+    where: str | None = Option(None, help="local, shuffled, or aggregated by two servers."),
+    people: People = None,
+    floor: Floor = None,
     report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
     mechanism: str | None = Option(None, help="auto, window, candidates, laplace or gaussian."),
-    report_columns: int | None = Option(
-        None, help="Columns one person reports, drawn by fresh coins."
-    ),
+    report_columns: ReportColumns = None,
     share: list[str] | None = Option(
         None, help="COLUMN=EPSILON: share of epsilon for this column. May be repeated."
     ),
@@ -162,7 +97,7 @@ def calibrate(
         raise PrivotError("give --epsilon, or --noise instead of it, or declare [promise]")
     declared, epsilon, delta = with_promise(declared, epsilon, delta, where, people, floor)
     if epsilon is None and declared.promise and declared.promise.where == "aggregated":
-        return calibrate_encoder(declared, schema, output, force)
+        return _calibrate_encoder(declared, schema, output, force)
     if noise is None:
         randomizer = Randomizer.calibrate(
             declared,
@@ -235,6 +170,22 @@ def _shares(given: list[str]) -> dict[str, float]:
     return shares
 
 
+def _calibrate_encoder(schema: Schema, path: Path, output: Path, force: bool) -> None:
+    """Choose the noise of two servers, and write the encoder."""
+    from privot.aggregated import Encoder
+
+    if output.name == "randomizer.json":
+        output = output.with_name("encoder.json")
+    claim_file(output, inputs=[path], suffixes=(".json",), force=force)
+    encoder = Encoder.calibrate(schema)
+    encoder.save(output)
+    guarantee = encoder.guarantee(encoder.people)
+    print(f"{output}: {guarantee}")
+    print(guarantee.describe())
+    leader, helper = (encoder.share_length(role) for role in ("leader", "helper"))
+    print(f"shares of a record: {leader:,} bytes for the leader, {helper:,} for the helper")
+
+
 def sign(
     file: Path = Argument(help="randomizer.json, or a panel.json."),
     key: Path = Option(help="An Ed25519 key, in PEM without a password."),
@@ -261,11 +212,121 @@ def sign(
     print(f"{signature_path(file)}: devices pin the public key {public_key(holder)}")
 
 
+def privatize(
+    table: Path = Argument(
+        help="Raw records: csv, csv.gz, parquet, npz; a folder of files, also partitioned; "
+        "- for CSV on a pipe."
+    ),
+    randomizer: Path = Option(..., "-r", "--randomizer", help="randomizer.json."),
+    output: Path = Option(
+        Path("release.parquet"),
+        "-o",
+        "--output",
+        help="Release to write: parquet, csv, csv.gz; a folder (no suffix) for shards; "
+        "- for CSV on a pipe.",
+    ),
+    resume: bool = Option(
+        False,
+        "--resume",
+        help="Go on where a killed run stopped; send the same reports again where a pipe broke.",
+    ),
+    discard: bool = Option(
+        False,
+        "--discard",
+        help="Discard what a stopped run has stored, and noise afresh: people whose reports were "
+        "given away meanwhile have then reported twice, and spent the budget twice.",
+    ),
+    shard_rows: int | None = Option(None, help="Records of a part, about those of a shard."),
+    separator: Separator = ",",
+    ignore: Ignore = None,
+    engine: str = Option(
+        "local",
+        help="local, on all cores of this machine; or ray, on the workers of a Ray cluster, which "
+        "pays from several machines on: to start it takes some ten seconds, at any size.",
+    ),
+) -> None:
+    """Noise every record with fresh randomness; only the result may leave the device.
+
+    Reports come in random order. Running it twice on the same records is two reports, and spends the
+    budget twice: an output that exists is refused, and --resume noises only what a killed run lacks.
+    A pipe's reports are stored in $PRIVOT_STATE_DIR or ~/.local/state/privot until all are through.
+
+    With an encoder instead of a randomizer, a folder of shares for two servers is written.
+
+    Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
+    """
+    from privot.randomizer import Randomizer
+    from privot.randomizer.privatize import privatize_records
+    from privot.randomizer.publishing import Left
+    from privot.tables.record_files import open_records
+
+    if engine not in ("local", "ray"):
+        raise PrivotError(f"engine {engine!r} is not known: use local or ray")
+    piped = str(output) == "-"
+    if engine == "ray" and (piped or str(table) == "-"):
+        raise PrivotError("- is a pipe, which one process reads: use --engine local")
+    if not piped:
+        require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
+    form = record_form(separator, ignore)
+    if resume and discard:
+        raise PrivotError("--resume and --discard exclude each other: give one")
+    left: Left = "resume" if resume else "discard" if discard else "refuse"
+    if (encoder := _encoder_in(randomizer)) is not None:
+        return _encode_records(encoder, table, output, [table, randomizer])
+    loaded = Randomizer.load(randomizer)
+    with row_bar() as progress:
+        how: dict[str, Any] = {"part_rows": shard_rows, "progress": progress, "log": note}
+        if engine == "ray":
+            from privot.randomizer.distributed import privatize_files
+
+            done = privatize_files(loaded, table, output, form=form, left=left, **how)
+        else:
+            records = open_records(table, loaded.schema, form)
+            to = sys.stdout.buffer if piped else output
+            done = privatize_records(loaded, records, to, left=left, **how)
+    outside = {name: n for name, n in done.outside.items() if n}
+    if outside:
+        counted = ", ".join(f"{n:,} of {name}" for name, n in outside.items())
+        note(
+            f"values outside their bounds were moved to them: {counted}. "
+            "This count is not private: it is for you, and not in the release."
+        )
+    before = f" ({done.resumed_rows:,} of them by the run before)" if done.resumed_rows else ""
+    line = f"{output}: {done.num_rows:,} reports{before}, {loaded.guarantee}"
+    (note if piped else print)(line)
+
+
+def _encoder_in(path: Path) -> Encoder | None:
+    """Return the encoder in a file; None if it holds something else."""
+    if not path.is_file() or b'"query":{' not in path.read_bytes():
+        return None
+    from privot.aggregated import Encoder
+
+    return Encoder.load(path)
+
+
+def _encode_records(encoder: Encoder, table: Path, output: Path, inputs: Sequence[Path]) -> None:
+    """Write a folder with a file of shares for each server, of records in random order."""
+    import numpy as np
+
+    from privot.aggregated.shares import ROLES
+    from privot.central.fitting import raw_table
+
+    claim_folder(output, ("*.shares",), inputs=inputs)
+    records = raw_table(table, encoder.schema)
+    records = records.take(np.random.default_rng().permutation(records.num_rows))
+    with replacing_folder(output, secret=True) as draft:
+        leader, helper = (draft / f"{role}.shares" for role in ROLES)
+        with leader.open("wb") as first, helper.open("wb") as second:
+            for shares in encoder.encode_table(records):
+                first.write(shares[0])
+                second.write(shares[1])
+    print(f"{output}: shares of {records.num_rows:,} records; send each file to its own server")
+
+
 def audit(
     randomizer: Path = Argument(help="The randomizer: randomizer.json."),
-    draws: int | None = Option(
-        None, help="Reports of each made-up record; 200,000 or fewer by default."
-    ),
+    draws: int | None = Option(None, help="Reports of each record; at most 200,000 by default."),
     confidence: float = Option(0.999, help="Probability that an honest randomizer passes."),
     exact: bool = Option(
         False,
@@ -286,8 +347,8 @@ def audit(
     if exact:
         if draws is not None:
             raise PrivotError("--exact draws nothing: leave out --draws")
-        raise Exit(audit_exactly(randomizer, as_json))
-    from privot.audit.audit import audit_randomizer, stated_guarantee
+        raise Exit(_audit_exactly(randomizer, as_json))
+    from privot.audit import audit_randomizer, stated_guarantee
     from privot.randomizer import Randomizer
 
     loaded = Randomizer.load(randomizer)
@@ -351,145 +412,74 @@ def _print_bounds(result: RandomizerAudit) -> None:
         )
 
 
-# Privatize records, and collect many devices' reports.
+# `privot audit --exact`: reads the file alone, by the code that devices check programs with, and none
+# that makes them.
+
+_DIGITS = 15
 
 
-def privatize(
-    table: Path = Argument(
-        help="Raw records: csv, csv.gz, parquet, npz; a folder of files, also partitioned; "
-        "- for CSV on a pipe."
-    ),
-    randomizer: Path = Option(..., "-r", "--randomizer", help="randomizer.json."),
-    output: Path = Option(
-        Path("release.parquet"),
-        "-o",
-        "--output",
-        help="Release to write: parquet, csv, csv.gz; a folder (no suffix) for shards; "
-        "- for CSV on a pipe.",
-    ),
-    resume: bool = Option(
-        False,
-        "--resume",
-        help="Go on where a killed run stopped; send the same reports again where a pipe broke.",
-    ),
-    discard: bool = Option(
-        False,
-        "--discard",
-        help="Discard what a stopped run has stored, and noise afresh: people whose reports were "
-        "given away meanwhile have then reported twice, and spent the budget twice.",
-    ),
-    shard_rows: int | None = Option(
-        None, help="Records noised and stored at a time, and about those a shard."
-    ),
-    separator: Separator = ",",
-    ignore: Ignore = None,
-    engine: str = Option(
-        "local",
-        help="local, on all cores of this machine; or ray, on the workers of a Ray cluster, which "
-        "pays from several machines on: to start it takes some ten seconds, at any size.",
-    ),
-) -> None:
-    """Noise every record with fresh randomness; only the result may leave the device.
-
-    Reports come in random order. Running it twice on the same records is two reports, and spends the
-    budget twice: an output that exists is refused, and --resume noises only what a killed run lacks.
-    A pipe's reports are stored in $PRIVOT_STATE_DIR or ~/.local/state/privot until all are through.
-
-    With an encoder instead of a randomizer, a folder of shares for two servers is written.
-
-    Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
-    """
-    from privot.randomizer import Randomizer
-    from privot.randomizer.privatize import privatize_records
-    from privot.randomizer.publishing import Left
-    from privot.tables.record_files import open_records
-
-    if engine not in ("local", "ray"):
-        raise PrivotError(f"engine {engine!r} is not known: use local or ray")
-    piped = str(output) == "-"
-    if engine == "ray" and (piped or str(table) == "-"):
-        raise PrivotError("- is a pipe, which one process reads: use --engine local")
-    if not piped:
-        require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
-    form = record_form(separator, ignore)
-    if resume and discard:
-        raise PrivotError("--resume and --discard exclude each other: give one")
-    left: Left = "resume" if resume else "discard" if discard else "refuse"
-    if (encoder := encoder_in(randomizer)) is not None:
-        return encode_records(encoder, table, output, [table, randomizer])
-    loaded = Randomizer.load(randomizer)
-    with row_bar() as progress:
-        how: dict[str, Any] = {"part_rows": shard_rows, "progress": progress, "log": note}
-        if engine == "ray":
-            from privot.randomizer.distributed import privatize_files
-
-            done = privatize_files(loaded, table, output, form=form, left=left, **how)
-        else:
-            records = open_records(table, loaded.schema, form)
-            to = sys.stdout.buffer if piped else output
-            done = privatize_records(loaded, records, to, left=left, **how)
-    outside = {name: n for name, n in done.outside.items() if n}
-    if outside:
-        counted = ", ".join(f"{n:,} of {name}" for name, n in outside.items())
-        note(
-            f"values outside their bounds were moved to them: {counted}. "
-            "This count is not private: it is for you, and not in the release."
+def _audit_exactly(path: Path, as_json: bool) -> int:
+    """Print the exact law beside the promise; return the exit code, 1 if the promise is exceeded."""
+    law = check_randomizer(read_text(path, "randomizer"))
+    if as_json:
+        print(json.dumps(_law_fields(law)))
+        return int(not law.holds)
+    print(
+        f"{path}: promised epsilon {law.epsilon!r}, e^epsilon is {_promised(law.epsilon)} at least"
+    )
+    print("likelihood ratios of any two records, exactly, from the integers that devices draw by:")
+    for part in (*law.always, *law.split):
+        blocks = "" if part.blocks == 1 else f", {part.blocks} blocks"
+        print(f"  {part.name} ({part.draw}{blocks}): {_in_words(part.ratio)}")
+    if law.choose < len(law.split):
+        print(
+            f"  of {len(law.split)} columns a report holds {law.choose}: those of the largest count"
         )
-    before = f" ({done.resumed_rows:,} of them by the run before)" if done.resumed_rows else ""
-    line = f"{output}: {done.num_rows:,} reports{before}, {loaded.guarantee}"
-    (note if piped else print)(line)
+    print(f"in all, their product: {_in_words(law.total)}")
+    print(f"{path}: {'as promised, PROVED' if law.holds else 'more than promised: REFUTED'}")
+    return int(not law.holds)
 
 
-def collect(
-    releases: list[Path] = Argument(
-        help="Reports of many devices: files, folders of them, quoted patterns."
-    ),
-    output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
-    randomizer: Path | None = Option(
-        None, "-r", "--randomizer", help="Randomizer of the reports; CSV needs it."
-    ),
-    quarantine: Path | None = Option(
-        None, help="File for what is not counted; OUTPUT.quarantine.csv by default."
-    ),
-    strict: bool = Option(False, "--strict", help="Refuse reports that cannot be, instead."),
-    key: Path | None = Option(
-        None, help="Of shuffled reports: the analyst's private key, which opens one batch.sealed."
-    ),
-    force: Force = False,
-) -> None:
-    """Put many devices' reports into one release; all must be of the same randomizer.
+def rounded(number: Fraction, rounding: str) -> str:
+    """Return a decimal of 15 digits on the safe side of a positive number.
 
-    A report that is there several times counts once. What the randomizer cannot have made goes into
-    quarantine, with its file, row and reason.
-
-    Example: privot collect inbox/ -o release.parquet
-
-    Shuffled: privot collect batch-000000.sealed -r randomizer.json --key analyst.key -o release.parquet
+    >>> rounded(Fraction(1, 3), ROUND_CEILING), rounded(Fraction(1, 3), ROUND_FLOOR)
+    ('0.333333333333334', '0.333333333333333')
     """
-    from privot.collector import collect_files
-    from privot.collector.analyst import collect_batch
-    from privot.collector.collecting import quarantine_of
-    from privot.randomizer import Randomizer
+    context = Context(prec=_DIGITS, rounding=rounding)
+    return str(context.divide(Decimal(number.numerator), Decimal(number.denominator)))
 
-    inputs = [*releases] if randomizer is None else [*releases, randomizer]
-    claim_file(output, inputs=inputs, suffixes=(".parquet",), force=force)
-    quarantine = quarantine or quarantine_of(output)
-    claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
-    made_by = None if randomizer is None else Randomizer.load(randomizer)
-    if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
-        raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
-    if key is not None:
-        if made_by is None or len(releases) != 1:
-            raise PrivotError(
-                f"--key {key} opens one batch, which is a release of its own: give one batch, and its "
-                "-r randomizer.json"
-            )
-        done = collect_batch(
-            releases[0], output, made_by, key, quarantine=quarantine, strict=strict
-        )
-        guarantee = made_by.batch_guarantee(done.num_reports)
-    else:
-        done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
-        guarantee = done.randomizer.guarantee
-    print_quarantined(done)
-    print(f"{output}: {done.num_reports:,} reports, {guarantee}")
+
+def _promised(epsilon: float) -> str:
+    return rounded(exp_below(min(Fraction(epsilon), Fraction(LARGEST))), ROUND_FLOOR)
+
+
+def _in_words(ratio: Ratio) -> str:
+    parts = [str(ratio.factor)] if ratio.factor != 1 or not ratio.exponent else []
+    parts += [f"e^({ratio.exponent})"] if ratio.exponent else []
+    above = _ratio_fields(ratio)["at_most"]
+    return " * ".join(parts) + ("" if above is None else f", at most {above}")
+
+
+def _ratio_fields(ratio: Ratio) -> dict[str, str | None]:
+    return {
+        "factor": str(ratio.factor),
+        "exponent": str(ratio.exponent),
+        "at_most": None if ratio.above is None else rounded(ratio.above, ROUND_CEILING),
+    }
+
+
+def _law_fields(law: ExactLaw) -> dict[str, Any]:
+    parts = [
+        {"name": part.name, "draw": part.draw, "blocks": part.blocks} | _ratio_fields(part.ratio)
+        for part in (*law.always, *law.split)
+    ]
+    return {
+        "refuted": not law.holds,
+        "epsilon": law.epsilon,
+        "promised_at_least": _promised(law.epsilon),
+        "parts": parts,
+        "split": len(law.split),
+        "choose": law.choose,
+        "total": _ratio_fields(law.total),
+    }

@@ -11,13 +11,203 @@ from typer import Argument, Exit, Option
 
 from privot.cli.console import Force, Ignore, SchemaFile, Separator, load_local, note, record_form
 from privot.core.errors import PrivotError
-from privot.core.files import claim_file, replacing_file
+from privot.core.files import claim_file, read_text, replacing_file
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
     from privot.schema import Schema
     from privot.schema.columns.column import CodedColumn
     from privot.schema.drafts import DraftColumn
+
+
+def check(
+    schema: SchemaFile,
+    against: Path | None = Option(
+        None,
+        help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Lists all that "
+        "is wrong with them at once; what it prints is not private.",
+    ),
+    separator: Separator = ",",
+    ignore: Ignore = None,
+    as_json: bool = Option(False, "--json", help="Print canonical JSON."),
+    metadata: Path | None = Option(
+        None, help="Write it there as SDV's metadata, so that SDV's own reports run on samples."
+    ),
+    force: Force = False,
+) -> None:
+    """Check a schema and say what one record may be; or what is wrong with records.
+
+    Exit code 1 if records are wrong.
+
+    Example: privot schema check schema.toml --against people.csv
+    """
+    from privot.schema import Schema
+
+    if metadata is not None:
+        if as_json or against is not None:
+            raise PrivotError("--metadata writes a file: leave out --json and --against")
+        _export(schema, metadata, force)
+        return
+    checked = Schema.load(schema)
+    if against is not None:
+        if as_json:
+            raise PrivotError("--json prints the schema, --against reads records: give one of them")
+        _check_records(checked, against, separator, ignore)
+        return
+    if ignore or separator != ",":
+        raise PrivotError("--ignore and --separator are for records: name them by --against")
+    if as_json:
+        print(checked.to_json())
+        return
+    _print_schema(checked)
+
+
+def _print_schema(checked: Schema) -> None:
+    print(f"one record belongs to one {checked.unit} and has {len(checked.columns)} columns")
+    for name, column in checked.columns.items():
+        if name in checked.coded:
+            labels = checked.coded[name].labels
+            shown = ", ".join(labels[:4]) + (", …" if len(labels) > 4 else "")
+            print(
+                f"  {column.title(name)}: {column.kind}, reported as one of {len(labels)}: {shown}"
+            )
+        else:
+            domain = checked.point_column(name).domain
+            print(
+                f"  {name}: {column.kind}, {domain.dimension} "
+                f"coordinate{'s' if domain.dimension > 1 else ''}, "
+                f"diameter {at_most(domain.diameter(1), 6)} (l1), {at_most(domain.diameter(2), 6)} (l2)"
+            )
+    for name in checked.identifiers:
+        print(f"  {name}: identifier, never reported: made up for samples")
+    for name in checked.read_rules.defined:
+        print(f"  {name}: {checked.declared[name].kind}, never reported: computed by a rule")
+
+
+def _check_records(schema: Schema, against: Path, separator: str, ignore: list[str] | None) -> None:
+    from privot.tables.record_files import check_records, open_records
+
+    found = check_records(open_records(against, schema, record_form(separator, ignore)), schema)
+    note("what follows shows records: it is not private, keep it where they are")
+    for one in found.findings:
+        more = ", …" if one.count > len(one.places) else ""
+        print(
+            f"{one.column}: {one.count:,} of {found.num_rows:,} {one.what}: {one.remedy} "
+            f"({', '.join(one.places)}{more}; the first is {one.example})"
+        )
+    for name, moved in found.outside.items():
+        print(f"{name}: {moved:,} of {found.num_rows:,} lie outside the bounds, and would be moved")
+    if found.findings:
+        raise Exit(1)
+    print(f"{against}: all {found.num_rows:,} records can be reported")
+
+
+def new(
+    more: list[str] | None = Argument(None, help="More columns.", show_default=False),
+    output: Path | None = Option(
+        None,
+        "-o",
+        "--output",
+        help="File to write; schema.toml by default, with --pilot refined.json.",
+    ),
+    columns: list[str] | None = Option(
+        None,
+        help="A column in a line: age:int[17,90], paid:money[1,20000]:log, "
+        "came:date[2020-01-01,2024-12-31], sex:F|M, north|south|other*, owner:bool? (may be "
+        "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them.",
+    ),
+    rule: list[str] | None = Option(None, help="Rule of samples: 'left >= came'. May be repeated."),
+    source: str | None = Option(None, "--from", help="Draft it from SDV's metadata.json."),
+    table: str | None = Option(None, help="With --from: which table, of several."),
+    pilot: Path | None = Option(
+        None,
+        help="Refine the schema of a pilot's model (its folder): bins where its people are, for the "
+        "people who have not reported yet.",
+    ),
+    codes: int = Option(12, help="With --pilot: bins and spikes of each number, about."),
+    rarest: float = Option(
+        0.0, help="With --pilot: share of people below which a category joins the column's `other`."
+    ),
+    force: Force = False,
+) -> None:
+    """Write a schema: column by column, from another library's declaration, or refined by a pilot.
+
+    Asks for columns, or takes them as lines, and never looks at data. What another library does not
+    declare is left to you. No report depends on the pilot's people: fit both releases together by privot
+    fit pilot.parquet release.parquet.
+
+    Example: privot schema new --columns "age:int[17,90]" "sex:F|M" -o schema.toml
+
+    From SDV's metadata: privot schema new --from metadata.json -o schema.toml
+
+    Refined by a pilot: privot schema new --pilot pilot/ -o refined.json
+    """
+    lines = [*(columns or ()), *(more or ())]
+    if sum([bool(lines or rule), source is not None, pilot is not None]) > 1:
+        raise PrivotError("columns, --from and --pilot are three ways to a schema: give one")
+    if table is not None and source is None:
+        raise PrivotError("--table names a table of another library's metadata: give --from")
+    if pilot is not None:
+        _refine(pilot, output or Path("refined.json"), codes, rarest, force)
+    elif source is not None:
+        _import(source, output or Path("schema.toml"), table, force)
+    else:
+        _declare(lines, rule or [], output or Path("schema.toml"), force)
+
+
+def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> None:
+    from privot.schema import Schema
+    from privot.schema.drafts import read_declaration, write_draft
+
+    claim_file(output, suffixes=(".toml",), force=force)
+    declared = [*map(read_declaration, lines)] if lines else _ask_columns()
+    if not declared:
+        note("nothing was declared, and nothing written")
+        raise Exit(1)
+    text = write_draft(declared, rules=rules)
+    made = Schema.from_toml(text)
+    _write(output, text)
+    print(
+        f"{output}: {len(made.declared)} columns; for what is reported: privot schema check {output}"
+    )
+
+
+def _import(source: str, output: Path, table: str | None, force: bool) -> None:
+    from privot.schema.drafts import draft_schema
+
+    inputs = [Path(source)] if Path(source).exists() else []
+    claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
+    _write(output, draft_schema(read_text(source, "metadata"), table))
+    print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
+
+
+def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -> None:
+    from privot.local import refine
+
+    claim_file(output, inputs=[model], suffixes=(".json",), force=force)
+    loaded = load_local(model, "give the folder that `privot fit` wrote of a pilot's release")
+    refined = refine(loaded, num_codes=codes, rarest=rarest)
+    refined.save(output)
+    for name, column in refined.coded.items():
+        if column != loaded.schema.coded[name]:
+            print(f"  {name}: one of {len(column.labels)}: {', '.join(column.labels)}")
+    print(f"{output}: for people who have not reported yet; then: privot calibrate {output} …")
+
+
+def _export(schema: Path, output: Path, force: bool) -> None:
+    from privot.schema import Schema
+    from privot.schema.drafts import write_metadata
+
+    claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
+    text = write_metadata(Schema.load(schema))
+    _write(output, text)
+    print(f"{output}: SDV's metadata of {schema}")
+
+
+def _write(output: Path, text: str) -> None:
+    with replacing_file(output) as file:
+        file.write_text(text, encoding="utf-8")
+
 
 # The editor of `privot schema new` prompts for one column after another, and shows how each is reported.
 # It takes public knowledge only: there is no way to show it a record. Works in a terminal and on a pipe;
@@ -27,7 +217,7 @@ _KINDS = "number, date, category, yes/no, identifier"
 _EXAMPLES = 4
 
 
-def ask_columns() -> list[DraftColumn]:
+def _ask_columns() -> list[DraftColumn]:
     """Prompt for columns; return those declared, none if they are discarded."""
     note("Declare what one record may be. It is public: from a questionnaire, a law, published")
     note("statistics, never from the records; nothing here looks at any. An empty name ends.")
@@ -107,9 +297,7 @@ def _show(name: str, schema: Schema) -> None:
 def _ask_number() -> dict[str, Any]:
     fields: dict[str, Any] = {"kind": "numeric"}
     fields["bounds"] = [typer.prompt("  Lowest", type=float), typer.prompt("  Highest", type=float)]
-    decimals = typer.prompt(
-        "  Decimals (0: whole numbers; empty: any)", default="", show_default=False
-    )
+    decimals = typer.prompt("  Decimals (0: integers; empty: any)", default="", show_default=False)
     if decimals.strip() == "0":
         fields["integer"] = True
     elif decimals.strip().isdigit():
@@ -165,199 +353,3 @@ _PROMPTS: dict[str, Callable[[], dict[str, Any]]] = {
     "yes/no": lambda: {"kind": "boolean"},
     "identifier": _ask_identifier,
 }
-
-
-def check(
-    schema: SchemaFile,
-    against: Path | None = Option(
-        None,
-        help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Lists all that "
-        "is wrong with them at once; what it prints is not private.",
-    ),
-    separator: Separator = ",",
-    ignore: Ignore = None,
-    as_json: bool = Option(False, "--json", help="Print canonical JSON."),
-    metadata: Path | None = Option(
-        None, help="Write it there as SDV's metadata, so that SDV's own reports run on samples."
-    ),
-    force: Force = False,
-) -> None:
-    """Check a schema and say what one record may be; or what is wrong with records.
-
-    Exit code 1 if records are wrong.
-
-    Example: privot schema check schema.toml --against people.csv
-    """
-    from privot.schema import Schema
-
-    if metadata is not None:
-        if as_json or against is not None:
-            raise PrivotError("--metadata writes a file: leave out --json and --against")
-        _export(schema, metadata, force)
-        return
-    checked = Schema.load(schema)
-    if against is not None:
-        if as_json:
-            raise PrivotError("--json prints the schema, --against reads records: give one of them")
-        _check_records(checked, against, separator, ignore)
-        return
-    if ignore or separator != ",":
-        raise PrivotError("--ignore and --separator are for records: name them by --against")
-    if as_json:
-        print(checked.to_json())
-        return
-    _print_schema(checked)
-
-
-def _print_schema(checked: Schema) -> None:
-    print(f"one record belongs to one {checked.unit} and has {len(checked.columns)} columns")
-    for name, column in checked.columns.items():
-        if name in checked.coded:
-            labels = checked.coded[name].labels
-            shown = ", ".join(labels[:4]) + (", …" if len(labels) > 4 else "")
-            print(
-                f"  {column.title(name)}: {column.kind}, reported as one of {len(labels)}: {shown}"
-            )
-        else:
-            domain = checked.point_column(name).domain
-            print(
-                f"  {name}: {column.kind}, {domain.dimension} "
-                f"coordinate{'s' if domain.dimension > 1 else ''}, "
-                f"diameter {at_most(domain.diameter(1), 6)} (l1), {at_most(domain.diameter(2), 6)} (l2)"
-            )
-    for name in checked.identifiers:
-        print(f"  {name}: identifier, never reported: made up for samples")
-    for name in checked.read_rules.defined:
-        print(
-            f"  {name}: {checked.declared[name].kind}, never reported: computed by a rule in samples"
-        )
-
-
-def _check_records(schema: Schema, against: Path, separator: str, ignore: list[str] | None) -> None:
-    from privot.tables.record_files import check_records, open_records
-
-    found = check_records(open_records(against, schema, record_form(separator, ignore)), schema)
-    note("what follows shows records: it is not private, keep it where they are")
-    for one in found.findings:
-        more = ", …" if one.count > len(one.places) else ""
-        print(
-            f"{one.column}: {one.count:,} of {found.num_rows:,} {one.what}: {one.remedy} "
-            f"({', '.join(one.places)}{more}; the first is {one.example})"
-        )
-    for name, moved in found.outside.items():
-        print(f"{name}: {moved:,} of {found.num_rows:,} lie outside the bounds, and would be moved")
-    if found.findings:
-        raise Exit(1)
-    print(f"{against}: all {found.num_rows:,} records can be reported")
-
-
-def new(
-    more: list[str] | None = Argument(None, help="More columns.", show_default=False),
-    output: Path | None = Option(
-        None,
-        "-o",
-        "--output",
-        help="File to write; schema.toml by default, with --pilot refined.json.",
-    ),
-    columns: list[str] | None = Option(
-        None,
-        help="A column in a line: age:int[17,90], paid:money[1,20000]:log, "
-        "came:date[2020-01-01,2024-12-31], sex:F|M, north|south|other*, owner:bool? (may be "
-        "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them.",
-    ),
-    rule: list[str] | None = Option(
-        None, help="Rule that samples satisfy: 'left >= came'. May be repeated."
-    ),
-    source: str | None = Option(None, "--from", help="Draft it from SDV's metadata.json."),
-    table: str | None = Option(None, help="With --from: which table, of several."),
-    pilot: Path | None = Option(
-        None,
-        help="Refine the schema of a pilot's model (its folder): bins where its people are, for the "
-        "people who have not reported yet.",
-    ),
-    codes: int = Option(12, help="With --pilot: bins and spikes of each number, about."),
-    rarest: float = Option(
-        0.0, help="With --pilot: share of people below which a category joins the column's `other`."
-    ),
-    force: Force = False,
-) -> None:
-    """Write a schema: column by column, from another library's declaration, or refined by a pilot.
-
-    Asks for columns, or takes them as lines, and never looks at data. What another library does not
-    declare is left to you. No report depends on the pilot's people: fit both releases together by privot
-    fit pilot.parquet release.parquet.
-
-    Example: privot schema new --columns "age:int[17,90]" "sex:F|M" -o schema.toml
-
-    From SDV's metadata: privot schema new --from metadata.json -o schema.toml
-
-    Refined by a pilot: privot schema new --pilot pilot/ -o refined.json
-    """
-    lines = [*(columns or ()), *(more or ())]
-    if sum([bool(lines or rule), source is not None, pilot is not None]) > 1:
-        raise PrivotError(
-            "columns, --from and --pilot are three ways to a schema: give one of them"
-        )
-    if table is not None and source is None:
-        raise PrivotError("--table names a table of another library's metadata: give --from")
-    if pilot is not None:
-        _refine(pilot, output or Path("refined.json"), codes, rarest, force)
-    elif source is not None:
-        _import(source, output or Path("schema.toml"), table, force)
-    else:
-        _declare(lines, rule or [], output or Path("schema.toml"), force)
-
-
-def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> None:
-    from privot.schema import Schema
-    from privot.schema.drafts import read_declaration, write_draft
-
-    claim_file(output, suffixes=(".toml",), force=force)
-    declared = [*map(read_declaration, lines)] if lines else ask_columns()
-    if not declared:
-        note("nothing was declared, and nothing written")
-        raise Exit(1)
-    text = write_draft(declared, rules=rules)
-    made = Schema.from_toml(text)
-    _write(output, text)
-    print(
-        f"{output}: {len(made.declared)} columns; see what is reported: privot schema check {output}"
-    )
-
-
-def _import(source: str, output: Path, table: str | None, force: bool) -> None:
-    from privot.schema.drafts import read_draft
-
-    inputs = [Path(source)] if Path(source).exists() else []
-    claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
-    draft = read_draft(source, table)
-    _write(output, draft)
-    print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
-
-
-def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -> None:
-    from privot.local import refine
-
-    claim_file(output, inputs=[model], suffixes=(".json",), force=force)
-    loaded = load_local(model, "give the folder that `privot fit` wrote of a pilot's release")
-    refined = refine(loaded, num_codes=codes, rarest=rarest)
-    refined.save(output)
-    for name, column in refined.coded.items():
-        if column != loaded.schema.coded[name]:
-            print(f"  {name}: one of {len(column.labels)}: {', '.join(column.labels)}")
-    print(f"{output}: for people who have not reported yet; then: privot calibrate {output} …")
-
-
-def _export(schema: Path, output: Path, force: bool) -> None:
-    from privot.schema import Schema
-    from privot.schema.drafts import write_metadata
-
-    claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
-    text = write_metadata(Schema.load(schema))
-    _write(output, text)
-    print(f"{output}: SDV's metadata of {schema}")
-
-
-def _write(output: Path, text: str) -> None:
-    with replacing_file(output) as file:
-        file.write_text(text, encoding="utf-8")

@@ -14,22 +14,19 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from typer import Argument, Option
 
-from privot.cli.console import Force, note, print_quarantined, training_bar
+from privot.cli.console import Force, note, open_releases, training_bar
 from privot.core.errors import PrivotError, printable
 from privot.core.files import claim_file, claim_folder, read_text, require_place
 from privot.waves import DeviceLedger, Limit, Panel, PanelGuarantee
 
 if TYPE_CHECKING:
-    from privot.collector.payloads import SealedWaves
+    from privot.collector.waves import SealedWaves
     from privot.device.device import Record
     from privot.local import FitSettings, WaveModel
-    from privot.randomizer import Release
 
 PublicKey = Annotated[
     str | None,
-    Option(
-        help="Organizer's public key in base64, as published: only files signed by it are accepted."
-    ),
+    Option(help="Organizer's public key in base64: only files signed by it are accepted."),
 ]
 
 _DAY = 86_400
@@ -65,19 +62,13 @@ def new(
 
 
 def show(
-    panel: Path = Argument(
-        help="The panel: panel.json; or, with --column, folder of a model of waves."
-    ),
+    panel: Path = Argument(help="The panel, panel.json; with --column, a model of waves."),
     randomizer: Path | None = Option(
         None, "-r", "--randomizer", help="Show the guarantee of this randomizer.json."
     ),
     person: str | None = Option(None, help="A person's public id: when they report."),
-    column: str | None = Option(
-        None, help="Instead: show the trend of this column in a model of waves."
-    ),
-    value: str | None = Option(
-        None, help="With --column: whose share; by default the mean of a number."
-    ),
+    column: str | None = Option(None, help="Instead: the column whose trend to show."),
+    value: str | None = Option(None, help="With --column: whose share; of a number, its mean."),
     level: float = Option(0.95, help="With --column: level of the band at each time."),
     as_json: bool = Option(False, "--json", help="Print the trend as JSON."),
 ) -> None:
@@ -94,7 +85,7 @@ def show(
     if column is not None:
         if randomizer is not None or person is not None:
             raise PrivotError(
-                "--column is of a model of waves: leave out --randomizer and --person"
+                "--column is of a model of waves: leave --randomizer and --person out"
             )
         _show_trend(panel, column, value, level, as_json)
         return
@@ -115,7 +106,7 @@ def show(
 def _show_trend(path: Path, column: str, value: str | None, level: float, as_json: bool) -> None:
     from privot.models import load
 
-    model = _model_of_waves(path, load(path))
+    model = _require_wave_model(path, load(path))
     found = model.trend(column, value, level=level)
     change = model.change_point(column, value) if len(model.times) > 2 else None
     if as_json:
@@ -135,7 +126,7 @@ def _show_trend(path: Path, column: str, value: str | None, level: float, as_jso
         )
 
 
-def _model_of_waves(path: Path, model: object) -> WaveModel:
+def _require_wave_model(path: Path, model: object) -> WaveModel:
     from privot.local import WaveModel
 
     if not isinstance(model, WaveModel):
@@ -150,18 +141,10 @@ def report(
     randomizer: Path = Option(..., "-r", "--randomizer", help="randomizer.json."),
     panel: Path = Option(help="The campaign's panel.json."),
     ledger: Path = Option(help="The device's ledger: begun if it is not there."),
-    person: str | None = Option(
-        None, help="The person's public id; the ledger draws one if none is given."
-    ),
-    limit: float | None = Option(
-        None, help="Most ε that all campaigns of this ledger may spend together."
-    ),
-    limit_days: float | None = Option(
-        None, help="Period of the limit in days; all time by default."
-    ),
-    first: bool = Option(
-        False, "--first", help="This person had no ledger before: a new one need not wait."
-    ),
+    person: str | None = Option(None, help="The person's public id; drawn if none is given."),
+    limit: float | None = Option(None, help="Most ε that this ledger's campaigns may spend."),
+    limit_days: float | None = Option(None, help="Period of the limit in days; default: all time."),
+    first: bool = Option(False, "--first", help="The person had no ledger before: do not wait."),
     public_key: PublicKey = None,
 ) -> None:
     """Draw this wave's report once, store it in the ledger, and print it in a collector's form.
@@ -179,9 +162,7 @@ def report(
     _require_signed(public_key, randomizer, panel)
     device, held = Device.from_json(read_text(randomizer, "randomizer")), Panel.load(panel)
     values = _record(record)
-    held.wave_at(
-        time.time()
-    )  # refuses a panel that has not begun or has ended, before a ledger exists
+    held.wave_at(time.time())  # refuses a panel that does not run, before a ledger exists
     most = None if limit is None else Limit(limit, limit_days)
     device_ledger = DeviceLedger(ledger, person, limit=most, wait=not first)
     drawn = device_ledger.report(device, values, held)
@@ -256,30 +237,24 @@ def learn_waves(
     force: bool,
 ) -> None:
     """Fit a population that moves to waves of reports of one schema, and write it with its trends."""
-    from privot.collector.collecting import checked, quarantine_of
-    from privot.collector.payloads import sealed_waves
+    from privot.collector.waves import sealed_waves
     from privot.local import fit_waves
     from privot.models import FILES, load
     from privot.report.panels import write_wave_report
 
     onto = times.onto
     require_place(output, waves)
-    before = None if onto is None else _model_of_waves(onto, load(onto))
-    claim_folder(output, FILES, inputs=waves, force=force or onto == output)
+    replace = force or onto == output
+    before = None if onto is None else _require_wave_model(onto, load(onto))
+    claim_folder(output, FILES, inputs=waves, force=replace)
     sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
     if sealed is None:
         paths, when = waves, _times(times, len(waves))
     else:
         folder = context.with_resource(TemporaryDirectory(prefix="privot-"))
-        paths, when = _of_panel(sealed, before, times, Path(folder))
-    releases: list[Release] = []
-    for number, path in enumerate(paths):
-        aside = quarantine_of(output.with_name(f"{output.name}.{number}"))
-        claim_file(aside, inputs=waves, force=force or onto == output)
-        release, found = context.with_resource(checked(path, aside, strict))
-        releases.append(release)
-        if found is not None:
-            print_quarantined(found)
+        paths, when = _split_by_wave(sealed, before, times, Path(folder))
+    beside = [output.with_name(f"{output.name}.{number}") for number in range(len(paths))]
+    releases = open_releases(context, paths, beside, strict=strict, replace=replace, inputs=waves)
     if before is not None:
         model = before
         for release, after in zip(releases, when or [], strict=True):
@@ -296,10 +271,13 @@ def learn_waves(
     print(f"{output / 'report.html'}: trends of all columns, and sudden changes")
 
 
-def _of_panel(
+def _split_by_wave(
     sealed: SealedWaves, before: WaveModel | None, given: WaveTimes, folder: Path
 ) -> tuple[list[Path], list[str | float]]:
-    """Return a release of each wave that has ended, and when it began: its day, or its number."""
+    """Link the shards of each new wave that has ended into a release; return releases and times.
+
+    The time of a wave is the day on which it began, or else its number.
+    """
     from pyarrow import parquet
 
     from privot.local.waves.wave_model import in_words, read_time

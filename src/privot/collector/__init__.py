@@ -3,9 +3,10 @@
 A request's body is parsed into records, which wait for one writer (`arrivals`). A store (`folder` for
 one machine, `postgres` for several) separates new reports from copies, and writes and flushes the new
 ones together; only then does the collector answer the senders (`app`). At intervals, records become
-shards of a release in random order (`sealing`), which `privot fit` reads. `collecting` collects
-reports in files, without a server. A shuffler, instead, receives reports that are sealed to the
-analyst, and moves them into batches, which the analyst opens (`analyst`).
+shards of a release in random order (`sealing`, by `waves` of a panel), which `privot fit` reads.
+`collecting` collects reports in files or in memory, without a server. A shuffler, instead, receives
+reports that are sealed to the analyst, and moves them into batches, which the analyst opens
+(`analyst`).
 
 **Privacy review.** A collector receives reports, each of which is ε-private against every reader: no
 private value is processed here. No guarantee covers what a collector learns beyond reports (addresses,
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING
 from privot.core.errors import lazy_names, naming_extra
 
 with naming_extra("privot.collector"):
-    from privot.collector.collecting import Collection, collect_files
-    from privot.collector.payloads import Collected, WaveReleases, collect, releases_by_wave
+    from privot.collector.collecting import Collected, Collection, collect, collect_files
+    from privot.collector.waves import WaveReleases, releases_by_wave
 
 if TYPE_CHECKING:
     from privot.collector.analyst import open_batch, seal_report

@@ -56,32 +56,173 @@ except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]  # stands for "no such module"
 
 
-def locked(path: Path) -> int:
-    """Lock a file, and return the handle that holds the lock until it is closed or the process ends.
+class NotAdmitted(PrivotError):  # noqa: N818 (an answer, not a fault)
+    """The sender has no valid token or ticket."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A sender's right to one request.
+
+    Arguments:
+        until: Time of expiry, in seconds since 1970; None for no expiry.
+    """
+
+    until: int | None = None
+
+    def use(self, content: bytes) -> None:
+        """Count a use, durably, before the reports with this content are stored.
+
+        Raises:
+            NotAdmitted: if other reports have used it up meanwhile.
+        """
+
+    def acknowledge(self, content: bytes) -> None:
+        """Record that reports with this content are stored, so that the ticket admits them no more."""
+
+
+Admission = Callable[[str, str], Admitted]
+
+
+def everybody(authorization: str, fingerprint: str) -> Admitted:
+    """Admit every sender."""
+    return Admitted()
+
+
+_MIN_TOKEN_LENGTH = 16
+
+
+def tokens(path: Path) -> Admission:
+    """Return an admission of senders whose bearer token is a line of a file.
 
     Raises:
-        PrivotError: if another process holds it.
+        PrivotError: if the file has no token, or a token so short that it could be guessed.
     """
-    if fcntl is None:
-        raise PrivotError("this system has no file locks that tickets can use: use POSIX")
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        raise PrivotError(f"--token-file {path} cannot be read: check the path") from None
+    accepted = [line.encode() for line in lines if line and not line.startswith("#")]
+    if not accepted or min(map(len, accepted)) < _MIN_TOKEN_LENGTH:
         raise PrivotError(
-            f"{path.parent} is served by another process: stop that one, or name another folder"
-        ) from None
-    return handle
+            f"--token-file {path} has no tokens, or short ones: write lines of {_MIN_TOKEN_LENGTH} "
+            "characters or more, such as `openssl rand -hex 16` makes"
+        )
+    known = [hashlib.sha256(token).digest() for token in accepted]
 
+    def admit(authorization: str, fingerprint: str) -> Admitted:
+        kind, _, token = authorization.partition(" ")
+        digest = hashlib.sha256(token.strip().encode()).digest()
+        # A list, not a generator: the time must not depend on which token matches.
+        matches = [hmac.compare_digest(digest, each) for each in known]
+        if kind.lower() != "bearer" or not any(matches):
+            raise NotAdmitted("no token, or an unknown one: send Authorization: Bearer TOKEN")
+        return Admitted()
+
+    return admit
+
+
+# Tickets.
 
 NONCE_BYTES = 16
+_HEAD = struct.Struct(f">I{NONCE_BYTES}s")
 _ENTRY = struct.Struct(f">I{NONCE_BYTES}sI")
+_CONTEXT = b"privot ticket 1"
+_MAX_TICKETS = 2**20
 
 
-def _entry(nonce: bytes, until: int) -> bytes:
-    head = struct.pack(f">I{NONCE_BYTES}s", until, nonce)
-    return head + struct.pack(">I", zlib.crc32(head))
+def sign_ticket(
+    key: Ed25519PrivateKey, fingerprint: str, until: float, nonce: bytes | None = None
+) -> str:
+    """Return a signed ticket for one campaign, as a device sends it; the nonce is random by default."""
+    head = _HEAD.pack(int(until), nonce or secrets.token_bytes(NONCE_BYTES))
+    signed = key.sign(_CONTEXT + bytes.fromhex(fingerprint) + head)
+    return "Ticket " + base64.urlsafe_b64encode(head + signed).decode()
+
+
+def tickets(
+    key: Ed25519PublicKey, path: Path, uses: int = 1, clock: Callable[[], float] = time.time
+) -> Admission:
+    """Return an admission of senders with a signed ticket that has not expired, `uses` times each.
+
+    Arguments:
+        key: Public key of the issuer.
+        path: File of used tickets, which a restart reads; no other process may use it.
+        uses: Number of requests that each ticket admits.
+        clock: Seconds since 1970.
+    """
+    book = _TicketBook(UsedTickets(path), uses, clock)
+
+    def admit(authorization: str, fingerprint: str) -> Admitted:
+        kind, _, text = authorization.partition(" ")
+        try:
+            ticket = base64.b64decode(text.strip(), altchars=b"-_", validate=True)
+            until, nonce = _HEAD.unpack_from(ticket)
+            signed = _CONTEXT + bytes.fromhex(fingerprint) + ticket[: _HEAD.size]
+            key.verify(ticket[_HEAD.size :], signed)
+        except (binascii.Error, ValueError, struct.error, InvalidSignature):
+            until, nonce = 0, b""
+        if kind.lower() != "ticket" or not nonce:
+            raise NotAdmitted("no ticket, or one that was not signed for this campaign: get one")
+        book.require_usable(nonce, until)
+        return _Ticket(until=int(until), nonce=nonce, book=book)
+
+    return admit
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ticket(Admitted):
+    """Signed ticket that is not used up; no other request changes it between two awaits."""
+
+    until: int
+    nonce: bytes
+    book: _TicketBook
+
+    def use(self, content: bytes) -> None:
+        digest = hashlib.sha256(content).digest()
+        self.book.require_usable(self.nonce, self.until, digest)
+        waiting = self.book.unacknowledged.get(self.nonce, set())
+        if digest not in waiting:
+            self.book.require_room()
+            self.book.used.use(self.nonce, self.until)
+            self.book.unacknowledged[self.nonce] = waiting | {digest}
+
+    def acknowledge(self, content: bytes) -> None:
+        if left := self.book.unacknowledged.pop(self.nonce, set()) - {
+            hashlib.sha256(content).digest()
+        }:
+            self.book.unacknowledged[self.nonce] = left
+
+
+class _TicketBook:
+    """Used tickets, and digests of the unacknowledged reports that each has admitted."""
+
+    def __init__(self, used: UsedTickets, uses: int, clock: Callable[[], float]) -> None:
+        self.used, self._uses, self._clock = used, uses, clock
+        self._latest = float(used.latest)
+        self.unacknowledged: dict[bytes, set[bytes]] = {}
+
+    def require_usable(self, nonce: bytes, until: int, digest: bytes | None = None) -> None:
+        """Refuse a ticket that has expired, or that other reports than those of `digest` have used up.
+
+        Without a digest, the reports are not known yet: a ticket with unacknowledged ones is accepted.
+        """
+        self._latest = max(self._latest, self._clock())
+        waiting = self.unacknowledged.get(nonce, set())
+        may_repeat = bool(waiting) if digest is None else digest in waiting
+        _, used = self.used.seen.get(nonce, (0, 0))
+        if until <= self._latest or (used >= self._uses and not may_repeat):
+            raise NotAdmitted("the ticket has ended, or was used up: get another")
+
+    def require_room(self) -> None:
+        """Refuse a new ticket if 2²⁰ are stored after expired ones have been removed."""
+        if len(self.used.seen) >= _MAX_TICKETS:
+            self.used.forget(int(self._latest))
+            self.unacknowledged = {
+                n: digests for n, digests in self.unacknowledged.items() if n in self.used.seen
+            }
+        if len(self.used.seen) >= _MAX_TICKETS:
+            raise NotAdmitted("too many tickets are in use: send it again later")
 
 
 class UsedTickets:
@@ -158,6 +299,30 @@ class UsedTickets:
         """Close the file and release its lock."""
         os.close(self._handle)
         os.close(self._lock)
+
+
+def _entry(nonce: bytes, until: int) -> bytes:
+    head = struct.pack(f">I{NONCE_BYTES}s", until, nonce)
+    return head + struct.pack(">I", zlib.crc32(head))
+
+
+def locked(path: Path) -> int:
+    """Lock a file, and return the handle that holds the lock until it is closed or the process ends.
+
+    Raises:
+        PrivotError: if another process holds it.
+    """
+    if fcntl is None:
+        raise PrivotError("this system has no file locks that tickets can use: use POSIX")
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise PrivotError(
+            f"{path.parent} is served by another process: stop that one, or name another folder"
+        ) from None
+    return handle
 
 
 @dataclass(frozen=True)
@@ -239,166 +404,3 @@ class WaveTickets:
                 key = secrets.token_bytes(32)
                 write_down(self.path, {"wave": wave, "key": key.hex()})
         return key
-
-
-_MIN_TOKEN_LENGTH = 16
-_HEAD = struct.Struct(f">I{NONCE_BYTES}s")
-_CONTEXT = b"privot ticket 1"
-_MAX_TICKETS = 2**20
-
-
-class NotAdmitted(PrivotError):  # noqa: N818 (an answer, not a fault)
-    """The sender has no valid token or ticket."""
-
-
-@dataclass(frozen=True)
-class Admitted:
-    """A sender's right to one request.
-
-    Arguments:
-        until: Time of expiry, in seconds since 1970; None for no expiry.
-    """
-
-    until: int | None = None
-
-    def use(self, content: bytes) -> None:
-        """Count a use, durably, before the reports with this content are stored.
-
-        Raises:
-            NotAdmitted: if other reports have used it up meanwhile.
-        """
-
-    def acknowledge(self, content: bytes) -> None:
-        """Record that reports with this content are stored, so that the ticket admits them no more."""
-
-
-Admission = Callable[[str, str], Admitted]
-
-
-def everybody(authorization: str, fingerprint: str) -> Admitted:
-    """Admit every sender."""
-    return Admitted()
-
-
-def tokens(path: Path) -> Admission:
-    """Return an admission of senders whose bearer token is a line of a file.
-
-    Raises:
-        PrivotError: if the file has no token, or a token so short that it could be guessed.
-    """
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError):
-        raise PrivotError(f"--token-file {path} cannot be read: check the path") from None
-    accepted = [line.encode() for line in lines if line and not line.startswith("#")]
-    if not accepted or min(map(len, accepted)) < _MIN_TOKEN_LENGTH:
-        raise PrivotError(
-            f"--token-file {path} has no tokens, or short ones: write lines of {_MIN_TOKEN_LENGTH} "
-            "characters or more, such as `openssl rand -hex 16` makes"
-        )
-    known = [hashlib.sha256(token).digest() for token in accepted]
-
-    def admit(authorization: str, fingerprint: str) -> Admitted:
-        kind, _, token = authorization.partition(" ")
-        digest = hashlib.sha256(token.strip().encode()).digest()
-        # A list, not a generator: the time must not depend on which token matches.
-        matches = [hmac.compare_digest(digest, each) for each in known]
-        if kind.lower() != "bearer" or not any(matches):
-            raise NotAdmitted("no token, or an unknown one: send Authorization: Bearer TOKEN")
-        return Admitted()
-
-    return admit
-
-
-def sign_ticket(
-    key: Ed25519PrivateKey, fingerprint: str, until: float, nonce: bytes | None = None
-) -> str:
-    """Return a signed ticket for one campaign, as a device sends it; the nonce is random by default."""
-    head = _HEAD.pack(int(until), nonce or secrets.token_bytes(NONCE_BYTES))
-    signed = key.sign(_CONTEXT + bytes.fromhex(fingerprint) + head)
-    return "Ticket " + base64.urlsafe_b64encode(head + signed).decode()
-
-
-def tickets(
-    key: Ed25519PublicKey, path: Path, uses: int = 1, clock: Callable[[], float] = time.time
-) -> Admission:
-    """Return an admission of senders with a signed ticket that has not expired, `uses` times each.
-
-    Arguments:
-        key: Public key of the issuer.
-        path: File of used tickets, which a restart reads; no other process may use it.
-        uses: Number of requests that each ticket admits.
-        clock: Seconds since 1970.
-    """
-    book = _TicketBook(UsedTickets(path), uses, clock)
-
-    def admit(authorization: str, fingerprint: str) -> Admitted:
-        kind, _, text = authorization.partition(" ")
-        try:
-            ticket = base64.b64decode(text.strip(), altchars=b"-_", validate=True)
-            until, nonce = _HEAD.unpack_from(ticket)
-            signed = _CONTEXT + bytes.fromhex(fingerprint) + ticket[: _HEAD.size]
-            key.verify(ticket[_HEAD.size :], signed)
-        except (binascii.Error, ValueError, struct.error, InvalidSignature):
-            until, nonce = 0, b""
-        if kind.lower() != "ticket" or not nonce:
-            raise NotAdmitted("no ticket, or one that was not signed for this campaign: get one")
-        book.require_usable(nonce, until)
-        return _Ticket(until=int(until), nonce=nonce, book=book)
-
-    return admit
-
-
-class _TicketBook:
-    """Used tickets, and digests of the unacknowledged reports that each has admitted."""
-
-    def __init__(self, used: UsedTickets, uses: int, clock: Callable[[], float]) -> None:
-        self.used, self._uses, self._clock = used, uses, clock
-        self._latest = float(used.latest)
-        self.unacknowledged: dict[bytes, set[bytes]] = {}
-
-    def require_usable(self, nonce: bytes, until: int, digest: bytes | None = None) -> None:
-        """Refuse a ticket that has expired, or that other reports than those of `digest` have used up.
-
-        Without a digest, the reports are not known yet: a ticket with unacknowledged ones is accepted.
-        """
-        self._latest = max(self._latest, self._clock())
-        waiting = self.unacknowledged.get(nonce, set())
-        may_repeat = bool(waiting) if digest is None else digest in waiting
-        _, used = self.used.seen.get(nonce, (0, 0))
-        if until <= self._latest or (used >= self._uses and not may_repeat):
-            raise NotAdmitted("the ticket has ended, or was used up: get another")
-
-    def require_room(self) -> None:
-        """Refuse a new ticket if 2²⁰ are stored after expired ones have been removed."""
-        if len(self.used.seen) >= _MAX_TICKETS:
-            self.used.forget(int(self._latest))
-            self.unacknowledged = {
-                n: digests for n, digests in self.unacknowledged.items() if n in self.used.seen
-            }
-        if len(self.used.seen) >= _MAX_TICKETS:
-            raise NotAdmitted("too many tickets are in use: send it again later")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Ticket(Admitted):
-    """Signed ticket that is not used up; no other request changes it between two awaits."""
-
-    until: int
-    nonce: bytes
-    book: _TicketBook
-
-    def use(self, content: bytes) -> None:
-        digest = hashlib.sha256(content).digest()
-        self.book.require_usable(self.nonce, self.until, digest)
-        waiting = self.book.unacknowledged.get(self.nonce, set())
-        if digest not in waiting:
-            self.book.require_room()
-            self.book.used.use(self.nonce, self.until)
-            self.book.unacknowledged[self.nonce] = waiting | {digest}
-
-    def acknowledge(self, content: bytes) -> None:
-        if left := self.book.unacknowledged.pop(self.nonce, set()) - {
-            hashlib.sha256(content).digest()
-        }:
-            self.book.unacknowledged[self.nonce] = left

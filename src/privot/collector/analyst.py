@@ -47,8 +47,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from privot.collector.collecting import Collection, quarantine_of, refused_strictly
-from privot.collector.payloads import Collected, collect
+from privot.collector.collecting import (
+    Collected,
+    Collection,
+    collect,
+    quarantine_of,
+    refused_strictly,
+)
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
 from privot.device import Report, read_batch
@@ -152,9 +157,7 @@ def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateK
         )
     opened, against = _opened(sealed, bytes.fromhex(randomizer.fingerprint), key)
     if not opened:
-        raise PrivotError(
-            f"no report of {path} opens: give -r and --key of the campaign that it is of"
-        )
+        raise PrivotError(f"no report of {path} opens: give -r and --key of its campaign")
     found = _each_id_once(collect(opened, randomizer))
     refused = pa.table({"reason": pa.array(against, pa.string())})
     dropped = pa.concat_tables([refused, found.quarantined], promote_options="default")

@@ -49,21 +49,21 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from privot.collector.admission import Admission, Admitted, NotAdmitted, everybody
 from privot.collector.arrivals import (
     MOST_REPORTS,
-    Arrivals,
     Campaign,
     GroupCommit,
-    NoRoom,
-    Refusal,
-    Refused,
-    Room,
+    MemoryInUse,
+    MemoryLimit,
+    ParsedBatch,
+    RefusedReport,
+    RefusedRequest,
     ShuffledCampaign,
-    body_of,
     is_json,
-    refusal_answer,
+    read_body,
+    refusal_response,
     require_length,
 )
 from privot.collector.folder import FolderStore
-from privot.collector.sealing import Shelf, seal, write_shuffled
+from privot.collector.sealing import ReleaseStorage, seal, write_shuffled
 from privot.collector.store import DELETED, DUPLICATE, NEW, StoreFull, StoreStopped
 from privot.core.errors import PrivotError
 from privot.wire.report import WireError
@@ -133,7 +133,7 @@ def exposition(lines: list[tuple[str, str, str]]) -> str:
 # Status, reason, and whether the connection is closed, of errors after which nothing was stored.
 _UNSTORED: dict[type[Exception], tuple[int, str, bool]] = {
     NotAdmitted: (401, "admission", True),
-    NoRoom: (429, "busy", True),
+    MemoryInUse: (429, "busy", True),
     StoreFull: (507, "full", False),
     StoreStopped: (503, "stopped", False),
 }
@@ -145,7 +145,7 @@ _KNOWN = {
 
 
 @dataclass
-class Desk:
+class ServedCampaign:
     """Campaign that a collector serves, with the writer of its store and its counters.
 
     Arguments:
@@ -162,31 +162,31 @@ class Collector:
     """ASGI application that collects reports of campaigns.
 
     Arguments:
-        desks: The campaigns, each with its writer and counters.
+        campaigns: The campaigns, each with its writer and counters.
         admit: Admission of senders.
         origins: Origins of pages whose scripts may send reports; none by default.
         body_seconds: Maximum duration of a body's transfer, in seconds.
-        room: Memory for bodies and waiting reports.
+        memory: Limit of the memory for bodies and waiting reports.
         log: Callback for operator messages about internal errors.
         reports_each: Maximum number of reports in a request, such as a ticket allows.
     """
 
     def __init__(
         self,
-        desks: Sequence[Desk],
+        campaigns: Sequence[ServedCampaign],
         admit: Admission = everybody,
         origins: Sequence[str] = (),
         *,
         body_seconds: float = 30.0,
-        room: Room | None = None,
+        memory: MemoryLimit | None = None,
         log: Callable[[str], None] = lambda line: None,
         reports_each: int = MOST_REPORTS,
     ) -> None:
-        self.desks = {desk.campaign.fingerprint: desk for desk in desks}
+        self.served = {served.campaign.fingerprint: served for served in campaigns}
         self.stopping = False
-        self.elsewhere = Metrics()
+        self.unassigned = Metrics()  # of requests to no campaign
         self._admit, self._seconds, self._log = admit, body_seconds, log
-        self._room, self._reports_each = room or Room(), reports_each
+        self._memory, self._reports_each = memory or MemoryLimit(), reports_each
         self.app = self._application(origins)
 
     def _application(self, origins: Sequence[str]) -> Starlette:
@@ -210,27 +210,27 @@ class Collector:
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
             yield
             self.stopping = True
-            for desk in self.desks.values():
-                await asyncio.to_thread(desk.writer.close)
+            for served in self.served.values():
+                await asyncio.to_thread(served.writer.close)
 
         return Starlette(
             routes=routes,
             middleware=[cors] if origins else [],
-            exception_handlers={HTTPException: self._elsewhere, Refusal: self._refuse},
+            exception_handlers={HTTPException: self._http_error, RefusedRequest: self._refuse},
             lifespan=lifespan,
         )
 
     async def _post(self, request: Request) -> Response:
         """Answer a batch of reports, and count the request whatever happens."""
         began = time.monotonic()
-        metrics = self.elsewhere
+        metrics = self.unassigned
         try:
-            desk = self._desk(request)
-            metrics = desk.metrics
-            return await self._accept(desk, request)
-        except Refusal as refusal:
+            served = self._served(request)
+            metrics = served.metrics
+            return await self._accept(served, request)
+        except RefusedRequest as refusal:
             metrics.refused[refusal.reason] += 1
-            return refusal_answer(refusal)
+            return refusal_response(refusal)
         except ClientDisconnect:
             metrics.refused["disconnected"] += 1
             return Response(status_code=400)
@@ -238,65 +238,67 @@ class Collector:
             self._log(f"a request failed by a fault of the collector ({type(error).__name__})")
             metrics.refused["fault"] += 1
             words = "the collector failed: send it again later"
-            return refusal_answer(Refusal(500, "fault", words))
+            return refusal_response(RefusedRequest(500, "fault", words))
         finally:
             metrics.answered(time.monotonic() - began)
 
-    async def _accept(self, desk: Desk, request: Request) -> Response:
+    async def _accept(self, served: ServedCampaign, request: Request) -> Response:
         """Admit the sender, read the body, store its reports, and return the answer."""
-        as_json, campaign = is_json(request), desk.campaign
+        as_json, campaign = is_json(request), served.campaign
         self._require_open()
         try:
             sender = self._admit(request.headers.get("authorization", ""), campaign.fingerprint)
             most_bytes = campaign.most_bytes(as_json)
             require_length(request, most_bytes)
-            with self._room.claiming() as claim:
-                body = await body_of(request, most_bytes, self._seconds, claim)
-                arrivals = campaign.read(body, as_json, sender.until)
-                count, most = len(arrivals.places) + len(arrivals.refused), self._reports_each
+            with self._memory.claiming() as claim:
+                body = await read_body(request, most_bytes, self._seconds, claim)
+                batch = campaign.read(body, as_json, sender.until)
+                count, most = len(batch.places) + len(batch.refused), self._reports_each
                 if count > most:
                     words = f"the batch has {count:,} reports: send at most {most:,} at once"
                     raise WireError("many", words)
-                statuses = await self._store(desk, arrivals, sender)
-                return _answer(desk.metrics, arrivals, statuses)
+                statuses = await self._store(served, batch, sender)
+                return _answer(served.metrics, batch, statuses)
         except WireError as error:
             status = 413 if error.reason == "many" else 400
-            raise Refusal(status, error.reason, str(error)) from None
+            raise RefusedRequest(status, error.reason, str(error)) from None
         except tuple(_UNSTORED) as error:
             status, reason, close = next(v for k, v in _UNSTORED.items() if isinstance(error, k))
-            raise Refusal(status, reason, str(error), close=close) from None
+            raise RefusedRequest(status, reason, str(error), close=close) from None
 
-    async def _store(self, desk: Desk, arrivals: Arrivals, sender: Admitted) -> list[int]:
-        if not len(arrivals.records):
+    async def _store(
+        self, served: ServedCampaign, batch: ParsedBatch, sender: Admitted
+    ) -> list[int]:
+        if not len(batch.records):
             return []
-        content = arrivals.records.tobytes()
-        desk.writer.require_open()
+        content = batch.records.tobytes()
+        served.writer.require_open()
         sender.use(content)
-        statuses = (await desk.writer.append(arrivals.records, arrivals.entries)).tolist()
+        statuses = (await served.writer.append(batch.records, batch.entries)).tolist()
         if NEW in statuses or DUPLICATE in statuses:
             sender.acknowledge(content)
         return statuses
 
-    def _desk(self, request: Request) -> Desk:
-        if desk := self.desks.get(request.path_params["fingerprint"]):
-            return desk
+    def _served(self, request: Request) -> ServedCampaign:
+        if served := self.served.get(request.path_params["fingerprint"]):
+            return served
         words = "no such campaign is collected here: check the fingerprint in the address"
-        raise Refusal(404, "campaign", words, close=True)
+        raise RefusedRequest(404, "campaign", words, close=True)
 
     def _require_open(self) -> None:
         if self.stopping:
             words = "the collector is stopping: send it again later"
-            raise Refusal(503, "stopping", words, close=True)
+            raise RefusedRequest(503, "stopping", words, close=True)
 
     async def _randomizer(self, request: Request) -> Response:
-        desk = self._desk(request)
-        return Response(desk.campaign.text, media_type="application/json")
+        served = self._served(request)
+        return Response(served.campaign.text, media_type="application/json")
 
     async def _signature(self, request: Request) -> Response:
-        campaign = self._desk(request).campaign
+        campaign = self._served(request).campaign
         if campaign.signature is None:
             words = "the randomizer is not signed: pin its fingerprint instead"
-            raise Refusal(404, "unsigned", words)
+            raise RefusedRequest(404, "unsigned", words)
         return Response(campaign.signature, media_type="text/plain")
 
     async def _health(self, request: Request) -> Response:
@@ -304,39 +306,39 @@ class Collector:
         return JSONResponse({"status": "ok"})
 
     async def _metrics(self, request: Request) -> Response:
-        lines = self.elsewhere.lines('campaign="none"')
-        for fingerprint, desk in self.desks.items():
-            labels, store = f'campaign="{fingerprint[:16]}"', desk.writer.store
-            lines += desk.metrics.lines(labels)
+        lines = self.unassigned.lines('campaign="none"')
+        for fingerprint, served in self.served.items():
+            labels, store = f'campaign="{fingerprint[:16]}"', served.writer.store
+            lines += served.metrics.lines(labels)
             disk = await asyncio.to_thread(store.disk_bytes)
             lines.append(("privot_stored_reports", labels, str(store.count)))
             lines.append(("privot_disk_bytes", labels, str(disk)))
-            lines.append(("privot_waiting_reports", labels, str(desk.writer.waiting)))
-        lines.append(("privot_held_bytes", "", str(self._room.held)))
+            lines.append(("privot_waiting_reports", labels, str(served.writer.waiting)))
+        lines.append(("privot_held_bytes", "", str(self._memory.held)))
         return PlainTextResponse(exposition(lines), media_type="text/plain; version=0.0.4")
 
-    async def _elsewhere(self, request: Request, error: Exception) -> Response:
+    async def _http_error(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         reason, words = _KNOWN.get(
             status, ("request", "the request cannot be used: see the manual")
         )
-        self.elsewhere.refused[reason] += 1
-        return refusal_answer(Refusal(status, reason, words, close=True))
+        self.unassigned.refused[reason] += 1
+        return refusal_response(RefusedRequest(status, reason, words, close=True))
 
     async def _refuse(self, request: Request, error: Exception) -> Response:
-        assert isinstance(error, Refusal)
-        self.elsewhere.refused[error.reason] += 1
-        return refusal_answer(error)
+        assert isinstance(error, RefusedRequest)
+        self.unassigned.refused[error.reason] += 1
+        return refusal_response(error)
 
 
-def _answer(metrics: Metrics, arrivals: Arrivals, statuses: list[int]) -> Response:
+def _answer(metrics: Metrics, batch: ParsedBatch, statuses: list[int]) -> Response:
     accepted, duplicates = statuses.count(NEW), statuses.count(DUPLICATE)
-    failed = [*arrivals.refused]
+    failed = [*batch.refused]
     if accepted + duplicates < len(statuses):
-        for place, status in zip(arrivals.places, statuses, strict=True):
+        for place, status in zip(batch.places, statuses, strict=True):
             if status == DELETED:
-                failed.append(Refused(place, "deleted", _DELETED))
-    metrics.received += len(statuses) + len(arrivals.refused)
+                failed.append(RefusedReport(place, "deleted", _DELETED))
+    metrics.received += len(statuses) + len(batch.refused)
     metrics.accepted += accepted
     metrics.duplicates += duplicates
     metrics.refused.update(each.reason for each in failed)
@@ -442,13 +444,13 @@ class Sealer:
     """Sealing of one campaign, which never runs twice at once.
 
     Arguments:
-        desk: The campaign with its store.
-        shelf: Destination of the shards.
+        served: The campaign with its store.
+        storage: Destination of the shards.
         log: Callback for operator messages.
     """
 
-    desk: Desk
-    shelf: Shelf
+    served: ServedCampaign
+    storage: ReleaseStorage
     log: Callable[[str], None]
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -461,11 +463,11 @@ class Sealer:
                 self.log(f"not sealed, and nothing is lost: {error}")
                 return
         if outcome:
-            self.log(f"{self.desk.campaign.fingerprint[:16]}: {outcome}")
+            self.log(f"{self.served.campaign.fingerprint[:16]}: {outcome}")
 
     def _sealed(self) -> str:
         """Seal, and return the outcome in words; an empty text if there was nothing to seal."""
-        sealed = seal(self.desk.writer.store, self.desk.campaign, self.shelf)
+        sealed = seal(self.served.writer.store, self.served.campaign, self.storage)
         if sealed is None:
             return ""
         aside = f", {sealed.quarantined:,} in quarantine" if sealed.quarantined else ""
@@ -476,12 +478,12 @@ class Shuffler(Sealer):
     """Writes batches of sealed reports in random order, each of the promise's people at least."""
 
     def _sealed(self) -> str:
-        store, campaign = self.desk.writer.store, self.desk.campaign
+        store, campaign = self.served.writer.store, self.served.campaign
         assert isinstance(campaign, ShuffledCampaign)
         if not isinstance(store, FolderStore):
             raise PrivotError("a shuffler keeps sealed reports in a folder: give one as --store")
         # A batch that broke off is finished first, and what came after it may be one by now.
-        sizes = iter(partial(write_shuffled, store, campaign, self.shelf), None)
+        sizes = iter(partial(write_shuffled, store, campaign, self.storage), None)
         return "; ".join(f"a batch of {size:,} sealed reports is written" for size in sizes)
 
 
@@ -524,7 +526,7 @@ def serve(
         runner.run(run())
     for sealer in sealers:
         sealer.seal()
-        sealer.desk.writer.store.close()
+        sealer.served.writer.store.close()
 
 
 async def _seal_repeatedly(sealers: Sequence[Sealer], seconds: float) -> None:

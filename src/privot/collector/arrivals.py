@@ -1,12 +1,12 @@
-"""Request bodies of a campaign: read within limits, parsed into records, committed in groups.
+"""Requests with reports of a campaign: read within limits, parsed into records, committed in groups.
 
-- `body_of` and its helpers read a body of an accepted type, within limits of length and time.
-- `Campaign.read` parses it. A batch whose reports cannot be delimited is refused as a whole; otherwise
-  reports are refused one by one, each with a word for counters and a line for the sender. Only the
-  format is checked here: version, fingerprint, extensions, length, checksum. Whether a device can have
-  drawn a payload is checked at sealing, for many records at once. A campaign with a panel accepts only
-  reports of the panel's waves, and with a ticket only reports of the ticket's wave.
-- `GroupCommit` stores waiting reports together, and `Room` bounds the memory of all requests.
+- `read_body` reads a body, within limits of length, time and memory (`MemoryLimit`).
+- `Campaign.read` parses it into a `ParsedBatch`. A batch whose reports cannot be delimited is refused as
+  a whole; otherwise reports are refused one by one, each with a word for counters and a line for the
+  sender. Only the format is checked: version, fingerprint, extensions, length, checksum. Whether a
+  device can have drawn a payload is checked at sealing, for many records at once. A campaign with a
+  panel accepts only reports of the panel's waves, and with a ticket only reports of the ticket's wave.
+- `GroupCommit` stores the reports of waiting requests together.
 
 **Privacy review.** No refusal contains anything that was sent. A ticket's expiry is compared with the
 hour of reports and not stored: stored records are not linked to tickets.
@@ -29,30 +29,34 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from privot.collector.analyst import SEAL_BYTES, sealed_report
-from privot.collector.payloads import Payloads, require_whole_hours, waves_of_hours
 from privot.collector.store import (
     CRC_BYTES,
     PAYLOAD_AT,
-    Form,
+    RecordFormat,
     Records,
     Statuses,
     Store,
     StoreStopped,
     Words,
 )
+from privot.collector.waves import require_whole_hours, waves_of_hours
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
 from privot.randomizer.randomizer import TIME_STEP, Randomizer
+from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.waves import Panel
 from privot.wire.report import VERSION, WireError, batch_head
 
+# Request bodies.
+
 BATCH_TYPE = "application/vnd.privot.batch"
 _RETRY = {"retry-after": "2"}
+_MAX_BYTES = 2**26  # memory of all requests
 
 
-class Refusal(Exception):  # noqa: N818 (an answer, not a fault)
-    """Refusal of a request as a whole.
+class RefusedRequest(Exception):  # noqa: N818 (an answer, not a fault)
+    """A request that is refused as a whole.
 
     Arguments:
         status: HTTP status.
@@ -66,7 +70,7 @@ class Refusal(Exception):  # noqa: N818 (an answer, not a fault)
         self.status, self.reason, self.message, self.close = status, reason, message, close
 
 
-def refusal_answer(refusal: Refusal) -> Response:
+def refusal_response(refusal: RefusedRequest) -> Response:
     """Return the response to a refused request."""
     fields = {"error": {"reason": refusal.reason, "message": refusal.message}}
     headers = dict(_RETRY) if refusal.status in (429, 503, 507) else {}
@@ -75,13 +79,52 @@ def refusal_answer(refusal: Refusal) -> Response:
     return JSONResponse(fields, status_code=refusal.status, headers=headers)
 
 
+class MemoryInUse(PrivotError):  # noqa: N818 (a state, not a fault)
+    """The memory for requests is in use."""
+
+
+class MemoryLimit:
+    """Bound on the memory of bodies, as far as they have been read, and of waiting reports.
+
+    Requests beyond the bound are refused, to be sent again later. Memory is claimed as a body arrives,
+    not for its declared length: otherwise a few dozen senders who declare much and send nothing would
+    block all others.
+
+    Arguments:
+        size: Number of bytes.
+    """
+
+    def __init__(self, size: int = _MAX_BYTES) -> None:
+        self.size, self.held = size, 0
+
+    @contextmanager
+    def claiming(self) -> Iterator[Callable[[int], None]]:
+        """Provide a function that claims a number of bytes; the block's end releases all of them.
+
+        The function raises MemoryInUse if fewer are left; a request that is alone may claim any number.
+        """
+        claimed = 0
+
+        def claim(count: int) -> None:
+            nonlocal claimed
+            if self.held > claimed and self.held + count > self.size:
+                raise MemoryInUse("the collector is busy: send it again in a few seconds")
+            self.held += count
+            claimed += count
+
+        try:
+            yield claim
+        finally:
+            self.held -= claimed
+
+
 def is_json(request: Request) -> bool:
     """Return whether a body is JSON rather than binary; refuse any other declared type."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     coded = request.headers.get("content-encoding", "identity").strip().lower()
     if kind not in (BATCH_TYPE, "application/json") or coded != "identity":
         words = f"the body's type is not accepted: send {BATCH_TYPE} or application/json, not compressed"
-        raise Refusal(415, "type", words, close=True)
+        raise RefusedRequest(415, "type", words, close=True)
     return kind == "application/json"
 
 
@@ -91,17 +134,19 @@ def require_length(request: Request, most: int) -> None:
     if length is None:
         return
     if not length.isdecimal() or not length.isascii():
-        raise Refusal(400, "format", "the length of the body is no number: send it", close=True)
+        raise RefusedRequest(
+            400, "format", "the length of the body is no number: send it", close=True
+        )
     if len(length) > 12 or int(length) > most:
         raise _too_large(most)
 
 
-def _too_large(most: int) -> Refusal:
+def _too_large(most: int) -> RefusedRequest:
     words = f"the body is larger than {most:,} bytes: send fewer reports at once"
-    return Refusal(413, "large", words, close=True)
+    return RefusedRequest(413, "large", words, close=True)
 
 
-async def body_of(
+async def read_body(
     request: Request, most: int, seconds: float, claim: Callable[[int], None]
 ) -> bytes:
     """Read a whole body.
@@ -110,10 +155,10 @@ async def body_of(
         request: The request.
         most: Maximum length, in bytes.
         seconds: Maximum duration, in seconds.
-        claim: Function that reserves memory for a number of bytes, or raises (`Room.claiming`).
+        claim: Function that reserves memory for a number of bytes, or raises (`MemoryLimit.claiming`).
 
     Raises:
-        Refusal: if it is longer than `most`, or takes longer than `seconds`.
+        RefusedRequest: if it is longer than `most`, or takes longer than `seconds`.
     """
     body = bytearray()
     try:
@@ -125,20 +170,20 @@ async def body_of(
                     raise _too_large(most)
     except TimeoutError:
         words = f"the body took longer than {seconds:g} seconds: send smaller batches"
-        raise Refusal(408, "slow", words, close=True) from None
+        raise RefusedRequest(408, "slow", words, close=True) from None
     return bytes(body)
 
 
+# Batches of a campaign.
+
 MOST_REPORTS = 1000
 _MAX_BODY_BYTES = 2**23
-_OTHER_WAVE = (
-    "a report is of another wave than is collected: report once, in the waves of your slot"
-)
+_OTHER_WAVE = "a report is of another wave than is collected: report in the waves of your slot"
 _JSON_HEAD = 1024  # bytes of a report's JSON beside its payload, with room for spaces
 
 
-class Refused(NamedTuple):
-    """Refusal of one report.
+class RefusedReport(NamedTuple):
+    """A report that is refused, in a batch whose other reports may be stored.
 
     Arguments:
         place: Position of the report in the batch.
@@ -155,12 +200,12 @@ class Refused(NamedTuple):
         return {"index": self.place, "reason": self.reason, "message": self.message}
 
 
-class Arrivals(NamedTuple):
+class ParsedBatch(NamedTuple):
     """Parsed content of a body.
 
     Arguments:
         records: Bytes of the reports that can be stored (n, L).
-        entries: Ids and digests of these reports (n, 3), see `Form.sums_of`.
+        entries: Ids and digests of these reports (n, 3), see `RecordFormat.validate`.
         places: Positions of these reports in the batch.
         refused: Refusals of the other reports.
     """
@@ -168,7 +213,40 @@ class Arrivals(NamedTuple):
     records: Records
     entries: Words
     places: list[int]
-    refused: list[Refused]
+    refused: list[RefusedReport]
+
+
+def equal_records(body: bytes, length: int) -> Records | None:
+    """Return the records (n, L) of a binary batch if all have length L; else None."""
+    count, rest = divmod(len(body) - len(batch_head(0)), 4 + length)
+    if rest or count < 1 or not body.startswith(batch_head(count)):
+        return None
+    framed = np.frombuffer(body, np.uint8, offset=len(body) - count * (4 + length))
+    framed = framed.reshape(count, 4 + length)
+    stated = np.frombuffer(length.to_bytes(4, "big"), np.uint8)
+    return framed[:, 4:].copy() if (framed[:, :4] == stated).all() else None
+
+
+def _json_reports(body: bytes, refused: list[RefusedReport]) -> list[bytes]:
+    """Return the reports of a JSON batch in binary; b"" for a refused one, added to `refused`."""
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        raise WireError("format", "the body is no JSON in UTF-8: send it as specified") from None
+    if not isinstance(fields, dict) or sorted(fields) != ["reports", "version"]:
+        raise WireError("format", "the batch is no object of version, reports: send one so")
+    if type(fields["version"]) is not int or fields["version"] != VERSION:
+        raise WireError("version", f"the batch has another version: this reads {VERSION}")
+    if not isinstance(fields["reports"], list):
+        raise WireError("format", "the batch's reports are no list: send it as specified")
+    parts = []
+    for index, each in enumerate(fields["reports"]):
+        try:
+            parts.append(Report.from_json(each).to_bytes())
+        except WireError as error:
+            parts.append(b"")
+            refused.append(RefusedReport(index, error.reason, str(error)))
+    return parts
 
 
 class Campaign:
@@ -199,8 +277,8 @@ class Campaign:
             )
         self.fingerprint = self.randomizer.fingerprint
         empty = Report(self.payloads.fingerprint, bytes(16), 0, bytes(self.payloads.width))
-        self.form = self._form_of(empty, panel)
-        example = write_batch([self.form.example])
+        self.format = self._format_of(empty, panel)
+        example = write_batch([self.format.example])
         self.read(example, as_json=False)  # compiles before the first request
 
     @classmethod
@@ -222,22 +300,22 @@ class Campaign:
                 "who sent each report: start it with --role shuffler"
             )
 
-    def _form_of(self, empty: Report, panel: Panel | None) -> Form:
+    def _format_of(self, empty: Report, panel: Panel | None) -> RecordFormat:
         """Return the form of records, by a report without content."""
-        return Form(empty.to_bytes(), panel)
+        return RecordFormat(empty.to_bytes(), panel)
 
     @property
     def most_reports(self) -> int:
         """Maximum number of reports in a batch."""
-        return max(1, min(MOST_REPORTS, _MAX_BODY_BYTES // self.form.record_bytes))
+        return max(1, min(MOST_REPORTS, _MAX_BODY_BYTES // self.format.record_bytes))
 
     def most_bytes(self, as_json: bool) -> int:
         """Return the maximum length of a body in bytes."""
-        length = self.form.record_bytes
+        length = self.format.record_bytes
         each = _JSON_HEAD + 4 * length // 3 if as_json else 4 + length
         return 1024 + self.most_reports * each
 
-    def read(self, body: bytes, as_json: bool, until: int | None = None) -> Arrivals:
+    def read(self, body: bytes, as_json: bool, until: int | None = None) -> ParsedBatch:
         """Parse a binary or JSON batch, and separate the reports that can be stored.
 
         Arguments:
@@ -249,9 +327,10 @@ class Campaign:
         Raises:
             WireError: if the body is no batch, or has too many reports (reason `many`).
         """
-        length, refused = self.form.record_bytes, list[Refused]()
+        length, refused = self.format.record_bytes, list[RefusedReport]()
+        # A binary batch whose reports all have the campaign's length is read at once, as an array.
         records = None if as_json else equal_records(body, length)
-        parts: list[bytes] = []
+        parts: list[bytes] = []  # bytes of each report, if they were read one by one
         if records is None:
             parts = _json_reports(body, refused) if as_json else list(read_batch(body))
         count = len(parts) if records is None else len(records)
@@ -267,48 +346,54 @@ class Campaign:
             places = [i for i, part in enumerate(parts) if len(part) == length]
             joined = b"".join(parts[i] for i in places)
             records = np.frombuffer(joined, np.uint8).reshape(-1, length).copy()
-        valid, entries = self.form.sums_of(records)
+        valid, entries = self.format.validate(records)
         other_wave = self._of_other_waves(records, until) & valid
         valid &= ~other_wave
         if len(places) == count and valid.all():
-            return Arrivals(records, entries, places, refused)
-        refused += [Refused(places[row], "wave", _OTHER_WAVE) for row in np.flatnonzero(other_wave)]
+            return ParsedBatch(records, entries, places, refused)
+        # Some reports are refused: find the reason of each.
+        refused += [
+            RefusedReport(places[row], "wave", _OTHER_WAVE) for row in np.flatnonzero(other_wave)
+        ]
         parts = parts or [row.tobytes() for row in records]
         places = [places[row] for row in np.flatnonzero(valid)]
         done = {*places, *(each.place for each in refused)}
         refused += [self._refusal(i, part) for i, part in enumerate(parts) if i not in done]
-        return Arrivals(records[valid], entries[valid], places, sorted(refused))
+        return ParsedBatch(records[valid], entries[valid], places, sorted(refused))
 
     def _of_other_waves(self, records: Records, until: int | None) -> NDArray[np.bool_]:
         """Return a mask (n,) of records outside of the panel's waves, or not of the ticket's wave."""
-        if (panel := self.form.panel) is None:
+        if (panel := self.format.panel) is None:
             return np.zeros(len(records), np.bool_)
-        waves = self.form.waves_of(records)
+        waves = self.format.waves_of(records)
         if until is None:
             return waves < 0
         last_hour_of_ticket = np.array([(until - 1) // TIME_STEP])
         return np.asarray((waves < 0) | (waves != waves_of_hours(panel, last_hour_of_ticket)))
 
-    def _refusal(self, index: int, part: bytes) -> Refused:
+    def _refusal(self, index: int, part: bytes) -> RefusedReport:
         """Return the reason why the bytes of one report cannot be stored."""
         try:
             report = Report.from_bytes(part)
         except WireError as error:
-            return Refused(index, error.reason, str(error))
+            return RefusedReport(index, error.reason, str(error))
         if report.fingerprint != self.payloads.fingerprint:
             words = "a report is of another randomizer: send it to that one's campaign"
-            return Refused(index, "fingerprint", words)
+            return RefusedReport(index, "fingerprint", words)
         sent, right = len(report.payload), self.payloads.width
         words = f"a payload has {sent} bytes: this randomizer's have {right}"
-        return Refused(index, "length", words)
+        return RefusedReport(index, "length", words)
 
 
-class SealedForm(Form):
-    """Form of sealed reports, whose id and time are a function of their content."""
+# Sealed reports, which a shuffler mixes.
 
-    def sums_of(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
-        """See `Form`: also verify that the id is the content's, and that no time is stated."""
-        right, entries = super().sums_of(records)
+
+class SealedRecordFormat(RecordFormat):
+    """Format of sealed reports, whose id and time are a function of their content."""
+
+    def validate(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
+        """See `RecordFormat`: also verify that the id is the content's, and that no time is stated."""
+        right, entries = super().validate(records)
         for row in np.flatnonzero(right):
             named = sealed_report(self.fingerprint, records[row, PAYLOAD_AT:-CRC_BYTES].tobytes())
             right[row] = named.to_bytes() == records[row].tobytes()
@@ -336,99 +421,24 @@ class ShuffledCampaign(Campaign):
                 f"{self.randomizer.guarantee}: leave it out, or calibrate by a [promise]"
             )
 
-    def _form_of(self, empty: Report, panel: Panel | None) -> Form:
+    def _format_of(self, empty: Report, panel: Panel | None) -> RecordFormat:
         if panel is not None:
             raise PrivotError(
                 f"--panel {panel.name!r} puts reports into waves by their hour, and a sealed report has "
                 "none: serve each wave as a campaign of its own"
             )
         sealed = bytes(SEAL_BYTES + len(empty.to_bytes()))
-        return SealedForm(sealed_report(empty.fingerprint, sealed).to_bytes())
+        return SealedRecordFormat(sealed_report(empty.fingerprint, sealed).to_bytes())
 
-    def _refusal(self, index: int, part: bytes) -> Refused:
+    def _refusal(self, index: int, part: bytes) -> RefusedReport:
         found = super()._refusal(index, part)
         words = "a report is not sealed as this campaign's are: seal it to the analyst's public key"
-        return Refused(index, "sealed", words) if found.reason == "length" else found
+        return RefusedReport(index, "sealed", words) if found.reason == "length" else found
 
 
-def equal_records(body: bytes, length: int) -> Records | None:
-    """Return the records (n, L) of a binary batch if all have length L; else None."""
-    count, rest = divmod(len(body) - len(batch_head(0)), 4 + length)
-    if rest or count < 1 or not body.startswith(batch_head(count)):
-        return None
-    framed = np.frombuffer(body, np.uint8, offset=len(body) - count * (4 + length))
-    framed = framed.reshape(count, 4 + length)
-    stated = np.frombuffer(length.to_bytes(4, "big"), np.uint8)
-    return framed[:, 4:].copy() if (framed[:, :4] == stated).all() else None
+# Commits.
 
-
-def _json_reports(body: bytes, refused: list[Refused]) -> list[bytes]:
-    """Return the reports of a JSON batch in binary; b"" for a refused one, added to `refused`."""
-    try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):
-        raise WireError(
-            "format", "the body is no JSON: send a batch as specified, in UTF-8"
-        ) from None
-    if not isinstance(fields, dict) or sorted(fields) != ["reports", "version"]:
-        raise WireError(
-            "format", "the batch is no object of version, reports: send it as specified"
-        )
-    if type(fields["version"]) is not int or fields["version"] != VERSION:
-        raise WireError("version", f"the batch has another version: this reads {VERSION}")
-    if not isinstance(fields["reports"], list):
-        raise WireError("format", "the batch's reports are no list: send it as specified")
-    parts = []
-    for index, each in enumerate(fields["reports"]):
-        try:
-            parts.append(Report.from_json(each).to_bytes())
-        except WireError as error:
-            parts.append(b"")
-            refused.append(Refused(index, error.reason, str(error)))
-    return parts
-
-
-_MAX_BYTES = 2**26
-_GROUP_ROWS = 2**16
-
-
-class NoRoom(PrivotError):  # noqa: N818 (a state, not a fault)
-    """The memory for requests is in use."""
-
-
-class Room:
-    """Bound on the memory of bodies, as far as they have been read, and of waiting reports.
-
-    Requests beyond the bound are refused, to be sent again later. Memory is claimed as a body arrives,
-    not for its declared length: otherwise a few dozen senders who declare much and send nothing would
-    block all others.
-
-    Arguments:
-        size: Number of bytes.
-    """
-
-    def __init__(self, size: int = _MAX_BYTES) -> None:
-        self.size, self.held = size, 0
-
-    @contextmanager
-    def claiming(self) -> Iterator[Callable[[int], None]]:
-        """Provide a function that claims a number of bytes; the block's end releases all of them.
-
-        The function raises NoRoom if fewer are left; a request that is alone may claim any number.
-        """
-        claimed = 0
-
-        def claim(count: int) -> None:
-            nonlocal claimed
-            if self.held > claimed and self.held + count > self.size:
-                raise NoRoom("the collector is busy: send it again in a few seconds")
-            self.held += count
-            claimed += count
-
-        try:
-            yield claim
-        finally:
-            self.held -= claimed
+_GROUP_ROWS = 2**16  # reports that are stored together, about
 
 
 class _Waiting(NamedTuple):

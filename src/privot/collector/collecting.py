@@ -1,8 +1,9 @@
-"""Collection of reports from files: each report counts once, impossible ones go to a quarantine file.
+"""Collection of reports into one release: each report counts once, impossible ones go into quarantine.
 
 `collect_files` reads Parquet and CSV files, with any number of reports each, one file after the other
-and in pieces. The origin of each report (file and row) is stored beside it, so that the sender of a
-refused report can be found.
+and in pieces, and writes a file. The origin of each report (file and row) is stored beside it, so that
+the sender of a refused report can be found. `collect` does the same in memory, also with releases and
+with reports in binary form, and `without_impossible` for a release that is about to be fitted.
 
 **Ids.** A report that is sent again, or copied, has the same id and content, and counts once, however
 often and in however many files it occurs. **The same id with other content is another report, and
@@ -45,13 +46,17 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError, printable
 from privot.core.files import beside, cannot_write, replacing_file
-from privot.randomizer.publishing import as_text, gather, read_text, write_scattered
+from privot.randomizer.publishing import read_buckets, write_buckets
 from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.reports.csv_reports import as_text, read_text
+from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.reports.rows import (
     METADATA_KEY,
     PIECE,
     REPORT_ID,
+    ReportTable,
     id_words,
+    in_order,
     is_release,
     one_array,
     shard_files,
@@ -59,6 +64,7 @@ from privot.randomizer.reports.rows import (
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.tables.files import damage_of
+from privot.wire.report import MAGIC, Report, WireError, read_batch
 
 SOURCE, ROW = "source", "row"
 ORIGIN = {SOURCE: pa.int32(), ROW: pa.int64()}
@@ -66,39 +72,37 @@ _KINDS = (".parquet", ".csv", ".csv.gz")
 _FILES_AT_ONCE, _SMALL_BYTES = 4096, 2**20
 
 
-def report_files(sources: Iterable[Path]) -> list[Path]:
+def _report_files(sources: Iterable[Path]) -> list[Path]:
     """Return the distinct report files of paths, folders (at any depth) and patterns with `*`."""
     files: dict[Path, None] = {}
     for source in sources:
         if source.is_dir() and is_release(source):
             matches = shard_files(source)
         elif source.is_dir():
-            matches = sorted(_report_files_in(source), key=str)
+            matches = sorted(_reports_below(source), key=str)
         elif source.exists():
             matches = [source]
         else:
             matches = [Path(name) for name in sorted(glob.glob(str(source), recursive=True))]
         if not matches:
-            raise PrivotError(
-                f"release {source} is not there, or a folder without reports: check it"
-            )
+            raise PrivotError(f"release {source} is not there, or has no reports: check it")
         files |= dict.fromkeys(matches)
     return list(files)
 
 
-def _report_files_in(folder: Path) -> Iterator[Path]:
+def _reports_below(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
         hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
         if path.name.endswith(_KINDS) and not hidden and not path.name.endswith(".quarantine.csv"):
             yield path
 
 
-def their_randomizer(files: Iterable[Path]) -> Randomizer:
+def _randomizer_of_files(files: Iterable[Path]) -> Randomizer:
     """Return the randomizer in the metadata of the first Parquet file that has one."""
     for file in files:
         try:
             may_be_parquet = file.is_file() and not _is_text(file)
-            text = randomizer_of(_opened(file)) if may_be_parquet else None
+            text = _randomizer_text(_opened(file)) if may_be_parquet else None
         except (pa.ArrowException, OSError):
             continue
         if text is not None:
@@ -156,7 +160,7 @@ class Quarantine:
         self.count += lines.num_rows
 
 
-def received(
+def _read_files(
     files: list[Path], randomizer: Randomizer, aside: Callable[..., None], *, named: bool
 ) -> Iterator[pa.Table]:
     """Yield the reports of files with their origins, in pieces of about `PIECE` rows or 4096 files.
@@ -211,7 +215,7 @@ def _reports_of(
         yield from read_text(file, randomizer, aside)
     else:
         with _opened(file) as parquet:
-            if randomizer_of(parquet) == text:
+            if _randomizer_text(parquet) == text:
                 for batch in parquet.iter_batches(PIECE, use_threads=False):
                     yield pa.table(batch)
             elif named:
@@ -237,8 +241,8 @@ def _opened(file: Path) -> pq.ParquetFile:
     return pq.ParquetFile(pa.BufferReader(file.read_bytes()) if small else file)
 
 
-def randomizer_of(file: pq.ParquetFile) -> bytes | None:
-    """Return the JSON of the randomizer in a file's metadata."""
+def _randomizer_text(file: pq.ParquetFile) -> bytes | None:
+    """Return the JSON of the randomizer in a file's metadata; None if there is none."""
     return (file.schema_arrow.metadata or {}).get(METADATA_KEY)
 
 
@@ -294,16 +298,16 @@ def collect_files(
         PrivotError: if no report (or with `strict`, not every report) counts; or randomizers differ.
     """
     sources = list(sources)
-    files = report_files(sources)
-    made_by = randomizer or their_randomizer(files)
-    require_one_batch(made_by, sources, files)
+    files = _report_files(sources)
+    made_by = randomizer or _randomizer_of_files(files)
+    _require_one_batch(made_by, sources, files)
     aside = quarantine or quarantine_of(output)
     work = beside(output)
     try:
         work.mkdir(mode=0o700)
         refused = Quarantine(work / "aside.csv", made_by.types, [str(f) for f in files])
         buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
-        reports = received(files, made_by, refused.add_file, named=randomizer is not None)
+        reports = _read_files(files, made_by, refused.add_file, named=randomizer is not None)
         parts = list(_scattered(reports, made_by, refused, work, buckets))
         rows = copies = 0
 
@@ -311,7 +315,7 @@ def collect_files(
             """Yield distinct reports, by increasing id, without their origins."""
             nonlocal copies
             for bucket in range(buckets):
-                distinct, more = count_once(gather(parts, bucket, bucket + 1))
+                distinct, more = _distinct(read_buckets(parts, bucket, bucket + 1))
                 copies += more
                 if len(distinct):
                     yield distinct.drop_columns(list(ORIGIN))
@@ -320,7 +324,7 @@ def collect_files(
             if parts:
                 rows = write_reports(draft, counted(), made_by.to_json())
             if not rows:
-                raise nothing_left(refused.first)
+                raise _none_countable(refused.first)
             if strict and refused.count:
                 raise refused_strictly(refused.count, refused.first)
             if refused.count:
@@ -334,7 +338,7 @@ def collect_files(
         shutil.rmtree(work, ignore_errors=True)
 
 
-def require_one_batch(
+def _require_one_batch(
     made_by: Randomizer, sources: list[Path], files: list[Path], others: int = 0
 ) -> None:
     """Refuse to put several shuffled batches into one, whose ε would be of a batch that never was.
@@ -363,12 +367,12 @@ def _scattered(
         refused.add(reports.filter(pc.is_valid(against)), against.drop_null())
         if len(possible := reports.filter(pc.is_null(against))):
             path = work / f"part-{number:06d}.arrow"
-            write_scattered(path, [possible], buckets)
+            write_buckets(path, [possible], buckets)
             yield path
 
 
 @contextmanager
-def checked(
+def without_impossible(
     path: Path, quarantine: Path, strict: bool
 ) -> Iterator[tuple[Release, Collection | None]]:
     """Provide a release without impossible reports: the file, or a cleaned copy with its counts."""
@@ -382,7 +386,7 @@ def checked(
         yield Release.open(counted), collection
 
 
-def count_once(reports: pa.Table) -> tuple[pa.Table, int]:
+def _distinct(reports: pa.Table) -> tuple[pa.Table, int]:
     """Return the distinct reports of a table in the order of ids, and the number of further copies."""
     words = id_words(one_array(reports.column(REPORT_ID)))
     same = (words[1:] == words[:-1]).all(axis=1)
@@ -407,7 +411,7 @@ def _first_of_each(reports: pa.Table) -> NDArray[np.bool_]:
     return is_first
 
 
-def nothing_left(first: str) -> PrivotError:
+def _none_countable(first: str = "there is none") -> PrivotError:
     """Return the error of a collection without a countable report; `first` is the first reason."""
     return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
 
@@ -418,3 +422,140 @@ def refused_strictly(count: int, first: str) -> PrivotError:
         f"{count:,} reports cannot be counted, the first is {first}; without --strict they "
         "are put in quarantine, and the others collected"
     )
+
+
+# Collection in memory.
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Release of all countable reports, with a list of the others.
+
+    Arguments:
+        release: The release, in random order.
+        quarantined: Table of the other reports, as text, with the reason for each.
+        copies: Number of further copies of the counted reports.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"bit": [True, False]})
+        >>> found = collect(release)
+        >>> len(found.release), found.quarantined.num_rows, found.copies
+        (2, 0, 0)
+    """
+
+    release: Release
+    quarantined: pa.Table
+    copies: int
+
+
+Source = Release | Report | bytes | str | Path
+
+
+def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = None) -> Collected:
+    """Put all reports of one randomizer into one release, in memory and in random order.
+
+    Copies of a report count once; reports that the randomizer cannot have drawn are listed with the
+    reason. Each person's guarantee is that of their own report: reports of different people do not
+    compose. (A person who privatizes their record twice spends two budgets; this is not detected.)
+
+    Arguments:
+        sources: One or several of: releases; reports, or batches of reports, in binary form, as
+            `privot.device` makes them; paths of Parquet and CSV files, of folders with such files at any
+            depth, or patterns with `*`.
+        randomizer: Randomizer of the reports; by default that of the first release or file. Reports in
+            binary form, and CSV files, need it.
+
+    Raises:
+        PrivotError: if there are no sources, their randomizers differ, none is known, or no report can
+            be counted.
+
+    Examples:
+        >>> from privot import Schema
+        >>> from privot.device import Device
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> release = randomizer.privatize({"bit": [True, False]})
+        >>> len(collect(release).release), collect([release, release]).copies
+        (2, 2)
+        >>> report = Device.from_json(randomizer.to_json()).report({"bit": True})
+        >>> len(collect([release, report], randomizer).release)
+        3
+    """
+    given = [sources] if isinstance(sources, Source) else list(sources)
+    releases = [each for each in given if isinstance(each, Release)]
+    sent = [each for each in given if isinstance(each, bytes | Report)]
+    paths = [Path(each) for each in given if isinstance(each, str | Path)]
+    if len(releases) + len(sent) + len(paths) < len(given):
+        raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
+    files, named = _report_files(paths), randomizer is not None or bool(releases)
+    randomizer = _only_randomizer(randomizer, releases, files, bool(sent))
+    _require_one_batch(randomizer, paths, files, len(releases) + bool(sent))
+    refused: list[str] = []
+
+    def aside(file: int, reason: str, row: int | None = None) -> None:
+        where = "" if row is None else f", report {row:,}"
+        refused.append(f"{printable(str(files[file]))}{where}: {printable(reason)}")
+
+    tables = [pa.table({name: pa.array([], kind) for name, kind in randomizer.types.items()})]
+    tables += [release.table for release in releases]
+    tables += _read_files(files, randomizer, aside, named=named)
+    if sent:
+        rows, unread = _read_sent(randomizer, sent)
+        tables.append(rows)
+        refused += unread
+    names = list(randomizer.types)
+    whole = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
+    against = randomizer.reasons(whole)
+    distinct, copies = _distinct(in_order(whole.filter(pc.is_null(against))))
+    quarantined = _quarantined(refused, whole.filter(pc.is_valid(against)), against.drop_null())
+    if not len(distinct):
+        raise _none_countable(*quarantined["reason"].slice(0, 1).to_pylist())
+    return Collected(Release(ReportTable.of(distinct), randomizer), quarantined, copies)
+
+
+def _only_randomizer(
+    named: Randomizer | None, releases: list[Release], files: list[Path], sent: bool
+) -> Randomizer:
+    """Return the named randomizer, else the first release's or file's; check that releases agree."""
+    if not (named or releases or files):
+        raise PrivotError(
+            "reports do not carry their randomizer: give it as `randomizer`"
+            if sent
+            else "releases are none: give at least one"
+        )
+    made_by = named or (releases[0].randomizer if releases else _randomizer_of_files(files))
+    for number, each in enumerate(releases, start=1):
+        if each.randomizer.to_json() != made_by.to_json():
+            raise PrivotError(
+                f"release {number} was made by another randomizer: collect reports of one randomizer, "
+                "and fit others apart"
+            )
+    return made_by
+
+
+def _quarantined(unread: list[str], impossible: pa.Table, against: pa.Array) -> pa.Table:
+    """Return a table of unreadable reports, with null columns, and of impossible ones, with reasons."""
+    columns = {name: column.cast(pa.string()) for name, column in as_text(impossible)}
+    nulls = {name: pa.nulls(len(unread), pa.string()) for name in columns}
+    unread_rows = pa.table({"reason": pa.array(unread, pa.string())} | nulls)
+    return pa.concat_tables([unread_rows, pa.table({"reason": against} | columns)])
+
+
+def _read_sent(
+    randomizer: Randomizer, sent: Iterable[bytes | Report]
+) -> tuple[pa.Table, list[str]]:
+    """Return the rows of readable reports and batches, and the reasons why others cannot be read."""
+    payloads, read, refused = Payloads(randomizer), list[Report](), list[str]()
+    for data in sent:
+        try:
+            if isinstance(data, Report):
+                read.append(data)
+            else:
+                parts = read_batch(data) if data.startswith(MAGIC) else [data]
+                read += [Report.from_bytes(each) for each in parts]
+        except WireError as error:
+            refused.append(str(error))
+    rows, against = payloads.read(read)
+    return rows, refused + [words for words in against if words]

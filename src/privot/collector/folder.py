@@ -41,8 +41,8 @@ from privot.collector.store import (
     ID_AT,
     NEW,
     Batch,
-    Form,
     KnownIds,
+    RecordFormat,
     Records,
     Statuses,
     StoreFull,
@@ -78,7 +78,7 @@ class FolderStore:
 
     Arguments:
         folder: Folder of the database; created if it does not exist.
-        form: Form of the campaign's records.
+        format: Format of the campaign's records.
         log: Callback for operator messages.
 
     Raises:
@@ -87,9 +87,9 @@ class FolderStore:
     """
 
     def __init__(
-        self, folder: Path, form: Form, log: Callable[[str], None] = lambda line: None
+        self, folder: Path, format: RecordFormat, log: Callable[[str], None] = lambda line: None
     ) -> None:
-        self.folder, self._form, self._log = folder, form, log
+        self.folder, self._format, self._log = folder, format, log
         self._path = folder / "reports.db"
         self._lock, self._stopped, self._serving = threading.RLock(), "", False
         try:
@@ -131,7 +131,7 @@ class FolderStore:
             self._require_open()
             statuses, places = self._known.claim(entries)
             data = records[statuses == NEW].tobytes()
-            size = max(1, _GROUP_BYTES // self._form.record_bytes) * self._form.record_bytes
+            size = max(1, _GROUP_BYTES // self._format.record_bytes) * self._format.record_bytes
             groups = [(data[at : at + size],) for at in range(0, len(data), size)]
             if groups:
                 try:
@@ -153,7 +153,7 @@ class FolderStore:
                     return None
                 connection.execute("UPDATE campaign SET last = ?", (last,))
             size = "SELECT total(length(data)) FROM groups WHERE number <= ?"
-            reports = int(_row(connection, size, last)[0]) // self._form.record_bytes
+            reports = int(_row(connection, size, last)[0]) // self._format.record_bytes
             shards = connection.execute("SELECT length FROM shards ORDER BY number")
             return Batch(number, reports, tuple(length for (length,) in shards))
 
@@ -166,7 +166,7 @@ class FolderStore:
 
     def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
         """See `Store`."""
-        entries = np.concatenate([self._form.sums_of(each)[1] for each in self.taken(batch)])
+        entries = np.concatenate([self._format.validate(each)[1] for each in self.taken(batch)])
         entries = entries[np.lexsort(entries.T[::-1])]  # not in the order of arrival
         ids = [
             entries[at : at + _IDS_ROW].astype(">u8").tobytes()
@@ -198,7 +198,7 @@ class FolderStore:
                     )
                     deleted = KnownIds()
                     deleted.bury(new)
-                    self._remove("groups", self._form.record_bytes, ID_AT, deleted)
+                    self._remove("groups", self._format.record_bytes, ID_AT, deleted)
                     self._remove("sealed_ids", _ENTRY_BYTES, 0, deleted)
                 self._known.bury(new)
             self._erase_free_space()
@@ -246,7 +246,7 @@ class FolderStore:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        header = self._form.fingerprint + self._form.record_bytes.to_bytes(4, "big")
+        header = self._format.fingerprint + self._format.record_bytes.to_bytes(4, "big")
         (version,) = _row(connection, "PRAGMA user_version")
         if version > _FORMAT:
             raise PrivotError(f"{self._path} is newer: upgrade privot")
@@ -265,7 +265,7 @@ class FolderStore:
         records, sealed = (
             int(_row(self._connection, sizes + table)[0]) for table in ("groups", "sealed_ids")
         )
-        self._known = KnownIds(records // self._form.record_bytes + sealed // _ENTRY_BYTES)
+        self._known = KnownIds(records // self._format.record_bytes + sealed // _ENTRY_BYTES)
         deleted = self._connection.execute("SELECT ids FROM deleted").fetchall()
         self._known.bury(_words_of(b"".join(ids for (ids,) in deleted)))
         for data, crc in self._connection.execute("SELECT data, crc FROM sealed_ids"):
@@ -277,7 +277,7 @@ class FolderStore:
             undamaged, entries, count = self._undamaged(groups)
             damaged += count - len(undamaged)
             if (self._known.claim(entries)[0] != NEW).any():
-                waves = "" if self._form.panel else ", or people report again: give --panel"
+                waves = "" if self._format.panel else ", or people report again: give --panel"
                 raise PrivotError(f"{self._path} has a report twice: restore it{waves}")
         if damaged:
             self._log(f"{self._path.name}: {damaged:,} records are damaged, and left out")
@@ -304,8 +304,8 @@ class FolderStore:
 
     def _undamaged(self, groups: list[tuple[int, bytes]]) -> tuple[Records, Words, int]:
         """Return the undamaged records of groups, their entries, and the number of all records."""
-        records = _byte_rows(b"".join(data for _, data in groups), self._form.record_bytes)
-        valid, entries = self._form.sums_of(records)
+        records = _byte_rows(b"".join(data for _, data in groups), self._format.record_bytes)
+        valid, entries = self._format.validate(records)
         return records[valid], entries[valid], len(records)
 
     def _remove(self, table: str, width: int, at: int, deleted: KnownIds) -> None:

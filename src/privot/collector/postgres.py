@@ -37,7 +37,7 @@ from privot.collector.store import (
     DUPLICATE,
     NEW,
     Batch,
-    Form,
+    RecordFormat,
     Records,
     Statuses,
     StoreFull,
@@ -119,14 +119,14 @@ class PostgresStore:
 
     Arguments:
         address: Address of the database, `postgresql://…`.
-        form: Form of the campaign's records.
+        format: Format of the campaign's records.
 
     Raises:
         PrivotError: if the database cannot be reached, or does not flush transactions (`fsync = off`).
     """
 
-    def __init__(self, address: str, form: Form) -> None:
-        self._address, self._form = address, form
+    def __init__(self, address: str, format: RecordFormat) -> None:
+        self._address, self._format = address, format
         self._lock = threading.Lock()
         self._connection: psycopg.Connection | None = None
         self._sealer: psycopg.Connection | None = None
@@ -207,7 +207,7 @@ class PostgresStore:
             )
             while rows := cursor.fetchmany(_PIECE_ROWS):
                 data = b"".join(report for (report,) in rows)
-                yield np.frombuffer(data, np.uint8).reshape(len(rows), self._form.record_bytes)
+                yield np.frombuffer(data, np.uint8).reshape(len(rows), self._format.record_bytes)
 
     def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
         """See `Store`."""
@@ -301,10 +301,10 @@ class PostgresStore:
         connection.execute(
             "INSERT INTO privot_campaigns (fingerprint, record_bytes) VALUES (%s, %s) "
             "ON CONFLICT DO NOTHING",
-            (self._form.fingerprint, self._form.record_bytes),
+            (self._format.fingerprint, self._format.record_bytes),
         )
         find = "SELECT number FROM privot_campaigns WHERE fingerprint = %s"
-        return int(_one(connection, find, (self._form.fingerprint,)))
+        return int(_one(connection, find, (self._format.fingerprint,)))
 
     def _insert(self, connection: psycopg.Connection, records: Records, entries: Words) -> Statuses:
         digests = entries[:, 2].view(np.int64).tolist()

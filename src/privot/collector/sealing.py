@@ -1,14 +1,14 @@
 """Sealing of stored records into shards of a release, and deletion of reports.
 
-- `Shelf`: storage of a release, a folder or an fsspec address. `open_store`: the store at an address.
-- `delete_reports` and `erase`: deletion by ids.
 - `seal`: sealing. `write_shuffled`: a shuffler's batch of sealed reports (`privot.collector.analyst`).
+- `delete_reports` and `erase`: deletion by ids.
+- `ReleaseStorage`: where a release is, a folder or an fsspec address. `open_store` opens a store.
 
 A sealing takes all records of a store and decodes them into rows. Impossible ones are written to
 `quarantine-000000.csv`. The others are sorted by id and written to Parquet shards; ids are uniform
 random words, so this is a random order (`privot.randomizer.publishing`). Finally the manifest, which
 names all shards so far, is replaced. With a panel, each shard is of one wave, named in its metadata
-(`privot.collector.payloads` has the privacy review).
+(`privot.collector.waves` has the privacy review).
 
 **Exactly once.** The next sealing first repeats an interrupted one with the same records. The order
 depends only on the records, so the shards have the same rows and the same names, and no manifest names
@@ -43,12 +43,12 @@ import pyarrow.parquet as pq
 
 from privot.collector.arrivals import Campaign, ShuffledCampaign
 from privot.collector.folder import FolderStore
-from privot.collector.payloads import wave_metadata
 from privot.collector.postgres import PostgresStore
 from privot.collector.store import CRC_BYTES, ID_AT, PAYLOAD_AT, Records, Store
+from privot.collector.waves import wave_metadata
 from privot.core.errors import PrivotError
 from privot.core.files import flush_folder, replacing_file
-from privot.randomizer.publishing import reordered, write_scattered
+from privot.randomizer.publishing import in_random_order, write_buckets
 from privot.randomizer.reports.rows import (
     ID_TYPE,
     MANIFEST,
@@ -59,244 +59,6 @@ from privot.randomizer.reports.rows import (
     write_reports,
 )
 from privot.wire.report import ID_BYTES, write_batch
-
-
-class Shelf(Protocol):
-    """Protocol of a release's storage: its files are written, listed and copied as a whole."""
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """Provide a draft's path; after the block, the draft durably replaces the named file."""
-        ...
-
-    def names(self) -> list[str]:
-        """Return the sorted names of all files; empty if the storage does not exist yet."""
-        ...
-
-    def fetch(self, name: str, copy: Path) -> None:
-        """Copy a file to a local path."""
-        ...
-
-
-@dataclass(frozen=True)
-class FolderShelf:
-    """Storage of a release in a local folder."""
-
-    folder: Path
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """See `Shelf`."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing_file(self.folder / name) as draft:
-            yield draft
-        flush_folder(self.folder)
-
-    def names(self) -> list[str]:
-        """See `Shelf`."""
-        if not self.folder.is_dir():
-            return []
-        return sorted(file.name for file in self.folder.iterdir() if file.is_file())
-
-    def fetch(self, name: str, copy: Path) -> None:
-        """See `Shelf`."""
-        shutil.copyfile(self.folder / name, copy)
-
-
-@dataclass(frozen=True)
-class AddressShelf:
-    """Storage of a release at an fsspec address, where a file is replaced as a whole."""
-
-    address: str
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """See `Shelf`."""
-        with TemporaryDirectory(prefix="privot-") as work:
-            draft = Path(work) / name
-            draft.touch()
-            yield draft
-            with self._reached("written") as (files, root):
-                files.makedirs(root, exist_ok=True)
-                files.put_file(str(draft), f"{root}/{name}")
-
-    def names(self) -> list[str]:
-        """See `Shelf`."""
-        with self._reached("read") as (files, root):
-            if not files.isdir(root):
-                return []
-            return sorted(str(path).rpartition("/")[2] for path in files.ls(root, detail=False))
-
-    def fetch(self, name: str, copy: Path) -> None:
-        """See `Shelf`."""
-        with self._reached("read") as (files, root):
-            files.get_file(f"{root}/{name}", str(copy))
-
-    @contextmanager
-    def _reached(self, action: str) -> Iterator[tuple[fsspec.AbstractFileSystem, str]]:
-        """Provide the file system and the path in it; errors say which action (participle) failed."""
-        try:
-            yield fsspec.core.url_to_fs(self.address)
-        except (OSError, ImportError, ValueError) as error:
-            kind = type(error).__name__
-            raise PrivotError(
-                f"{self.address} cannot be {action} ({kind}): check the address; nothing is lost"
-            ) from None
-
-
-def shelf_at(address: str) -> Shelf:
-    """Return the storage at an address: a folder for a path or `file://`, otherwise fsspec's."""
-    parts = urlsplit(address)
-    if not parts.scheme:
-        return FolderShelf(Path(address))
-    if parts.scheme == "file":
-        return FolderShelf(Path(parts.path))
-    return AddressShelf(address.rstrip("/"))
-
-
-_POSTGRES = ("postgresql://", "postgres://")
-
-
-def open_store(
-    address: str, campaign: Campaign, log: Callable[[str], None] = lambda line: None
-) -> Store:
-    """Open the store of a campaign.
-
-    Arguments:
-        address: A folder, or `postgresql://user@host/database`.
-        campaign: The campaign. Each campaign has its own subfolder, or its own rows in the tables.
-        log: Callback for operator messages.
-
-    Raises:
-        PrivotError: if the store cannot be opened, or another process uses it.
-    """
-    if address.startswith(_POSTGRES):
-        return PostgresStore(address, campaign.form)
-    if "://" in address:
-        raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")
-    folder = Path(address) / campaign.fingerprint
-    return FolderStore(folder, campaign.form, log)
-
-
-def release_address(address: str, release: str | None, fingerprint: str) -> str:
-    """Return the address of a campaign's shards: below `release`, if given, else in the store's folder.
-
-    Raises:
-        PrivotError: if `release` is None and the store is no folder.
-    """
-    if release is not None:
-        return f"{release.rstrip('/')}/{fingerprint}"
-    if "://" in address:
-        raise PrivotError(
-            "--release is missing, for a database stores no shards: give a folder or an address"
-        )
-    return str(Path(address) / fingerprint / "release")
-
-
-def ids_of_texts(texts: Sequence[str]) -> list[bytes]:
-    """Parse ids of 32 hexadecimal digits, and return the distinct ones in binary.
-
-    Raises:
-        PrivotError: if a text is no id.
-    """
-    ids = []
-    for text in texts:
-        try:
-            parsed = bytes.fromhex(text)
-        except ValueError:
-            parsed = b""
-        if len(parsed) != ID_BYTES or len(text) != 2 * ID_BYTES:
-            raise PrivotError(f"id {text!r} is no report's: give its 32 hexadecimal digits")
-        ids.append(parsed)
-    return [*dict.fromkeys(ids)]
-
-
-def delete_reports(store: Store, shelf: Shelf, ids: Sequence[bytes] | None = None) -> int:
-    """Delete reports from a store, the shards of its release and its quarantine; return their number.
-
-    A report is deleted when the store has durably written its **tombstone** (`Store.delete`): from then
-    on the report is neither counted nor sealed, and its id is refused, so that a copy that arrives later
-    is not accepted. A tombstone contains only the id: no content, no digest, no time. If several reports
-    have one id, all but one are forged, and all are deleted, for nothing shows which is genuine. Then
-    each file of the release is replaced by one without these reports (`erase`), and the store records
-    that this is finished. After an interruption at any point, each report is either unchanged, or
-    deleted once `erase` runs again, as it does in the next deletion and in the next sealing.
-
-    **Limits.** Results that were computed from the report or published remain: a fitted model, a copy of
-    the release, a status page. They are ε-private for the report, against every reader and for ever; a
-    deletion adds nothing to this guarantee. Backups, snapshots and a database's log may contain old
-    files.
-
-    **Privacy review.** Adjacency and guarantee are those of the reports: deleting is post-processing
-    that depends only on ids, which are random. A comparison of the release before and after shows which
-    report was deleted; whoever can compare has the report already. The list of tombstones reveals that a
-    person took part and requested deletion; only the collector has it.
-
-    Arguments:
-        store: The store that accepted the reports; no other process may seal it meanwhile.
-        shelf: Storage of the store's release.
-        ids: Ids of 16 bytes each; None for all reports of the campaign.
-
-    Raises:
-        PrivotError: if an id is of no report; then nothing is deleted. Ids that were deleted before are
-            accepted, and not counted again.
-    """
-    count = store.delete(ids)
-    erase(store, shelf)
-    return count
-
-
-def erase(store: Store, shelf: Shelf) -> None:
-    """Remove the reports that the store has deleted from all files of its release."""
-    deleted = store.to_erase()
-    if not deleted:
-        return
-    rows: list[int] = []
-    names = shelf.names()
-    with TemporaryDirectory(prefix="privot-") as work:
-        copy = Path(work) / "file"
-        for name in names:
-            if name.startswith("shard-") and name.endswith(".parquet"):
-                shelf.fetch(name, copy)
-                rows.append(_erase_shard(shelf, name, copy, deleted))
-            elif name.startswith("quarantine-") and name.endswith(".csv"):
-                shelf.fetch(name, copy)
-                _erase_quarantine(shelf, name, copy, deleted)
-        if MANIFEST in names:
-            shelf.fetch(MANIFEST, copy)
-            named = copy.read_text(encoding="utf-8").count('"file"')
-            with shelf.writing(MANIFEST) as draft:
-                draft.write_text(manifest_text(rows[:named]), encoding="utf-8")
-    store.finish_erasing(rows)
-
-
-def _erase_shard(shelf: Shelf, name: str, copy: Path, deleted: frozenset[bytes]) -> int:
-    """Remove reports from a shard, of which `copy` is a copy; return the number of rows left."""
-    ids = pa.array(deleted, ID_TYPE)
-    shard_ids = pq.read_table(copy, columns=[REPORT_ID])[REPORT_ID]
-    if not pc.any(pc.is_in(shard_ids, ids)).as_py():
-        return len(shard_ids)
-    table = pq.read_table(copy)
-    more = dict(table.schema.metadata)
-    made_by = more.pop(METADATA_KEY).decode()
-    rest = table.filter(pc.invert(pc.is_in(table[REPORT_ID], ids))).replace_schema_metadata(None)
-    with shelf.writing(name) as draft:
-        return write_reports(draft, [rest], made_by, more)
-
-
-def _erase_quarantine(shelf: Shelf, name: str, copy: Path, deleted: frozenset[bytes]) -> None:
-    """Remove reports from a quarantine file."""
-    with open(copy, newline="", encoding="utf-8") as file:
-        lines = [*csv.reader(file)]
-
-    def is_deleted(line: list[str]) -> bool:
-        return base64.b64decode(line[1])[ID_AT : ID_AT + ID_BYTES] in deleted
-
-    rest = lines[:1] + [line for line in lines[1:] if not is_deleted(line)]
-    if len(rest) < len(lines):
-        with shelf.writing(name) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
-            csv.writer(out).writerows(rest)
-
 
 _SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28
 _BUCKET_BYTES = 2**25
@@ -318,78 +80,35 @@ class Sealed:
     total: int
 
 
-def seal(store: Store, campaign: Campaign, shelf: Shelf) -> Sealed | None:
+def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | None:
     """Move all stored records into shards; return None if there are no new ones.
 
     An interrupted deletion is finished first.
     """
-    erase(store, shelf)
+    erase(store, storage)
     batch = store.begin_sealing()
     if batch is None:
         return None
     with TemporaryDirectory(prefix="privot-") as work:
-        buckets = 1 + batch.reports * campaign.form.record_bytes // _BUCKET_BYTES
+        buckets = 1 + batch.reports * campaign.format.record_bytes // _BUCKET_BYTES
         aside = Path(work) / "aside.csv"
         waves, quarantined = _scattered(store.taken(batch), campaign, buckets, Path(work), aside)
         if quarantined:
-            with shelf.writing(f"quarantine-{batch.number:06d}.csv") as draft:
+            with storage.writing(f"quarantine-{batch.number:06d}.csv") as draft:
                 shutil.copyfile(aside, draft)
         rows: list[int] = []
-        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.form.record_bytes))
-        made_by, panel = campaign.randomizer.to_json(), campaign.form.panel
+        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.format.record_bytes))
+        made_by, panel = campaign.randomizer.to_json(), campaign.format.panel
         for wave, parts in sorted(waves.items()):
             more = None if panel is None else wave_metadata(panel, wave)
-            for table in reordered(parts, buckets, size):
-                with shelf.writing(shard_name(len(batch.shards) + len(rows))) as draft:
+            for table in in_random_order(parts, buckets, size):
+                with storage.writing(shard_name(len(batch.shards) + len(rows))) as draft:
                     rows.append(write_reports(draft, [table], made_by, more))
     if rows:
-        with shelf.writing(MANIFEST) as draft:
+        with storage.writing(MANIFEST) as draft:
             draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
     store.finish_sealing(batch, rows)
     return Sealed(sum(rows), quarantined, sum(batch.shards) + sum(rows))
-
-
-def write_shuffled(store: FolderStore, campaign: ShuffledCampaign, shelf: Shelf) -> int | None:
-    """Move all stored sealed reports into one batch, in random order; None if they are too few.
-
-    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`: sealed reports
-    alone, each in one batch ever. Its order is that of a keyed hash, whose key is drawn from the
-    operating system's entropy once per store, and written down before any batch. After an interruption
-    before the store has recorded the batch, the same file is therefore written again, byte for byte.
-    Afterwards the store keeps only sorted hashes of these reports, and no order of arrival. All reports
-    of a batch are in memory at once.
-
-    Returns:
-        The number of reports in the batch.
-
-    Raises:
-        PrivotError: if so many were damaged on the disk that fewer than the promise's people are left.
-    """
-    key = _order_key(store.folder / "order.key")
-    batch = store.begin_sealing(campaign.people)
-    if batch is None:
-        return None
-    records = np.concatenate([*store.taken(batch)])
-    if len(records) < campaign.people:
-        raise PrivotError(
-            f"{store.folder} is damaged: {len(records):,} reports are left for a batch of "
-            f"{campaign.people:,} or more, which stays closed; restore it"
-        )
-    sealed = [each.tobytes() for each in records[:, PAYLOAD_AT:-CRC_BYTES]]
-    sealed.sort(key=lambda each: hashlib.blake2b(each, key=key).digest())
-    with shelf.writing(f"batch-{batch.number:06d}.sealed") as draft:
-        draft.write_bytes(write_batch(sealed))
-    store.finish_sealing(batch, [len(sealed)])
-    store.erase_log()
-    return len(sealed)
-
-
-def _order_key(path: Path) -> bytes:
-    if not path.exists():
-        with replacing_file(path, secret=True) as draft:
-            draft.write_bytes(secrets.token_bytes(32))
-        flush_folder(path.parent)
-    return path.read_bytes()
 
 
 def _scattered(
@@ -417,13 +136,305 @@ def _scattered(
             if len(rows):
                 files = parts.setdefault(wave, [])
                 files.append(work / f"part-{wave}-{len(files):06d}.arrow")
-                write_scattered(files[-1], [rows], buckets)
+                write_buckets(files[-1], [rows], buckets)
     return parts, quarantined
 
 
 def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[int, Records]]:
     """Split records by wave; all are of wave 0 where there is no panel."""
     for records in pieces:
-        waves = campaign.form.waves_of(records)
+        waves = campaign.format.waves_of(records)
         for wave in np.unique(waves).tolist():
             yield wave, records[waves == wave]
+
+
+def write_shuffled(
+    store: FolderStore, campaign: ShuffledCampaign, storage: ReleaseStorage
+) -> int | None:
+    """Move all stored sealed reports into one batch, in random order; None if they are too few.
+
+    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`: sealed reports
+    alone, each in one batch ever. Its order is that of a keyed hash, whose key is drawn from the
+    operating system's entropy once per store, and written down before any batch. After an interruption
+    before the store has recorded the batch, the same file is therefore written again, byte for byte.
+    Afterwards the store keeps only sorted hashes of these reports, and no order of arrival. All reports
+    of a batch are in memory at once.
+
+    Returns:
+        The number of reports in the batch.
+
+    Raises:
+        PrivotError: if so many were damaged on the disk that fewer than the promise's people are left.
+    """
+    key = _order_key(store.folder / "order.key")
+    batch = store.begin_sealing(campaign.people)
+    if batch is None:
+        return None
+    records = np.concatenate([*store.taken(batch)])
+    if len(records) < campaign.people:
+        raise PrivotError(
+            f"{store.folder} is damaged: {len(records):,} reports are left for a batch of "
+            f"{campaign.people:,} or more, which stays closed; restore it"
+        )
+    sealed = [each.tobytes() for each in records[:, PAYLOAD_AT:-CRC_BYTES]]
+    sealed.sort(key=lambda each: hashlib.blake2b(each, key=key).digest())
+    with storage.writing(f"batch-{batch.number:06d}.sealed") as draft:
+        draft.write_bytes(write_batch(sealed))
+    store.finish_sealing(batch, [len(sealed)])
+    store.erase_log()
+    return len(sealed)
+
+
+def _order_key(path: Path) -> bytes:
+    if not path.exists():
+        with replacing_file(path, secret=True) as draft:
+            draft.write_bytes(secrets.token_bytes(32))
+        flush_folder(path.parent)
+    return path.read_bytes()
+
+
+# Deletion.
+
+
+def ids_of_texts(texts: Sequence[str]) -> list[bytes]:
+    """Parse ids of 32 hexadecimal digits, and return the distinct ones in binary.
+
+    Raises:
+        PrivotError: if a text is no id.
+    """
+    ids = []
+    for text in texts:
+        try:
+            parsed = bytes.fromhex(text)
+        except ValueError:
+            parsed = b""
+        if len(parsed) != ID_BYTES or len(text) != 2 * ID_BYTES:
+            raise PrivotError(f"id {text!r} is no report's: give its 32 hexadecimal digits")
+        ids.append(parsed)
+    return [*dict.fromkeys(ids)]
+
+
+def delete_reports(
+    store: Store, storage: ReleaseStorage, ids: Sequence[bytes] | None = None
+) -> int:
+    """Delete reports from a store, the shards of its release and its quarantine; return their number.
+
+    A report is deleted when the store has durably written its **tombstone** (`Store.delete`): from then
+    on the report is neither counted nor sealed, and its id is refused, so that a copy that arrives later
+    is not accepted. A tombstone contains only the id: no content, no digest, no time. If several reports
+    have one id, all but one are forged, and all are deleted, for nothing shows which is genuine. Then
+    each file of the release is replaced by one without these reports (`erase`), and the store records
+    that this is finished. After an interruption at any point, each report is either unchanged, or
+    deleted once `erase` runs again, as it does in the next deletion and in the next sealing.
+
+    **Limits.** Results that were computed from the report or published remain: a fitted model, a copy of
+    the release, a status page. They are ε-private for the report, against every reader and for ever; a
+    deletion adds nothing to this guarantee. Backups, snapshots and a database's log may contain old
+    files.
+
+    **Privacy review.** Adjacency and guarantee are those of the reports: deleting is post-processing
+    that depends only on ids, which are random. A comparison of the release before and after shows which
+    report was deleted; whoever can compare has the report already. The list of tombstones reveals that a
+    person took part and requested deletion; only the collector has it.
+
+    Arguments:
+        store: The store that accepted the reports; no other process may seal it meanwhile.
+        storage: Storage of the store's release.
+        ids: Ids of 16 bytes each; None for all reports of the campaign.
+
+    Raises:
+        PrivotError: if an id is of no report; then nothing is deleted. Ids that were deleted before are
+            accepted, and not counted again.
+    """
+    count = store.delete(ids)
+    erase(store, storage)
+    return count
+
+
+def erase(store: Store, storage: ReleaseStorage) -> None:
+    """Remove the reports that the store has deleted from all files of its release."""
+    deleted = store.to_erase()
+    if not deleted:
+        return
+    rows: list[int] = []
+    names = storage.names()
+    with TemporaryDirectory(prefix="privot-") as work:
+        copy = Path(work) / "file"
+        for name in names:
+            if name.startswith("shard-") and name.endswith(".parquet"):
+                storage.fetch(name, copy)
+                rows.append(_erase_shard(storage, name, copy, deleted))
+            elif name.startswith("quarantine-") and name.endswith(".csv"):
+                storage.fetch(name, copy)
+                _erase_quarantine(storage, name, copy, deleted)
+        if MANIFEST in names:
+            storage.fetch(MANIFEST, copy)
+            named = copy.read_text(encoding="utf-8").count('"file"')
+            with storage.writing(MANIFEST) as draft:
+                draft.write_text(manifest_text(rows[:named]), encoding="utf-8")
+    store.finish_erasing(rows)
+
+
+def _erase_shard(storage: ReleaseStorage, name: str, copy: Path, deleted: frozenset[bytes]) -> int:
+    """Remove reports from a shard, of which `copy` is a copy; return the number of rows left."""
+    ids = pa.array(deleted, ID_TYPE)
+    shard_ids = pq.read_table(copy, columns=[REPORT_ID])[REPORT_ID]
+    if not pc.any(pc.is_in(shard_ids, ids)).as_py():
+        return len(shard_ids)
+    table = pq.read_table(copy)
+    more = dict(table.schema.metadata)
+    made_by = more.pop(METADATA_KEY).decode()
+    rest = table.filter(pc.invert(pc.is_in(table[REPORT_ID], ids))).replace_schema_metadata(None)
+    with storage.writing(name) as draft:
+        return write_reports(draft, [rest], made_by, more)
+
+
+def _erase_quarantine(
+    storage: ReleaseStorage, name: str, copy: Path, deleted: frozenset[bytes]
+) -> None:
+    """Remove reports from a quarantine file."""
+    with open(copy, newline="", encoding="utf-8") as file:
+        lines = [*csv.reader(file)]
+
+    def is_deleted(line: list[str]) -> bool:
+        return base64.b64decode(line[1])[ID_AT : ID_AT + ID_BYTES] in deleted
+
+    rest = lines[:1] + [line for line in lines[1:] if not is_deleted(line)]
+    if len(rest) < len(lines):
+        with storage.writing(name) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
+            csv.writer(out).writerows(rest)
+
+
+# Places of releases and stores.
+
+
+class ReleaseStorage(Protocol):
+    """Protocol of a release's storage: its files are written, listed and copied as a whole."""
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """Provide a draft's path; after the block, the draft durably replaces the named file."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the sorted names of all files; empty if the storage does not exist yet."""
+        ...
+
+    def fetch(self, name: str, copy: Path) -> None:
+        """Copy a file to a local path."""
+        ...
+
+
+@dataclass(frozen=True)
+class FolderStorage:
+    """Storage of a release in a local folder."""
+
+    folder: Path
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """See `ReleaseStorage`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with replacing_file(self.folder / name) as draft:
+            yield draft
+        flush_folder(self.folder)
+
+    def names(self) -> list[str]:
+        """See `ReleaseStorage`."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(file.name for file in self.folder.iterdir() if file.is_file())
+
+    def fetch(self, name: str, copy: Path) -> None:
+        """See `ReleaseStorage`."""
+        shutil.copyfile(self.folder / name, copy)
+
+
+@dataclass(frozen=True)
+class AddressStorage:
+    """Storage of a release at an fsspec address, where a file is replaced as a whole."""
+
+    address: str
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Path]:
+        """See `ReleaseStorage`."""
+        with TemporaryDirectory(prefix="privot-") as work:
+            draft = Path(work) / name
+            draft.touch()
+            yield draft
+            with self._reached("written") as (files, root):
+                files.makedirs(root, exist_ok=True)
+                files.put_file(str(draft), f"{root}/{name}")
+
+    def names(self) -> list[str]:
+        """See `ReleaseStorage`."""
+        with self._reached("read") as (files, root):
+            if not files.isdir(root):
+                return []
+            return sorted(str(path).rpartition("/")[2] for path in files.ls(root, detail=False))
+
+    def fetch(self, name: str, copy: Path) -> None:
+        """See `ReleaseStorage`."""
+        with self._reached("read") as (files, root):
+            files.get_file(f"{root}/{name}", str(copy))
+
+    @contextmanager
+    def _reached(self, action: str) -> Iterator[tuple[fsspec.AbstractFileSystem, str]]:
+        """Provide the file system and the path in it; errors say which action (participle) failed."""
+        try:
+            yield fsspec.core.url_to_fs(self.address)
+        except (OSError, ImportError, ValueError) as error:
+            kind = type(error).__name__
+            raise PrivotError(
+                f"{self.address} cannot be {action} ({kind}): check the address; nothing is lost"
+            ) from None
+
+
+def storage_at(address: str) -> ReleaseStorage:
+    """Return the storage at an address: a folder for a path or `file://`, otherwise fsspec's."""
+    parts = urlsplit(address)
+    if not parts.scheme:
+        return FolderStorage(Path(address))
+    if parts.scheme == "file":
+        return FolderStorage(Path(parts.path))
+    return AddressStorage(address.rstrip("/"))
+
+
+def release_address(address: str, release: str | None, fingerprint: str) -> str:
+    """Return the address of a campaign's shards: below `release`, if given, else in the store's folder.
+
+    Raises:
+        PrivotError: if `release` is None and the store is no folder.
+    """
+    if release is not None:
+        return f"{release.rstrip('/')}/{fingerprint}"
+    if "://" in address:
+        raise PrivotError(
+            "--release is missing, for a database stores no shards: give a folder or an address"
+        )
+    return str(Path(address) / fingerprint / "release")
+
+
+_POSTGRES = ("postgresql://", "postgres://")
+
+
+def open_store(
+    address: str, campaign: Campaign, log: Callable[[str], None] = lambda line: None
+) -> Store:
+    """Open the store of a campaign.
+
+    Arguments:
+        address: A folder, or `postgresql://user@host/database`.
+        campaign: The campaign. Each campaign has its own subfolder, or its own rows in the tables.
+        log: Callback for operator messages.
+
+    Raises:
+        PrivotError: if the store cannot be opened, or another process uses it.
+    """
+    if address.startswith(_POSTGRES):
+        return PostgresStore(address, campaign.format)
+    if "://" in address:
+        raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")
+    folder = Path(address) / campaign.fingerprint
+    return FolderStore(folder, campaign.format, log)

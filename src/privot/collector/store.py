@@ -1,8 +1,8 @@
 """Records, known ids, and the protocol of stores.
 
-- `KnownIds` is the set of a store's ids and digests in memory.
 - A **record** is a report in binary, a row of an array of bytes (n, L); all records of a campaign have
-  one length L. `Form` describes and verifies records, and computes their ids and digests.
+  one length L. `RecordFormat` describes and verifies records, and computes their ids and digests.
+- `KnownIds` is the set of a store's ids and digests in memory.
 - `Store` is the protocol. **When `append` returns, its records are durable**: they survive a kill and a
   loss of power. **Sealing** moves stored records into shards of a release. If it is interrupted, however
   often, a store repeats it with the same records, so that each record ends in one shard. Ids of sealed
@@ -29,15 +29,121 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.collector.payloads import waves_of_hours
+from privot.collector.waves import waves_of_hours
 from privot.core.compiled import compiled, compiled_part
 from privot.core.errors import PrivotError
 from privot.waves import Panel
 from privot.wire.report import FINGERPRINT_BYTES, ID_BYTES
 
+Records = NDArray[np.uint8]
+Words = NDArray[np.uint64]
+Statuses = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+ID_AT = 1 + FINGERPRINT_BYTES
+TIME_AT = ID_AT + ID_BYTES
+PAYLOAD_AT = TIME_AT + 4 + 1 + 4
+CRC_BYTES = 4
+
+
+def _crc_table() -> NDArray[np.uint32]:
+    """Return the CRC-32 table of zlib's reflected polynomial."""
+    table: NDArray[np.uint32] = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        odd = np.where(table & 1, np.uint32(0xEDB88320), np.uint32(0))
+        table = ((table >> 1) ^ odd).astype(np.uint32)
+    return table
+
+
+_CRC = _crc_table()
+
+
+@dataclass(frozen=True)
+class RecordFormat:
+    """Binary format that all records of a campaign share.
+
+    Arguments:
+        example: Any record of the campaign.
+        panel: Schedule of repeated reports, if there is one; each record then belongs to a wave.
+    """
+
+    example: bytes
+    panel: Panel | None = None
+
+    @property
+    def record_bytes(self) -> int:
+        """Length L of each record, in bytes."""
+        return len(self.example)
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Fingerprint of the campaign's randomizer."""
+        return self.example[1:ID_AT]
+
+    def waves_of(self, records: Records) -> NDArray[np.int64]:
+        """Return the wave (n,) of each record: −1 outside of all waves, and 0 without a panel."""
+        if self.panel is None:
+            return np.zeros(len(records), np.int64)
+        hours = np.ascontiguousarray(records[:, TIME_AT : TIME_AT + 4]).view(">u4")[:, 0]
+        return waves_of_hours(self.panel, hours)
+
+    def validate(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
+        """Return a mask (n,) of valid records, and the entries (n, 3) by which they are compared.
+
+        A valid record has a correct checksum, and the example's version, fingerprint, extensions and
+        payload length. An entry is two words of the id, the highest byte first, and a digest of the
+        record without time and checksum, with the wave if there is a panel. Stores keep entries for
+        ever. A digest is neither 0 nor 2⁶⁴ − 1.
+        """
+        valid = np.empty(len(records), np.bool_)
+        entries = np.empty((len(records), 3), np.uint64)
+        _verify(records, np.frombuffer(self.example, np.uint8), _CRC, valid, entries)
+        parts = [records[:, :TIME_AT], records[:, TIME_AT + 4 : -CRC_BYTES]]
+        if self.panel is not None:
+            parts.append(self.waves_of(records).astype(">i8").view(np.uint8).reshape(-1, 8))
+        timeless = np.concatenate(parts, axis=1)
+        data, width, sha256 = timeless.tobytes(), timeless.shape[1], hashlib.sha256
+        digests = [sha256(data[at : at + width]).digest() for at in range(0, len(data), width)]
+        first = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 4)[:, 0]
+        # 0 marks a free place, and all ones a tombstone.
+        entries[:, 2] = np.clip(first.astype(np.uint64), np.uint64(1), TOMBSTONE - np.uint64(1))
+        return valid, entries
+
+
+@compiled
+def _verify(
+    records: Records,
+    example: NDArray[np.uint8],
+    table: NDArray[np.uint32],
+    valid: Mask,
+    entries: Words,
+) -> None:
+    """Compare each record with its checksum and with the example's head, and read its id."""
+    end = records.shape[1] - CRC_BYTES
+    for row in range(records.shape[0]):
+        record = records[row]
+        crc = np.uint32(0xFFFFFFFF)
+        for at in range(end):
+            byte = record[at]
+            crc = table[(crc ^ byte) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+        crc ^= np.uint32(0xFFFFFFFF)
+        stated = np.uint32(0)
+        for at in range(end, end + CRC_BYTES):
+            stated = (stated << np.uint32(8)) | np.uint32(record[at])
+        valid[row] = crc == stated
+        for at in range(PAYLOAD_AT):
+            if record[at] != example[at] and not ID_AT <= at < TIME_AT + 4:
+                valid[row] = False
+        for word in range(2):
+            value = np.uint64(0)
+            for at in range(ID_AT + 8 * word, ID_AT + 8 * word + 8):
+                value = (value << np.uint64(8)) | np.uint64(record[at])
+            entries[row, word] = value
+
+
+# Known ids, and the outcome of a record.
+
 NEW, DUPLICATE, DELETED = 0, 1, 2
 TOMBSTONE = np.uint64(2**64 - 1)  # in place of a digest, in tables of ids alone
-Statuses = NDArray[np.uint8]
 _MIN_CAPACITY = 2**12
 
 
@@ -212,109 +318,7 @@ def _move(table: Words, larger: Words, deleted: Words, key: Words) -> int:
     return moved
 
 
-Records = NDArray[np.uint8]
-Words = NDArray[np.uint64]
-Mask = NDArray[np.bool_]
-
-ID_AT = 1 + FINGERPRINT_BYTES
-TIME_AT = ID_AT + ID_BYTES
-PAYLOAD_AT = TIME_AT + 4 + 1 + 4
-CRC_BYTES = 4
-
-
-def _crc_table() -> NDArray[np.uint32]:
-    """Return the CRC-32 table of zlib's reflected polynomial."""
-    table: NDArray[np.uint32] = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        odd = np.where(table & 1, np.uint32(0xEDB88320), np.uint32(0))
-        table = ((table >> 1) ^ odd).astype(np.uint32)
-    return table
-
-
-_CRC = _crc_table()
-
-
-@dataclass(frozen=True)
-class Form:
-    """Binary format that all records of a campaign share.
-
-    Arguments:
-        example: Any record of the campaign.
-        panel: Schedule of repeated reports, if there is one; each record then belongs to a wave.
-    """
-
-    example: bytes
-    panel: Panel | None = None
-
-    @property
-    def record_bytes(self) -> int:
-        """Length L of each record, in bytes."""
-        return len(self.example)
-
-    @property
-    def fingerprint(self) -> bytes:
-        """Fingerprint of the campaign's randomizer."""
-        return self.example[1:ID_AT]
-
-    def waves_of(self, records: Records) -> NDArray[np.int64]:
-        """Return the wave (n,) of each record: −1 outside of all waves, and 0 without a panel."""
-        if self.panel is None:
-            return np.zeros(len(records), np.int64)
-        hours = np.ascontiguousarray(records[:, TIME_AT : TIME_AT + 4]).view(">u4")[:, 0]
-        return waves_of_hours(self.panel, hours)
-
-    def sums_of(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
-        """Return a mask (n,) of valid records, and the entries (n, 3) by which they are compared.
-
-        A valid record has a correct checksum, and the example's version, fingerprint, extensions and
-        payload length. An entry is two words of the id, the highest byte first, and a digest of the
-        record without time and checksum, with the wave if there is a panel. Stores keep entries for
-        ever. A digest is neither 0 nor 2⁶⁴ − 1.
-        """
-        valid = np.empty(len(records), np.bool_)
-        entries = np.empty((len(records), 3), np.uint64)
-        _verify(records, np.frombuffer(self.example, np.uint8), _CRC, valid, entries)
-        parts = [records[:, :TIME_AT], records[:, TIME_AT + 4 : -CRC_BYTES]]
-        if self.panel is not None:
-            parts.append(self.waves_of(records).astype(">i8").view(np.uint8).reshape(-1, 8))
-        timeless = np.concatenate(parts, axis=1)
-        data, width, sha256 = timeless.tobytes(), timeless.shape[1], hashlib.sha256
-        digests = [sha256(data[at : at + width]).digest() for at in range(0, len(data), width)]
-        first = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 4)[:, 0]
-        # 0 marks a free place, and all ones a tombstone.
-        entries[:, 2] = np.clip(first.astype(np.uint64), np.uint64(1), TOMBSTONE - np.uint64(1))
-        return valid, entries
-
-
-@compiled
-def _verify(
-    records: Records,
-    example: NDArray[np.uint8],
-    table: NDArray[np.uint32],
-    valid: Mask,
-    entries: Words,
-) -> None:
-    """Compare each record with its checksum and with the example's head, and read its id."""
-    end = records.shape[1] - CRC_BYTES
-    for row in range(records.shape[0]):
-        record = records[row]
-        crc = np.uint32(0xFFFFFFFF)
-        for at in range(end):
-            byte = record[at]
-            crc = table[(crc ^ byte) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
-        crc ^= np.uint32(0xFFFFFFFF)
-        stated = np.uint32(0)
-        for at in range(end, end + CRC_BYTES):
-            stated = (stated << np.uint32(8)) | np.uint32(record[at])
-        valid[row] = crc == stated
-        for at in range(PAYLOAD_AT):
-            if record[at] != example[at] and not ID_AT <= at < TIME_AT + 4:
-                valid[row] = False
-        for word in range(2):
-            value = np.uint64(0)
-            for at in range(ID_AT + 8 * word, ID_AT + 8 * word + 8):
-                value = (value << np.uint64(8)) | np.uint64(record[at])
-            entries[row, word] = value
+# Stores.
 
 
 class StoreFull(PrivotError):  # noqa: N818 (a state, not a fault)

@@ -148,9 +148,48 @@ def flush(file: Path) -> None:
         os.fsync(handle.fileno())
 
 
+def flush_folder(folder: Path) -> None:
+    """Flush a folder's renames to the disk; raise PrivotError where the file system cannot."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise PrivotError(
+            f"{folder} cannot be flushed to its disk ({error.strerror or error}), and what was just "
+            "written there may be lost with the power: use a folder on a local disk"
+        ) from None
+
+
 def cannot_write(path: Path, error: OSError) -> PrivotError:
     """Return the error for a full disk, or a folder without permission to write."""
     return PrivotError(f"{path} cannot be written ({error.strerror or error}); nothing was changed")
+
+
+def write_down(path: Path, fields: Any) -> None:
+    """Write JSON to a file, readable by its owner alone, and flush it to the disk."""
+    with replacing_file(path, secret=True) as draft:
+        _fill(draft, fields)
+    flush_folder(path.parent)
+
+
+@contextmanager
+def writing_down(path: Path, fields: Any) -> Iterator[None]:
+    """Write a draft of the file, run the block, then rename: without room, the block does not run."""
+    with replacing_file(path, secret=True) as draft:
+        _fill(draft, fields)
+        flush(draft)
+        yield
+    flush_folder(path.parent)
+
+
+def _fill(draft: Path, fields: Any) -> None:
+    draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+
+
+# Outputs.
 
 
 def claim_file(
@@ -234,6 +273,22 @@ def _exists(path: Path) -> PrivotError:
     return PrivotError(f"{path} exists: give another -o, or --force to replace it")
 
 
+# The state folder.
+
+
+def state_folder() -> Path:
+    """Return the path of the state folder, without making it."""
+    if given := os.environ.get("PRIVOT_STATE_DIR"):
+        return Path(given).absolute()
+    try:
+        home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise PrivotError(
+            "this account has no home folder: set PRIVOT_STATE_DIR to a folder that stays"
+        ) from None
+    return Path(home) / "privot"
+
+
 @contextmanager
 def holding_state() -> Iterator[Path]:
     """Yield the state folder, locked against other threads and processes."""
@@ -280,42 +335,6 @@ def secret_key() -> bytes:
     return key
 
 
-def write_down(path: Path, fields: Any) -> None:
-    """Write JSON to a file, readable by its owner alone, and flush it to the disk."""
-    with replacing_file(path, secret=True) as draft:
-        _fill(draft, fields)
-    flush_folder(path.parent)
-
-
-@contextmanager
-def writing_down(path: Path, fields: Any) -> Iterator[None]:
-    """Write a draft of the file, run the block, then rename: without room, the block does not run."""
-    with replacing_file(path, secret=True) as draft:
-        _fill(draft, fields)
-        flush(draft)
-        yield
-    flush_folder(path.parent)
-
-
-def _fill(draft: Path, fields: Any) -> None:
-    draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
-
-
-def flush_folder(folder: Path) -> None:
-    """Flush a folder's renames to the disk; raise PrivotError where the file system cannot."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise PrivotError(
-            f"{folder} cannot be flushed to its disk ({error.strerror or error}), and what was just "
-            "written there may be lost with the power: use a folder on a local disk"
-        ) from None
-
-
 def _require_private(path: Path, rights: int, what: str, mode: int) -> None:
     if path.stat().st_mode & rights:
         raise PrivotError(
@@ -333,16 +352,3 @@ def _lock(handle: int, folder: Path) -> None:
             f"{folder} cannot be locked ({error.strerror}): set PRIVOT_STATE_DIR to a folder on a "
             "local disk"
         ) from None
-
-
-def state_folder() -> Path:
-    """Return the path of the state folder, without making it."""
-    if given := os.environ.get("PRIVOT_STATE_DIR"):
-        return Path(given).absolute()
-    try:
-        home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    except RuntimeError:
-        raise PrivotError(
-            "this account has no home folder: set PRIVOT_STATE_DIR to a folder that stays"
-        ) from None
-    return Path(home) / "privot"

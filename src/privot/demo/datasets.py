@@ -258,102 +258,13 @@ def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
         rows = np.array(lines, float)
         labels, gray = rows[:, 0].astype(np.uint8), rows[:, 1:].reshape(-1, 16, 16)
     except (ValueError, IndexError) as error:
-        raise PrivotError(
-            f"{path} is no file of zip code digits ({error}): fetch it again"
-        ) from error
+        raise PrivotError(f"{path} is no file of zip codes ({error}): fetch it again") from error
     # Values have three decimals. In integers, halves are always rounded up.
     thousandths = np.rint(1000 * gray).astype(np.int64)
     return ((255 * (thousandths + 1000) + 1000) // 2000).astype(np.uint8), labels
 
 
-SIDE = 20
-MOST_PEOPLE = 10**7
-_FINE, _HELD_OUT, _MARGIN = 40, 0.2, 1.15
-# Pixels up to the first value become white, from the second on black: counting had blurred strokes.
-_PAPER, _INK = 0.25, 0.85
-# Standard deviations of a hand: rotation in radians, slant, log of both stretches, shift (of the sheet).
-_TURN, _SLANT, _STRETCH, _MOVE = 0.12, 0.15, 0.08, 0.03
-_AT_ONCE = 4096
-
-
-def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
-    """Draw digits as made-up people write them, and held-out digits that nobody copied.
-
-    Arguments:
-        num_people: Number of people.
-        seed: Seed of shapes and hands; the held-out shapes are always the same.
-
-    Raises:
-        PrivotError: if scikit-learn is missing, or the number of people is out of range.
-
-    Examples:
-        >>> images = draw_digits(100)
-        >>> images.x_train.shape, images.x_test.shape
-        ((100, 20, 20), (359, 20, 20))
-    """
-    num_people = require_count("people", num_people, MOST_PEOPLE)
-    shapes, labels = _shapes()
-    order = np.random.default_rng(0).permutation(len(shapes))
-    held_out, copied = np.split(order, [int(_HELD_OUT * len(shapes))])
-    rng = np.random.default_rng(seed)
-    chosen = rng.choice(copied, num_people)
-    written = np.empty((num_people, SIDE, SIDE), np.uint8)
-    for start in range(0, num_people, _AT_ONCE):
-        chunk = chosen[start : start + _AT_ONCE]
-        written[start : start + _AT_ONCE] = _write(shapes[chunk], _hands(len(chunk), rng))
-    identity = np.broadcast_to(_MARGIN * np.eye(2, 3), (len(held_out), 2, 3))
-    test = _write(shapes[held_out], identity)
-    return LabeledImages("digits", written, labels[chosen], test, labels[held_out])
-
-
-def _shapes() -> tuple[np.ndarray, np.ndarray]:
-    """Return all digits (n, 40, 40), interpolated, from 0 to 1, and their labels (n,)."""
-    try:
-        loaded = import_module("sklearn.datasets").load_digits()
-    except ModuleNotFoundError:
-        raise PrivotError(
-            "the digits come with scikit-learn, which is not installed: pip install 'privot[evaluate]'"
-        ) from None
-    coarse = np.asarray(loaded.images, np.float32) / 16
-    factor = _FINE / coarse.shape[1]
-    # Cubic splines are linear and separable, so the interpolation is two matrix products.
-    units = np.eye(coarse.shape[1], dtype=np.float32)
-    along = ndimage.zoom(units, (1, factor), order=3, mode="grid-constant", grid_mode=True)
-    fine = along.T @ coarse @ along
-    return ((fine - _PAPER) / (_INK - _PAPER)).clip(0, 1), loaded.target.astype(np.uint8)
-
-
-def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw affine maps (n, 2, 3) from places (row, column) on a sheet to a shape, both [−1, 1]²."""
-    turn, slant, tall, wide, down, right = rng.standard_normal((6, count))
-    cosine, sine = np.cos(_TURN * turn), np.sin(_TURN * turn)
-    turned = np.moveaxis(np.array([[cosine, -sine], [sine, cosine]]), 2, 0)
-    one, zero = np.ones(count), np.zeros(count)
-    slanted = np.moveaxis(np.array([[one, zero], [_SLANT * slant, one]]), 2, 0)
-    stretches = _MARGIN * np.exp(_STRETCH * np.stack([tall, wide], axis=1))
-    moves = 2 * _MOVE * np.stack([down, right], axis=1)
-    return np.concatenate([turned @ slanted * stretches[:, None], moves[:, :, None]], axis=2)
-
-
-def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
-    """Return gray bytes (n, side, side): each shape (n, 40, 40) transformed by its map (n, 2, 3)."""
-    ends = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1
-    sheet = np.stack([*np.meshgrid(ends, ends, indexing="ij"), np.ones((SIDE, SIDE))])
-    places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
-    places = places.reshape(len(shapes), 2, SIDE, SIDE)
-    padded = np.pad(shapes, ((0, 0), (1, 2), (1, 2)))
-    corner = np.floor(places).clip(-1, _FINE).astype(np.int64)
-    down, right = (places - corner).clip(0, 1).swapaxes(0, 1)
-    rows, columns = (corner + 1).swapaxes(0, 1)
-    index = np.arange(len(shapes))[:, None, None]
-
-    def between_columns(rows: np.ndarray) -> np.ndarray:
-        left, next_right = padded[index, rows, columns], padded[index, rows, columns + 1]
-        return np.asarray(left * (1 - right) + next_right * right)
-
-    above, below = between_columns(rows), between_columns(rows + 1)
-    return np.asarray(np.rint(255 * (above * (1 - down) + below * down)), np.uint8)
-
+# Fetching.
 
 _BLOCK = 2**16
 _SECONDS = 30.0
@@ -455,10 +366,102 @@ def download(url: str, path: Path) -> None:
     part.replace(path)
 
 
+# Handwriting.
+
+SIDE = 20
+MOST_PEOPLE = 10**7
+_FINE, _HELD_OUT, _MARGIN = 40, 0.2, 1.15
+# Pixels up to the first value become white, from the second on black: counting had blurred strokes.
+_PAPER, _INK = 0.25, 0.85
+# Standard deviations of a hand: rotation in radians, slant, log of both stretches, shift (of the sheet).
+_TURN, _SLANT, _STRETCH, _MOVE = 0.12, 0.15, 0.08, 0.03
+_AT_ONCE = 4096
+
+
+def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
+    """Draw digits as made-up people write them, and held-out digits that nobody copied.
+
+    Arguments:
+        num_people: Number of people.
+        seed: Seed of shapes and hands; the held-out shapes are always the same.
+
+    Raises:
+        PrivotError: if scikit-learn is missing, or the number of people is out of range.
+
+    Examples:
+        >>> images = draw_digits(100)
+        >>> images.x_train.shape, images.x_test.shape
+        ((100, 20, 20), (359, 20, 20))
+    """
+    num_people = require_count("people", num_people, MOST_PEOPLE)
+    shapes, labels = _shapes()
+    order = np.random.default_rng(0).permutation(len(shapes))
+    held_out, copied = np.split(order, [int(_HELD_OUT * len(shapes))])
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(copied, num_people)
+    written = np.empty((num_people, SIDE, SIDE), np.uint8)
+    for start in range(0, num_people, _AT_ONCE):
+        chunk = chosen[start : start + _AT_ONCE]
+        written[start : start + _AT_ONCE] = _write(shapes[chunk], _hands(len(chunk), rng))
+    identity = np.broadcast_to(_MARGIN * np.eye(2, 3), (len(held_out), 2, 3))
+    test = _write(shapes[held_out], identity)
+    return LabeledImages("digits", written, labels[chosen], test, labels[held_out])
+
+
+def _shapes() -> tuple[np.ndarray, np.ndarray]:
+    """Return all digits (n, 40, 40), interpolated, from 0 to 1, and their labels (n,)."""
+    try:
+        loaded = import_module("sklearn.datasets").load_digits()
+    except ModuleNotFoundError:
+        raise PrivotError(
+            "the digits come with scikit-learn, which is not installed: pip install 'privot[evaluate]'"
+        ) from None
+    coarse = np.asarray(loaded.images, np.float32) / 16
+    factor = _FINE / coarse.shape[1]
+    # Cubic splines are linear and separable, so the interpolation is two matrix products.
+    units = np.eye(coarse.shape[1], dtype=np.float32)
+    along = ndimage.zoom(units, (1, factor), order=3, mode="grid-constant", grid_mode=True)
+    fine = along.T @ coarse @ along
+    return ((fine - _PAPER) / (_INK - _PAPER)).clip(0, 1), loaded.target.astype(np.uint8)
+
+
+def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw affine maps (n, 2, 3) from places (row, column) on a sheet to a shape, both [−1, 1]²."""
+    turn, slant, tall, wide, down, right = rng.standard_normal((6, count))
+    cosine, sine = np.cos(_TURN * turn), np.sin(_TURN * turn)
+    turned = np.moveaxis(np.array([[cosine, -sine], [sine, cosine]]), 2, 0)
+    one, zero = np.ones(count), np.zeros(count)
+    slanted = np.moveaxis(np.array([[one, zero], [_SLANT * slant, one]]), 2, 0)
+    stretches = _MARGIN * np.exp(_STRETCH * np.stack([tall, wide], axis=1))
+    moves = 2 * _MOVE * np.stack([down, right], axis=1)
+    return np.concatenate([turned @ slanted * stretches[:, None], moves[:, :, None]], axis=2)
+
+
+def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
+    """Return gray bytes (n, side, side): each shape (n, 40, 40) transformed by its map (n, 2, 3)."""
+    ends = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1
+    sheet = np.stack([*np.meshgrid(ends, ends, indexing="ij"), np.ones((SIDE, SIDE))])
+    places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
+    places = places.reshape(len(shapes), 2, SIDE, SIDE)
+    padded = np.pad(shapes, ((0, 0), (1, 2), (1, 2)))
+    corner = np.floor(places).clip(-1, _FINE).astype(np.int64)
+    down, right = (places - corner).clip(0, 1).swapaxes(0, 1)
+    rows, columns = (corner + 1).swapaxes(0, 1)
+    index = np.arange(len(shapes))[:, None, None]
+
+    def between_columns(rows: np.ndarray) -> np.ndarray:
+        left, next_right = padded[index, rows, columns], padded[index, rows, columns + 1]
+        return np.asarray(left * (1 - right) + next_right * right)
+
+    above, below = between_columns(rows), between_columns(rows + 1)
+    return np.asarray(np.rint(255 * (above * (1 - down) + below * down)), np.uint8)
+
+
+# People.
+
 # Bounds of longitude and of latitude, in degrees, as in the schema below.
 BOX = ((-8.7, 1.8), (49.8, 60.9))
 PLACES_FILE = Path(__file__).with_name("places.csv")
-
 SCHEMA_TOML = """\
 unit = "person"
 

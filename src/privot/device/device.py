@@ -3,7 +3,9 @@
 Values become codes or unit coordinates by the same few operations on 64-bit floats, in the same
 order, in every implementation: differences, quotients, products, square roots (which IEEE 754 rounds
 correctly) and rounding to even. The joint report (`JointPart`) and the split reports (`SplitPart`) are
-drawn for these codes and coordinates; their bytes are the payload.
+drawn for these codes and coordinates; their bytes are the payload. A program states the **encoding** of
+each column: the values of a record that it reads (`columns`), its kind (`take`: category, boolean, bin,
+cell or point), and the kind's own fields (`privot.device.exact` lists and checks them).
 
 **Privacy review.** Runs on the device. Refusals name a column and never a value, and happen before
 anything is drawn or sent; values outside their bounds are projected.
@@ -43,105 +45,16 @@ _DATE_TIME = re.compile(
 )
 _MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
-Take = Mapping[str, Any]
+Encoding = Mapping[str, Any]  # of one column, as a program states it
 Record = Mapping[str, Any]
 
 
-def units_of(take: Take, record: Record) -> list[float] | None:
-    """Return a value's unit coordinates, projected to the domain; None where it is missing."""
-    point = []
-    for name in take["columns"]:
-        number = _number(name, record, take)
-        if number is None:
-            return None
-        point.append(number)
-    return _project_units(take["domain"], point)
-
-
-def _missing(name: str, code: int | None) -> int:
-    """Return the code of a missing value; raise PrivotError if there is none."""
-    if code is None:
-        raise PrivotError(f"column {name!r} has no value: give one, or a schema that allows none")
-    return code
-
-
-def _category(take: Take, record: Record) -> list[int]:
-    (name,) = take["columns"]
-    value = record.get(name)
-    if value is None or (value == "" and "" not in take["values"]):
-        return [_missing(name, take["missing"])]
-    if not isinstance(value, str):
-        raise PrivotError(f"column {name!r} holds no text: give one of its categories")
-    if value in take["values"]:
-        return [int(take["values"].index(value))]
-    if take["other"] is None:
-        raise PrivotError(f"column {name!r} is none of its {len(take['values'])} categories")
-    return [int(take["other"])]
-
-
-def _boolean(take: Take, record: Record) -> list[int]:
-    (name,) = take["columns"]
-    value = record.get(name)
-    if value is None:
-        return [_missing(name, take["missing"])]
-    if not isinstance(value, bool):
-        raise PrivotError(f"column {name!r} is neither true nor false")
-    return [int(value)]
-
-
-def _bin(take: Take, record: Record) -> list[int]:
-    (name,) = take["columns"]
-    number = _number(name, record, take)
-    return [_bin_of(take, edges, number) for edges in take["edges"]]
-
-
-def _bin_of(take: Take, edges: list[float], number: float | None) -> int:
-    spikes = take["spikes"]
-    if number is None:
-        return len(edges) - 1 + len(spikes)
-    largest = edges[-1] - 1 if take["integer"] else edges[-1]
-    number = min(max(number, edges[0]), largest)
-    if take["integer"]:
-        number = float(round(number))
-    if number in spikes:
-        return len(edges) - 1 + int(spikes.index(number))
-    return min(bisect_right(edges, number) - 1, len(edges) - 2)
-
-
-def _cell(take: Take, record: Record) -> list[int]:
-    units = units_of({**take, "nullable": take["missing"] is not None}, record)
-    if units is None:
-        return [_missing(take["columns"][0], take["missing"])]
-    code = _flat_cell(take, units)
-    if code < 0:
-        code = _flat_cell(take, [u * (1 - _PULL) for u in units])
-    return [max(code, 0)]  # a code even if the program lists none for the cell
-
-
-def _flat_cell(take: Take, units: list[float]) -> int:
-    side, codes, flat = take["side"], take["codes"], 0
-    for u in units:
-        place = math.floor((u + 1) * (side / 2))
-        flat = flat * side + min(max(place, 0), side - 1)
-    return flat if codes is None else int(codes[flat])
-
-
-# Encoder of each kind of `take`: to a list of codes, one for each coding, or to unit coordinates.
-TAKES: dict[str, Callable[[Take, Record], Any]] = {
-    "category": _category,
-    "boolean": _boolean,
-    "bin": _bin,
-    "cell": _cell,
-    "point": units_of,
-}
-
-
-def _number(name: str, record: Record, take: Take) -> float | None:
+def _number(name: str, record: Record, encoding: Encoding) -> float | None:
     """Return a value as a number, in the column's steps or in time steps since 1970; None if missing."""
-    seconds = take.get("seconds")
+    seconds = encoding.get("seconds")
     value = record.get(name)
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        if not take["nullable"]:
+        if not encoding["nullable"]:
             _missing(name, None)
         return None
     if seconds is not None:
@@ -150,7 +63,7 @@ def _number(name: str, record: Record, take: Take) -> float | None:
         raise PrivotError(f"column {name!r} holds no number")
     if not abs(value) < 2.0**1023:
         raise PrivotError(f"column {name!r} is infinite, or too large for a number")
-    return (value - take["origin"]) / take["step"] if "step" in take else float(value)
+    return (value - encoding["origin"]) / encoding["step"] if "step" in encoding else float(value)
 
 
 def _seconds(name: str, value: object) -> int:
@@ -167,6 +80,17 @@ def _seconds(name: str, value: object) -> int:
     days = 365 * before + before // 4 - before // 100 + before // 400 - 719_162
     days += sum(_MONTH_LENGTHS[: month - 1]) + (leap and month > 2) + day - 1
     return 86_400 * days + 3600 * hour + 60 * minute + second
+
+
+def units_of(encoding: Encoding, record: Record) -> list[float] | None:
+    """Return a value's unit coordinates, projected to the domain; None where it is missing."""
+    point = []
+    for name in encoding["columns"]:
+        number = _number(name, record, encoding)
+        if number is None:
+            return None
+        point.append(number)
+    return _project_units(encoding["domain"], point)
 
 
 def _project_units(domain: Mapping[str, Any], point: list[float]) -> list[float]:
@@ -195,6 +119,84 @@ def _project_ball(point: list[float], radius: float, non_negative: bool) -> list
     if not length > radius / largest:
         return point
     return [x / length * (radius * _INSIDE) for x in direction]
+
+
+def _missing(name: str, code: int | None) -> int:
+    """Return the code of a missing value; raise PrivotError if there is none."""
+    if code is None:
+        raise PrivotError(f"column {name!r} has no value: give one, or a schema that allows none")
+    return code
+
+
+def _category(encoding: Encoding, record: Record) -> list[int]:
+    (name,) = encoding["columns"]
+    value = record.get(name)
+    if value is None or (value == "" and "" not in encoding["values"]):
+        return [_missing(name, encoding["missing"])]
+    if not isinstance(value, str):
+        raise PrivotError(f"column {name!r} holds no text: give one of its categories")
+    if value in encoding["values"]:
+        return [int(encoding["values"].index(value))]
+    if encoding["other"] is None:
+        raise PrivotError(f"column {name!r} is none of its {len(encoding['values'])} categories")
+    return [int(encoding["other"])]
+
+
+def _boolean(encoding: Encoding, record: Record) -> list[int]:
+    (name,) = encoding["columns"]
+    value = record.get(name)
+    if value is None:
+        return [_missing(name, encoding["missing"])]
+    if not isinstance(value, bool):
+        raise PrivotError(f"column {name!r} is neither true nor false")
+    return [int(value)]
+
+
+def _bin(encoding: Encoding, record: Record) -> list[int]:
+    (name,) = encoding["columns"]
+    number = _number(name, record, encoding)
+    return [_bin_of(encoding, edges, number) for edges in encoding["edges"]]
+
+
+def _bin_of(encoding: Encoding, edges: list[float], number: float | None) -> int:
+    spikes = encoding["spikes"]
+    if number is None:
+        return len(edges) - 1 + len(spikes)
+    largest = edges[-1] - 1 if encoding["integer"] else edges[-1]
+    number = min(max(number, edges[0]), largest)
+    if encoding["integer"]:
+        number = float(round(number))
+    if number in spikes:
+        return len(edges) - 1 + int(spikes.index(number))
+    return min(bisect_right(edges, number) - 1, len(edges) - 2)
+
+
+def _cell(encoding: Encoding, record: Record) -> list[int]:
+    units = units_of({**encoding, "nullable": encoding["missing"] is not None}, record)
+    if units is None:
+        return [_missing(encoding["columns"][0], encoding["missing"])]
+    code = _flat_cell(encoding, units)
+    if code < 0:
+        code = _flat_cell(encoding, [u * (1 - _PULL) for u in units])
+    return [max(code, 0)]  # a code even if the program lists none for the cell
+
+
+def _flat_cell(encoding: Encoding, units: list[float]) -> int:
+    side, codes, flat = encoding["side"], encoding["codes"], 0
+    for u in units:
+        place = math.floor((u + 1) * (side / 2))
+        flat = flat * side + min(max(place, 0), side - 1)
+    return flat if codes is None else int(codes[flat])
+
+
+# By kind of encoding: from a record to a column's codes, one for each coding, or to unit coordinates.
+ENCODERS: dict[str, Callable[[Encoding, Record], Any]] = {
+    "category": _category,
+    "boolean": _boolean,
+    "bin": _bin,
+    "cell": _cell,
+    "point": units_of,
+}
 
 
 class JointPart:
@@ -331,8 +333,10 @@ class Device:
         unknown = sorted(set(record) - self._known_columns)
         if unknown:
             raise PrivotError(f"columns {unknown} are not in the schema: leave them out")
-        columns = self.program["columns"].items()
-        encoded = {name: TAKES[take["take"]](take, record) for name, take in columns}
+        encoded = {
+            name: ENCODERS[encoding["take"]](encoding, record)
+            for name, encoding in self.program["columns"].items()
+        }
         payload = b"".join([part.draw(encoded, word) for part in self._parts])
         identity = b"".join(word().to_bytes(8, "little") for _ in range(ID_BYTES // 8))
         seconds = time.time() if now is None else now
@@ -345,5 +349,5 @@ class Device:
 
     @cached_property
     def _known_columns(self) -> frozenset[str]:
-        names = (take["columns"] for take in self.program["columns"].values())
+        names = (encoding["columns"] for encoding in self.program["columns"].values())
         return frozenset(chain(self.program.get("unread", ()), *names))

@@ -80,23 +80,23 @@ _MAX_FORMS, _MAX_SHEETS = 2**16, 2**20
 _SMALLEST, _LARGEST = 2.0**-500, 2.0**500
 
 
-def require_program(held: object) -> Program:
+def require_program(value: object) -> Program:
     """Return a program if the proofs of its draws cover it.
 
     Raises:
         PrivotError: naming a field, its value, and the requirement.
     """
-    program = _fields("program", held, "columns", "joint", "split")
+    program = _fields("program", value, "columns", "joint", "split")
     need(program.get("version") == VERSION, "version", program.get("version"), str(VERSION))
     whole("time_step", program.get("time_step"), 1, 2**32)
     columns = _fields("columns", program["columns"])
     unread = items("unread", program.get("unread", []), 0)
     need(all(isinstance(name, str) for name in unread), "unread", unread, "a list of names")
-    codes = {name: _take(name, take) for name, take in columns.items()}
+    codes = {name: _num_codes(name, encoding) for name, encoding in columns.items()}
     joint, split = program["joint"], program["split"]
     need(bool(joint or split), "joint and split", None, "reports, at least one of them")
     if joint:
-        _joint(joint, codes)
+        _check_joint(joint, codes)
     if split:
         split = _fields("split", split, "choose", "reports")
         reports = items("reports", split["reports"])
@@ -110,10 +110,10 @@ def require_program(held: object) -> Program:
     return program
 
 
-def _fields(where: str, held: object, *names: str) -> Mapping[str, Any]:
-    present = isinstance(held, dict) and all(name in held for name in names)
-    need(present, where, held, f"an object with {', '.join(names) or 'its fields'}")
-    return held  # type: ignore[return-value]  # it is a dict, or refused
+def _fields(where: str, value: object, *names: str) -> Mapping[str, Any]:
+    present = isinstance(value, dict) and all(name in value for name in names)
+    need(present, where, value, f"an object with {', '.join(names) or 'its fields'}")
+    return value  # type: ignore[return-value]  # it is a dict, or refused
 
 
 def _number(where: str, value: object, least: float = -_LARGEST, most: float = _LARGEST) -> float:
@@ -122,79 +122,81 @@ def _number(where: str, value: object, least: float = -_LARGEST, most: float = _
     return float(value)  # type: ignore[arg-type]  # it is a number, or refused
 
 
-def _take(name: str, held: object) -> list[int]:
-    """Check how a column is encoded; return its number of codes in each coding, [] for points."""
+def _num_codes(name: str, value: object) -> list[int]:
+    """Check a column's encoding; return its number of codes in each coding, [] for points."""
     where = f"column {name!r}"
-    take = _fields(where, held, "take", "columns")
-    kind, parts = take["take"], items(where, take["columns"])
+    encoding = _fields(where, value, "take", "columns")
+    kind, parts = encoding["take"], items(where, encoding["columns"])
     need(all(isinstance(part, str) for part in parts), where, parts, "names of a record's values")
     if kind == "cell":
-        return [_cells(where, take, len(parts))]
+        return [_num_cell_codes(where, encoding, len(parts))]
     if kind == "point":
-        _check_number(where, take)
-        _domain(where, take.get("domain"), len(parts))
-        need("step" not in take or len(parts) == 1, where, take, "one number, if in steps")
+        _check_number(where, encoding)
+        _check_domain(where, encoding.get("domain"), len(parts))
+        need("step" not in encoding or len(parts) == 1, where, encoding, "one number, if in steps")
         return []
     need(len(parts) == 1, where, parts, "one name")
     if kind == "boolean":
-        return [_count_with_special(where, take, 2)]
+        return [_with_special_codes(where, encoding, 2)]
     if kind == "category":
-        values = items(where, take.get("values"))
+        values = items(where, encoding.get("values"))
         need(all(isinstance(value, str) for value in values), where, values, "texts")
-        return [_count_with_special(where, take, len(values))]
+        return [_with_special_codes(where, encoding, len(values))]
     need(kind == "bin", where, kind, "category, boolean, bin, cell or point")
-    return _bins(where, take)
+    return _num_bin_codes(where, encoding)
 
 
-def _count_with_special(where: str, take: Mapping[str, Any], count: int) -> int:
-    """Return the number of codes, including those of unlisted and of missing values."""
+def _with_special_codes(where: str, encoding: Mapping[str, Any], count: int) -> int:
+    """Return a number of codes with those of unlisted and of missing values."""
     for special in ("other", "missing"):
-        if take.get(special) is not None:
-            count = max(count, 1 + whole(f"{where}, {special}", take[special], 0, MAX_VALUES - 1))
+        if encoding.get(special) is not None:
+            count = max(
+                count, 1 + whole(f"{where}, {special}", encoding[special], 0, MAX_VALUES - 1)
+            )
     return count
 
 
-def _bins(where: str, take: Mapping[str, Any]) -> list[int]:
-    spikes = items(where, take.get("spikes"), 0)
+def _num_bin_codes(where: str, encoding: Mapping[str, Any]) -> list[int]:
+    spikes = items(where, encoding.get("spikes"), 0)
     for spike in spikes:
         _number(f"{where}, spikes", spike)
-    _check_number(where, take)
-    integer, counts = take.get("integer"), []
+    _check_number(where, encoding)
+    integer, counts = encoding.get("integer"), []
     need(isinstance(integer, bool), f"{where}, integer", integer, "true or false")
-    for each in items(where, take.get("edges")):
+    for each in items(where, encoding.get("edges")):
         edges = [_number(f"{where}, edges", edge) for edge in items(where, each, 2)]
         rising = all(low < high for low, high in pairwise(edges))
         ends = not integer or (edges[0].is_integer() and edges[-1].is_integer())
         need(rising and ends, f"{where}, edges", each, "increasing, whole ends of whole numbers")
-        counts.append(len(edges) - 1 + len(spikes) + bool(take["nullable"]))
+        counts.append(len(edges) - 1 + len(spikes) + bool(encoding["nullable"]))
     return counts
 
 
-def _cells(where: str, take: Mapping[str, Any], dimension: int) -> int:
-    _domain(where, take.get("domain"), dimension)
-    side = whole(f"{where}, side", take.get("side"), 1, MAX_CELLS)
-    codes, cells = take.get("codes"), side ** min(dimension, 30)
+def _num_cell_codes(where: str, encoding: Mapping[str, Any], dimension: int) -> int:
+    _check_domain(where, encoding.get("domain"), dimension)
+    side = whole(f"{where}, side", encoding.get("side"), 1, MAX_CELLS)
+    codes, cells = encoding.get("codes"), side ** min(dimension, 30)
     need(cells <= MAX_CELLS, f"{where}, side", side, f"less: at most {MAX_CELLS} cells")
     count = cells
     if codes is not None:
         need(len(items(where, codes)) == cells, f"{where}, codes", codes, "one for each cell")
         count = max(1 + whole(f"{where}, codes", code, -1, cells - 1) for code in codes)
-    return _count_with_special(where, {"missing": take.get("missing")}, max(count, 1))
+    return _with_special_codes(where, {"missing": encoding.get("missing")}, max(count, 1))
 
 
-def _check_number(where: str, take: Mapping[str, Any]) -> None:
+def _check_number(where: str, encoding: Mapping[str, Any]) -> None:
     """Check the fields that state how values become numbers."""
-    nullable = take.get("nullable")
+    nullable = encoding.get("nullable")
     need(isinstance(nullable, bool), f"{where}, nullable", nullable, "true or false")
-    if take.get("seconds") is not None:
-        whole(f"{where}, seconds", take["seconds"], 1, 2**32)
-    if "step" in take:
-        _number(f"{where}, step", take["step"], _SMALLEST)
-        _number(f"{where}, origin", take.get("origin"))
+    if encoding.get("seconds") is not None:
+        whole(f"{where}, seconds", encoding["seconds"], 1, 2**32)
+    if "step" in encoding:
+        _number(f"{where}, step", encoding["step"], _SMALLEST)
+        _number(f"{where}, origin", encoding.get("origin"))
 
 
-def _domain(where: str, held: object, dimension: int) -> None:
-    domain = _fields(f"{where}, domain", held, "area")
+def _check_domain(where: str, value: object, dimension: int) -> None:
+    domain = _fields(f"{where}, domain", value, "area")
     if domain["area"] == "l2_ball":
         _number(f"{where}, radius", domain.get("radius"), _SMALLEST)
         part = domain.get("non_negative")
@@ -208,9 +210,9 @@ def _domain(where: str, held: object, dimension: int) -> None:
         need(width >= _SMALLEST, f"{where}, bounds", [low, high], "the smaller first")
 
 
-def _joint(held: object, codes: Mapping[str, list[int]]) -> None:
+def _check_joint(value: object, codes: Mapping[str, list[int]]) -> None:
     names = ("columns", "sizes", "views", "forms", "weights", "sets")
-    joint = _fields("joint", held, *names)
+    joint = _fields("joint", value, *names)
     columns, sizes = items("columns", joint["columns"]), items("sizes", joint["sizes"])
     forms, weights = items("forms", joint["forms"]), items("weights", joint["weights"])
     need(len(sizes) == len(columns), "sizes", sizes, "one list a column")
@@ -249,9 +251,7 @@ def _sheet_cells(sizes: list[list[int]], forms: list[list[int]], views: int) -> 
 
 
 _BITS, _TERMS = 320, 64
-LARGEST = (
-    2**16
-)  # largest exponent: beyond it `exp_below` does not grow, and there is no upper bound
+LARGEST = 2**16  # exponent beyond which `exp_below` does not grow, and there is no upper bound
 
 
 def exp_below(x: Fraction) -> Fraction:

@@ -239,7 +239,6 @@ def split_guarantee(
 
 
 REPORTS = ("auto", "joint", "split")
-Reports = tuple[dict[str, Mechanism], JointReport | None, CandidatesReport | None]
 
 
 def calibrate_reports(
@@ -250,7 +249,7 @@ def calibrate_reports(
     mechanism: str | None,
     report_columns: int | None,
     shares: Mapping[str, float] | None,
-) -> Reports:
+) -> tuple[dict[str, Mechanism], JointReport | None, CandidatesReport | None]:
     """Return split mechanisms, joint and candidates reports, (`epsilon`, `delta`)-private together.
 
     With `shares`, all columns are split. Otherwise the joint report gets as much of ε as each split

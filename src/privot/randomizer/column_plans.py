@@ -69,9 +69,8 @@ class Expected:
         return None if self.simulate is None else self.simulate()
 
 
-Way = Callable[
-    [float, int], Expected
-]  # function of ε and n; raises PrivotError if ε is out of range
+# Function of ε and n, which raises PrivotError if ε is out of range.
+Way = Callable[[float, int], Expected]
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -151,11 +152,18 @@ def plan_table(
             options.append(_expected_joint(design, k, epsilon, people, target_error))
     if whole:
         for k in range(1, most + 1):
-            errors = split_errors(list(sizes.values()), k, epsilon, people)
-            cells = (min(sizes.values()), max(sizes.values()))
-            share = pair_share(k, len(sizes))
-            way = ("split", k, (k, k), cells, share)
-            options.append(_expected(way, errors, people, target_error))
+            option = ExpectedError(
+                report="split",
+                report_columns=k,
+                columns=(k, k),
+                cells=(min(sizes.values()), max(sizes.values())),
+                pair_share=pair_share(k, len(sizes)),
+                marginals_only=k == 1 < len(sizes),
+                **_means(
+                    split_errors(list(sizes.values()), k, epsilon, people), people, target_error
+                ),
+            )
+            options.append(option)
     recommended = _least(options) if options[0].two_way is None else options[0]
     return TablePlan(
         epsilon=epsilon,
@@ -194,19 +202,19 @@ def _expected_joint(
 ) -> ExpectedError:
     weights, total = np.array(design.weights, np.float64), len(design.columns)
     pairs = np.array([len(form) * (len(form) - 1) for form in design.forms])
-    share = float(weights @ pairs / weights.sum()) / max(1, total * (total - 1))
-    cells = (int(design.num_cells.min()), int(design.num_cells.max()))
-    errors = joint_errors(design, epsilon, people)
-    return _expected(("joint", k, design.lengths, cells, share), errors, people, target)
+    return ExpectedError(
+        report="joint",
+        report_columns=k,
+        columns=design.lengths,
+        cells=(int(design.num_cells.min()), int(design.num_cells.max())),
+        pair_share=float(weights @ pairs / weights.sum()) / max(1, total * (total - 1)),
+        marginals_only=design.lengths[1] == 1 < total,
+        **_means(joint_errors(design, epsilon, people), people, target),
+    )
 
 
-def _expected(
-    way: tuple[str, int | None, tuple[int, int], tuple[int, int], float],
-    errors: tuple[Array, Array],
-    people: int,
-    target: float,
-) -> ExpectedError:
-    """Build an `ExpectedError` from its first five fields, `way`, and errors (m,) and (m, m)."""
+def _means(errors: tuple[Array, Array], people: int, target: float) -> dict[str, Any]:
+    """Return the mean errors, and the people needed, given errors of columns (m,) and pairs (m, m)."""
     one_way, two_way = errors
     above = two_way[np.triu_indices(len(one_way), 1)]
     one = float(one_way.mean())
@@ -214,8 +222,7 @@ def _expected(
     goal, needed = two if above.size else one, None
     if goal is not None and math.isfinite(goal):  # decreases like 1/√people
         needed = math.ceil(people * (goal / target) ** 2)
-    marginals_only = way[2][1] == 1 < len(one_way)
-    return ExpectedError(*way, one, two, needed, marginals_only)
+    return {"one_way": one, "two_way": two, "people_needed": needed}
 
 
 def _least(options: Sequence[ExpectedError]) -> ExpectedError:

@@ -59,7 +59,7 @@ from privot.randomizer.publishing import (
     publish,
     refuse_unknown_output,
     unfinished,
-    write_scattered,
+    write_buckets,
 )
 from privot.randomizer.randomizer import Randomizer
 from privot.schema.columns.raw_values import RecordError
@@ -71,144 +71,11 @@ try:
 except ImportError:  # not POSIX: the system does not report what was read
     fcntl = termios = None  # type: ignore[assignment]
 
-_POLL_SECONDS = 0.01
-# Identity of the parts of a pipe, whose path is a hash of the records.
-IDENTITY = {"known by": "the place"}
-
-
-class UnsentReportsError(PrivotError):
-    """Error of a pipe that broke; its reader may have some reports, and all of them are stored."""
-
-
-def place_of_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
-    """Return the path of a pipe's parts; a temporary one if records must be read to be identified."""
-    if records.identity() is None:
-        if left != "refuse" and records.content() is None:
-            raise PrivotError(
-                f"{left}: records that come from memory are not recognized again: use a file"
-            )
-        return _pipes_folder() / f"reading-{secrets.token_hex(8)}"
-    place = _place(records, randomizer)
-    if left == "resume" and not unfinished(place).exists():
-        raise _nothing_stored()
-    return place
-
-
-def recognized(
-    fresh: Parts, records: RecordBatches, randomizer: Randomizer, left: Left
-) -> tuple[Parts, bool]:
-    """Return the parts of records that were read to be identified, and whether an earlier run made them.
-
-    Parts of an earlier run replace the new ones, whose reports nobody has seen.
-    """
-    if records.content() is None:
-        return fresh, False
-    stored = replace(fresh, folder=_stored(records, randomizer, left), deleted_drafts=0)
-    if stored.folder.exists():
-        if left == "refuse":
-            raise left_behind(stored.folder)
-        fresh.remove()
-        return stored, True
-    if left == "resume":
-        raise _nothing_stored()
-    os.rename(fresh.folder, stored.folder)
-    return stored, False
-
-
-def require_sent(records: RecordBatches, randomizer: Randomizer, left: Left) -> None:
-    """Raise an error if reports of these records for a pipe are stored; "discard" deletes them."""
-    pipes = state_folder() / "pipes"
-    if not pipes.is_dir() or not any(pipes.iterdir()) or records.content() is None:
-        return
-    folder = _stored(records, randomizer, left)
-    if folder.exists():
-        raise PrivotError(
-            f"reports of these records are stored in {folder}, of which a pipe's reader may have some: "
-            "send the same again with -o - --resume; to noise afresh, --discard them, but whoever's "
-            "report was read has then spent the budget twice"
-        )
-
-
-def _stored(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
-    """Return the folder of these records' stored parts; delete it if `left` is "discard"."""
-    folder = unfinished(_place(records, randomizer))
-    if left == "discard":
-        discard(folder)
-    return folder
-
-
-def _place(records: RecordBatches, randomizer: Randomizer) -> Path:
-    text = f"{records.content()} {randomizer.to_json()}".encode()
-    return _pipes_folder() / blake2b(text, key=secret_key(), digest_size=16).hexdigest()
-
-
-def _pipes_folder() -> Path:
-    """Return the folder for the parts of pipes, and create it if needed."""
-    _ = secret_key()  # raises an error without the key, which the names of parts need
-    folder = state_folder() / "pipes"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.chmod(folder, 0o700)
-    except OSError as error:
-        raise cannot_write(folder, error) from None
-    return folder
-
-
-def _nothing_stored() -> PrivotError:
-    return PrivotError(
-        "--resume: no reports of these records are stored, they went through; if nobody has them, leave "
-        "--resume out"
-    )
-
-
-def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None) -> int:
-    """Write the reports of all parts as CSV, and wait until they are read; returns the number of rows.
-
-    The directory entries of the parts are flushed to the disk first, so that reports which were sent are
-    not lost at a power failure.
-
-    Raises:
-        UnsentReportsError: if the pipe breaks; the parts stay.
-    """
-    for folder in (parts.folder, *list(parts.folder.parents)[:2]):
-        flush_folder(folder)
-    try:
-        rows = publish(parts, pipe, randomizer, progress)
-        _wait_until_read(pipe)
-    except OSError as error:
-        raise UnsentReportsError(
-            f"the reports did not all go through ({error.strerror or 'the pipe was closed'}), some may "
-            f"have been read: all are stored in {parts.folder}; send the same again with --resume"
-        ) from error
-    return rows
-
-
-def _wait_until_read(stream: IO[bytes]) -> None:
-    """Wait until a pipe's reader has read everything; raise BrokenPipeError if the reader is gone."""
-    try:
-        handle = stream.fileno()
-        piped = stat.S_ISFIFO(os.fstat(handle).st_mode)
-    except (OSError, AttributeError, ValueError):
-        return
-    if fcntl is None or not piped:
-        return
-    poll = select.poll()
-    poll.register(handle, 0)
-    while True:
-        unread = struct.unpack("i", fcntl.ioctl(handle, termios.FIONREAD, b"\0\0\0\0"))[0]
-        if not unread:
-            return
-        if any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
-            raise BrokenPipeError
-        time.sleep(_POLL_SECONDS)
-
-
 _BATCH_VALUES = 2**20  # most numbers in the reports of a batch
 _PART_BATCHES = 8  # batches in a part
 # For a source whose number of rows is unknown: bytes of a file per bucket, and buckets of a pipe.
 _BUCKET_BYTES = 2**25
 _PIPE_BUCKETS = 64
-
 # Function that privatizes the records of missing parts; see `make_parts`.
 MakeParts = Callable[
     [Randomizer, RecordBatches, Parts, Progress | None], tuple[int, dict[str, int]]
@@ -267,19 +134,19 @@ def privatize_records(
     known = identity is not None  # records from a pipe are identified only after they were read
     if isinstance(output, Path):
         refuse_unknown_output(output)
-        require_sent(records, randomizer, left)
-        place = output
+        require_none_unsent(records, randomizer, left)
+        path = output
     else:
-        place, identity = place_of_pipe(records, randomizer, left), IDENTITY
-    parts = _begin(randomizer, records, place, identity, left, part_rows, log)
+        path, identity = path_for_pipe(records, randomizer, left), PIPE_IDENTITY
+    parts = _begin(randomizer, records, path, identity, left, part_rows, log)
     try:
         fresh, outside = (make or make_parts)(randomizer, records, parts, progress)
         if not parts.done():
             raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
         if not known and isinstance(output, Path):
-            require_sent(records, randomizer, left)
+            require_none_unsent(records, randomizer, left)
         elif not known:
-            parts, again = recognized(parts, records, randomizer, left)
+            parts, again = adopt_stored(parts, records, randomizer, left)
             fresh = 0 if again else fresh
     except BaseException as error:
         if isinstance(error, RefusedRecordsError) or not known:
@@ -343,14 +210,14 @@ def make_parts(
     with closing(noised()) as batches:
         for part, group in groupby(batches, lambda batch: batch[0]):
             pieces = (reports for _, reports in group)
-            parts.publish(part, partial(write_scattered, pieces=pieces, buckets=parts.buckets))
+            parts.publish(part, partial(write_buckets, pieces=pieces, buckets=parts.buckets))
     return fresh, dict(outside)
 
 
 def _begin(
     randomizer: Randomizer,
     records: RecordBatches,
-    place: Path,
+    path: Path,
     identity: dict[str, Any] | None,
     left: Left,
     part_rows: int | None,
@@ -366,7 +233,7 @@ def _begin(
     else:
         num_bytes = records.num_bytes
         buckets = _PIPE_BUCKETS if num_bytes is None else 1 + num_bytes // _BUCKET_BYTES
-    parts = Parts.begin(place, rows, max(1, buckets), randomizer.to_json(), identity, left)
+    parts = Parts.begin(path, rows, max(1, buckets), randomizer.to_json(), identity, left)
     if parts.deleted_drafts:
         log(
             f"{parts.deleted_drafts} unfinished parts were deleted: their records are noised afresh, as "
@@ -395,3 +262,140 @@ def _expected(records: RecordBatches, rows: int) -> int | None:
         return records.num_rows
     share = records.share_read()
     return round(rows / share) if share else None
+
+
+# Pipes.
+
+_POLL_SECONDS = 0.01
+# Identity of the parts of a pipe, whose path is a hash of the records.
+PIPE_IDENTITY = {"known by": "the place"}
+
+
+class UnsentReportsError(PrivotError):
+    """Error of a pipe that broke; its reader may have some reports, and all of them are stored."""
+
+
+def path_for_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
+    """Return the path that stands for a pipe as the output, beside which parts are stored.
+
+    It is temporary if the records must be read before they can be identified.
+    """
+    if records.identity() is None:
+        if left != "refuse" and records.content() is None:
+            raise PrivotError(
+                f"{left}: records that come from memory are not recognized again: use a file"
+            )
+        return _pipes_folder() / f"reading-{secrets.token_hex(8)}"
+    path = _path_of(records, randomizer)
+    if left == "resume" and not unfinished(path).exists():
+        raise _nothing_stored()
+    return path
+
+
+def adopt_stored(
+    fresh: Parts, records: RecordBatches, randomizer: Randomizer, left: Left
+) -> tuple[Parts, bool]:
+    """Return the parts of records that were read to be identified, and whether an earlier run made them.
+
+    Parts of an earlier run replace the new ones, whose reports nobody has seen.
+    """
+    if records.content() is None:
+        return fresh, False
+    stored = replace(fresh, folder=_folder_of(records, randomizer, left), deleted_drafts=0)
+    if stored.folder.exists():
+        if left == "refuse":
+            raise left_behind(stored.folder)
+        fresh.remove()
+        return stored, True
+    if left == "resume":
+        raise _nothing_stored()
+    os.rename(fresh.folder, stored.folder)
+    return stored, False
+
+
+def require_none_unsent(records: RecordBatches, randomizer: Randomizer, left: Left) -> None:
+    """Raise an error if reports of these records for a pipe are stored; "discard" deletes them."""
+    pipes = state_folder() / "pipes"
+    if not pipes.is_dir() or not any(pipes.iterdir()) or records.content() is None:
+        return
+    folder = _folder_of(records, randomizer, left)
+    if folder.exists():
+        raise PrivotError(
+            f"reports of these records are stored in {folder}, of which a pipe's reader may have some: "
+            "send the same again with -o - --resume; to noise afresh, --discard them, but whoever's "
+            "report was read has then spent the budget twice"
+        )
+
+
+def _folder_of(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
+    """Return the folder of these records' stored parts; delete it if `left` is "discard"."""
+    folder = unfinished(_path_of(records, randomizer))
+    if left == "discard":
+        discard(folder)
+    return folder
+
+
+def _path_of(records: RecordBatches, randomizer: Randomizer) -> Path:
+    text = f"{records.content()} {randomizer.to_json()}".encode()
+    return _pipes_folder() / blake2b(text, key=secret_key(), digest_size=16).hexdigest()
+
+
+def _pipes_folder() -> Path:
+    """Return the folder for the parts of pipes, and create it if needed."""
+    _ = secret_key()  # raises an error without the key, which the names of parts need
+    folder = state_folder() / "pipes"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.chmod(folder, 0o700)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    return folder
+
+
+def _nothing_stored() -> PrivotError:
+    return PrivotError(
+        "--resume: no reports of these records are stored, they went through; if nobody has them, leave "
+        "--resume out"
+    )
+
+
+def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None) -> int:
+    """Write the reports of all parts as CSV, and wait until they are read; returns the number of rows.
+
+    The directory entries of the parts are flushed to the disk first, so that reports which were sent are
+    not lost at a power failure.
+
+    Raises:
+        UnsentReportsError: if the pipe breaks; the parts stay.
+    """
+    for folder in (parts.folder, *list(parts.folder.parents)[:2]):
+        flush_folder(folder)
+    try:
+        rows = publish(parts, pipe, randomizer, progress)
+        _wait_until_read(pipe)
+    except OSError as error:
+        raise UnsentReportsError(
+            f"the reports did not all go through ({error.strerror or 'the pipe was closed'}), some may "
+            f"have been read: all are stored in {parts.folder}; send the same again with --resume"
+        ) from error
+    return rows
+
+
+def _wait_until_read(stream: IO[bytes]) -> None:
+    """Wait until a pipe's reader has read everything; raise BrokenPipeError if the reader is gone."""
+    try:
+        handle = stream.fileno()
+        piped = stat.S_ISFIFO(os.fstat(handle).st_mode)
+    except (OSError, AttributeError, ValueError):
+        return
+    if fcntl is None or not piped:
+        return
+    poll = select.poll()
+    poll.register(handle, 0)
+    while True:
+        unread = struct.unpack("i", fcntl.ioctl(handle, termios.FIONREAD, b"\0\0\0\0"))[0]
+        if not unread:
+            return
+        if any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0)):
+            raise BrokenPipeError
+        time.sleep(_POLL_SECONDS)

@@ -21,11 +21,6 @@ uniform 64-bit word W (`privot.randomizer.reports.rows`), and the bucket is $⌊
 written in order, and the reports of a bucket sorted by id. Every part is sorted as well, so its reports
 of a bucket are contiguous; a bucket is gathered from all parts, and only one bucket must fit in memory.
 
-**CSV**, for pipes, has the table of a release without its randomizer, which the reader must supply.
-Numbers are written with enough digits to restore all bits, ids as 32 hexadecimal digits. A list (the
-cells of a joint report, the codes of a set, an image) is one field with numbers separated by spaces;
-`none` is the empty list. A field is empty if the column was not reported.
-
 **Privacy review.** Parts are in the order of the records, and their manifest has a hash of the names,
 sizes and times of the raw files. So the folder belongs to the owner of the raw records, only the owner
 can read it and its files, and it is deleted when the output is complete.
@@ -50,163 +45,28 @@ from typing import IO, Any, Literal, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as csv
 
 from privot.core.errors import PrivotError
 from privot.core.files import beside, cannot_write, create, flush, replacing_file, replacing_folder
-from privot.randomizer.randomizer import Randomizer
+from privot.randomizer.reports.csv_reports import write_text
 from privot.randomizer.reports.rows import (
-    ID_TYPE,
     REPORT_ID,
-    from_hex,
     id_words,
     in_order,
-    one_array,
     order_of,
     shard_name,
-    to_hex,
     write_manifest,
     write_reports,
 )
-from privot.tables.files import table_suffix, write_csv
+from privot.tables.files import table_suffix
 
-# Reports as CSV.
-
-_EMPTY = "none"
-_BLOCK_BYTES = 2**24
-
-
-def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: bool = False) -> int:
-    """Write reports as CSV; returns the number of rows."""
-    rows = write_csv((pa.table(dict(as_text(piece))) for piece in pieces), target, zipped=zipped)
-    if not rows:
-        raise PrivotError("there are no rows: give at least one record")
-    if not isinstance(target, Path):
-        target.flush()
-    return rows
-
-
-def read_text(
-    source: Path | IO[bytes], randomizer: Randomizer, log: Callable[[str], None]
-) -> Iterator[pa.Table]:
-    """Yield the reports of a CSV in pieces, without validation; values that cannot be read are null.
-
-    Arguments:
-        source: Path or stream of the CSV.
-        randomizer: Randomizer of the reports.
-        log: Callback for lines with a wrong number of fields, which are skipped.
-    """
-
-    def skip(line: csv.InvalidRow) -> str:
-        log(f"a line of {line.actual_columns} fields instead of {line.expected_columns}")
-        return "skip"
-
-    types = randomizer.types
-    options = csv.ConvertOptions(
-        column_types=dict.fromkeys(types, pa.string()),
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    # A line is empty if the only column was not reported.
-    lines = csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip)
-    blocks = csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
-    with csv.open_csv(source, blocks, lines, options) as reader:
-        if sorted(reader.schema.names) != sorted(types):
-            raise PrivotError(
-                f"{source} has columns {reader.schema.names}, the randomizer writes {list(types)}: "
-                "give the randomizer that made these reports"
-            )
-        for batch in reader:
-            yield pa.table({n: _from_text(batch.column(n), kind) for n, kind in types.items()})
-
-
-def as_text(reports: pa.Table) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the columns of a CSV, in which ids and lists are text."""
-    for name in reports.column_names:
-        column = one_array(reports.column(name))
-        if column.type == ID_TYPE:
-            column = to_hex(column)
-        elif _is_list(column.type):
-            column = _join_numbers(column)
-        yield name, column
-
-
-def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    if kind == ID_TYPE:
-        return from_hex(texts)
-    try:
-        return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
-    except pa.ArrowInvalid:
-        # Some text is not a number: it becomes null, and the rest is converted.
-        texts = pc.if_else(pc.match_substring_regex(texts, _pattern(kind)), texts, None)
-        return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
-
-
-def _join_numbers(lists: pa.Array) -> pa.Array:
-    """Convert lists of numbers to text."""
-    lists = lists.cast(pa.list_(lists.type.value_type)).cast(pa.list_(pa.string()))
-    texts = pc.binary_join(lists, " ")
-    return pc.if_else(pc.equal(texts, ""), _EMPTY, texts)
-
-
-def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert text to lists of numbers of type `kind`."""
-    # Splitting text cannot give an empty list: "none" is replaced by one number, which is dropped.
-    empty = np.asarray(pc.fill_null(pc.equal(column, _EMPTY), False))
-    numbers = pa.list_(kind.value_type)
-    lists = pc.split_pattern(pc.if_else(empty, "0", column), " ").cast(numbers)
-    width = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
-    values = lists.flatten().filter(pa.array(np.repeat(~empty, width)))
-    ends = np.concatenate([[0], np.cumsum(np.where(empty, 0, width))]).astype(np.int32)
-    absent = np.asarray(lists.is_null())
-    if pa.types.is_fixed_size_list(kind):
-        return _of_length(kind, values, width, absent)
-    ends = pa.array(ends, mask=np.concatenate([absent, [False]]))
-    return pa.ListArray.from_arrays(ends, values)
-
-
-def _of_length(
-    kind: pa.DataType, values: pa.Array, width: np.ndarray, absent: np.ndarray
-) -> pa.Array:
-    """Return lists of the length that `kind` requires; null for other lengths and where absent."""
-    valid = ~absent & (width == kind.list_size)
-    rows = np.zeros((len(width), kind.list_size), kind.value_type.to_pandas_dtype())
-    numbers = values.filter(pa.array(np.repeat(valid, width))).to_numpy()
-    rows[valid] = numbers.reshape(-1, kind.list_size)
-    return pa.FixedSizeListArray.from_arrays(
-        pa.array(rows.ravel()), type=kind, mask=pa.array(~valid)
-    )
-
-
-def _pattern(kind: pa.DataType) -> str:
-    """Return a regular expression of the text that can be converted to a type."""
-    if _is_list(kind):
-        number = _pattern(kind.value_type).strip("^$")
-        return f"^({_EMPTY}|{number}( {number})*)$"
-    if pa.types.is_boolean(kind):
-        return "^(true|false)$"
-    if pa.types.is_floating(kind):
-        return r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
-    if pa.types.is_unsigned_integer(kind):
-        return f"^({_at_most(2**kind.bit_width - 1)})$"
-    return r"^-?\d{1,9}$"
-
-
-def _at_most(largest: int) -> str:
-    """Return a regular expression of the integers from 0 to `largest`, in decimals."""
-    digits = str(largest)
-    alternatives = [rf"\d{{1,{len(digits) - 1}}}", digits]
-    for place, digit in enumerate(digits):
-        first = int(place == 0)
-        if int(digit) > first:
-            below = f"[{first}-{int(digit) - 1}]"
-            alternatives.append(rf"{digits[:place]}{below}\d{{{len(digits) - place - 1}}}")
-    return "|".join(alternatives)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)
+CORES = os.cpu_count() or 1
+# Callback with the stage ("noise", "shuffle"), the number of reports done, and their total if known.
+Progress = Callable[[str, int, int | None], None]
+# Treatment of the parts that a stopped run has left.
+Left = Literal["refuse", "resume", "discard"]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 # Parts.
@@ -214,7 +74,7 @@ def _is_list(kind: pa.DataType) -> bool:
 _FORMAT = 1
 _MANIFEST = "unfinished.json"
 # Fields of the manifest that must agree when a run is resumed, and the meaning of a difference.
-_SAME = {
+_MUST_AGREE = {
     "format": "another version of privot",
     "randomizer": "another randomizer",
     "source": "other records, or their files changed since",
@@ -222,9 +82,6 @@ _SAME = {
     "buckets": "another --shard-rows",
 }
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP)
-
-# Treatment of the parts that a stopped run has left.
-Left = Literal["refuse", "resume", "discard"]
 
 
 @dataclass(frozen=True)
@@ -382,7 +239,7 @@ def _require_same_run(folder: Path, now: dict[str, Any]) -> None:
             f"{folder} cannot be continued: its records came in an order that does not come back; "
             "remove it, and start again"
         )
-    for key, words in _SAME.items():
+    for key, words in _MUST_AGREE.items():
         if left.get(key) != now[key]:
             raise PrivotError(
                 f"{folder} was begun with {words}: resume with the same, or remove it and start again"
@@ -406,57 +263,13 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-CORES = os.cpu_count() or 1
-# Callback with the stage ("noise", "shuffle"), the number of reports done, and their total if known.
-Progress = Callable[[str, int, int | None], None]
+# Publication.
 
 
 def refuse_unknown_output(output: Path) -> None:
     """Raise an error for an output path of an unsupported format."""
     if output.suffix and table_suffix(output) == ".npz":
         raise PrivotError(f"{output} would be npz: give parquet, csv, csv.gz, or a folder")
-
-
-def write_scattered(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
-    """Write tables as a part with one Arrow batch per bucket; returns the number of rows."""
-    tables = list(pieces)
-    if not tables:
-        raise PrivotError("there are no rows: give at least one record")
-    rows, *beyond = pa.concat_tables(tables).combine_chunks().to_batches()
-    if beyond:  # text of more than 2 GiB
-        raise PrivotError(
-            f"a part of {rows.num_rows:,} rows and more is too long: give smaller parts"
-        )
-    words = id_words(rows.column(REPORT_ID))
-    order = order_of(words)
-    edges = [bucket * 2**64 // buckets for bucket in range(1, buckets)]
-    ends = np.searchsorted(words[order, 0], np.array(edges, np.uint64))
-    starts = [0, *ends.tolist(), rows.num_rows]
-    shuffled = rows.take(pa.array(order))
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as file:
-        for start, stop in pairwise(starts):
-            file.write_batch(shuffled.slice(start, stop - start))
-    return int(rows.num_rows)
-
-
-def _read_buckets(part: Path, first: int, stop: int) -> list[pa.RecordBatch]:
-    with pa.memory_map(str(part)) as source:
-        file = pa.ipc.open_file(source)
-        return [file.get_batch(bucket) for bucket in range(first, stop)]
-
-
-def bucket_rows(parts: Sequence[Path], buckets: int) -> list[int]:
-    """Count the reports in each bucket over all parts."""
-    rows = [[batch.num_rows for batch in _read_buckets(part, 0, buckets)] for part in parts]
-    return [sum(counts) for counts in zip(*rows, strict=True)]
-
-
-def gather(parts: Sequence[Path], first: int, stop: int) -> pa.Table:
-    """Read the reports of buckets `first` to `stop` − 1 from all parts, sorted by id."""
-    batches = [batch for part in parts for batch in _read_buckets(part, first, stop)]
-    return in_order(pa.Table.from_batches(batches))
 
 
 def publish(
@@ -475,7 +288,7 @@ def publish(
             f"{output} was written by another run meanwhile: keep one of the two reports, and make sure "
             f"that nobody gets {parts.folder}"
         )
-    shuffled = reordered(parts.whole(), parts.buckets, parts.part_rows, progress)
+    shuffled = in_random_order(parts.whole(), parts.buckets, parts.part_rows, progress)
     if not isinstance(output, Path):
         return write_text(output, shuffled)
     if not output.suffix:
@@ -492,22 +305,96 @@ def publish(
         return write_text(draft, shuffled, zipped=output.name.endswith(".gz"))
 
 
-def reordered(
+# Random order.
+
+
+def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
+    """Write tables as a part with one Arrow batch per bucket; returns the number of rows."""
+    tables = list(pieces)
+    if not tables:
+        raise PrivotError("there are no rows: give at least one record")
+    rows, *beyond = pa.concat_tables(tables).combine_chunks().to_batches()
+    if beyond:  # text of more than 2 GiB
+        raise PrivotError(
+            f"a part of {rows.num_rows:,} rows or more is too long: give smaller ones"
+        )
+    words = id_words(rows.column(REPORT_ID))
+    order = order_of(words)
+    edges = [bucket * 2**64 // buckets for bucket in range(1, buckets)]
+    ends = np.searchsorted(words[order, 0], np.array(edges, np.uint64))
+    starts = [0, *ends.tolist(), rows.num_rows]
+    shuffled = rows.take(pa.array(order))
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as file:
+        for start, stop in pairwise(starts):
+            file.write_batch(shuffled.slice(start, stop - start))
+    return int(rows.num_rows)
+
+
+def _buckets_of(part: Path, first: int, stop: int) -> list[pa.RecordBatch]:
+    with pa.memory_map(str(part)) as source:
+        file = pa.ipc.open_file(source)
+        return [file.get_batch(bucket) for bucket in range(first, stop)]
+
+
+def bucket_rows(parts: Sequence[Path], buckets: int) -> list[int]:
+    """Count the reports in each bucket over all parts."""
+    rows = [[batch.num_rows for batch in _buckets_of(part, 0, buckets)] for part in parts]
+    return [sum(counts) for counts in zip(*rows, strict=True)]
+
+
+def read_buckets(parts: Sequence[Path], first: int, stop: int) -> pa.Table:
+    """Read the reports of buckets `first` to `stop` − 1 from all parts, sorted by id."""
+    batches = [batch for part in parts for batch in _buckets_of(part, first, stop)]
+    return in_order(pa.Table.from_batches(batches))
+
+
+def in_random_order(
     parts: Sequence[Path], buckets: int, size: int, progress: Progress | None = None
 ) -> Iterator[pa.Table]:
     """Yield the reports of all parts, sorted by id, in tables of `size` rows (fewer in the last)."""
     rows = bucket_rows(parts, buckets)
-    runs = _runs(rows, size)
+    runs = _bucket_runs(rows, size)
 
     def gathered() -> Iterator[pa.Table]:
         written = 0
-        for table in map_ahead(lambda run: gather(parts, *run), runs, CORES):
+        for table in map_ahead(lambda run: read_buckets(parts, *run), runs, CORES):
             yield table
             written += table.num_rows
             if progress is not None:
                 progress("shuffle", written, sum(rows))
 
-    return _cut(gathered(), size)
+    return _resized(gathered(), size)
+
+
+def _bucket_runs(rows: list[int], most: int) -> list[tuple[int, int]]:
+    """Group consecutive buckets into runs of at most `most` reports, or of one larger bucket."""
+    runs: list[tuple[int, int]] = []
+    first, total = 0, 0
+    for bucket, number in enumerate(rows):
+        if total and total + number > most:
+            runs.append((first, bucket))
+            first, total = bucket, 0
+        total += number
+    if total:
+        runs.append((first, len(rows)))
+    return runs
+
+
+def _resized(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
+    """Cut the rows of tables into tables of `size`; the last may be shorter."""
+    pending: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        start = 0
+        while rows + table.num_rows - start >= size:
+            pending.append(table.slice(start, size - rows))
+            start += size - rows
+            yield pa.concat_tables(pending)
+            pending, rows = [], 0
+        pending.append(table.slice(start))
+        rows += table.num_rows - start
+    if rows:
+        yield pa.concat_tables(pending)
 
 
 def map_ahead(
@@ -530,34 +417,3 @@ def map_ahead(
             yield ahead.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _cut(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
-    """Cut the rows of tables into tables of `size`; the last may be shorter."""
-    pending: list[pa.Table] = []
-    rows = 0
-    for table in tables:
-        start = 0
-        while rows + table.num_rows - start >= size:
-            pending.append(table.slice(start, size - rows))
-            start += size - rows
-            yield pa.concat_tables(pending)
-            pending, rows = [], 0
-        pending.append(table.slice(start))
-        rows += table.num_rows - start
-    if rows:
-        yield pa.concat_tables(pending)
-
-
-def _runs(rows: list[int], most: int) -> list[tuple[int, int]]:
-    """Group consecutive buckets into runs of at most `most` reports, or of one larger bucket."""
-    runs: list[tuple[int, int]] = []
-    first, total = 0, 0
-    for bucket, number in enumerate(rows):
-        if total and total + number > most:
-            runs.append((first, bucket))
-            first, total = bucket, 0
-        total += number
-    if total:
-        runs.append((first, len(rows)))
-    return runs

@@ -43,13 +43,16 @@ MUTED = "#6b7488"
 NIGHT = "#0a0f1e"
 PRIVATE, RECEIVED, LEARNED = "#4f7cff", "#9aa3b5", "#ff8a3d"
 ERROR, LINE, SOFT = "#c0304f", "#e3e7ef", "#f5f7fb"
+DIM, FAINT = "#aab4cc", "#3c4766"
+LIGHT = LinearSegmentedColormap.from_list(
+    "night", [NIGHT, "#24346b", "#7c4d9e", "#e2725b", "#ffd27a", "#fffbe6"]
+)
 TITLE = "title: "  # prefix of an artist's `gid` that becomes a tooltip
 # CSS variables of the pages by colors of inline figures: a dark page sets other colors.
 _VARIABLES = {
     INK: "var(--ink)", MUTED: "var(--muted)", PRIVATE: "var(--real)", LEARNED: "var(--learned)",
     ERROR: "var(--heat)", LINE: "var(--line)", SOFT: "var(--soft)",
 }  # fmt: skip
-
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("privot.report", "templates"),
     autoescape=True,
@@ -134,21 +137,10 @@ def write_page(path: str | Path, template: str, fields: dict[str, Any]) -> None:
         draft.write_text(page, encoding="utf-8")
 
 
-LIGHT = LinearSegmentedColormap.from_list(
-    "night", [NIGHT, "#24346b", "#7c4d9e", "#e2725b", "#ffd27a", "#fffbe6"]
-)
+# Dark figures of several panels.
+
 # Inches: width of a panel, space around panels, height of title and caption, height of a group's name.
 PANEL, _GAP, _HEADING, _GROUP = 3.6, 0.16, 0.72, 0.5
-DIM, FAINT = "#aab4cc", "#3c4766"
-_PAPER = -0.86  # gray between images, from −1 (black) to 1 (white)
-_ACROSS, _WIDTH, _HEIGHT = 3, 3.6, 2.5
-_MAX_VALUES, _MAX_PANELS = 5, 24
-_COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
-_MAX_TREND_TICKS = 5
-KILOMETERS = 6371.0 * math.pi / 180  # length of a degree of latitude
-_CELLS_ACROSS = 130
-_MARGIN = 0.42  # inches, for the numbers on axes
-_MAX_TICKS = 7
 
 
 @dataclass(frozen=True)
@@ -171,6 +163,51 @@ class Map:
     caption: str
     points: np.ndarray  # (n, 2) longitude and latitude
     group: str = ""
+
+
+def dark_axes(
+    panels: Sequence[ImagePanel | Map], height: float, margin: float = 0.0, across: float = PANEL
+) -> tuple[Figure, list[Axes]]:
+    """Return a dark figure with axes for panels, each with title and caption, and groups' headings.
+
+    Arguments:
+        panels: Panels, from left to right.
+        height: Ratio of an axis's height to its width.
+        margin: Space for labels around the axes, in inches.
+        across: Width of an axis, in inches.
+    """
+    wide, tall = across + _GAP, across * height
+    groups = [panel.group for panel in panels]
+    heading = _HEADING + (_GROUP if any(groups) else 0.0)
+    left, bottom = max(_GAP, margin), max(_GAP, 0.6 * margin)
+    size = (left + wide * len(panels) - _GAP + left, tall + heading + bottom)
+    figure = new_figure(*size)
+    figure.set_layout_engine(None)
+    figure.set_facecolor(NIGHT)
+    shrink = min(1.0, 0.15 + 0.85 * across / PANEL)
+    for i, panel in enumerate(panels):
+        place = ((left + i * wide) / size[0], bottom / size[1], across / size[0], tall / size[1])
+        axis = figure.add_axes(place)
+        axis.set_axis_off()
+        words: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
+        bold = words | {"color": "white", "fontsize": 15 * shrink, "weight": "bold"}
+        axis.text(0, 1 + 0.34 / tall, panel.title, **bold)
+        axis.text(0, 1 + 0.1 / tall, panel.caption, color=DIM, fontsize=11 * shrink, **words)
+    for name, adjacent in groupby(range(len(groups)), key=groups.__getitem__):
+        members = list(adjacent)
+        first, last = members[0], members[-1]
+        if name:
+            ends = [x / size[0] for x in (left + first * wide, left + last * wide + across)]
+            y = (tall + bottom + _HEADING + 0.04) / size[1]
+            figure.add_artist(Line2D(ends, [y, y], color=FAINT, linewidth=1.2, gid="group"))
+            style: dict[str, Any] = {"color": "#ffd27a", "fontsize": 13 * shrink, "va": "bottom"}
+            figure.text(ends[0], y + 0.08 / size[1], name, **style)
+    return figure, figure.axes
+
+
+# Images.
+
+_PAPER = -0.86  # gray between images, from −1 (black) to 1 (white)
 
 
 def draw_image_panels(panels: Sequence[ImagePanel], across: int = 8) -> Figure:
@@ -218,44 +255,12 @@ def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.nda
     return pixels.reshape(-1, *column.shape), float(1 + 2 * pixels.std())
 
 
-def dark_axes(
-    panels: Sequence[ImagePanel | Map], height: float, margin: float = 0.0, across: float = PANEL
-) -> tuple[Figure, list[Axes]]:
-    """Return a dark figure with axes for panels, each with title and caption, and groups' headings.
+# Maps.
 
-    Arguments:
-        panels: Panels, from left to right.
-        height: Ratio of an axis's height to its width.
-        margin: Space for labels around the axes, in inches.
-        across: Width of an axis, in inches.
-    """
-    wide, tall = across + _GAP, across * height
-    groups = [panel.group for panel in panels]
-    heading = _HEADING + (_GROUP if any(groups) else 0.0)
-    left, bottom = max(_GAP, margin), max(_GAP, 0.6 * margin)
-    size = (left + wide * len(panels) - _GAP + left, tall + heading + bottom)
-    figure = new_figure(*size)
-    figure.set_layout_engine(None)
-    figure.set_facecolor(NIGHT)
-    shrink = min(1.0, 0.15 + 0.85 * across / PANEL)
-    for i, panel in enumerate(panels):
-        place = ((left + i * wide) / size[0], bottom / size[1], across / size[0], tall / size[1])
-        axis = figure.add_axes(place)
-        axis.set_axis_off()
-        words: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
-        bold = words | {"color": "white", "fontsize": 15 * shrink, "weight": "bold"}
-        axis.text(0, 1 + 0.34 / tall, panel.title, **bold)
-        axis.text(0, 1 + 0.1 / tall, panel.caption, color=DIM, fontsize=11 * shrink, **words)
-    for name, adjacent in groupby(range(len(groups)), key=groups.__getitem__):
-        members = list(adjacent)
-        first, last = members[0], members[-1]
-        if name:
-            ends = [x / size[0] for x in (left + first * wide, left + last * wide + across)]
-            y = (tall + bottom + _HEADING + 0.04) / size[1]
-            figure.add_artist(Line2D(ends, [y, y], color=FAINT, linewidth=1.2, gid="group"))
-            style: dict[str, Any] = {"color": "#ffd27a", "fontsize": 13 * shrink, "va": "bottom"}
-            figure.text(ends[0], y + 0.08 / size[1], name, **style)
-    return figure, figure.axes
+KILOMETERS = 6371.0 * math.pi / 180  # length of a degree of latitude
+_CELLS_ACROSS = 130
+_MARGIN = 0.42  # inches, for the numbers on axes
+_MAX_TICKS = 7
 
 
 def draw_maps(
@@ -345,6 +350,14 @@ def _cell_shares(
     return np.asarray(gaussian_filter(counts, 1.0)) / len(points)
 
 
+# Trends over time.
+
+_ACROSS, _WIDTH, _HEIGHT = 3, 3.6, 2.5
+_MAX_VALUES, _MAX_PANELS = 5, 24
+_COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
+_MAX_TREND_TICKS = 5
+
+
 def draw_trends(
     model: WaveModel, truth: dict[str, Sequence[float]] | None = None, *, level: float = 0.95
 ) -> Figure:
@@ -378,6 +391,15 @@ def draw_trend(axis: Axes, trends: Sequence[Trend], truth: dict[str, Sequence[fl
     axis.legend(fontsize=7, loc="best")
 
 
+def _trends_of(model: WaveModel, name: str, level: float) -> list[Trend]:
+    """Return the trends of one column: its mean, else the shares of its first values, if any."""
+    try:
+        return [model.trend(name, level=level)]
+    except PrivotError:
+        labels = model.schema.coded[name].labels if name in model.schema.coded else ()
+        return [model.trend(name, label, level=level) for label in labels[:_MAX_VALUES]]
+
+
 def write_wave_report(path: str | Path, model: WaveModel) -> None:
     """Write the page of a model over time: its trends, and its sudden changes.
 
@@ -401,12 +423,3 @@ def write_wave_report(path: str | Path, model: WaveModel) -> None:
         "unit": model.schema.unit,
     }
     write_page(path, "waves.html", fields)
-
-
-def _trends_of(model: WaveModel, name: str, level: float) -> list[Trend]:
-    """Return the trends of one column: its mean, else the shares of its first values, if any."""
-    try:
-        return [model.trend(name, level=level)]
-    except PrivotError:
-        labels = model.schema.coded[name].labels if name in model.schema.coded else ()
-        return [model.trend(name, label, level=level) for label in labels[:_MAX_VALUES]]

@@ -12,13 +12,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
 
 from privot.core.errors import PrivotError
-from privot.core.files import read_text
 from privot.schema.columns.identifier import IdentifierColumn
 from privot.schema.columns.numeric import DatetimeColumn
 from privot.schema.schema import Schema
@@ -96,6 +94,8 @@ def quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
 
+
+# One-line declarations.
 
 _LINE = re.compile(r"(?P<name>[^:]+):(?P<kind>.+)", re.DOTALL)
 _BOUNDED = re.compile(
@@ -205,14 +205,11 @@ def _refused(line: str) -> PrivotError:
     )
 
 
+# SDV's metadata.
+
 _VERSIONS = ("SINGLE_TABLE_V1", "MULTI_TABLE_V1", "V1")
 # strftime codes of hours, minutes, seconds; others are days or longer.
 _TIME_OF_DAY = re.compile(r"%-?[HIMSfpcXsTRr]")
-
-
-def read_draft(path: str | Path, table: str | None = None) -> str:
-    """Return `draft_schema` of a file of metadata; raise `PrivotError` if it cannot be read."""
-    return draft_schema(read_text(path, "metadata"), table)
 
 
 def draft_schema(text: str, table: str | None = None) -> str:
@@ -257,9 +254,7 @@ def draft_schema(text: str, table: str | None = None) -> str:
     fields = _choose_table(_read(text), table)
     columns = fields.get("columns")
     if not isinstance(columns, dict) or not all(isinstance(c, dict) for c in columns.values()):
-        raise PrivotError(
-            "the metadata has no columns as SDV writes them: give SDV's metadata JSON"
-        )
+        raise PrivotError("the metadata has no columns as SDV writes them: give SDV's JSON")
     drafts = [_column(name, column) for name, column in columns.items()]
     written = write_draft(drafts, _head(fields))
     if not any(draft.fields.get("kind", "identifier") != "identifier" for draft in drafts):
@@ -288,9 +283,7 @@ def _choose_table(fields: dict[str, Any], table: str | None) -> Mapping[str, Any
     tables = fields.get("tables")
     if fields["METADATA_SPEC_VERSION"] == "SINGLE_TABLE_V1":
         if table is not None:
-            raise PrivotError(
-                f"table {table!r} was named, the metadata has one table: leave it out"
-            )
+            raise PrivotError(f"table {table!r} was named, but there is only one: leave it out")
         return fields
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
         raise PrivotError("the metadata has no tables as SDV writes them: give SDV's metadata JSON")

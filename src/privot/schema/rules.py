@@ -269,9 +269,7 @@ class Rules:
         for text in texts:
             name, term = read_rule(text, terms)
             if not term.columns:
-                raise PrivotError(
-                    f"rule {text!r} depends on no column: name one, as the schema does"
-                )
+                raise PrivotError(f"rule {text!r} depends on no column: name one as declared")
             if name is None:
                 if term.type != "truth":
                     raise PrivotError(

@@ -45,9 +45,7 @@ def split_where(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any
         if computed:
             del drawn[name]
         elif not all(_is_range(schema, name, value) for value in values):
-            raise PrivotError(
-                f"where gives column {name!r} ranges and other values: give one of both"
-            )
+            raise PrivotError(f"where gives column {name!r} ranges and other values: give either")
         conditions[f"({words})"] = rules.condition(f"({words})")
     return drawn, conditions
 

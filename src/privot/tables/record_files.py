@@ -52,8 +52,51 @@ from privot.tables.csv_records import (
 from privot.tables.files import read_table, reading_parquet, table_suffix
 
 BATCH_ROWS = 2**17
-
+_NOT_DATA = (".", "_")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
+
+
+def open_records(
+    path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
+) -> RecordBatches:
+    """Open the records of a file (csv, csv.gz, parquet, npz), a folder, or `-`: CSV on a pipe."""
+    columns = None if schema is None else schema.table_columns
+    if schema is not None:
+        form = replace(form, unread=schema.unread_columns)
+    if str(path) == "-":
+        return CsvPipe(columns, form)
+    path = Path(path)
+    if path.is_dir():
+        return _open_folder(path, schema, form)
+    suffix = table_suffix(path)
+    if not path.is_file():
+        raise PrivotError(f"{path} is not there: check the path")
+    if path.stat().st_size == 0:
+        raise PrivotError(f"{path} is empty: give a file with a header and at least one record")
+    if suffix == ".parquet":
+        return ParquetFiles(path, [path], columns, form)
+    if suffix == ".npz":
+        return TableBatches(read_table(path, schema, form), str(path), [path])
+    return CsvFiles(path, [path], columns, form)
+
+
+def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordBatches:
+    files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, path))
+    if not files:
+        raise PrivotError(f"{path} holds no files: give a folder of parquet or csv files")
+    if schema is not None and schema.images:
+        return TableBatches(read_table(path, schema, form), str(path))
+    kinds = sorted({table_suffix(file).removesuffix(".gz") for file in files})
+    if len(kinds) > 1 or kinds[0] == ".npz":
+        raise PrivotError(f"{path} holds {', '.join(kinds)} files: give parquet or csv only")
+    columns = None if schema is None else schema.table_columns
+    reader = ParquetFiles if kinds[0] == ".parquet" else CsvFiles
+    return reader(path, files, columns, form)
+
+
+def _is_data(file: Path, folder: Path) -> bool:
+    return not any(part.startswith(_NOT_DATA) for part in file.relative_to(folder).parts)
 
 
 class RecordBatches(ABC):
@@ -168,150 +211,6 @@ class TableBatches(RecordBatches):
             piece = pa.table(table)
             yield first, piece
             first += piece.num_rows
-
-
-def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table, int]:
-    """Draw at most `most` rows uniformly without replacement; return (rows in order, total rows).
-
-    It makes one pass over a source that need not fit in memory: every row gets an independent uniform
-    key, and the rows with the smallest keys are the sample, so each set of rows is equally likely.
-    """
-    most = require_count("most", most, MOST_ROWS)
-    rng = np.random.default_rng(require_seed(seed))
-    sample: pa.Table | None = None
-    keys = np.zeros(0)
-    total, threshold = 0, np.inf
-    for _, batch in records.batches():
-        batch_keys = rng.random(batch.num_rows)
-        total += batch.num_rows
-        small = batch_keys < threshold
-        rows = batch if small.all() else batch.filter(pa.array(small))
-        sample = rows if sample is None else pa.concat_tables([sample, rows])
-        keys = np.concatenate([keys, batch_keys[small]])
-        if len(keys) > most:
-            threshold = np.partition(keys, most)[most]
-            small = keys < threshold
-            sample, keys = sample.filter(pa.array(small)), keys[small]
-    if sample is None:
-        raise PrivotError(f"{records.source} has no rows: give at least one record")
-    return sample.combine_chunks(), total
-
-
-_MAX_PLACES, _MAX_LETTERS = 3, 40  # of a finding that is shown
-
-
-@dataclass
-class Finding:
-    """One kind of problem in one table column (**not private**).
-
-    Arguments:
-        column: Name of the table column.
-        what: Kind of the problem.
-        remedy: What to do about it.
-        count: Number of rows that have it.
-        places: Locations of the first of these rows.
-        example: Value in the first of these rows.
-    """
-
-    column: str
-    what: str
-    remedy: str
-    count: int = 0
-    places: list[str] = field(default_factory=list)
-    example: str = ""
-
-    def add(self, problem: Problem, table: pa.Table, first: int, records: RecordBatches) -> None:
-        """Add the problem's rows in a table of the records that begins with row `first`."""
-        rows = np.flatnonzero(problem.rows).tolist()
-        self.count += len(rows)
-        self.example = self.example or _shown(table.column(self.column)[rows[0]])
-        for row in rows[: _MAX_PLACES - len(self.places)]:
-            self.places.append(records.place(first + row))
-
-
-@dataclass(frozen=True)
-class RecordCheck:
-    """Result of a validation (**not private**).
-
-    Arguments:
-        num_rows: Number of records.
-        findings: All problems for which records would be refused.
-        outside: Number of values outside their bounds, which would be clipped, by column.
-    """
-
-    num_rows: int
-    findings: tuple[Finding, ...]
-    outside: dict[str, int]
-
-
-def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
-    """Find everything that the schema does not allow in the records."""
-    findings: dict[tuple[str, str], Finding] = {}
-    outside: Counter[str] = Counter()
-    num_rows = 0
-    for _, table in records.batches():
-        schema.check_table(table)
-        for name, column in schema.columns.items():
-            problems = column.read(name, table)[1]
-            for each in problems:
-                new = Finding(each.column, each.what, each.remedy)
-                findings.setdefault((each.column, each.what), new).add(
-                    each, table, num_rows, records
-                )
-            if name in schema.points and not problems:
-                outside[name] += schema.points[name].count_outside(name, table)
-        num_rows += table.num_rows
-    if not num_rows:
-        raise PrivotError(f"{records.source} has no rows: give at least one record")
-    return RecordCheck(num_rows, tuple(findings.values()), +outside)
-
-
-def _shown(value: pa.Scalar) -> str:
-    """Return a value as one line, truncated if it is long."""
-    text = repr(value.as_py())
-    return text if len(text) <= _MAX_LETTERS else text[:_MAX_LETTERS] + "…"
-
-
-_NOT_DATA = (".", "_")
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-
-
-def open_records(
-    path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
-) -> RecordBatches:
-    """Open the records of a file (csv, csv.gz, parquet, npz), a folder, or `-`: CSV on a pipe."""
-    columns = None if schema is None else schema.table_columns
-    if schema is not None:
-        form = replace(form, unread=schema.unread_columns)
-    if str(path) == "-":
-        return CsvPipe(columns, form)
-    path = Path(path)
-    if path.is_dir():
-        return _open_folder(path, schema, form)
-    suffix = table_suffix(path)
-    if not path.is_file():
-        raise PrivotError(f"{path} is not there: check the path")
-    if path.stat().st_size == 0:
-        raise PrivotError(f"{path} is empty: give a file with a header and at least one record")
-    if suffix == ".parquet":
-        return ParquetFiles(path, [path], columns, form)
-    if suffix == ".npz":
-        return TableBatches(read_table(path, schema, form), str(path), [path])
-    return CsvFiles(path, [path], columns, form)
-
-
-def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordBatches:
-    files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, path))
-    if not files:
-        raise PrivotError(f"{path} holds no files: give a folder of parquet or csv files")
-    if schema is not None and schema.images:
-        return TableBatches(read_table(path, schema, form), str(path))
-    kinds = sorted({table_suffix(file).removesuffix(".gz") for file in files})
-    if len(kinds) > 1 or kinds[0] == ".npz":
-        raise PrivotError(f"{path} holds {', '.join(kinds)} files: give parquet or csv only")
-    columns = None if schema is None else schema.table_columns
-    reader = ParquetFiles if kinds[0] == ".parquet" else CsvFiles
-    return reader(path, files, columns, form)
 
 
 class ParquetFiles(RecordBatches):
@@ -455,5 +354,105 @@ def _with_partitions(piece: pa.Table, file: Path, base: Path) -> pa.Table:
     return piece
 
 
-def _is_data(file: Path, folder: Path) -> bool:
-    return not any(part.startswith(_NOT_DATA) for part in file.relative_to(folder).parts)
+def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table, int]:
+    """Draw at most `most` rows uniformly without replacement; return (rows in order, total rows).
+
+    It makes one pass over a source that need not fit in memory: every row gets an independent uniform
+    key, and the rows with the smallest keys are the sample, so each set of rows is equally likely.
+    """
+    most = require_count("most", most, MOST_ROWS)
+    rng = np.random.default_rng(require_seed(seed))
+    sample: pa.Table | None = None
+    keys = np.zeros(0)
+    total, threshold = 0, np.inf
+    for _, batch in records.batches():
+        batch_keys = rng.random(batch.num_rows)
+        total += batch.num_rows
+        small = batch_keys < threshold
+        rows = batch if small.all() else batch.filter(pa.array(small))
+        sample = rows if sample is None else pa.concat_tables([sample, rows])
+        keys = np.concatenate([keys, batch_keys[small]])
+        if len(keys) > most:
+            threshold = np.partition(keys, most)[most]
+            small = keys < threshold
+            sample, keys = sample.filter(pa.array(small)), keys[small]
+    if sample is None:
+        raise PrivotError(f"{records.source} has no rows: give at least one record")
+    return sample.combine_chunks(), total
+
+
+# Validation by a schema.
+
+_MAX_PLACES, _MAX_LETTERS = 3, 40  # of a finding that is shown
+
+
+@dataclass
+class Finding:
+    """One kind of problem in one table column (**not private**).
+
+    Arguments:
+        column: Name of the table column.
+        what: Kind of the problem.
+        remedy: What to do about it.
+        count: Number of rows that have it.
+        places: Locations of the first of these rows.
+        example: Value in the first of these rows.
+    """
+
+    column: str
+    what: str
+    remedy: str
+    count: int = 0
+    places: list[str] = field(default_factory=list)
+    example: str = ""
+
+    def add(self, problem: Problem, table: pa.Table, first: int, records: RecordBatches) -> None:
+        """Add the problem's rows in a table of the records that begins with row `first`."""
+        rows = np.flatnonzero(problem.rows).tolist()
+        self.count += len(rows)
+        self.example = self.example or _shown(table.column(self.column)[rows[0]])
+        for row in rows[: _MAX_PLACES - len(self.places)]:
+            self.places.append(records.place(first + row))
+
+
+@dataclass(frozen=True)
+class RecordCheck:
+    """Result of a validation (**not private**).
+
+    Arguments:
+        num_rows: Number of records.
+        findings: All problems for which records would be refused.
+        outside: Number of values outside their bounds, which would be clipped, by column.
+    """
+
+    num_rows: int
+    findings: tuple[Finding, ...]
+    outside: dict[str, int]
+
+
+def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
+    """Find everything that the schema does not allow in the records."""
+    findings: dict[tuple[str, str], Finding] = {}
+    outside: Counter[str] = Counter()
+    num_rows = 0
+    for _, table in records.batches():
+        schema.check_table(table)
+        for name, column in schema.columns.items():
+            problems = column.read(name, table)[1]
+            for each in problems:
+                new = Finding(each.column, each.what, each.remedy)
+                findings.setdefault((each.column, each.what), new).add(
+                    each, table, num_rows, records
+                )
+            if name in schema.points and not problems:
+                outside[name] += schema.points[name].count_outside(name, table)
+        num_rows += table.num_rows
+    if not num_rows:
+        raise PrivotError(f"{records.source} has no rows: give at least one record")
+    return RecordCheck(num_rows, tuple(findings.values()), +outside)
+
+
+def _shown(value: pa.Scalar) -> str:
+    """Return a value as one line, truncated if it is long."""
+    text = repr(value.as_py())
+    return text if len(text) <= _MAX_LETTERS else text[:_MAX_LETTERS] + "…"

@@ -157,13 +157,13 @@ class Draw(ABC):
         return values
 
     @staticmethod
-    def checked(where: str, program: Program, take: Program, codes: list[int]) -> Draw:
+    def checked(where: str, program: Program, encoding: Program, codes: list[int]) -> Draw:
         """Return the draw of a program's fields after checking them; the program may be untrusted.
 
         Arguments:
             where: Name of the column in errors.
             program: Fields of the draw.
-            take: Fields that state how the column's values become codes or points.
+            encoding: Fields that state how the column's values become codes or points.
             codes: Number of codes of the column in each of its codings; empty for points.
 
         Raises:
@@ -176,12 +176,12 @@ class Draw(ABC):
         fits = len(codes) == 1 if kind.takes_codes else not codes
         wanted = "one for points, or of one coding" if kind.takes_codes else "one for codes"
         need(fits, f"{where}, draw", name, wanted)
-        kind.check(where, program, take, codes[0] if codes else 0)
+        kind.check(where, program, encoding, codes[0] if codes else 0)
         return Draw.from_dict(program)
 
     @classmethod
     @abstractmethod
-    def check(cls, where: str, program: Program, take: Program, codes: int) -> None:
+    def check(cls, where: str, program: Program, encoding: Program, codes: int) -> None:
         """Raise PrivotError unless the proof covers the fields, for every code below `codes`."""
 
     @abstractmethod
@@ -259,7 +259,7 @@ class Response(Draw, kind="response"):
     in_hexadecimal = ("slot",)
 
     @classmethod
-    def check(cls, where: str, program: Program, take: Program, codes: int) -> None:
+    def check(cls, where: str, program: Program, encoding: Program, codes: int) -> None:
         """See `Draw`."""
         count = whole(f"{where}, values", program.get("values"), max(2, codes), MAX_VALUES)
         hexadecimal(f"{where}, slot", program.get("slot"), 1, (WORDS - 1) // (count - 1))
@@ -308,7 +308,7 @@ class Subset(Draw, kind="subset"):
     in_hexadecimal = ("out",)
 
     @classmethod
-    def check(cls, where: str, program: Program, take: Program, codes: int) -> None:
+    def check(cls, where: str, program: Program, encoding: Program, codes: int) -> None:
         """See `Draw`."""
         cells = whole(f"{where}, cells", program.get("cells"), max(2, codes), MAX_CELLS)
         whole(f"{where}, size", program.get("size"), 1, cells - 1)
@@ -380,9 +380,9 @@ class Window(Draw, kind="window"):
     in_hexadecimal = ("anywhere",)
 
     @classmethod
-    def check(cls, where: str, program: Program, take: Program, codes: int) -> None:
+    def check(cls, where: str, program: Program, encoding: Program, codes: int) -> None:
         """See `Draw`."""
-        domain, columns, get = take["domain"], len(take["columns"]), program.get
+        domain, columns, get = encoding["domain"], len(encoding["columns"]), program.get
         dimension = whole(f"{where}, dimension", get("dimension"), 1, min(3, columns))
         blocks = whole(f"{where}, blocks", get("blocks"), 1, 2**16)
         need(blocks * dimension == columns, f"{where}, blocks", blocks, "all coordinates")
@@ -395,7 +395,7 @@ class Window(Draw, kind="window"):
         same = get("non_negative") is domain.get("non_negative", False)
         need(same, f"{where}, non_negative", get("non_negative"), "its domain's")
         nullable = get("nullable")
-        fits = nullable is take["nullable"] and not (nullable and blocks > 1)
+        fits = nullable is encoding["nullable"] and not (nullable and blocks > 1)
         need(fits, f"{where}, nullable", nullable, "its column's, and false in several blocks")
         hexadecimal(f"{where}, anywhere", get("anywhere"), 1, WORDS)
 
@@ -475,11 +475,11 @@ class Laplace(Draw, kind="laplace"):
     in_hexadecimal = ("ratio",)
 
     @classmethod
-    def check(cls, where: str, program: Program, take: Program, codes: int) -> None:
+    def check(cls, where: str, program: Program, encoding: Program, codes: int) -> None:
         """See `Draw`."""
-        columns, get = len(take["columns"]), program.get
+        columns, get = len(encoding["columns"]), program.get
         dimension = whole(f"{where}, dimension", get("dimension"), 1, columns)
-        need(not take["nullable"], f"{where}, nullable", True, "false for Laplace noise")
+        need(not encoding["nullable"], f"{where}, nullable", True, "false for Laplace noise")
         need(dimension == columns, f"{where}, dimension", dimension, "all coordinates")
         whole(f"{where}, grid_bits", get("grid_bits"), 0, 40)
         parts = items(f"{where}, ratio", get("ratio"))

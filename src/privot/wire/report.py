@@ -96,9 +96,7 @@ class Report:
             WireError: if it is truncated, damaged, or of another version.
         """
         if len(data) < _HEAD.size + 8:
-            raise WireError(
-                "length", f"a report has {len(data)} bytes: it was cut short, send it again"
-            )
+            raise WireError("length", f"a report has {len(data)} bytes: it was cut, send it again")
         version, fingerprint, name, time, extensions = _HEAD.unpack_from(data)
         if version != VERSION:
             raise WireError("version", f"a report has version {version}: this reads {VERSION}")
@@ -180,9 +178,7 @@ def read_batch(data: bytes) -> Iterator[bytes]:
     """
     head = len(MAGIC) + 5
     if len(data) < head or data[:4] != MAGIC:
-        raise WireError(
-            "format", "the batch does not begin with PVTB: send binary batches as specified"
-        )
+        raise WireError("format", "the batch does not begin with PVTB: send it as specified")
     version, count = struct.unpack_from(">BI", data, 4)
     if version != VERSION:
         raise WireError("version", f"the batch has version {version}: this reads {VERSION}")

@@ -12,10 +12,6 @@ from functools import cached_property, lru_cache
 from itertools import product
 from math import isqrt
 
-Rows = tuple[
-    list[int], list[int]
-]  # number of each row's first cell; cells before each row, and of all
-
 
 @dataclass(frozen=True)
 class WindowGeometry:
@@ -60,57 +56,74 @@ class WindowGeometry:
 
     def offset(self, index: int) -> int:
         """Return the difference of a window's index-th cell number from the record's."""
-        return _cell(self._window_rows, index)
+        return self._window_rows.cell(index)
 
     @cached_property
     def window(self) -> int:
         """Number m of cells of a window."""
-        return self._window_rows[1][-1]
+        return self._window_rows.count
 
     @cached_property
     def count(self) -> int:
         """Number n of report cells."""
-        return self.numbers if self.area == "box" else self._report_rows[1][-1]
+        return self.numbers if self.area == "box" else self._report_rows.count
 
     def reached(self, index: int) -> int:
         """Return the number of the index-th report cell."""
-        return index if self.area == "box" else self._zero + _cell(self._report_rows, index)
+        return index if self.area == "box" else self._zero + self._report_rows.cell(index)
 
     @cached_property
     def _window_rows(self) -> Rows:
         r = self.radius
-        return _rows(self.dimension, self.base, (-r, r), (1, 0, r**2))
+        return Rows.of_ball(self.dimension, self.base, -r, r, 1, 0, r**2)
 
     @cached_property
     def _report_rows(self) -> Rows:
         n, r = self.steps, self.radius
-        return _rows(self.dimension, self.base, (self.low - r, n + r), (2, n, (n + 2 + 2 * r) ** 2))
+        square = (n + 2 + 2 * r) ** 2
+        return Rows.of_ball(self.dimension, self.base, self.low - r, n + r, 2, n, square)
 
 
-def _cell(rows: Rows, index: int) -> int:
-    firsts, starts = rows
-    row = bisect_right(starts, index) - 1
-    return firsts[row] + index - starts[row]
+@dataclass(frozen=True)
+class Rows:
+    """Numbers of the cells of some rows.
 
-
-@lru_cache(maxsize=128)
-def _rows(dimension: int, base: int, ends: tuple[int, int], ball: tuple[int, int, int]) -> Rows:
-    """Return the rows of the cells y with low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square.
-
-    `ends` are (low, high), `ball` is (times, center, square).
+    Arguments:
+        firsts: Number of each row's first cell.
+        starts: Number of cells before each row, and of all.
     """
-    (low, high), (times, center, square) = ends, ball
-    firsts, starts = [], [0]
-    for row in product(range(low, high + 1), repeat=dimension - 1):
-        rest = square - sum((times * k - center) ** 2 for k in row)
-        if rest < 0:
-            continue
-        reach = isqrt(rest)  # |times · y − center| ≤ reach
-        first, last = max(low, -((reach - center) // times)), min(high, (center + reach) // times)
-        if first <= last:
-            firsts.append(_sum_digits([*row, first], base))
-            starts.append(starts[-1] + last - first + 1)
-    return firsts, starts
+
+    firsts: list[int]
+    starts: list[int]
+
+    @property
+    def count(self) -> int:
+        """Number of cells."""
+        return self.starts[-1]
+
+    def cell(self, index: int) -> int:
+        """Return the number of the index-th cell."""
+        row = bisect_right(self.starts, index) - 1
+        return self.firsts[row] + index - self.starts[row]
+
+    @staticmethod
+    @lru_cache(maxsize=128)
+    def of_ball(
+        dimension: int, base: int, low: int, high: int, times: int, center: int, square: int
+    ) -> Rows:
+        """Return the rows of the cells y with low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square."""
+        firsts, starts = [], [0]
+        for row in product(range(low, high + 1), repeat=dimension - 1):
+            rest = square - sum((times * k - center) ** 2 for k in row)
+            if rest < 0:
+                continue
+            reach = isqrt(rest)  # |times · y − center| ≤ reach
+            first = max(low, -((reach - center) // times))
+            last = min(high, (center + reach) // times)
+            if first <= last:
+                firsts.append(_sum_digits([*row, first], base))
+                starts.append(starts[-1] + last - first + 1)
+        return Rows(firsts, starts)
 
 
 def _sum_digits(digits: list[int], base: int) -> int:

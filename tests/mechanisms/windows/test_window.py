@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from laws.mechanism import MechanismLaws
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer
 from privot.core.errors import PrivotError
 from privot.mechanisms import Window
 from privot.mechanisms.additive_noise import mark_missing

@@ -69,7 +69,7 @@ def test_a_range_has_the_bins_and_spikes_that_it_meets():
 
 
 def test_what_cannot_be_compared_is_refused():
-    with pytest.raises(PrivotError, match="ranges and other values: give one of both"):
+    with pytest.raises(PrivotError, match="ranges and other values: give either"):
         split_where(SCHEMA, {"age": ["0..9", 40]})
     with pytest.raises(PrivotError, match="none of the categories of 'kind'"):
         split_where(SCHEMA, {"kind": "pink"})

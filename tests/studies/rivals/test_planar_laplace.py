@@ -16,8 +16,7 @@ from laws.mechanism import MechanismLaws
 from local import test_channels
 from mechanisms import test_audits, test_nullable_noise, test_planned_error
 from mechanisms.test_audits import attack
-from privot.audit import law
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer, law
 from privot.audit.statistics import fit
 from privot.core.errors import PrivotError
 from privot.local.networks.cost import LikelihoodCost

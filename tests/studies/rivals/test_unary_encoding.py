@@ -15,8 +15,7 @@ from local import test_cost
 from mechanisms import test_frequency_oracle as oracles
 from mechanisms.test_audits import EPSILONS, attack
 from mechanisms.test_choice import choices, mutual_information
-from privot.audit import law
-from privot.audit.audit import audit_randomizer
+from privot.audit import audit_randomizer, law
 from privot.core.errors import PrivotError
 from privot.mechanisms import choose_mechanism, mechanism
 from privot.randomizer import Randomizer

@@ -1,21 +1,21 @@
-"""Commands of a curator who has only a release: fit and sample; and the demo."""
+"""Commands that learn models from reports, and draw from them: fit, sample, and the demo."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer import Argument, Option
 
-from privot.cli.central import fit_sums
 from privot.cli.console import (
     Force,
     Target,
     counted,
     load_generative,
     note,
-    print_quarantined,
+    open_releases,
     print_verdict,
     row_bar,
     step_bar,
@@ -23,6 +23,7 @@ from privot.cli.console import (
 )
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, claim_folder, require_place
+from privot.core.processes import is_first
 
 if TYPE_CHECKING:
     from privot.local import LocalModel
@@ -45,9 +46,7 @@ def fit(
         "--strict",
         help="Refuse a release with reports that its randomizer cannot have made.",
     ),
-    checked_too: bool = Option(
-        True, "--check/--no-check", help="Say what a model of a table may be used for."
-    ),
+    with_check: bool = Option(True, "--check/--no-check", help="Grade uses of a table's model."),
     target: Target = None,
     waves: bool = Option(
         False,
@@ -58,13 +57,9 @@ def fit(
     times: str | None = Option(
         None, help="Times of waves: numbers or dates with commas between; 1,2,3 … by default."
     ),
-    start: str | None = Option(
-        None, help="Instead: the time of the first wave, a number or a date."
-    ),
+    start: str | None = Option(None, help="Instead: time of the first wave, a number or a date."),
     every: float = Option(1.0, help="With --start: time between waves, in days if it is a date."),
-    onto: Path | None = Option(
-        None, help="A model of earlier waves, to which these are added in seconds."
-    ),
+    onto: Path | None = Option(None, help="Model of earlier waves, to which these are added."),
     force: Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
@@ -88,16 +83,15 @@ def fit(
     For waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
     from privot.cli.waves import WaveTimes, learn_waves
-    from privot.collector.collecting import checked, quarantine_of
-    from privot.core.processes import is_first
     from privot.local import FitSettings
     from privot.local import fit as fit_model
     from privot.models import FILES
     from privot.training import Interrupted
 
+    # `context.obj` has the options that app.py declares from `FitSettings`.
     settings, when = FitSettings(**context.obj), WaveTimes(times, start, every, onto)
     if [path.suffix for path in release] == [".json", ".json"]:
-        fit_sums(release, output, settings.seed, force)
+        _fit_sums(release, output, settings.seed, force)
         return
     if waves or when:
         if resume or target is not None or device != "auto":
@@ -110,22 +104,18 @@ def fit(
         raise PrivotError(
             f"{checkpoint} is left from an interrupted fit: continue it with --resume, or remove it"
         )
-    # A resumed fit replaces the model that the interrupted fit has saved.
-    replaced = force or (resume and checkpoint.exists())
     if is_first():
-        claim_folder(output, FILES, inputs=release, force=replaced)
-    reports = []
-    for number, path in enumerate(release):
-        more = f".{number}" if number else ""
-        aside = quarantine_of(output.with_name(output.name + more))
-        claim_file(aside, inputs=release, force=force or resume or not is_first())
-        # If a release has impossible reports, the others are copied to a temporary file.
-        usable, collection = context.with_resource(checked(path, aside, strict))
-        reports.append(usable)
-        if collection is not None and is_first():
-            print_quarantined(collection)
+        # A resumed fit replaces the model that the interrupted fit has saved.
+        claim_folder(output, FILES, inputs=release, force=force or checkpoint.exists())
+    beside = [output, *(output.with_name(f"{output.name}.{n}") for n in range(1, len(release)))]
+    replaced = force or resume or not is_first()
+    reports = open_releases(context, release, beside, strict=strict, replace=replaced)
     if target is not None:
-        _require_target(reports[-1], target, checked_too)
+        if not with_check:
+            raise PrivotError("--target is a part of the check: leave out --no-check, or --target")
+        from privot.evaluation.target_check import require_target
+
+        require_target(reports[-1].schema, target)
     with training_bar(then="") as progress:
         try:
             model = fit_model(
@@ -151,7 +141,7 @@ def fit(
     )
     for promise in model.made_with.get("promises", []):
         print(f"  of them {promise['reports']:,} were promised {promise['guarantee']}")
-    if checked_too and model.made_with["estimator"] == "latent_classes":
+    if with_check and model.made_with["estimator"] == "latent_classes":
         _check(model, reports, output, settings.seed, target)
     if model.schema.images:
         from privot.report import write_image_fit_report
@@ -160,13 +150,18 @@ def fit(
         print(f"{output / 'report.html'}: what it draws, beside what was received")
 
 
-def _require_target(release: Release, target: str, checked_too: bool) -> None:
-    """Refuse, before the fit, a target that the check cannot use."""
-    from privot.evaluation.target_check import require_target
+def _fit_sums(files: Sequence[Path], output: Path, seed: int, force: bool) -> None:
+    """Add up the sums of both servers, learn from them, and save the model."""
+    from privot.aggregated import fit, open_sums
+    from privot.central import SumSettings
+    from privot.models import FILES
 
-    if not checked_too:
-        raise PrivotError("--target is a part of the check: leave out --no-check, or --target")
-    require_target(release.schema, target)
+    claim_folder(output, FILES, inputs=files, force=force)
+    leader, helper = files
+    release = open_sums(leader, helper)
+    model = fit(release, SumSettings(seed=seed))
+    model.save(output)
+    print(f"{output}: learned from the sums of {len(release):,} reports, {model.guarantee}")
 
 
 def _check(
@@ -214,9 +209,7 @@ def sample(
         help="COLUMN=VALUE, or a range, COLUMN=30..40: only such records. May be repeated, also "
         "for one column.",
     ),
-    time: str | None = Option(
-        None, help="Time of a model of waves, from the first to the last, its default."
-    ),
+    time: str | None = Option(None, help="Time, for a model of waves; the last by default."),
     force: Force = False,
 ) -> None:
     """Draw synthetic records from a model.
@@ -269,24 +262,18 @@ def _claim_table(output: Path, model: Path, force: bool) -> None:
         claim_folder(output, WRITTEN, inputs=[model], force=force)
 
 
-# `privot demo`: one command and about a minute; and public data sets.
-
-_HOLDS = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
+_DEMO_FILES = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*")
 
 
-def run(
+def demo(
     context: typer.Context,
     output: Path = Option(Path("demo"), "-o", "--output", help="Folder for the results."),
     people: int | None = Option(None, help="How many people: 200 000, or 60 000 who write."),
-    epsilon: float | None = Option(
-        None, help="Privacy loss of each person's report: 4, or 10 of images."
-    ),
+    epsilon: float | None = Option(None, help="Privacy loss of each report: 4, or 10 of images."),
     mechanism: str = Option(
         "auto", help="Mechanism. 'laplace', or 'gaussian' for images, is that of the papers."
     ),
-    images: bool = Option(
-        False, "--images", help="Handwritten digits instead; needs scikit-learn."
-    ),
+    images: bool = Option(False, "--images", help="Handwritten digits; needs scikit-learn."),
     data: Path | None = Option(
         None, "--data", help="Folder of data sets; with --images, MNIST's digits are taken from it."
     ),
@@ -295,9 +282,7 @@ def run(
         help="Instead: fetch a public data set into --data (mnist, fashion_mnist or usps); run it "
         "again to resume.",
     ),
-    address: str | None = Option(
-        None, help="With --fetch: folder on the web to take the files from instead."
-    ),
+    address: str | None = Option(None, help="With --fetch: web folder of the files."),
     verify: str | None = Option(
         None, help="Instead: verify the checksums of a data set in --data, or in PRIVOT_DATA."
     ),
@@ -318,7 +303,7 @@ def run(
         return
     if data is not None and not images:
         raise PrivotError("data is for images alone: add --images, or leave --data out")
-    claim_folder(output, _HOLDS, force=force)
+    claim_folder(output, _DEMO_FILES, force=force)
     options = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     given["settings"] = FitSettings(**context.obj)

@@ -1,0 +1,158 @@
+"""Waves of a panel among collected reports: a release of each wave in memory, shards of each on disk.
+
+A report contains its time, rounded down to an hour, which determines its wave if all waves begin at
+full hours. In memory there is a release for each wave (`releases_by_wave`). A collector's release
+contains all waves, and **each of its shards has the reports of one wave**. The Parquet metadata of a
+shard (`privot.wave`) state the panel and the wave. Otherwise it is an ordinary release.
+
+**Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those of a
+report. A release stores no times; the wave of a shard is a function of the hour of its reports, and
+coarser. Whoever knows the ids of persons can compute who was due in a wave, so that a report of the
+wave comes from one of about N/w persons instead of N; if only one person is due, the wave identifies
+them (the report is still ε-private). Two reports of one person have different ids, are in random order
+in the shards of their waves, and are linked only by the slot, which many persons share. No report
+names a person, and no code here searches for two reports of one person.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from privot.collector.collecting import Collected, Source, collect
+from privot.core.errors import PrivotError, printable
+from privot.randomizer.randomizer import TIME_STEP, Randomizer
+from privot.randomizer.reports.rows import is_release, shard_files
+from privot.waves import Panel
+from privot.wire.report import Report
+
+_WAVE_KEY = b"privot.wave"
+
+
+class WaveReleases(NamedTuple):
+    """Releases of a panel's waves.
+
+    Arguments:
+        collected: Release of each wave that has reports, by the wave's number.
+        outside: Number of reports that cannot be read, or that belong to no wave of the panel.
+
+    Examples:
+        >>> WaveReleases(collected={}, outside=2).outside
+        2
+    """
+
+    collected: dict[int, Collected]
+    outside: int
+
+
+def releases_by_wave(
+    randomizer: Randomizer, panel: Panel, reports: Iterable[bytes | Report]
+) -> WaveReleases:
+    """Collect reports, in any order, into one release a wave; copies count once.
+
+    Arguments:
+        randomizer: The reports' randomizer.
+        panel: The panel in which people reported.
+        reports: Reports as `privot.device` makes them, or `privot.device.read_batch` reads them.
+
+    Raises:
+        PrivotError: if waves do not begin with whole steps of time, or no report can be counted.
+
+    Examples:
+        >>> from privot import Schema
+        >>> from privot.device import Device
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> panel = Panel("bits", window=1, start=0, length=3600, seed="public")
+        >>> device = Device.from_json(randomizer.to_json())
+        >>> sent = [device.report({"bit": True}, now=now) for now in (10, 20, 3700)]
+        >>> found = releases_by_wave(randomizer, panel, sent).collected
+        >>> {wave: len(each.release) for wave, each in found.items()}
+        {0: 2, 1: 1}
+    """
+    require_whole_hours(panel)
+    waves: dict[int, list[Source]] = {}
+    outside = 0
+    for data in reports:
+        try:
+            report = Report.from_bytes(data) if isinstance(data, bytes) else data
+            waves.setdefault(panel.wave_at(report.time * TIME_STEP), []).append(report)
+        except PrivotError:
+            outside += 1
+    if not waves:
+        raise PrivotError(
+            f"{outside:,} reports are of no wave of panel {panel.name!r}: check its start"
+        )
+    collected = {wave: collect(waves[wave], randomizer) for wave in sorted(waves)}
+    return WaveReleases(collected, outside)
+
+
+def require_whole_hours(panel: Panel) -> None:
+    """Refuse a panel whose waves do not begin at full hours: the hour of a report is its wave."""
+    if panel.start % TIME_STEP or panel.length % TIME_STEP:
+        raise PrivotError(
+            f"panel {panel.name!r} has waves that begin within an hour, and reports state the hour: let "
+            f"start and length be multiples of {TIME_STEP} seconds"
+        )
+
+
+def waves_of_hours(panel: Panel, hours: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the wave (n,) of each hour since 1970 (n,); −1 before the first wave and after the last."""
+    waves = (hours.astype(np.int64) * TIME_STEP - panel.start) // panel.length
+    after = np.inf if panel.waves is None else panel.waves
+    return np.where((waves < 0) | (waves >= after), -1, waves)
+
+
+def wave_metadata(panel: Panel, wave: int) -> dict[bytes, bytes]:
+    """Return the Parquet metadata that name the panel and the wave of a shard."""
+    fields = {"panel": panel.to_dict(), "wave": wave}
+    return {_WAVE_KEY: json.dumps(fields, sort_keys=True).encode()}
+
+
+class SealedWaves(NamedTuple):
+    """Shards of each wave of a collector's release.
+
+    Arguments:
+        panel: The panel in which people reported.
+        shards: Files of each wave, by the wave's number.
+    """
+
+    panel: Panel
+    shards: dict[int, list[Path]]
+
+
+def sealed_waves(path: Path) -> SealedWaves | None:
+    """Return the waves of a release's shards; None if it was sealed without a panel.
+
+    Raises:
+        PrivotError: if shards are of several panels, or some of none.
+    """
+    if not path.is_dir() or not is_release(path):
+        return None
+    panels: set[str] = set()
+    waves: dict[int, list[Path]] = {}
+    for file in shard_files(path):
+        try:
+            stored = (pq.read_schema(file).metadata or {}).get(_WAVE_KEY)
+            fields = json.loads(stored or b'{"panel": null, "wave": -1}')
+            panels.add(json.dumps(fields["panel"], sort_keys=True))
+            waves.setdefault(int(fields["wave"]), []).append(file)
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+            raise PrivotError(
+                f"{printable(str(file))} cannot be read, or its wave: copy it again"
+            ) from None
+    if panels == {"null"}:
+        return None
+    if len(panels) > 1:
+        raise PrivotError(
+            f"release {printable(str(path))} has shards of several panels, or of none: give releases "
+            "of its waves, each as a file"
+        )
+    return SealedWaves(Panel.from_json(panels.pop()), dict(sorted(waves.items())))

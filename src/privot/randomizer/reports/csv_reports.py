@@ -1,0 +1,158 @@
+"""Reports as CSV: the table of a release, for pipes and for readers without Parquet.
+
+The randomizer is not in the file, and the reader must supply it. Numbers are written with enough digits
+to restore all bits, ids as 32 hexadecimal digits. A list (the cells of a joint report, the codes of a
+set, an image) is one field with numbers separated by spaces; `none` is the empty list. A field is empty
+if the column was not reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+
+from privot.core.errors import PrivotError
+from privot.randomizer.randomizer import Randomizer
+from privot.randomizer.reports.rows import ID_TYPE, from_hex, one_array, to_hex
+from privot.tables.files import write_csv
+
+_EMPTY = "none"
+_BLOCK_BYTES = 2**24
+
+
+def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: bool = False) -> int:
+    """Write reports as CSV; returns the number of rows."""
+    rows = write_csv((pa.table(dict(as_text(piece))) for piece in pieces), target, zipped=zipped)
+    if not rows:
+        raise PrivotError("there are no rows: give at least one record")
+    if not isinstance(target, Path):
+        target.flush()
+    return rows
+
+
+def read_text(
+    source: Path | IO[bytes], randomizer: Randomizer, log: Callable[[str], None]
+) -> Iterator[pa.Table]:
+    """Yield the reports of a CSV in pieces, without validation; values that cannot be read are null.
+
+    Arguments:
+        source: Path or stream of the CSV.
+        randomizer: Randomizer of the reports.
+        log: Callback for lines with a wrong number of fields, which are skipped.
+    """
+
+    def skip(line: csv.InvalidRow) -> str:
+        log(f"a line of {line.actual_columns} fields instead of {line.expected_columns}")
+        return "skip"
+
+    types = randomizer.types
+    options = csv.ConvertOptions(
+        column_types=dict.fromkeys(types, pa.string()),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    # A line is empty if the only column was not reported.
+    lines = csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip)
+    blocks = csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
+    with csv.open_csv(source, blocks, lines, options) as reader:
+        if sorted(reader.schema.names) != sorted(types):
+            raise PrivotError(
+                f"{source} has columns {reader.schema.names}, the randomizer writes {list(types)}: "
+                "give the randomizer that made these reports"
+            )
+        for batch in reader:
+            yield pa.table({n: _from_text(batch.column(n), kind) for n, kind in types.items()})
+
+
+def as_text(reports: pa.Table) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the columns of a CSV, in which ids and lists are text."""
+    for name in reports.column_names:
+        column = one_array(reports.column(name))
+        if column.type == ID_TYPE:
+            column = to_hex(column)
+        elif _is_list(column.type):
+            column = _join_numbers(column)
+        yield name, column
+
+
+def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    if kind == ID_TYPE:
+        return from_hex(texts)
+    try:
+        return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
+    except pa.ArrowInvalid:
+        # Some text is not a number: it becomes null, and the rest is converted.
+        texts = pc.if_else(pc.match_substring_regex(texts, _pattern(kind)), texts, None)
+        return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
+
+
+def _join_numbers(lists: pa.Array) -> pa.Array:
+    """Convert lists of numbers to text."""
+    lists = lists.cast(pa.list_(lists.type.value_type)).cast(pa.list_(pa.string()))
+    texts = pc.binary_join(lists, " ")
+    return pc.if_else(pc.equal(texts, ""), _EMPTY, texts)
+
+
+def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert text to lists of numbers of type `kind`."""
+    # Splitting text cannot give an empty list: "none" is replaced by one number, which is dropped.
+    empty = np.asarray(pc.fill_null(pc.equal(column, _EMPTY), False))
+    numbers = pa.list_(kind.value_type)
+    lists = pc.split_pattern(pc.if_else(empty, "0", column), " ").cast(numbers)
+    width = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
+    values = lists.flatten().filter(pa.array(np.repeat(~empty, width)))
+    ends = np.concatenate([[0], np.cumsum(np.where(empty, 0, width))]).astype(np.int32)
+    absent = np.asarray(lists.is_null())
+    if pa.types.is_fixed_size_list(kind):
+        return _of_length(kind, values, width, absent)
+    ends = pa.array(ends, mask=np.concatenate([absent, [False]]))
+    return pa.ListArray.from_arrays(ends, values)
+
+
+def _of_length(
+    kind: pa.DataType, values: pa.Array, width: np.ndarray, absent: np.ndarray
+) -> pa.Array:
+    """Return lists of the length that `kind` requires; null for other lengths and where absent."""
+    valid = ~absent & (width == kind.list_size)
+    rows = np.zeros((len(width), kind.list_size), kind.value_type.to_pandas_dtype())
+    numbers = values.filter(pa.array(np.repeat(valid, width))).to_numpy()
+    rows[valid] = numbers.reshape(-1, kind.list_size)
+    return pa.FixedSizeListArray.from_arrays(
+        pa.array(rows.ravel()), type=kind, mask=pa.array(~valid)
+    )
+
+
+def _pattern(kind: pa.DataType) -> str:
+    """Return a regular expression of the text that can be converted to a type."""
+    if _is_list(kind):
+        number = _pattern(kind.value_type).strip("^$")
+        return f"^({_EMPTY}|{number}( {number})*)$"
+    if pa.types.is_boolean(kind):
+        return "^(true|false)$"
+    if pa.types.is_floating(kind):
+        return r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
+    if pa.types.is_unsigned_integer(kind):
+        return f"^({_at_most(2**kind.bit_width - 1)})$"
+    return r"^-?\d{1,9}$"
+
+
+def _at_most(largest: int) -> str:
+    """Return a regular expression of the integers from 0 to `largest`, in decimals."""
+    digits = str(largest)
+    alternatives = [rf"\d{{1,{len(digits) - 1}}}", digits]
+    for place, digit in enumerate(digits):
+        first = int(place == 0)
+        if int(digit) > first:
+            below = f"[{first}-{int(digit) - 1}]"
+            alternatives.append(rf"{digits[:place]}{below}\d{{{len(digits) - place - 1}}}")
+    return "|".join(alternatives)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)
