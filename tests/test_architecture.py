@@ -41,9 +41,9 @@ CONCEPTS = {
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
     "account.noise", "account.shuffle", "account.slices", "campaign.new", "campaign.serve",
-    "central.adapt", "central.fit", "central.fit_integral", "curator.fit", "curator.run",
-    "curator.sample", "evaluation.evaluate", "evaluation.plan", "randomizer.calibrate",
-    "randomizer.privatize", "schema.new", "waves.report",
+    "central.adapt", "central.aggregate", "central.fit", "central.fit_integral", "curator.fit",
+    "curator.run", "curator.sample", "evaluation.evaluate", "evaluation.plan",
+    "randomizer.calibrate", "randomizer.privatize", "schema.new", "waves.report",
 }  # fmt: skip
 UNDIVIDED: set[str] = set()
 CROWDED: set[str] = set()

@@ -201,7 +201,7 @@ def test_servers_with_other_keys_and_shares_of_others_are_refused():
     with pytest.raises(InvalidReportError, match="not accepted"):
         scheme.prep_shares_to_prep([first, second])
     for wrong in (inputs[::-1], [inputs[0][:-1], inputs[1]], [inputs[0], inputs[1] + b"\0"]):
-        with pytest.raises(InvalidReportError, match="expected"):
+        with pytest.raises(InvalidReportError, match="other sizes"):
             prepared(scheme, public, wrong)
     with pytest.raises(InvalidReportError, match="bytes"):
         scheme.prep_shares_to_prep([first, second[1:]])

@@ -55,12 +55,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.aggregated.fields import FIELD128, Elements, Field, InvalidReportError, turboshake128
+
+PrepState = tuple[Elements, bytes]  # a share of a measurement, and the seed of joint randomness
 
 SEED_SIZE = NONCE_SIZE = 16
 _VERSION = 8
@@ -139,9 +140,8 @@ class Circuit(ABC):
         wires = self._wires(prove_rand, self.evaluate(measurement, joint_rand, 1)[0])
         # The gadget's polynomial by its values at roots of order 2P: those of order P are among them.
         twists = field.powers(field.root(2 * count), count)[:, None]
-        between = field.transform(
-            field.interpolate(wires) * twists % field.modulus, field.root(count)
-        )
+        twisted = field.interpolate(wires) * twists % field.modulus
+        between = field.transform(twisted, field.root(count))
         values = np.empty(2 * count, object)
         values[::2], values[1::2] = _sums_of_products(wires), _sums_of_products(between)
         return np.concatenate([prove_rand, field.interpolate(values % field.modulus)[:-1]])
@@ -160,9 +160,7 @@ class Circuit(ABC):
         factors, scale, rest = self.evaluate(measurement, joint_rand, shares)
         point, modulus = int(query_rand[0]), field.modulus
         if pow(point, count, modulus) == 1:
-            raise InvalidReportError(
-                "the point of the proof is a root of unity, by chance: leave it out"
-            )
+            raise InvalidReportError("the point of a proof is a root of unity: leave it out")
         folded = gadget[:count].copy()
         folded[:-1] += gadget[count:]
         outputs = field.transform(folded % modulus, field.root(count))[1 : self.calls + 1]
@@ -333,14 +331,6 @@ class Usage(IntEnum):
 
 
 @dataclass(frozen=True)
-class PrepState:
-    """What a server remembers of a report between the two steps of preparation."""
-
-    measurement: Elements
-    joint_rand_seed: bytes
-
-
-@dataclass(frozen=True)
 class Prio3:
     """The draft's Prio3 for circuits with joint randomness (7.2). Server 0 is the leader.
 
@@ -353,8 +343,6 @@ class Prio3:
     circuit: Circuit
     shares: int = 2
     proofs: int = 1
-
-    VERIFY_KEY_SIZE: ClassVar[int] = SEED_SIZE
 
     @property
     def rand_size(self) -> int:
@@ -389,30 +377,25 @@ class Prio3:
             rand: Fresh random bytes of length `rand_size`; drawn from the system if None.
         """
         rand = secrets.token_bytes(self.rand_size) if rand is None else rand
-        field, helpers = self.circuit.field, range(1, self.shares)
-        seeds = [rand[k : k + SEED_SIZE] for k in range(0, len(rand), SEED_SIZE)]
-        inputs = [b"".join(seeds[3 * k - 3 : 3 * k]) for k in helpers]
-        blind, prove_seed = seeds[-2:]
-        first = (
-            measurement - sum(self.measurement_share(k, inputs[k - 1]) for k in helpers)
-        ) % field.modulus
-        parts = [self._part(0, blind, nonce, field.encode(first))] + [
-            self._part(k, share[-SEED_SIZE:], nonce, field.encode(self.measurement_share(k, share)))
-            for k, share in zip(helpers, inputs, strict=True)
+        field, *seeds = self.circuit.field, *_seeds(rand)
+        helpers = {k: b"".join(seeds[3 * k - 3 : 3 * k]) for k in range(1, self.shares)}
+        pads = [self.measurement_share(k, share) for k, share in helpers.items()]
+        first = (measurement - sum(pads)) % field.modulus
+        blinds = [seeds[-2], *seeds[2:-2:3]]
+        parts = [
+            self._part(k, blinds[k], nonce, field.encode(share))
+            for k, share in enumerate([first, *pads])
         ]
         joint_rands = self._joint_rands(self._joint_rand_seed(parts))
-        prove_rands = self._expand(
-            Usage.PROVE_RANDOMNESS, prove_seed, b"", 2 * self.circuit.chunk * self.proofs
-        )
+        length = self.proofs * 2 * self.circuit.chunk
+        prove_rands = self._expand(Usage.PROVE_RANDOMNESS, seeds[-1], b"", length)
+        both = (np.split(rands, self.proofs) for rands in (prove_rands, joint_rands))
         proofs = np.concatenate(
-            [
-                self.circuit.prove(measurement, *rands)
-                for rands in zip(self._chunks(prove_rands), self._chunks(joint_rands), strict=True)
-            ]
+            [self.circuit.prove(measurement, *rands) for rands in zip(*both, strict=True)]
         )
-        proofs -= sum(self._proofs(k, inputs[k - 1]) for k in helpers)
-        leader = field.encode(first) + field.encode(proofs % field.modulus) + blind
-        return b"".join(parts), [leader, *inputs]
+        proofs -= sum(self._proofs(k, share) for k, share in helpers.items())
+        leader = field.encode(first) + field.encode(proofs % field.modulus) + seeds[-2]
+        return b"".join(parts), [leader, *helpers.values()]
 
     def prep_init(
         self, verify_key: bytes, server: int, nonce: bytes, public_share: bytes, input_share: bytes
@@ -425,25 +408,23 @@ class Prio3:
         sizes = (self.public_share_size, self.input_share_size(server))
         if (len(public_share), len(input_share)) != sizes:
             raise InvalidReportError(
-                f"shares of {sizes} bytes were expected: it is another circuit's"
+                f"shares have other sizes than {sizes}: send them again, whole"
             )
-        field, blind = self.circuit.field, input_share[-SEED_SIZE:]
-        measurement, proofs = (
-            self.measurement_share(server, input_share),
-            self._proofs(server, input_share),
-        )
-        parts = [public_share[k : k + SEED_SIZE] for k in range(0, len(public_share), SEED_SIZE)]
-        parts[server] = self._part(server, blind, nonce, field.encode(measurement))
+        measurement = self.measurement_share(server, input_share)
+        encoded, parts = self.circuit.field.encode(measurement), _seeds(public_share)
+        parts[server] = self._part(server, input_share[-SEED_SIZE:], nonce, encoded)
         seed = self._joint_rand_seed(parts)
         query_rands = self._expand(Usage.QUERY_RANDOMNESS, verify_key, nonce, self.proofs)
-        chunks = map(self._chunks, (proofs, query_rands, self._joint_rands(seed)))
+        rands = (self._proofs(server, input_share), query_rands, self._joint_rands(seed))
         verifiers = np.concatenate(
             [
                 self.circuit.query(measurement, proof, query_rand, joint_rand, self.shares)
-                for proof, query_rand, joint_rand in zip(*chunks, strict=True)
+                for proof, query_rand, joint_rand in zip(
+                    *(np.split(each, self.proofs) for each in rands), strict=True
+                )
             ]
         )
-        return PrepState(measurement, seed), field.encode(verifiers) + parts[server]
+        return (measurement, seed), self.circuit.field.encode(verifiers) + parts[server]
 
     def prep_shares_to_prep(self, prep_shares: Iterable[bytes]) -> bytes:
         """Return the message by which each server accepts the report, of all servers' shares.
@@ -455,11 +436,11 @@ class Prio3:
         for share in prep_shares:
             if len(share) != self.prep_share_size:
                 raise InvalidReportError(
-                    f"a share of a verifier has {len(share)} bytes: send it again"
+                    f"{len(share)} bytes are no share of a verifier: leave it out"
                 )
             total += self.circuit.field.decode(share[:-SEED_SIZE])
             parts.append(share[-SEED_SIZE:])
-        verifiers = self._chunks(total % self.circuit.field.modulus)
+        verifiers = np.split(total % self.circuit.field.modulus, self.proofs)
         if not all(self.circuit.decide(each) for each in verifiers):
             raise InvalidReportError("the proof of a report is not accepted: leave it out")
         return self._joint_rand_seed(parts)
@@ -470,8 +451,9 @@ class Prio3:
         Raises:
             InvalidReportError: if the servers used other randomness for the proof than the client.
         """
-        self.check_seed(state.joint_rand_seed, message)
-        return self.circuit.truncate(state.measurement)
+        measurement, seed = state
+        self.check_seed(seed, message)
+        return self.circuit.truncate(measurement)
 
     def check_seed(self, seed: bytes, message: bytes) -> None:
         """Refuse a report for whose proof client and servers used different randomness."""
@@ -510,10 +492,6 @@ class Prio3:
         length = self.circuit.joint_rand_length * self.proofs
         return self._expand(Usage.JOINT_RANDOMNESS, seed, b"", length)
 
-    def _chunks(self, numbers: Elements) -> list[Elements]:
-        """Return each proof's part of some numbers."""
-        return np.split(numbers, self.proofs)
-
     def _expand(self, usage: Usage, seed: bytes, binder: bytes, length: int) -> Elements:
         """Draw elements for all proofs."""
         binder = bytes([self.proofs]) + binder
@@ -527,3 +505,7 @@ class Prio3:
         """Return the domain separation tag (6.2.3)."""
         head = bytes([_VERSION, 0]) + self.circuit.algorithm.to_bytes(4, "big")
         return head + usage.to_bytes(2, "big")
+
+
+def _seeds(data: bytes) -> list[bytes]:
+    return [data[k : k + SEED_SIZE] for k in range(0, len(data), SEED_SIZE)]

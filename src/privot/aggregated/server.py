@@ -206,8 +206,8 @@ class Server:
         prio3 = self.encoder.prio3
         public, mine = body[: prio3.public_share_size], body[prio3.public_share_size :]
         with suppress(InvalidReportError):
-            state, share = prio3.prep_init(key, ROLES.index(self.role), report_id, public, mine)
-            row = (report_id, state.joint_rand_seed, share)
+            (_, seed), share = prio3.prep_init(key, ROLES.index(self.role), report_id, public, mine)
+            row = (report_id, seed, share)
             database.execute("INSERT INTO prepared VALUES (?, ?, ?, 0)", row)
 
     def ids(self) -> frozenset[bytes]:

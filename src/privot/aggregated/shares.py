@@ -314,17 +314,11 @@ class Encoder(Summarized):
 
     def share_length(self, role: Role) -> int:
         """Return the number of bytes of a share: a head, the id, and words or a seed."""
-        return (
-            len(self.head(role))
-            + _ID_BYTES
-            + (
-                self.prio3.public_share_size + self.prio3.input_share_size(ROLES.index(role))
-                if self.proofs
-                else _SEED_BYTES
-                if role == "helper"
-                else 8 * self.length
-            )
-        )
+        if self.proofs:
+            body = self.prio3.public_share_size + self.prio3.input_share_size(ROLES.index(role))
+        else:
+            body = _SEED_BYTES if role == "helper" else 8 * self.length
+        return len(self.head(role)) + _ID_BYTES + body
 
     def head(self, role: Role) -> bytes:
         """Return the bytes that a server's shares begin with: the fingerprint, and its number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ from privot.core.errors import PrivotError
 from privot.core.files import (
     claim_file,
     claim_folder,
+    create,
     replacing_file,
     replacing_folder,
     require_place,
@@ -355,12 +357,19 @@ def aggregate(
         "noise, the reports that both list.",
     ),
     output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
+    key: Path | None = Option(
+        None, help="Of shares with proofs: the servers' verification key; made if it is not there."
+    ),
+    verify: Path | None = Option(
+        None, help="proofs.bin of the other server: verify reports by it."
+    ),
     force: Force = False,
 ) -> None:
     """Be one of two servers that sum shares: accept them, or release the noisy sum of a batch.
 
     Records are private if one of the two servers is honest. Each is run by somebody else, and gets its
-    own file of shares. FOLDER/ids.txt lists what was accepted, for the other server.
+    own file of shares. FOLDER/ids.txt lists what was accepted, for the other server. Where shares have
+    proofs, it gets FOLDER/proofs.bin, and ids.txt lists what was verified.
 
     Example: privot aggregate leader/ leader.shares --encoder encoder.json --role leader
 
@@ -372,7 +381,7 @@ def aggregate(
     if not folder.exists():
         if encoder is None or role not in ROLES:
             raise PrivotError(f"{folder} is not there: give --encoder and --role to make it")
-        Server.create(folder, Encoder.load(encoder), role)
+        Server.create(folder, Encoder.load(encoder), role, verify_key(key) if key else None)
     server = Server(folder)
     if role not in (None, server.role):
         raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
@@ -384,11 +393,28 @@ def aggregate(
         print(f"{output}: the {server.role}'s noisy sums, to publish")
         return
     new = sum(server.accept(*read_shares(path, server)) for path in shares or [])
+    if verify:
+        server.verify(verify)
+    elif server.encoder.proofs:
+        print(f"{server.prepare()}: for the other server alone, to verify reports")
     ids = server.ids()
     with replacing_file(folder / _IDS) as draft:
         draft.write_text("".join(f"{each.hex()}\n" for each in sorted(ids)), encoding="utf-8")
     least = server.encoder.people
-    print(f"{folder}: {new:,} new shares, {len(ids):,} in all; a batch is {least:,} or more")
+    which = "verified" if server.encoder.proofs else "in all"
+    print(f"{folder}: {new:,} new shares, {len(ids):,} {which}; a batch is {least:,} or more")
+
+
+def verify_key(path: Path) -> bytes:
+    """Return the verification key in a file, and make it if there is none."""
+    if not path.exists():
+        create(path, secret=True)
+        path.write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
+        print(f"{path}: the key of both servers; give it to the other, and to nobody else")
+    try:
+        return bytes.fromhex(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PrivotError(f"--key {path} cannot be read ({error}): copy it again") from None
 
 
 def read_shares(path: Path, server: Server) -> list[bytes]:
@@ -416,14 +442,16 @@ def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
         ) from None
 
 
-def calibrate_encoder(schema: Schema, path: Path, output: Path, force: bool) -> None:
+def calibrate_encoder(
+    schema: Schema, path: Path, output: Path, force: bool, proofs: bool = False
+) -> None:
     """Choose the noise of two servers, and write the encoder."""
     from privot.aggregated import Encoder
 
     if output.name == "randomizer.json":
         output = output.with_name("encoder.json")
     claim_file(output, inputs=[path], suffixes=(".json",), force=force)
-    encoder = Encoder.calibrate(schema)
+    encoder = Encoder.calibrate(schema, proofs)
     encoder.save(output)
     guarantee = encoder.guarantee(encoder.people)
     print(f"{output}: {guarantee}")

@@ -121,6 +121,7 @@ def calibrate(
         None, help="local, shuffled by a shuffler, or aggregated by two servers."
     ),
     people: int | None = Option(None, help="Least number of reports in a shuffled batch."),
+    proofs: bool = Option(False, help="Aggregated: shares prove that they are a record's."),
     floor: float | None = Option(None, help="Largest epsilon of a shuffled report by itself."),
     report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
     mechanism: str | None = Option(None, help="auto, window, candidates, laplace or gaussian."),
@@ -162,7 +163,9 @@ def calibrate(
         raise PrivotError("give --epsilon, or --noise instead of it, or declare [promise]")
     declared, epsilon, delta = with_promise(declared, epsilon, delta, where, people, floor)
     if epsilon is None and declared.promise and declared.promise.where == "aggregated":
-        return calibrate_encoder(declared, schema, output, force)
+        return calibrate_encoder(declared, schema, output, force, proofs)
+    if proofs:
+        raise PrivotError("--proofs is for sums by two servers: promise where = 'aggregated'")
     if noise is None:
         randomizer = Randomizer.calibrate(
             declared,
