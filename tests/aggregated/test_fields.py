@@ -79,7 +79,7 @@ def test_numbers_are_read_as_they_were_written(field):
 
 
 def test_elements_are_the_numbers_of_the_stream_that_are_in_the_field():
-    """Of a field that half of all words are in."""
+    """Half of all words are in this field."""
     half = Field(2**63 + 29, 1, 1, 8)
     stream = turboshake128(b"\x03tag" + bytes(16) + b"binder", 8 * 400)
     words = [int.from_bytes(stream[k : k + 8], "little") for k in range(0, 3200, 8)]

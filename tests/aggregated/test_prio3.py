@@ -134,6 +134,11 @@ def wrong_histograms():
     yield "halves", np.array([(p + 1) // 2] * 2 + [0] * 8, object)
 
 
+SWAP = np.eye(9, dtype=int)[
+    [0, 1, 2, 3, 5, 4, 6, 7, 8]
+]  # moves the second block's one to the third
+
+
 def wrong_pairs():
     valid, p = pairs_of(one_hots(0, 1, 2)), FIELD128.modulus
     rows, columns = np.triu_indices(9)
@@ -142,6 +147,8 @@ def wrong_pairs():
     yield "another column's product", np.roll(valid, 1)
     yield "two cells of a block", pairs_of(one_hots(0, 1, 2) + np.eye(9, dtype=int)[1])
     yield "an empty block", pairs_of(one_hots(0, 1, 2) - np.eye(9, dtype=int)[0])
+    yield "an empty last block", pairs_of(one_hots(0, 1, 2) - np.eye(9, dtype=int)[7])
+    yield "two cells of one, none of another", pairs_of(one_hots(0, 1, 2) @ SWAP)
     yield "weight 3 in a cell", pairs_of(one_hots(0, 1, 2) * np.array([3] + [1] * 8))
     yield "-1", (-valid) % p
     yield "huge", np.where((rows == 0) & (columns == 8), 10**15, valid)

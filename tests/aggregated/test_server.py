@@ -327,9 +327,14 @@ def test_proofs_of_others_are_refused(tmp_path):
     short.write_bytes(helper.prepare().read_bytes()[:-1])
     with pytest.raises(PrivotError, match="does not hold proofs of the helper"):
         leader.verify(short)
+    part = tmp_path / "part.bin"
+    sent = bytearray(helper.prepare().read_bytes())
+    sent[-1] ^= 1
+    part.write_bytes(sent)
+    assert leader.verify(part) == 59
     other = Server.create(tmp_path / "other", rule, "helper", bytes(16))
     other.accept(*(rule.head("helper") + body for body in bodies(helper)))
-    assert leader.verify(other.prepare()) == 0
+    assert leader.verify(other.prepare()) == 59  # no report more
     assert leader.verify(helper.prepare()) == 60
 
 

@@ -2,7 +2,8 @@ r"""Prio3: shares of a vector, and a proof for both servers that it is the vecto
 
 This is the verifiable distributed aggregation function Prio3 of draft-irtf-cfrg-vdaf-08, byte for byte
 and with the draft's names, to be read beside its section 7 (`@divviup/prio3` 0.8 and `prio` 0.16 have
-the same version). The draft's `Histogram` is here, and `Pairs`, a circuit of our own in its framework.
+the same version, later ones other bytes). The draft's `Histogram` is here, and `Pairs`, a circuit of
+our own in its framework.
 
 **Fully linear proof** (7.3). A vector x over a prime field is valid if, for random r,
 $C(x, r) = a · \sum_k G(w_k) + b$ is zero, with the gadget $G(w) = \sum_{j=1}^c w_{2j−1} w_{2j}$

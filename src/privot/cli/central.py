@@ -358,7 +358,7 @@ def aggregate(
     ),
     output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
     key: Path | None = Option(
-        None, help="Of shares with proofs: the servers' verification key; made if it is not there."
+        None, help="With proofs: the servers' verification key, a file; made if it is not there."
     ),
     verify: Path | None = Option(
         None, help="proofs.bin of the other server: verify reports by it."
