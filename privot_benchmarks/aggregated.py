@@ -1,26 +1,31 @@
 """Sums by two servers: what shares cost, and how well a table is learned at ε = 1.
 
     python privot_benchmarks/aggregated.py cost -o docs/results/promise/shares.json
+    python privot_benchmarks/aggregated.py proofs --data DIR -o docs/results/promise/proofs.json
     python privot_benchmarks/aggregated.py tables --data FOLDER -o docs/results/promise/aggregated.json
     python privot_benchmarks/aggregated.py tables --protocol --people 45000 --deltas 1e-6 --data FOLDER
 
 `cost`: milliseconds and bytes of one client's shares, and of each server a share, for maps of cells and
-for Adult's ten columns; best of several repeats, one thread. `tables`: total variation of people's
-one-way and two-way shares from as many synthetic records, as `studies.tables.central` measures the
-curator's, and from the model's exact probabilities; with `--protocol` shares pass through both servers'
-folders, else the sums get the noise of both.
+for Adult's ten columns; best of several repeats, one thread. `proofs`: the same of shares with proofs,
+in milliseconds of CPU time, means. `tables`: total variation of people's one-way and two-way shares from
+as many synthetic records, as `studies.tables.central` measures the curator's, and from the model's exact
+probabilities; with `--protocol` shares pass through both servers' folders, else the sums get the noise
+of both.
 """
 
 import argparse
 import json
 import os
+import secrets
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from privot.aggregated import Encoder, Server, SumRelease, fit, open_sums
+from privot.aggregated.prio3 import Histogram, Prio3
 from privot.aggregated.shares import expand
 from privot.central import SumSettings
 from privot.mechanisms.gaussian import sample_rounded_gaussian
@@ -61,6 +66,46 @@ def split_cost(cells, repeats):
         "leader_bytes": 8 * cells + 49,
         "helper_bytes": 32 + 49,
     }
+
+
+def cpu_ms(action, repeats):
+    """Mean CPU milliseconds of a call, which other programs disturb least."""
+    action()
+    start = time.process_time()
+    for _ in range(repeats):
+        action()
+    return round((time.process_time() - start) / repeats * 1e3, 2)
+
+
+def proof_cost(prio3, measurement, repeats):
+    """One report's shares with a proof: its client, each server, and what they send each other."""
+    key, nonce = secrets.token_bytes(16), secrets.token_bytes(16)
+    public, inputs = prio3.shard(measurement, nonce)
+    prepare = [partial(prio3.prep_init, key, k, nonce, public, inputs[k]) for k in (0, 1)]
+    shares = [each()[1] for each in prepare]
+    return {
+        "numbers": prio3.circuit.length,
+        "client_cpu_ms": cpu_ms(lambda: prio3.shard(measurement, nonce), repeats),
+        "leader_cpu_ms": cpu_ms(prepare[0], repeats),
+        "helper_cpu_ms": cpu_ms(prepare[1], repeats),
+        "decide_cpu_ms": cpu_ms(lambda: prio3.prep_shares_to_prep(shares), repeats),
+        "leader_bytes": len(public + inputs[0]),
+        "helper_bytes": len(public + inputs[1]),
+        "exchanged_bytes": len(shares[0]),
+        "error": prio3.circuit.error,
+    }
+
+
+def proof_costs(data, repeats):
+    """Maps of a level of cells, and a record of Adult's ten columns."""
+    for cells in (1024, 4096):
+        circuit = Histogram(cells)
+        yield proof_cost(Prio3(circuit), circuit.encode(77), repeats)
+    schema, table = read_adult(data)
+    encoder = Encoder.calibrate(promising(schema, 45_000, 1e-6), proofs=True)
+    (vector,) = next(encoder.contributions(table.slice(0, 1)))
+    measurement = encoder.prio3.circuit.measurement_of(vector.view(np.int64))
+    yield proof_cost(encoder.prio3, measurement, repeats) | {"columns": 10}
 
 
 def protocol_costs(data, people, repeats):
@@ -142,7 +187,7 @@ def table_rows(data, deltas, counts, seeds, protocol):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["cost", "tables"])
+    parser.add_argument("what", choices=["cost", "proofs", "tables"])
     parser.add_argument("--data", default=os.environ.get("PRIVOT_DATA", "."))
     parser.add_argument("--deltas", nargs="+", type=float, default=[1e-6, 1e-7, 1e-8])
     parser.add_argument("--people", nargs="+", type=int, default=[40_000, 45_000])
@@ -154,6 +199,8 @@ def main():
     if given.what == "cost":
         rows = [split_cost(cells, given.repeats) for cells in (1024, 4096, 10_000)]
         rows += [*protocol_costs(given.data, 2000, given.repeats)]
+    elif given.what == "proofs":
+        rows = [*proof_costs(given.data, given.repeats)]
     else:
         rows = []
         for row in table_rows(given.data, given.deltas, given.people, given.seeds, given.protocol):

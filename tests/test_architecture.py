@@ -40,7 +40,8 @@ CONCEPTS = {
 }  # fmt: skip
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {
-    "account.noise", "account.shuffle", "account.slices", "campaign.new", "campaign.serve",
+    "account.noise", "account.shuffle", "account.slices", "campaign.aggregate", "campaign.new",
+    "campaign.serve",
     "central.adapt", "central.fit", "central.fit_integral", "evaluation.evaluate",
     "evaluation.plan", "models.demo", "models.fit", "models.sample", "randomizer.calibrate",
     "randomizer.privatize", "schema.new", "waves.report",

@@ -44,3 +44,35 @@ def servers(folder, rule, data):
     for server, mine in zip(both, shares):
         assert server.accept(*mine) == len(mine)
     return both
+
+
+PLACE = {
+    "home": {"kind": "vector", "columns": ["x", "y"], "bounds": [[0, 1]] * 2, "nullable": True}
+}
+VERIFY_KEY = bytes(range(16))
+
+
+@cache
+def proving(kind="table"):
+    """An encoder whose shares have proofs."""
+    return Encoder.calibrate(schema(50, 4.0, {"table": FEW, "place": PLACE}[kind]), proofs=True)
+
+
+FEW = {"old": {"kind": "boolean"}, "color": {"kind": "categorical", "categories": list("rgb")}}
+
+
+def few(count, kind="table", seed=0):
+    rng = np.random.default_rng(seed)
+    if kind == "place":
+        x, y = rng.random((2, count))
+        absent = rng.random(count) < 0.1
+        return {name: np.where(absent, np.nan, axis) for name, axis in (("x", x), ("y", y))}
+    return {"old": rng.random(count) < 0.3, "color": rng.choice(list("rgb"), count)}
+
+
+def provers(folder, rule, data):
+    """Both servers, holding shares with proofs."""
+    both = [Server.create(folder / role, rule, role, VERIFY_KEY) for role in ("leader", "helper")]
+    for server, mine in zip(both, zip(*rule.encode_table(data))):
+        assert server.accept(*mine) == len(mine)
+    return both

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from aggregated.people import encoder, servers, table, whole
+from aggregated.people import encoder, few, provers, proving, servers, table, whole
 from privot.aggregated import Server, open_sums, server
 from privot.core.errors import PrivotError
 
@@ -260,3 +260,95 @@ def test_what_is_published_names_no_report(tmp_path):
     assert not [each for each in ids if each.hex() in text]
     fields = json.loads(text.splitlines()[0])
     assert sorted(fields) == ["batch", "encoder", "reports", "role", "sums"]
+
+
+@pytest.mark.parametrize("kind", ["table", "place"])
+def test_verified_sums_without_noise_are_exact(tmp_path, monkeypatch, kind):
+    rule, data = proving(kind), few(70, kind)
+    leader, helper = provers(tmp_path, rule, data)
+    assert leader.ids() == helper.ids() == frozenset()
+    files = [each.prepare() for each in (leader, helper)]
+    assert [leader.verify(files[1]), helper.verify(files[0])] == [70, 70]
+    silent(monkeypatch)
+    ids = leader.ids() & helper.ids()
+    found = open_sums(leader.release(ids), helper.release(ids))
+    assert (found.sums == whole(rule, data)).all()
+    assert leader.ids() == helper.ids() == frozenset()
+    assert leader.prepare().read_bytes() == rule.head("leader")
+
+
+def test_noise_of_both_servers_is_added_to_verified_sums(tmp_path):
+    rule, data = proving("place"), few(70, "place")
+    leader, helper = provers(tmp_path, rule, data)
+    files = [each.prepare() for each in (leader, helper)]
+    leader.verify(files[1])
+    helper.verify(files[0])
+    ids, exact = leader.ids(), whole(rule, data)
+    found = open_sums(leader.release(ids), helper.release(ids))
+    square = (((found.sums - exact) / found.stddev) ** 2).sum()
+    assert 5e-7 < chi2.cdf(square, len(exact)) < 1 - 5e-7  # false alarm 1e-6
+
+
+def lying_shares(rule):
+    """Shares of ten records at once, with the best proof that a client can make of them."""
+    record = next(rule.contributions(few(1)))[0].view(np.int64)
+    measurement = 10 * rule.prio3.circuit.measurement_of(record)
+    report_id = os.urandom(16)
+    public, inputs = rule.prio3.shard(measurement, report_id)
+    return [
+        rule.head(role) + report_id + public + mine
+        for role, mine in zip(("leader", "helper"), inputs)
+    ]
+
+
+def test_a_liar_is_left_out(tmp_path, monkeypatch):
+    rule, data = proving(), few(70)
+    leader, helper = provers(tmp_path, rule, data)
+    lie = lying_shares(rule)
+    assert leader.accept(lie[0]) == helper.accept(lie[1]) == 1
+    garbage = rule.head("leader") + bytes(16) + b"\xff" * (rule.share_length("leader") - 49)
+    assert leader.accept(garbage) == 1
+    files = [each.prepare() for each in (leader, helper)]
+    assert [leader.verify(files[1]), helper.verify(files[0])] == [70, 70]
+    with pytest.raises(PrivotError, match="is not verified"):
+        leader.release(leader.ids() | {lie[0][33:49]})
+    silent(monkeypatch)
+    ids = leader.ids()
+    found = open_sums(leader.release(ids), helper.release(ids))
+    assert (found.sums == whole(rule, data)).all()
+
+
+def test_proofs_of_others_are_refused(tmp_path):
+    rule = proving()
+    leader, helper = provers(tmp_path, rule, few(60))
+    with pytest.raises(PrivotError, match="does not hold proofs of the helper"):
+        leader.verify(leader.prepare())
+    short = tmp_path / "short.bin"
+    short.write_bytes(helper.prepare().read_bytes()[:-1])
+    with pytest.raises(PrivotError, match="does not hold proofs of the helper"):
+        leader.verify(short)
+    part = tmp_path / "part.bin"
+    sent = bytearray(helper.prepare().read_bytes())
+    sent[-1] ^= 1
+    part.write_bytes(sent)
+    assert leader.verify(part) == 59
+    other = Server.create(tmp_path / "other", rule, "helper", bytes(16))
+    other.accept(*(rule.head("helper") + body for body in bodies(helper)))
+    assert leader.verify(other.prepare()) == 59  # no report more
+    assert leader.verify(helper.prepare()) == 60
+
+
+def bodies(each):
+    with each._open() as database:
+        return [a + b for a, b in database.execute("SELECT id, body FROM shares")]
+
+
+def test_a_key_is_for_shares_with_proofs(tmp_path):
+    for rule, key in ((encoder(), bytes(16)), (proving(), None), (proving(), bytes(15))):
+        with pytest.raises(PrivotError, match="verify_key must be 16 random bytes"):
+            Server.create(tmp_path / "leader", rule, "leader", key)
+    plain = Server.create(tmp_path / "leader", encoder(), "leader")
+    with pytest.raises(PrivotError, match="have no proofs"):
+        plain.prepare()
+    with pytest.raises(PrivotError, match="have no proofs"):
+        plain.verify(tmp_path / "proofs.bin")

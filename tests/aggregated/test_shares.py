@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from aggregated.people import encoder, schema, table, whole
+from aggregated.people import encoder, few, proving, schema, table, whole
 from privot.aggregated import Encoder, shares
 from privot.central.sums import NoisySums, SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
@@ -204,3 +204,56 @@ def test_records_that_the_schema_does_not_allow_are_refused():
         encoder().encode(ONE | {"region": "elsewhere"})
     with pytest.raises(PrivotError, match="missing"):
         encoder().encode({"region": "r1"})
+
+
+@pytest.mark.parametrize("kind", ["table", "place"])
+def test_shares_with_proofs_are_of_the_contribution(kind):
+    rule, data = proving(kind), few(30, kind)
+    for (vector,), share in zip(one_by_one(rule, data), rule.encode_table(data)):
+        assert [len(each) for each in share] == [*map(rule.share_length, shares.ROLES)]
+        assert share[0][33:49] == share[1][33:49]
+        none = np.zeros(rule.length, np.int64)
+        sums = [
+            rule.total([rule.read_share(mine, role)[1]], role, none)
+            for mine, role in zip(share, shares.ROLES)
+        ]
+        assert {len(each) for each in sums} == {rule.sums_size}
+        assert (rule.opened(*sums) == vector.view(np.int64)).all()
+
+
+def one_by_one(rule, data):
+    for k in range(len(next(iter(data.values())))):
+        yield next(rule.contributions({name: column[k : k + 1] for name, column in data.items()}))
+
+
+@pytest.mark.parametrize("kind", ["table", "place"])
+def test_every_report_with_a_proof_is_accepted(kind):
+    rule, key = proving(kind), bytes(16)
+    for share in rule.encode_table(few(20, kind)):
+        (nonce, _), bodies = rule.read_share(share[0], "leader"), [each[49:] for each in share]
+        pairs = [
+            rule.prio3.prep_init(key, k, nonce, body[:32], body[32:])
+            for k, body in enumerate(bodies)
+        ]
+        message = rule.prio3.prep_shares_to_prep(each for _, each in pairs)
+        assert all(len(rule.prio3.prep_next(state, message)) for state, _ in pairs)
+
+
+def test_sums_that_do_not_belong_together_are_refused():
+    rule = proving()
+    none, noise = bytes(rule.sums_size), bytes(range(16)) * rule.length
+    assert not rule.opened(none, none).any()
+    with pytest.raises(PrivotError, match="not of the same reports"):
+        rule.opened(none, noise)
+
+
+def test_an_encoder_remembers_that_its_shares_have_proofs(tmp_path):
+    rule = proving()
+    rule.save(tmp_path / "encoder.json")
+    assert Encoder.load(tmp_path / "encoder.json") == rule
+    bare = Encoder(rule.schema, rule.stddev)
+    assert bare.fingerprint != rule.fingerprint
+    assert "proofs" not in bare.to_json()
+    odd = json.loads(bare.to_json()) | {"proofs": 1}
+    with pytest.raises(PrivotError, match="was altered"):
+        Encoder.from_json(json.dumps(odd, separators=(",", ":")))

@@ -81,3 +81,42 @@ def test_what_cannot_be_is_refused(whole, tmp_path):
     assert "batch has 9 reports, and the promise is of 300" in few
     assert not (whole / "few.json").exists()
     assert "cannot be read" in refused(whole, "aggregate leader --release none.txt -o few.json")
+
+
+@pytest.fixture(scope="module")
+def proven(whole, tmp_path_factory):
+    """Shares with proofs, at both servers."""
+    folder = tmp_path_factory.mktemp("proven")
+    for name in ("people.csv", "schema.toml"):
+        (folder / name).write_bytes((whole / name).read_bytes())
+    ran(folder, "calibrate schema.toml --proofs")
+    ran(folder, "privatize people.csv -r encoder.json -o shares")
+    made = "aggregate leader shares/leader.shares --encoder encoder.json --role leader --key key"
+    said = ran(folder, made)
+    assert "key: the key of both servers" in said
+    assert "leader/proofs.bin: for the other server alone" in said
+    assert "400 new shares, 0 verified" in said
+    said = ran(folder, made.replace("leader", "helper"))
+    assert "the key of both servers" not in said
+    return folder
+
+
+def test_what_both_verified_is_learned_from(proven):
+    for role, other in (("leader", "helper"), ("helper", "leader")):
+        assert "400 verified" in ran(proven, f"aggregate {role} --verify {other}/proofs.bin")
+    for role in ("leader", "helper"):
+        both = "--release leader/ids.txt --release helper/ids.txt"
+        ran(proven, f"aggregate {role} {both} -o {role}.json")
+    assert "learned from the sums of 400 reports" in ran(proven, "fit leader.json helper.json -o m")
+
+
+def test_the_key_of_proofs_is_secret_and_needed(proven):
+    assert (proven / "key").stat().st_mode & 0o77 == 0
+    made = "aggregate third --encoder encoder.json --role leader"
+    assert "verify_key must be 16 random bytes" in refused(proven, made)
+    (proven / "torn").write_text("no key")
+    assert "--key torn cannot be read" in refused(proven, made + " --key torn")
+    bare = SCHEMA[SCHEMA.index("[columns.color]") :]
+    (proven / "bare.toml").write_text(bare)
+    calibrate = "calibrate bare.toml --epsilon 1 --proofs -o local.json"
+    assert "is for sums by two servers" in refused(proven, calibrate)

@@ -1,8 +1,9 @@
 """Sums of private records by two servers, of which one is honest; nobody sees a record.
 
 `Encoder` makes the shares on a device, each `Server` sums its shares of a batch with noise that is
-enough alone, `open_sums` adds up what both published, and `fit` learns from it. Shares have no proofs of
-validity: clients are taken to be honest, and a liar can falsify sums (`privot.aggregated.shares`).
+enough alone, `open_sums` adds up what both published, and `fit` learns from it. With `proofs=True` both
+servers verify that shares are some record's (`privot.aggregated.prio3`). Without proofs, clients are
+assumed honest, and a liar can falsify sums.
 """
 
 from privot.core.errors import naming_extra

@@ -20,8 +20,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from privot.aggregated.server import unsealed
 from privot.aggregated.shares import ROLES, Encoder, Role, one_round_fit
 from privot.central.fitting import LawModel, SumSettings, stored_law
@@ -46,6 +44,7 @@ class SumRelease(Summarized):
         PrivotError: if the reports are fewer than the promise's people.
 
     Examples:
+        >>> import numpy as np
         >>> from privot.schema import Schema
         >>> schema = Schema.from_dict({
         ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
@@ -101,18 +100,18 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
                 "of the same reports from both servers"
             )
     encoder = Encoder.from_json(found[0]["encoder"])
-    if any(len(fields["sums"]) != encoder.length for fields in found):
+    if any(len(fields["sums"]) != encoder.sums_size for fields in found):
         raise PrivotError(
             f"{leader} and {helper} must have {encoder.length:,} sums each: copy them again"
         )
-    total = found[0]["sums"] + found[1]["sums"]
-    return SumRelease(encoder, found[0]["reports"], total.view(np.int64))
+    sums = encoder.opened(found[0]["sums"], found[1]["sums"])
+    return SumRelease(encoder, found[0]["reports"], sums)
 
 
 def _read(path: Path, role: Role) -> dict[str, Any]:
     try:
         fields = unsealed(read_text(path, "sums"))
-        fields["sums"] = np.frombuffer(base64.b64decode(fields["sums"]), "<u8")
+        fields["sums"] = base64.b64decode(fields["sums"])
         stated = fields["role"]
     except (KeyError, TypeError, ValueError) as error:
         raise PrivotError(f"{path} holds no server's sums ({error}): copy it again") from None

@@ -24,6 +24,12 @@ sum is stored and its shares are deleted: after a kill there is the state before
 anything, or the sum with its noise, published later as it is. Before its file is written, its reports
 are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses a folder restored from a copy.
 
+**With proofs** (`privot.aggregated.prio3`) the servers share a key that no client knows, each sends a
+file of `prepare` to the other, and S holds reports that both verified: each adds what some record adds.
+The files of valid reports are functions of fresh coins, to whoever holds one server's shares; which
+reports are valid becomes known to both. A server that lies there can have reports left out, or let wrong
+ones in, and learns nothing.
+
 **Who chooses S** may be anybody: who leaves people out, delays them or invents others still faces
 noise that hides any one record given all others. A share that one server lacks is in no batch:
 **dropped shares** make a batch smaller, and below `people` it is not opened.
@@ -41,14 +47,14 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from privot.aggregated.shares import ROLES, Encoder, Role, expand
+from privot.aggregated.fields import InvalidReportError
+from privot.aggregated.prio3 import NONCE_SIZE, SEED_SIZE
+from privot.aggregated.shares import ROLES, Encoder, Role
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice
 from privot.core.files import create, replacing_file, replacing_folder
 from privot.mechanisms.gaussian import sample_rounded_gaussian
@@ -61,6 +67,11 @@ CREATE TABLE shares (id BLOB NOT NULL UNIQUE, body BLOB NOT NULL);
 CREATE TABLE opened (id BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE releases (batch TEXT PRIMARY KEY, reports INTEGER NOT NULL, text TEXT NOT NULL);
 """
+_TABLES_OF_PROOFS = """
+CREATE TABLE proofs (verify_key BLOB NOT NULL);
+CREATE TABLE prepared (id BLOB PRIMARY KEY, seed BLOB, share BLOB, valid INTEGER) WITHOUT ROWID;
+"""
+_VALID = "NATURAL JOIN prepared WHERE valid"
 
 
 @dataclass(frozen=True)
@@ -121,13 +132,27 @@ class Server:
         self._ledger = Ledger(plan, self.folder / "ledger.json", resume=True)
 
     @classmethod
-    def create(cls, folder: str | Path, encoder: Encoder, role: Role) -> Self:
+    def create(
+        cls, folder: str | Path, encoder: Encoder, role: Role, verify_key: bytes | None = None
+    ) -> Self:
         """Make the folder of a server that has no shares yet.
 
+        Arguments:
+            folder: Its folder.
+            encoder: Encoder of the shares.
+            role: Leader or helper.
+            verify_key: With proofs: 16 random bytes (`secrets.token_bytes(16)`), the same for both
+                servers, and known to nobody who makes shares.
+
         Raises:
-            PrivotError: if the folder exists, or the role is unknown.
+            PrivotError: if the folder exists, the role is unknown, or the key is missing or too short.
         """
         require_choice("role", role, ROLES)
+        if encoder.proofs != (verify_key is not None and len(verify_key) == SEED_SIZE):
+            raise PrivotError(
+                f"verify_key must be {SEED_SIZE} random bytes that both servers share if shares have "
+                "proofs, and be left out if they have none"
+            )
         folder = Path(folder)
         if folder.exists():
             raise PrivotError(
@@ -139,6 +164,9 @@ class Server:
             with closing(sqlite3.connect(draft / "shares.sqlite")) as database, database:
                 database.executescript(_TABLES)
                 database.execute("INSERT INTO server VALUES (?)", (role,))
+                if encoder.proofs:
+                    database.executescript(_TABLES_OF_PROOFS)
+                    database.execute("INSERT INTO proofs VALUES (?)", (verify_key,))
         Ledger(ServerPlan(encoder, role), folder / "ledger.json").begin()
         return cls(folder)
 
@@ -152,6 +180,7 @@ class Server:
                 another share or was opened.
         """
         read, new = [self.encoder.read_share(share, self.role) for share in shares], 0
+        key = self._key() if self.encoder.proofs else b""
         with self._transaction() as database:
             for report_id, body in read:
                 if database.execute("SELECT 1 FROM opened WHERE id = ?", (report_id,)).fetchone():
@@ -166,12 +195,79 @@ class Server:
                 if stored is None:
                     database.execute("INSERT INTO shares VALUES (?, ?)", (report_id, body))
                     new += 1
+                    if self.encoder.proofs:
+                        self._prepare(database, key, report_id, body)
         return new
 
+    def _prepare(
+        self, database: sqlite3.Connection, key: bytes, report_id: bytes, body: bytes
+    ) -> None:
+        """Store this server's share of a report's verifier; none, of a share that is not one."""
+        prio3 = self.encoder.prio3
+        public, mine = body[: prio3.public_share_size], body[prio3.public_share_size :]
+        with suppress(InvalidReportError):
+            (_, seed), share = prio3.prep_init(key, ROLES.index(self.role), report_id, public, mine)
+            row = (report_id, seed, share)
+            database.execute("INSERT INTO prepared VALUES (?, ?, ?, 0)", row)
+
     def ids(self) -> frozenset[bytes]:
-        """Return the ids of the shares that are stored and not opened."""
+        """Return the ids of the shares that are stored, not opened, and verified if they can be."""
         with self._open() as database:
-            return frozenset(found for (found,) in database.execute("SELECT id FROM shares"))
+            query = f"SELECT id FROM shares {_VALID if self.encoder.proofs else ''}"
+            return frozenset(found for (found,) in database.execute(query))
+
+    def prepare(self) -> Path:
+        """Write what the other server needs to verify the reports that are stored here: `proofs.bin`.
+
+        It is for the other server alone, over an encrypted connection: of a report that is not valid,
+        both servers' files together say more than that.
+
+        Raises:
+            PrivotError: if the encoder's shares have no proofs.
+        """
+        self._key()
+        path = self.folder / "proofs.bin"
+        with (
+            self._open() as database,
+            replacing_file(path, secret=True) as draft,
+            draft.open("wb") as file,
+        ):
+            file.write(self.encoder.head(self.role))
+            query = "SELECT id, share FROM prepared NATURAL JOIN shares ORDER BY id"
+            file.writelines(report_id + share for report_id, share in database.execute(query))
+        return path
+
+    def verify(self, proofs: Path) -> int:
+        """Verify reports by the other server's `proofs.bin`, and return how many are valid in all.
+
+        Those alone are in `ids` afterwards, and can be released. Others stay here, unopened.
+
+        Raises:
+            PrivotError: if the file is not whole, is of another encoder, or is this server's own.
+        """
+        self._key()
+        prio3, other = self.encoder.prio3, ROLES[self.role == "leader"]
+        head, size = self.encoder.head(other), NONCE_SIZE + prio3.prep_share_size
+        with self._transaction() as database, proofs.open("rb") as file:
+            if file.read(len(head)) != head or (proofs.stat().st_size - len(head)) % size:
+                raise PrivotError(f"{proofs} does not hold proofs of the {other}: copy it again")
+            for row in iter(lambda: file.read(size), b""):
+                report_id, theirs = row[:NONCE_SIZE], row[NONCE_SIZE:]
+                query = "SELECT seed, share FROM prepared WHERE id = ?"
+                if found := database.execute(query, (report_id,)).fetchone():
+                    shares = (theirs, found[1]) if other == "leader" else (found[1], theirs)
+                    with suppress(InvalidReportError):
+                        prio3.check_seed(found[0], prio3.prep_shares_to_prep(shares))
+                        database.execute("UPDATE prepared SET valid = 1 WHERE id = ?", (report_id,))
+            (count,) = database.execute(f"SELECT COUNT(*) FROM shares {_VALID}").fetchone()
+        return int(count)
+
+    def _key(self) -> bytes:
+        """Return the verification key; refused if shares have no proofs."""
+        if not self.encoder.proofs:
+            raise PrivotError("the encoder's shares have no proofs: calibrate one with proofs")
+        with self._open() as database:
+            return bytes(database.execute("SELECT verify_key FROM proofs").fetchone()[0])
 
     def release(self, ids: Collection[bytes]) -> Path:
         """Sum the shares of a batch with noise, once, and return the file to publish.
@@ -207,33 +303,41 @@ class Server:
         self, database: sqlite3.Connection, batch: frozenset[bytes], name: str
     ) -> str:
         """Store the noised sum of a batch in place of its shares."""
-        length = self.encoder.length
-        total = sample_rounded_gaussian(length, self.encoder.stddev).view(np.uint64)
-        for report_id in batch:
-            body = _body(database, report_id)
-            if body is None:
-                raise PrivotError(
-                    f"report {report_id.hex()} is not here, or was opened, which is done once: give ids "
-                    "that both servers hold"
-                )
-            if self.role == "leader":
-                total += np.frombuffer(body, "<u8")
-            else:
-                total -= expand(body, length)
+        noise = sample_rounded_gaussian(self.encoder.length, self.encoder.stddev)
+        bodies = (self._releasable(database, report_id) for report_id in batch)
+        total = self.encoder.total(bodies, self.role, noise)
         text = sealed(
             {
                 "encoder": self.encoder.to_json(),
                 "role": self.role,
                 "reports": len(batch),
                 "batch": name,
-                "sums": base64.b64encode(total.astype("<u8").tobytes()).decode(),
+                "sums": base64.b64encode(total).decode(),
             }
         )
         database.execute("INSERT INTO releases VALUES (?, ?, ?)", (name, len(batch), text))
         rows = [(report_id,) for report_id in batch]
+        if self.encoder.proofs:
+            database.executemany("DELETE FROM prepared WHERE id = ?", rows)
         database.executemany("INSERT INTO opened VALUES (?)", rows)
         database.executemany("DELETE FROM shares WHERE id = ?", rows)
         return text
+
+    def _releasable(self, database: sqlite3.Connection, report_id: bytes) -> bytes:
+        """Return the share of a report that may be opened; refused if there is none."""
+        body = _body(database, report_id)
+        if body is None:
+            raise PrivotError(
+                f"report {report_id.hex()} is not here, or was opened, which is done once: give ids "
+                "that both servers hold"
+            )
+        query = "SELECT 1 FROM prepared WHERE valid AND id = ?"
+        if self.encoder.proofs and not database.execute(query, (report_id,)).fetchone():
+            raise PrivotError(
+                f"report {report_id.hex()} is not verified: verify by the other server's proofs, and "
+                "give ids that both servers list then"
+            )
+        return body
 
     def _uncounted(self, database: sqlite3.Connection) -> int:
         """Return how many reports are opened and not counted in the ledger yet."""

@@ -24,10 +24,13 @@ Noise has $σ ≤ 2^{40}$ (more is refused), and exceeds $2^{60}$ at $2^{20}$ st
 a probability below $e^{-2^{38}}$. So honest sums with both noises lie within $±2^{63}$, and are read as
 signed words without loss.
 
-**Honest clients.** Nothing proves that v is a record's. One liar can add *any* vector mod $2^{64}$, so
-move any count by any amount, or make all of them useless, and is found out only where the result cannot
-be. Nobody's privacy depends on what liars add: noise hides one record among any others. (Proofs of
-validity, as in Prio3, limit a liar to what one record can add.)
+**Honest clients.** Here nothing proves that v is a record's. One liar can add *any* vector mod $2^{64}$,
+so move any count by any amount, or make all of them useless, and is found out only where the result
+cannot be. Nobody's privacy depends on what liars add: noise hides one record among any others.
+
+**With proofs** (`Encoder.proofs`) shares are those of `privot.aggregated.prio3`: in a field of $2^{128}$
+numbers instead of mod $2^{64}$, with a proof that v is some record's, the id as nonce, and seeds of 16
+bytes. A liar can then add what one record can add, no more. Servers open only what both verified.
 
 **Privacy review.** Adjacency: batches of equal size that differ in one unit's record. Δ is the query's
 (`privot.central.sums.sensitivity`); contributions that break its bounds count as zeros, as with a
@@ -46,7 +49,7 @@ import hashlib
 import json
 import math
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -55,8 +58,20 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.aggregated.fields import Elements
+from privot.aggregated.prio3 import Levels, Pairs, Prio3
 from privot.central.fitting import OneSumFit, SumSettings, fit_of, kind_of_records, raw_table
-from privot.central.sums import DIAGONAL, Budget, Query, SumPlan, contributions, sensitivity
+from privot.central.pyramid import Pyramid
+from privot.central.sums import (
+    DIAGONAL,
+    OTHER,
+    Budget,
+    Query,
+    SumPlan,
+    contributions,
+    sensitivity,
+)
+from privot.central.table_fit import PairCounts
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.core.files import read_text, replacing_file
 from privot.core.summary import Summarized
@@ -66,6 +81,7 @@ from privot.schema import Schema
 from privot.schema.promise import Promise
 
 Words = NDArray[np.uint64]
+Integers = NDArray[np.int64]
 Role = Literal["leader", "helper"]
 
 ROLES: tuple[Role, ...] = ("leader", "helper")
@@ -76,7 +92,12 @@ _MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40
 
 def expand(seed: bytes, length: int) -> Words:
     """Return the words G(s) (length,) of a seed."""
-    return np.frombuffer(hashlib.shake_128(seed).digest(8 * length), "<u8")
+    return as_words(hashlib.shake_128(seed).digest(8 * length))
+
+
+def as_words(data: bytes) -> Words:
+    """Return little-endian words as numbers mod 2^64."""
+    return np.frombuffer(data, "<u8")
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,6 +107,7 @@ class Encoder(Summarized):
     Arguments:
         schema: Columns of a record, and the promise: `where = "aggregated"`.
         stddev: Standard deviation σ of each server's noise on the integer sums.
+        proofs: Whether shares prove that they are a record's.
 
     Raises:
         PrivotError: if the noise does not keep the promise, sums could wrap around, or the records
@@ -105,6 +127,7 @@ class Encoder(Summarized):
 
     schema: Schema
     stddev: float
+    proofs: bool = False
 
     def __post_init__(self) -> None:
         found = self.guarantee(self.people)
@@ -120,8 +143,12 @@ class Encoder(Summarized):
         self.require_room(self.people)
 
     @classmethod
-    def calibrate(cls, schema: Schema) -> Self:
+    def calibrate(cls, schema: Schema, proofs: bool = False) -> Self:
         """Choose the least noise by which one server alone keeps the schema's promise.
+
+        Arguments:
+            schema: Columns of a record, and the promise.
+            proofs: Whether shares prove that they are a record's.
 
         Raises:
             PrivotError: also if noise would hide all that is learned.
@@ -129,7 +156,7 @@ class Encoder(Summarized):
         fitted = one_round_fit(schema)
         plan = fitted.plan()
         assert isinstance(plan, SumPlan)
-        return cls(schema, sensitivity(fitted.query) / plan.ratios[0])
+        return cls(schema, sensitivity(fitted.query) / plan.ratios[0], proofs)
 
     @property
     def promise(self) -> Promise:
@@ -155,6 +182,23 @@ class Encoder(Summarized):
         """Number L of words of a contribution."""
         width = self.query.width
         return self.query.slots * (width if self.query.moment == 1 else width * (width + 1) // 2)
+
+    @property
+    def sums_size(self) -> int:
+        """Bytes of what a server publishes as its sums."""
+        return self.length * (self.prio3.circuit.field.size if self.proofs else 8)
+
+    @cached_property
+    def prio3(self) -> Prio3:
+        """How shares are made and verified, where they have proofs."""
+        query = self.query
+        if isinstance(query, Pyramid):
+            return Prio3(Levels(query.sizes, query.nullable))
+        assert isinstance(query, PairCounts)
+        weights = query.weights[query.column_of_code]
+        rows, columns = np.triu_indices(query.width)
+        scales = np.where(rows == columns, DIAGONAL, OTHER) * weights[rows] * weights[columns]
+        return Prio3(Pairs(np.bincount(query.column_of_code).tolist(), scales))
 
     def guarantee(self, count: int) -> DistributedDP:
         """Return the guarantee of a batch of so many reports, computed from σ and Δ.
@@ -198,12 +242,50 @@ class Encoder(Summarized):
         for vectors in self.contributions(data):
             for vector in vectors:
                 report_id = secrets.token_bytes(_ID_BYTES)
-                seed = secrets.token_bytes(_SEED_BYTES)
-                padded = (vector + expand(seed, self.length)).astype("<u8").tobytes()
-                yield (
-                    self._head("leader") + report_id + padded,
-                    self._head("helper") + report_id + seed,
+                bodies = (self._proven if self.proofs else self._padded)(vector, report_id)
+                leader, helper = (
+                    self.head(role) + report_id + body
+                    for role, body in zip(ROLES, bodies, strict=True)
                 )
+                yield leader, helper
+
+    def _padded(self, vector: Words, report_id: bytes) -> tuple[bytes, bytes]:
+        seed = secrets.token_bytes(_SEED_BYTES)
+        return (vector + expand(seed, self.length)).astype("<u8").tobytes(), seed
+
+    def _proven(self, vector: Words, report_id: bytes) -> tuple[bytes, bytes]:
+        measurement = self.prio3.circuit.measurement_of(vector.view(np.int64))
+        public, (leader, helper) = self.prio3.shard(measurement, report_id)
+        return public + leader, public + helper
+
+    def total(self, bodies: Iterable[bytes], role: Role, noise: Integers) -> bytes:
+        """Return the sum of a server's shares with its noise, as it is published."""
+        server = ROLES.index(role)
+        if not self.proofs:
+            words = noise.view(np.uint64)
+            for body in bodies:
+                words += -expand(body, self.length) if server else as_words(body)
+            return words.astype("<u8").tobytes()
+        prio3, start = self.prio3, self.prio3.public_share_size
+        total: Elements = np.zeros(prio3.circuit.length, object)
+        for body in bodies:
+            total = total + prio3.measurement_share(server, body[start:])
+        field = prio3.circuit.field
+        return field.encode((prio3.circuit.truncate(total) + noise) % field.modulus)
+
+    def opened(self, leader: bytes, helper: bytes) -> Integers:
+        """Return the sums (L,) with both noises, from what the servers published.
+
+        Raises:
+            PrivotError: for numbers that are no sums of shares.
+        """
+        if not self.proofs:
+            return (as_words(leader) + as_words(helper)).view(np.int64)
+        field = self.prio3.circuit.field
+        sums = self.prio3.unshard([field.decode(leader), field.decode(helper)])
+        if (abs(sums) >= 2**63).any():
+            raise PrivotError("the two sums are not of the same reports' shares: copy them again")
+        return sums.astype(np.int64)
 
     def contributions(self, data: Any) -> Iterator[Words]:
         """Yield what the records of a table add to the sums, in chunks (n, L): **not private**."""
@@ -218,7 +300,7 @@ class Encoder(Summarized):
         Raises:
             PrivotError: if it is for the other server, of another encoder, or of another length.
         """
-        head, length = self._head(role), self.share_length(role)
+        head, length = self.head(role), self.share_length(role)
         if share[: len(head)] != head:
             raise PrivotError(
                 f"a share is not for the {role}, or of another encoder: send it there"
@@ -232,13 +314,14 @@ class Encoder(Summarized):
 
     def share_length(self, role: Role) -> int:
         """Return the number of bytes of a share: a head, the id, and words or a seed."""
-        return (
-            len(self._head(role))
-            + _ID_BYTES
-            + (_SEED_BYTES if role == "helper" else 8 * self.length)
-        )
+        if self.proofs:
+            body = self.prio3.public_share_size + self.prio3.input_share_size(ROLES.index(role))
+        else:
+            body = _SEED_BYTES if role == "helper" else 8 * self.length
+        return len(self.head(role)) + _ID_BYTES + body
 
-    def _head(self, role: Role) -> bytes:
+    def head(self, role: Role) -> bytes:
+        """Return the bytes that a server's shares begin with: the fingerprint, and its number."""
         return bytes.fromhex(self.fingerprint) + bytes([ROLES.index(role)])
 
     @cached_property
@@ -255,14 +338,16 @@ class Encoder(Summarized):
         names = ("slots", "width", "radius", "moment")
         query = {name: getattr(self.query, name) for name in names}
         fields = {"format": _FORMAT, "schema": self.schema.to_dict(), "stddev": self.stddev}
-        return json.dumps(fields | {"query": query}, separators=(",", ":"))
+        fields |= {"query": query} | ({"proofs": True} if self.proofs else {})
+        return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read the canonical JSON; refused if it is any other, or keeps no promise."""
         try:
             fields = json.loads(text)
-            encoder = cls(Schema.from_dict(fields["schema"]), float(fields["stddev"]))
+            schema, proofs = Schema.from_dict(fields["schema"]), fields.get("proofs", False)
+            encoder = cls(schema, float(fields["stddev"]), proofs)
         except (KeyError, TypeError, ValueError) as error:
             raise PrivotError(f"the encoder cannot be used ({error}): calibrate it again") from None
         if encoder.to_json() != text.strip():

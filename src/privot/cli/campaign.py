@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import shlex
 import time
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from privot.cli.console import (
     with_promise,
 )
 from privot.core.errors import PrivotError
-from privot.core.files import claim_file, replacing_file
+from privot.core.files import claim_file, create, replacing_file
 from privot.waves import Panel
 
 if TYPE_CHECKING:
@@ -390,12 +391,19 @@ def aggregate(
         "noise, the reports that both list.",
     ),
     output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
+    key: Path | None = Option(
+        None, help="With proofs: the servers' verification key, a file; made if it is not there."
+    ),
+    verify: Path | None = Option(
+        None, help="proofs.bin of the other server: verify reports by it."
+    ),
     force: Force = False,
 ) -> None:
     """Be one of two servers that sum shares: accept them, or release the noisy sum of a batch.
 
     Records are private if one of the two servers is honest. Each is run by somebody else, and gets its
-    own file of shares. FOLDER/ids.txt lists what was accepted, for the other server.
+    own file of shares. FOLDER/ids.txt lists what was accepted, for the other server. Where shares have
+    proofs, it gets FOLDER/proofs.bin, and ids.txt lists what was verified.
 
     Example: privot aggregate leader/ leader.shares --encoder encoder.json --role leader
 
@@ -407,7 +415,7 @@ def aggregate(
     if not folder.exists():
         if encoder is None or role not in ROLES:
             raise PrivotError(f"{folder} is not there: give --encoder and --role to make it")
-        Server.create(folder, Encoder.load(encoder), role)
+        Server.create(folder, Encoder.load(encoder), role, _verify_key(key) if key else None)
     server = Server(folder)
     if role not in (None, server.role):
         raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
@@ -419,11 +427,28 @@ def aggregate(
         print(f"{output}: the {server.role}'s noisy sums, to publish")
         return
     new = sum(server.accept(*_read_shares(path, server)) for path in shares or [])
+    if verify:
+        server.verify(verify)
+    elif server.encoder.proofs:
+        print(f"{server.prepare()}: for the other server alone, to verify reports")
     ids = server.ids()
     with replacing_file(folder / _IDS) as draft:
         draft.write_text("".join(f"{each.hex()}\n" for each in sorted(ids)), encoding="utf-8")
     least = server.encoder.people
-    print(f"{folder}: {new:,} new shares, {len(ids):,} in all; a batch is {least:,} or more")
+    which = "verified" if server.encoder.proofs else "in all"
+    print(f"{folder}: {new:,} new shares, {len(ids):,} {which}; a batch is {least:,} or more")
+
+
+def _verify_key(path: Path) -> bytes:
+    """Return the verification key in a file, and make it if there is none."""
+    if not path.exists():
+        create(path, secret=True)
+        path.write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
+        print(f"{path}: the key of both servers; give it to the other, and to nobody else")
+    try:
+        return bytes.fromhex(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PrivotError(f"--key {path} cannot be read ({error}): copy it again") from None
 
 
 def _read_shares(path: Path, server: Server) -> list[bytes]:

@@ -58,6 +58,7 @@ def calibrate(
     delta: float = Option(0.0, help="Needed by shuffled reports and by Gaussian noise only."),
     where: str | None = Option(None, help="local, shuffled, or aggregated by two servers."),
     people: People = None,
+    proofs: bool = Option(False, help="Aggregated: shares prove that they are a record's."),
     floor: Floor = None,
     report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
     mechanism: str | None = Option(None, help="auto, window, candidates, laplace or gaussian."),
@@ -97,7 +98,9 @@ def calibrate(
         raise PrivotError("give --epsilon, or --noise instead of it, or declare [promise]")
     declared, epsilon, delta = with_promise(declared, epsilon, delta, where, people, floor)
     if epsilon is None and declared.promise and declared.promise.where == "aggregated":
-        return _calibrate_encoder(declared, schema, output, force)
+        return _calibrate_encoder(declared, schema, output, force, proofs)
+    if proofs:
+        raise PrivotError("--proofs is for sums by two servers: promise where = 'aggregated'")
     if noise is None:
         randomizer = Randomizer.calibrate(
             declared,
@@ -170,14 +173,14 @@ def _shares(given: list[str]) -> dict[str, float]:
     return shares
 
 
-def _calibrate_encoder(schema: Schema, path: Path, output: Path, force: bool) -> None:
+def _calibrate_encoder(schema: Schema, path: Path, output: Path, force: bool, proofs: bool) -> None:
     """Choose the noise of two servers, and write the encoder."""
     from privot.aggregated import Encoder
 
     if output.name == "randomizer.json":
         output = output.with_name("encoder.json")
     claim_file(output, inputs=[path], suffixes=(".json",), force=force)
-    encoder = Encoder.calibrate(schema)
+    encoder = Encoder.calibrate(schema, proofs)
     encoder.save(output)
     guarantee = encoder.guarantee(encoder.people)
     print(f"{output}: {guarantee}")

@@ -1,0 +1,512 @@
+r"""Prio3: shares of a vector, and a proof for both servers that it is the vector of some record.
+
+This is the verifiable distributed aggregation function Prio3 of draft-irtf-cfrg-vdaf-08, byte for byte
+and with the draft's names, to be read beside its section 7 (`@divviup/prio3` 0.8 and `prio` 0.16 have
+the same version, later ones other bytes). The draft's `Histogram` is here, and `Pairs`, a circuit of
+our own in its framework.
+
+**Fully linear proof** (7.3). A vector x over a prime field is valid if, for random r,
+$C(x, r) = a · \sum_k G(w_k) + b$ is zero, with the gadget $G(w) = \sum_{j=1}^c w_{2j−1} w_{2j}$
+(`ParallelSum(Mul)`) and inputs $w_1, …, w_m$ and b that are affine in x. Let P > m be a power of two,
+and α a root of unity of order P. The prover draws a random value for each wire, interpolates it at
+$α^0$ and the wire's inputs at $α^k$ by a polynomial $W_j$, and sends the random values and the
+coefficients of $g = G(W_1, …, W_{2c})$, of degree 2P − 2. The verifiers compute shares of
+$v = a \sum_k g(α^k) + b$, and of $W_j(t)$ and $g(t)$ at a random point t, all of which are linear in
+theirs. They exchange these and accept if $v = 0$ and $G(W(t)) = g(t)$.
+
+**Soundness.** A proof of an x that is not valid is accepted with probability at most
+
+$$ \frac{d}{p} + \frac{2P − 2}{p − P} , $$
+
+where d is the degree of C in r (`Circuit.degree`) and p the size of the field. r is a hash of the
+shares, so a client that tries q of them multiplies this by q: with `FIELD128`, 1 024 cells and
+$q = 2^{64}$ it stays below $2^{-53}$. `FIELD64` needs three proofs, whose errors multiply. A valid x is
+always accepted, unless t is a root of unity, with probability P/p.
+
+**Who sees what.** The circuit, and so the length of x, the number of proofs, the nonce, and which
+reports are valid, are public. A server sees its own share, which is uniform; the public share, which
+has hashes of shares with 128 random bits; and the other server's share of a verifier. For a valid
+report, the sum of both verifiers is $(0, W(t), G(W(t)))$, and W(t) is uniform by the random values at
+$α^0$: a simulator draws all of it without a record. This holds against bounded computation, which must
+not tell TurboSHAKE128 with an unknown seed of 16 bytes from random bytes. The verifier of a report that
+is *not* valid says more about it. Privacy needs one honest server; soundness needs both.
+
+**Nonce and key.** A nonce is 16 random bytes, used by one report. The verification key is 16 random
+bytes that the servers share. No client may know it before its report is made, for it could choose g to
+fit t; and a report must be prepared with one key only, for a second point t would reveal linear
+functions of x.
+
+**Privacy review.** Random bytes are from `secrets`, unless a test gives its own. The time that Python's
+integers take depends on their size: a client's time depends on its record, and stays on the device; a
+server's depends on shares. Errors contain no number of a report.
+
+References:
+    Barnes, Cook, Patton, Schoppmann, *Verifiable distributed aggregation functions*,
+    draft-irtf-cfrg-vdaf-08 (2023).
+    Boneh, Boyle, Corrigan-Gibbs, Gilboa, Ishai, *Zero-knowledge proofs on secret-shared data via fully
+    linear PCPs* (2019).
+    Davis, Patton, Rosulek, Schoppmann, *Verifiable distributed aggregation functions* (2023).
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.aggregated.fields import FIELD128, Elements, Field, InvalidReportError, turboshake128
+
+PrepState = tuple[Elements, bytes]  # a share of a measurement, and the seed of joint randomness
+
+SEED_SIZE = NONCE_SIZE = 16
+_VERSION = 8
+
+
+class Circuit(ABC):
+    """A validity circuit with one gadget, `ParallelSum(Mul)` (the draft's `Valid`, 7.3.2).
+
+    Attributes:
+        algorithm: The draft's number of the algorithm; from 0xFFFF0000 on for private use.
+        field: Field of measurements and proofs.
+        length: Number of elements of an encoded measurement.
+        joint_rand_length: Number of elements of r.
+        degree: Largest degree d of C in r.
+        products: Number of products that C sums.
+        chunk: Number c of products of a call.
+    """
+
+    algorithm: int
+    field: Field = FIELD128
+    length: int
+    joint_rand_length: int = 2
+    degree: int
+    products: int
+    chunk: int
+
+    @abstractmethod
+    def evaluate(
+        self, measurement: Elements, joint_rand: Elements, shares: int
+    ) -> tuple[Elements, int, int]:
+        """Return factors (products, 2) of the products, and a and b of $C = a \\sum G + b$.
+
+        Arguments:
+            measurement: An encoded measurement, or one of its shares (length,).
+            joint_rand: r.
+            shares: Number of shares: each adds a constant's part.
+        """
+
+    def truncate(self, measurement: Elements) -> Elements:
+        """Return what a measurement, a share of one or a sum of shares adds to the result."""
+        return measurement
+
+    def measurement_of(self, vector: NDArray[np.int64]) -> Elements:
+        """Return the measurement that adds a vector to the result."""
+        return vector.astype(object)
+
+    @property
+    def calls(self) -> int:
+        """Number m of calls of the gadget."""
+        return -(-self.products // self.chunk)
+
+    @property
+    def wire_length(self) -> int:
+        """P, the least power of two above m."""
+        return int(1 << self.calls.bit_length())
+
+    @property
+    def proof_length(self) -> int:
+        """Number of elements of a proof."""
+        return 2 * self.chunk + 2 * self.wire_length - 1
+
+    @property
+    def verifier_length(self) -> int:
+        """Number of elements of a verifier."""
+        return 2 * self.chunk + 2
+
+    @property
+    def error(self) -> float:
+        """Largest probability that one proof of an invalid measurement is accepted, for one r."""
+        count, modulus = self.wire_length, self.field.modulus
+        return self.degree / modulus + (2 * count - 2) / (modulus - count)
+
+    def prove(self, measurement: Elements, prove_rand: Elements, joint_rand: Elements) -> Elements:
+        """Return the proof of an encoded measurement (7.3.3)."""
+        field, count = self.field, self.wire_length
+        wires = self._wires(prove_rand, self.evaluate(measurement, joint_rand, 1)[0])
+        # The gadget's polynomial by its values at roots of order 2P: those of order P are among them.
+        twists = field.powers(field.root(2 * count), count)[:, None]
+        twisted = field.interpolate(wires) * twists % field.modulus
+        between = field.transform(twisted, field.root(count))
+        values = np.empty(2 * count, object)
+        values[::2], values[1::2] = _sums_of_products(wires), _sums_of_products(between)
+        return np.concatenate([prove_rand, field.interpolate(values % field.modulus)[:-1]])
+
+    def query(
+        self,
+        measurement: Elements,
+        proof: Elements,
+        query_rand: Elements,
+        joint_rand: Elements,
+        shares: int,
+    ) -> Elements:
+        """Return a share of the verifier (7.3.4)."""
+        field, count = self.field, self.wire_length
+        seeds, gadget = np.split(proof, [2 * self.chunk])
+        factors, scale, rest = self.evaluate(measurement, joint_rand, shares)
+        point, modulus = int(query_rand[0]), field.modulus
+        if pow(point, count, modulus) == 1:
+            raise InvalidReportError("the point of a proof is a root of unity: leave it out")
+        folded = gadget[:count].copy()
+        folded[:-1] += gadget[count:]
+        outputs = field.transform(folded % modulus, field.root(count))[1 : self.calls + 1]
+        result = (scale * outputs.sum() + rest) % modulus
+        powers = field.powers(point, len(gadget))
+        # Lagrange's polynomials of the roots, at t: Σ_j (t/α^k)^j / P.
+        weights = field.interpolate(powers[:count])
+        at_point = weights @ self._wires(seeds, factors)
+        return np.array([result, *at_point % modulus, gadget @ powers % modulus], object)
+
+    def decide(self, verifier: Elements) -> bool:
+        """Return whether a verifier, the sum of its shares, is that of a valid measurement (7.3.5)."""
+        product = _sums_of_products(verifier[None, 1:-1])[0] % self.field.modulus
+        return bool(verifier[0] == 0 and product == verifier[-1])
+
+    def _wires(self, seeds: Elements, factors: Elements) -> Elements:
+        """Return the values (P, 2c) of all wires at the roots of unity."""
+        wires = np.zeros((self.wire_length, 2 * self.chunk), object)
+        wires[0] = seeds
+        wires[1 : self.calls + 1].reshape(-1, 2)[: len(factors)] = factors
+        return wires
+
+
+def _sums_of_products(wires: Elements) -> Elements:
+    return (wires[:, ::2] * wires[:, 1::2]).sum(axis=1)
+
+
+class Histogram(Circuit):
+    """One of n numbers is 1 and the others are 0 (7.4.4).
+
+    Arguments:
+        length: Number n of buckets.
+        chunk: Products of a call; about √n, which is the default, makes proofs short.
+
+    Examples:
+        >>> prio3 = Prio3(Histogram(4))
+        >>> key, nonces = secrets.token_bytes(16), [secrets.token_bytes(16) for _ in range(3)]
+        >>> made = [prio3.shard(prio3.circuit.encode(k), nonce) for k, nonce in zip((2, 0, 2), nonces)]
+        >>> sums = [np.zeros(4, object), np.zeros(4, object)]
+        >>> for nonce, (public, inputs) in zip(nonces, made):
+        ...     states, shares = zip(*(
+        ...         prio3.prep_init(key, k, nonce, public, share) for k, share in enumerate(inputs)
+        ...     ))
+        ...     message = prio3.prep_shares_to_prep(shares)
+        ...     sums = [a + prio3.prep_next(s, message) for a, s in zip(sums, states)]
+        >>> prio3.unshard(sums).tolist()
+        [1, 0, 2, 0]
+    """
+
+    algorithm = 3
+
+    def __init__(self, length: int, chunk: int | None = None) -> None:
+        self.length = self.products = length
+        self.degree = length + 1
+        self.chunk = chunk or math.isqrt(length)
+
+    def evaluate(
+        self, measurement: Elements, joint_rand: Elements, shares: int
+    ) -> tuple[Elements, int, int]:
+        """See `Circuit`: Σ r^(i+1) x_i (x_i − 1) and Σ x_i − 1."""
+        modulus, part = self.field.modulus, self.field.inverse(shares)
+        r, s = map(int, joint_rand)
+        factors = np.zeros((self.calls * self.chunk, 2), object)
+        factors[:, 1] = modulus - part  # of the draft's padding, too
+        weights = self.field.powers(r, self.length + 1)[1:]
+        factors[: self.length, 0] = measurement * weights % modulus
+        factors[: self.length, 1] += measurement
+        return factors, s, s * s * (int(measurement.sum()) - part) % modulus
+
+    def encode(self, bucket: int) -> Elements:
+        """Return the measurement of a bucket."""
+        measurement = np.zeros(self.length, object)
+        measurement[bucket] = 1
+        return measurement
+
+
+class Levels(Histogram):
+    """One bucket of the finest level of a pyramid; the result has the counts of all levels.
+
+    Counts of coarser cells are sums of finer ones, so shares of the finest are enough, and the levels
+    of a report agree. On the wire this is the draft's `Histogram`.
+
+    Arguments:
+        sizes: Buckets of each level, the coarsest first; each is split alike by the next.
+        missing: Whether the last bucket of every level is one for missing places.
+
+    Examples:
+        >>> Levels((2, 4)).truncate(np.array([0, 0, 1, 0], object)).tolist()
+        [0, 1, 0, 0, 1, 0]
+    """
+
+    def __init__(self, sizes: Sequence[int], missing: bool = False) -> None:
+        super().__init__(sizes[-1])
+        self._sizes, self._missing = sizes, int(missing)
+
+    def truncate(self, measurement: Elements) -> Elements:
+        """See `Circuit`."""
+        cells, missing = np.split(measurement, [self.length - self._missing])
+        counts = [cells.reshape(size - self._missing, -1).sum(axis=1) for size in self._sizes]
+        return np.concatenate([part for level in counts for part in (level, missing)])
+
+    def measurement_of(self, vector: NDArray[np.int64]) -> Elements:
+        """See `Circuit`."""
+        return vector[-self.length :].astype(object)
+
+
+class Pairs(Circuit):
+    r"""All products $z_a z_b$, a ≤ b, of a vector z of one-hot blocks side by side.
+
+    A measurement has the numbers $x_{ab}$ row by row, and z on its diagonal. With random r and s, C is
+
+    $$ s \Bigl(\sum_a z_a \sum_{b ≥ a} r_{ab} z_b − \sum_{a ≤ b} r_{ab} x_{ab}\Bigr)
+       + \sum_j s^{j+1} \Bigl(\sum_{a ∈ j} z_a − 1\Bigr) , $$
+
+    with blocks j = 1, 2, … and successive powers $r_{ab}$ of r. This polynomial in r and s is zero if
+    and only if all $x_{ab} = z_a z_b$, so that $z_a^2 = z_a$, and each block adds up to 1: if x is the
+    measurement of a record. D products prove D(D + 1)/2 numbers. One proof for each one-hot block would
+    say nothing about pairs, and `MultihotCountVec` would accept any few cells.
+
+    Arguments:
+        sizes: Sizes of the blocks.
+        scales: Factors of the numbers in the result (D(D + 1)/2,); 1 if they are None.
+    """
+
+    algorithm = 0xFFFF0001
+
+    def __init__(self, sizes: Sequence[int], scales: NDArray[np.int64] | None = None) -> None:
+        self.products = width = sum(sizes)
+        self.length = width * (width + 1) // 2
+        self.chunk = math.isqrt(width)
+        self.degree = self.length + 1
+        self._columns = np.triu_indices(width)[1]
+        self._rows = np.cumsum([0, *range(width, 1, -1)])  # where rows, and so diagonals, are
+        self._blocks = np.cumsum([0, *sizes[:-1]])
+        self._scales = np.ones(1, object) if scales is None else scales.astype(object)
+
+    def evaluate(
+        self, measurement: Elements, joint_rand: Elements, shares: int
+    ) -> tuple[Elements, int, int]:
+        """See `Circuit`."""
+        modulus, part = self.field.modulus, self.field.inverse(shares)
+        r, s = map(int, joint_rand)
+        weights, z = self.field.powers(r, self.length + 1)[1:], measurement[self._rows]
+        inner = np.add.reduceat(weights * z[self._columns], self._rows) % modulus
+        sums = np.add.reduceat(z, self._blocks) - part
+        rest = self.field.powers(s, len(sums) + 2)[2:] @ sums - s * (weights @ measurement)
+        return np.stack([z, inner], axis=1), s, rest % modulus
+
+    def truncate(self, measurement: Elements) -> Elements:
+        """See `Circuit`."""
+        return measurement * self._scales % self.field.modulus
+
+    def measurement_of(self, vector: NDArray[np.int64]) -> Elements:
+        """See `Circuit`."""
+        return (vector != 0).astype(object)
+
+
+class Usage(IntEnum):
+    """What a seed is expanded for (7.2)."""
+
+    MEASUREMENT_SHARE = 1
+    PROOF_SHARE = 2
+    JOINT_RANDOMNESS = 3
+    PROVE_RANDOMNESS = 4
+    QUERY_RANDOMNESS = 5
+    JOINT_RAND_SEED = 6
+    JOINT_RAND_PART = 7
+
+
+@dataclass(frozen=True)
+class Prio3:
+    """The draft's Prio3 for circuits with joint randomness (7.2). Server 0 is the leader.
+
+    Arguments:
+        circuit: Validity circuit.
+        shares: Number of servers, 2 to 255.
+        proofs: Number of proofs of a report, 1 to 255: 1 with `FIELD128`, 3 with `FIELD64`.
+    """
+
+    circuit: Circuit
+    shares: int = 2
+    proofs: int = 1
+
+    @property
+    def rand_size(self) -> int:
+        """Bytes of randomness that a report takes: three seeds a helper, a blind and a seed."""
+        return SEED_SIZE * (3 * self.shares - 1)
+
+    @property
+    def public_share_size(self) -> int:
+        """Bytes of a public share."""
+        return SEED_SIZE * self.shares
+
+    def input_share_size(self, server: int) -> int:
+        """Return the bytes of a server's input share."""
+        if server:
+            return 3 * SEED_SIZE
+        numbers = self.circuit.length + self.proofs * self.circuit.proof_length
+        return numbers * self.circuit.field.size + SEED_SIZE
+
+    @property
+    def prep_share_size(self) -> int:
+        """Bytes of a share of the verifiers."""
+        return self.proofs * self.circuit.verifier_length * self.circuit.field.size + SEED_SIZE
+
+    def shard(
+        self, measurement: Elements, nonce: bytes, rand: bytes | None = None
+    ) -> tuple[bytes, list[bytes]]:
+        """Return the public share and each server's input share of an encoded measurement (7.2.1).
+
+        Arguments:
+            measurement: Encoded measurement (length,).
+            nonce: 16 random bytes, of this report alone.
+            rand: Fresh random bytes of length `rand_size`; drawn from the system if None.
+        """
+        rand = secrets.token_bytes(self.rand_size) if rand is None else rand
+        field, *seeds = self.circuit.field, *_seeds(rand)
+        helpers = {k: b"".join(seeds[3 * k - 3 : 3 * k]) for k in range(1, self.shares)}
+        pads = [self.measurement_share(k, share) for k, share in helpers.items()]
+        first = (measurement - sum(pads)) % field.modulus
+        blinds = [seeds[-2], *seeds[2:-2:3]]
+        parts = [
+            self._part(k, blinds[k], nonce, field.encode(share))
+            for k, share in enumerate([first, *pads])
+        ]
+        joint_rands = self._joint_rands(self._joint_rand_seed(parts))
+        length = self.proofs * 2 * self.circuit.chunk
+        prove_rands = self._expand(Usage.PROVE_RANDOMNESS, seeds[-1], b"", length)
+        both = (np.split(rands, self.proofs) for rands in (prove_rands, joint_rands))
+        proofs = np.concatenate(
+            [self.circuit.prove(measurement, *rands) for rands in zip(*both, strict=True)]
+        )
+        proofs -= sum(self._proofs(k, share) for k, share in helpers.items())
+        leader = field.encode(first) + field.encode(proofs % field.modulus) + seeds[-2]
+        return b"".join(parts), [leader, *helpers.values()]
+
+    def prep_init(
+        self, verify_key: bytes, server: int, nonce: bytes, public_share: bytes, input_share: bytes
+    ) -> tuple[PrepState, bytes]:
+        """Return a server's state and its share of the verifiers, for the others (7.2.2).
+
+        Raises:
+            InvalidReportError: if shares have the wrong length, or numbers that are in no field.
+        """
+        sizes = (self.public_share_size, self.input_share_size(server))
+        if (len(public_share), len(input_share)) != sizes:
+            raise InvalidReportError(
+                f"shares have other sizes than {sizes}: send them again, whole"
+            )
+        measurement = self.measurement_share(server, input_share)
+        encoded, parts = self.circuit.field.encode(measurement), _seeds(public_share)
+        parts[server] = self._part(server, input_share[-SEED_SIZE:], nonce, encoded)
+        seed = self._joint_rand_seed(parts)
+        query_rands = self._expand(Usage.QUERY_RANDOMNESS, verify_key, nonce, self.proofs)
+        rands = (self._proofs(server, input_share), query_rands, self._joint_rands(seed))
+        verifiers = np.concatenate(
+            [
+                self.circuit.query(measurement, proof, query_rand, joint_rand, self.shares)
+                for proof, query_rand, joint_rand in zip(
+                    *(np.split(each, self.proofs) for each in rands), strict=True
+                )
+            ]
+        )
+        return (measurement, seed), self.circuit.field.encode(verifiers) + parts[server]
+
+    def prep_shares_to_prep(self, prep_shares: Iterable[bytes]) -> bytes:
+        """Return the message by which each server accepts the report, of all servers' shares.
+
+        Raises:
+            InvalidReportError: if a proof is not accepted.
+        """
+        parts, total = [], np.zeros(self.proofs * self.circuit.verifier_length, object)
+        for share in prep_shares:
+            if len(share) != self.prep_share_size:
+                raise InvalidReportError(
+                    f"{len(share)} bytes are no share of a verifier: leave it out"
+                )
+            total += self.circuit.field.decode(share[:-SEED_SIZE])
+            parts.append(share[-SEED_SIZE:])
+        verifiers = np.split(total % self.circuit.field.modulus, self.proofs)
+        if not all(self.circuit.decide(each) for each in verifiers):
+            raise InvalidReportError("the proof of a report is not accepted: leave it out")
+        return self._joint_rand_seed(parts)
+
+    def prep_next(self, state: PrepState, message: bytes) -> Elements:
+        """Return a server's share of what the report adds to the result.
+
+        Raises:
+            InvalidReportError: if the servers used other randomness for the proof than the client.
+        """
+        measurement, seed = state
+        self.check_seed(seed, message)
+        return self.circuit.truncate(measurement)
+
+    def check_seed(self, seed: bytes, message: bytes) -> None:
+        """Refuse a report for whose proof client and servers used different randomness."""
+        if not secrets.compare_digest(seed, message):
+            raise InvalidReportError("shares of a report do not belong together: leave it out")
+
+    def unshard(self, sums: Iterable[Elements]) -> Elements:
+        """Return the result of all servers' sums: the numbers in (−p/2, p/2) that it is mod p."""
+        modulus = self.circuit.field.modulus
+        total = sum(sums, np.zeros(1, object)) % modulus
+        return np.where(total > modulus // 2, total - modulus, total)
+
+    def measurement_share(self, server: int, share: bytes) -> Elements:
+        """Return a server's share of the measurement; that of a helper is its first seed's."""
+        if not server:
+            return self.circuit.field.decode(share[: self.circuit.length * self.circuit.field.size])
+        seed, binder = share[:SEED_SIZE], bytes([server])
+        tag = self._tag(Usage.MEASUREMENT_SHARE)
+        return self.circuit.field.expand(seed, tag, binder, self.circuit.length)
+
+    def _proofs(self, server: int, share: bytes) -> Elements:
+        """Return a server's share of the proofs; that of a helper is its second seed's."""
+        if not server:
+            start = self.circuit.length * self.circuit.field.size
+            return self.circuit.field.decode(share[start:-SEED_SIZE])
+        seed, length = share[SEED_SIZE : 2 * SEED_SIZE], self.proofs * self.circuit.proof_length
+        return self._expand(Usage.PROOF_SHARE, seed, bytes([server]), length)
+
+    def _part(self, server: int, blind: bytes, nonce: bytes, encoded: bytes) -> bytes:
+        return self._derive(Usage.JOINT_RAND_PART, blind, bytes([server]) + nonce + encoded)
+
+    def _joint_rand_seed(self, parts: list[bytes]) -> bytes:
+        return self._derive(Usage.JOINT_RAND_SEED, bytes(SEED_SIZE), b"".join(parts))
+
+    def _joint_rands(self, seed: bytes) -> Elements:
+        length = self.circuit.joint_rand_length * self.proofs
+        return self._expand(Usage.JOINT_RANDOMNESS, seed, b"", length)
+
+    def _expand(self, usage: Usage, seed: bytes, binder: bytes, length: int) -> Elements:
+        """Draw elements for all proofs."""
+        binder = bytes([self.proofs]) + binder
+        return self.circuit.field.expand(seed, self._tag(usage), binder, length)
+
+    def _derive(self, usage: Usage, seed: bytes, binder: bytes) -> bytes:
+        tag = self._tag(usage)
+        return turboshake128(bytes([len(tag)]) + tag + seed + binder, SEED_SIZE)
+
+    def _tag(self, usage: Usage) -> bytes:
+        """Return the domain separation tag (6.2.3)."""
+        head = bytes([_VERSION, 0]) + self.circuit.algorithm.to_bytes(4, "big")
+        return head + usage.to_bytes(2, "big")
+
+
+def _seeds(data: bytes) -> list[bytes]:
+    return [data[k : k + SEED_SIZE] for k in range(0, len(data), SEED_SIZE)]
