@@ -14,9 +14,9 @@ from numbered_people import RANDOMIZER, people
 from privot import FitSettings, Randomizer, Release, Schema, fit
 from privot.core.errors import PrivotError
 from privot.local.networks import steps as module
-from privot.local.networks.channels import Head
 from privot.local.networks.cost import LikelihoodCost
 from privot.local.networks.generator_fit import TransportObjective
+from privot.local.networks.heads import Head
 from privot.local.networks.steps import LOSSES, FromDisk, FromMemory, minibatches
 from privot.mechanisms import Gaussian, Laplace
 from privot.randomizer.reports import rows as report_table

@@ -367,7 +367,7 @@ def _scores_of_candidates(release: Release, people: pa.Table, known: np.ndarray)
     report = release.randomizer.candidates
     assert report is not None
     records = report.encode(people)
-    means = _class_means(records.points[known], records.codes[known], report.features.labels)
+    means = _class_means(records.points[known], records.codes[known], report.features.num_labels)
     weight = report.features.label_weight
     scores = np.empty((len(known), len(means)))
     for start in range(0, len(known), _CHUNK):

@@ -61,8 +61,8 @@ from torch import Tensor
 
 from privot.core.errors import PrivotError
 from privot.transport import sweeps
+from privot.transport.ground import in_threads, runs_compiled
 from privot.transport.sweeps import FEWEST_ROWS, Pace, Scaled, Swept
-from privot.transport.threads import in_threads, runs_compiled
 
 _MAX_SCALING = math.exp(20.0)
 _NEGLIGIBLE = 1e-30

@@ -24,18 +24,20 @@ from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
 from privot.local.model import Condition, LocalModel
-from privot.local.networks.channels import Head, Outputs
 from privot.local.networks.cost import LikelihoodCost
-from privot.local.networks.steps import (
-    LOSSES,
+from privot.local.networks.heads import Head, Outputs
+from privot.local.networks.image_generators import (
     Generator,
     LabeledGenerator,
-    Loss,
-    Minibatches,
-    Step,
     Strata,
     fits_images,
     image_generator,
+)
+from privot.local.networks.steps import (
+    LOSSES,
+    Loss,
+    Minibatches,
+    Step,
     likelihood,
     minibatches,
 )
