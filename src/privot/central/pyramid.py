@@ -36,8 +36,6 @@ References:
     Duchi, Shalev-Shwartz, Singer, Chandra, *Efficient projections onto the ℓ1-ball* (2008).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -66,7 +64,7 @@ from privot.central.sums import (
     SumPlan,
     sensitivity,
 )
-from privot.local.grid.channels import draw_given
+from privot.local.grid_channels import draw_given
 from privot.local.model import read_condition
 from privot.schema import Schema
 from privot.schema.columns.column import PointColumn

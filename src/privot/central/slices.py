@@ -67,8 +67,6 @@ References:
     Rakotomamonjy, Ralaivola, *Differentially private sliced Wasserstein distance* (2021).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

@@ -19,8 +19,6 @@ References:
     Kingma, Ba, *Adam: a method for stochastic optimization* (2015).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -31,8 +31,6 @@ References:
     Fawcett, *An introduction to ROC analysis* (2006), for the weights.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping

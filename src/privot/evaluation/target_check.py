@@ -57,8 +57,6 @@ References:
     Efron, Tibshirani, *An introduction to the bootstrap* (1993), for correcting a bias.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -82,8 +80,8 @@ from privot.evaluation.estimates import (
     Z,
     cells_of,
     delta_method,
-    moments,
-    precision,
+    estimate_from,
+    source_weight,
 )
 from privot.evaluation.prediction import (
     area_under_curve,
@@ -173,14 +171,14 @@ def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> 
             by_code = _by_code(about, terms, shares, ordered)
             for number, source in enumerate(reports.sources):
                 if set(questions) <= set(source.questions):
-                    weight = precision(source, math.prod(each.size for each in about))
+                    weight = source_weight(source, math.prod(each.size for each in about))
                     contributions.append((number, weight, by_code[cells_of(source, questions)]))
         total = sum(weight for _, weight, _ in contributions)
         for number, weight, function in contributions:
             functions[number] += weight / total * function
     for source, g in zip(reports.sources, functions, strict=True):
         if g.any():
-            part = moments(source, g, full=True)
+            part = estimate_from(source, g, full=True)
             mean, spread = mean + part.mean, spread + part.spread
     return Estimate(mean, spread, int(sum(source.counts.sum() for source in reports.sources)))
 

@@ -32,8 +32,6 @@ the same for all data (`privot.integral.density`).
 are evaluated on data.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

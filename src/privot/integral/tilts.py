@@ -40,8 +40,6 @@ References:
     *Probability inequalities for sums of bounded random variables* (1963).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ References:
     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass

@@ -16,8 +16,6 @@ References:
     Li et al., *PyTorch distributed: experiences on accelerating data parallel training* (2020).
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 from collections.abc import Callable, Iterator

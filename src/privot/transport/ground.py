@@ -18,8 +18,6 @@ called here never uses bfloat16 within "highest". It is internal to PyTorch: if 
 an error, or is wrong in a trial product, `torch.mm` is used.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from privot.local.grid.channels import ProductChannel
-from privot.local.grid.deconvolution import (
+from privot.local.deconvolution import (
     CountLikelihood,
     Hats,
     SmoothPrior,
     ascend,
     average_by_evidence,
 )
+from privot.local.grid_channels import ProductChannel
 
 NODES, REACH = 65, 12
 AXIS = np.linspace(-1, 1, NODES)

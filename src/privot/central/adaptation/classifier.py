@@ -14,8 +14,6 @@ slot is a function of the record, whether or not the prediction is correct.
 releases. Clipping norms come from the source alone. Adjacency and Δ: `privot.central.sums`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise

@@ -52,8 +52,6 @@ References:
     data using latent class analysis* (2008).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,7 @@
 r"""Marginals of numbers reported in several alphabets: smooth curves over atoms, bumps, and mass points.
 
 **Curves** (`curves_of_numbers`). Alphabets with few codes and different edges have little information
-about a single atom. So the density over atoms has the prior of `privot.local.grid.deconvolution`: its
+about a single atom. So the density over atoms has the prior of `privot.local.deconvolution`: its
 logarithm is smooth, and estimates of different smoothness are averaged by their evidence. Distances
 between atoms are measured relative to the mean width of the atoms around, so the curve may vary faster
 where alphabets are fine. (With distances in the column's unit, a narrow atom between the edges of two
@@ -53,7 +53,7 @@ from privot.local.classes.counts import Array, Ints, Query, ReportGroup, count_t
 from privot.local.classes.expectation import curvature
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.mixture import Places
-from privot.local.grid.deconvolution import ORDERS, Hats, SmoothPrior, average
+from privot.local.deconvolution import ORDERS, Hats, SmoothPrior, average
 from privot.local.releases import Atoms
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.numeric import NumberColumn

@@ -40,8 +40,6 @@ $$ \text{slope } s_k = \sum n\, \frac{g b_k}{L}, \qquad
 the likelihood of several factors is the product of their likelihoods.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -38,8 +38,6 @@ Settings were chosen on the training sets of MNIST and Fashion-MNIST: models wer
 reports of 50 000 images and evaluated on the other 10 000 (`docs/results/images.md`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import dataclass

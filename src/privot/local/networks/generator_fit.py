@@ -8,8 +8,6 @@ a step uses many reports. The product of the marginals is a saddle point of this
 network with small output weights starts, so the output weights are enlarged.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from contextlib import nullcontext

@@ -15,8 +15,6 @@ features are smoothed first, $p = \tanh(T^⊤ T\, a)$; the tanh bounds the pixel
 frequencies at sharp edges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -40,8 +40,6 @@ References:
     Tipping, Bishop, *Probabilistic principal component analysis* (1999).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor, nn

@@ -41,8 +41,6 @@ more it does.
 Privacy: everything is a function of the release, hence post-processing; the seed need not be secret.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -30,8 +30,6 @@ References:
     (1999). Hjort, Glad, *Nonparametric density estimation with a parametric start* (1995).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,15 +40,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.local.grid.channels import (
+from privot.local.deconvolution import STRENGTH, average_by_evidence, deconvolve
+from privot.local.grid_channels import (
     GridChannel,
     GridDensity,
     GridSampler,
     StackedChannel,
     grid_channel,
 )
-from privot.local.grid.deconvolution import STRENGTH, average_by_evidence, deconvolve
-from privot.local.grid.grid_fit import allowed_nodes
+from privot.local.grid_fit import allowed_nodes
 from privot.local.waves.paths import ShareCoordinates, ShareLikelihood, ShareRatio, ShareSeries
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable

@@ -54,7 +54,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.local.grid.channels import GridChannel
+from privot.local.grid_channels import GridChannel
 from privot.schema.domains import Array
 from privot.training import FitMonitor
 
