@@ -53,7 +53,7 @@ from privot.local.classes.counts import Array, Ints, Query, ReportGroup, count_t
 from privot.local.classes.expectation import curvature
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.mixture import Places
-from privot.local.deconvolution import ORDERS, Hats, SmoothPrior, average
+from privot.local.deconvolution import ORDERS, Hats, SmoothPrior, average_over_priors
 from privot.local.releases import Atoms
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.numeric import NumberColumn
@@ -151,7 +151,9 @@ class OrderedAtoms:
         peaks: list[int] = []
 
         def fit_peaks(peaks: Sequence[int]) -> tuple[Array, float]:
-            fitted = average(likelihood, self.priors(ORDERS[:1], peaks), strengths=_FEW_STRENGTHS)
+            fitted = average_over_priors(
+                likelihood, self.priors(ORDERS[:1], peaks), strengths=_FEW_STRENGTHS
+            )
             return fitted.weights, fitted.evidence
 
         weights, evidence = fit_peaks(peaks)
@@ -165,7 +167,9 @@ class OrderedAtoms:
             if new_evidence < evidence + np.log(len(logs)):
                 break
             peaks, weights, evidence = more_peaks, new_weights, new_evidence
-        weights = average(likelihood, self.priors(ORDERS, peaks), strengths=_STRENGTHS).weights
+        weights = average_over_priors(
+            likelihood, self.priors(ORDERS, peaks), strengths=_STRENGTHS
+        ).weights
         return self.trim_tails(likelihood, weights), peaks
 
     def trim_tails(self, likelihood: SecondOrder, weights: Array) -> Array:
