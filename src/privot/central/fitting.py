@@ -29,15 +29,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.sums import (
-    Budget,
-    NoisySums,
-    Query,
-    Rounds,
-    SumMechanism,
-    SumPlan,
-    open_ledger,
-)
+from privot.central.sums import Budget, NoisySums, Query, Rounds, SumMechanism, SumPlan, open_ledger
 from privot.core.errors import (
     MOST_COORDINATES,
     MOST_STEPS,

@@ -47,14 +47,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.fitting import (
-    PIECE,
-    PLACE_DEPTHS,
-    Law,
-    OneSumFit,
-    RecordMap,
-    SumSettings,
-)
+from privot.central.fitting import PIECE, PLACE_DEPTHS, Law, OneSumFit, RecordMap, SumSettings
 from privot.central.sums import (
     Budget,
     Floats,

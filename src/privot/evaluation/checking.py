@@ -30,25 +30,14 @@ from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.evaluation import verdicts
 from privot.evaluation.distances import independent, total_variation
-from privot.evaluation.estimates import (
-    CodeReports,
-    ValueCheck,
-    cell_shares,
-    estimate,
-)
+from privot.evaluation.estimates import CodeReports, ValueCheck, cell_shares, estimate
 from privot.evaluation.number_checks import (
     NumberCheck,
     NumberSample,
     check_correlation,
     check_number,
 )
-from privot.evaluation.rehearsal import (
-    Columns,
-    Fit,
-    rehearse,
-    residuals,
-    sampler_of,
-)
+from privot.evaluation.rehearsal import Columns, Fit, rehearse, residuals, sampler_of
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
 from privot.evaluation.verdicts import Finding, Grade, percent
 from privot.local import LocalModel

@@ -404,10 +404,7 @@ def entropic_cost(
 
 
 def entropic_cost_of_rows(
-    cost: Tensor,
-    first: int,
-    gather: Callable[[Tensor], Tensor],
-    solver: SinkhornSolver,
+    cost: Tensor, first: int, gather: Callable[[Tensor], Tensor], solver: SinkhornSolver
 ) -> tuple[Tensor, SinkhornResult]:
     """Return (entropic cost, result) of a problem whose rows are distributed over processes.
 

@@ -48,12 +48,7 @@ from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
 from privot.core.processes import started_by_torchrun
-from privot.local.gaussians import (
-    GaussianClasses,
-    GaussianSampler,
-    ImageCompletion,
-    SmoothChannel,
-)
+from privot.local.gaussians import GaussianClasses, GaussianSampler, ImageCompletion, SmoothChannel
 from privot.local.model import LocalModel
 from privot.local.settings import FitSettings, Run
 from privot.mechanisms.candidates.features import Moments

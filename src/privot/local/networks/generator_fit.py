@@ -31,14 +31,7 @@ from privot.local.networks.image_generators import (
     fits_images,
     image_generator,
 )
-from privot.local.networks.steps import (
-    LOSSES,
-    Loss,
-    Minibatches,
-    Step,
-    likelihood,
-    minibatches,
-)
+from privot.local.networks.steps import LOSSES, Loss, Minibatches, Step, likelihood, minibatches
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
