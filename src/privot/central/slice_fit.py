@@ -415,9 +415,8 @@ class PooledMean(nn.Module):
         accounting, count = plan.accounting, plan.accounting.num_projections
         self._dim, self._radius = accounting.dim, accounting.radius
         self.ratio = accounting.dim / count  # d/k
-        self._square = (
-            self.ratio if accounting.orthonormal else self.ratio + (count - 1) / count
-        )  # a
+        # A.
+        self._square = self.ratio if accounting.orthonormal else self.ratio + (count - 1) / count
         # Rows hold the mean record times batch_size/rows: blanks count as zeros.
         self.padding = plan.rows / accounting.batch_size
         noise_variance = plan.stddev**2 * self.padding / accounting.batch_size  # ν
