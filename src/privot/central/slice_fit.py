@@ -26,8 +26,6 @@ may use a different estimate: `spread_loss` is the second part, from one release
 estimated much better from all releases so far (`PooledMean`). All of this is post-processing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -202,7 +200,7 @@ class SliceFit(CentralFit):
         ledger: Ledger[Any],
         state: Checkpoint,
         progress: Progress | None,
-    ) -> tuple[LabeledNetwork, History]:
+    ) -> "tuple[LabeledNetwork, History]":
         """See `CentralFit`."""
         settings, (values, labels) = self.settings, parts
         mechanism = SlicingMechanism(values, labels, self.records, ledger)
@@ -275,8 +273,8 @@ class SliceObjective:
     def __init__(
         self,
         mechanism: SlicingMechanism,
-        pooled: PooledMean,
-        network: LabeledNetwork,
+        pooled: "PooledMean",
+        network: "LabeledNetwork",
         settings: SliceSettings,
     ) -> None:
         self.mechanism, self.pooled, self.network = mechanism, pooled, network
@@ -415,8 +413,8 @@ class PooledMean(nn.Module):
         accounting, count = plan.accounting, plan.accounting.num_projections
         self._dim, self._radius = accounting.dim, accounting.radius
         self.ratio = accounting.dim / count  # d/k
-        # A.
-        self._square = self.ratio if accounting.orthonormal else self.ratio + (count - 1) / count
+        # a, the factor of E A².
+        self._square = self.ratio + (0.0 if accounting.orthonormal else (count - 1) / count)
         # Rows hold the mean record times batch_size/rows: blanks count as zeros.
         self.padding = plan.rows / accounting.batch_size
         noise_variance = plan.stddev**2 * self.padding / accounting.batch_size  # ν

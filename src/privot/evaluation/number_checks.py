@@ -25,8 +25,6 @@ References:
     Imbens, Manski, *Confidence intervals for partially identified parameters* (2004).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, cast
@@ -77,7 +75,7 @@ class NumberSample:
     @classmethod
     def of(
         cls, question: Question, name: str, table: pa.Table, rng: np.random.Generator
-    ) -> NumberSample:
+    ) -> "NumberSample":
         """Encode records for a question about a column of numbers."""
         column, bins = cast(NumberColumn, question.declared), cast(Bins, question.alphabet)
         numbers = column.read(name, table)[0]
@@ -229,7 +227,7 @@ def check_correlation(
 
 def _standardized(
     reports: CodeReports, samples: ByQuestion
-) -> tuple[dict[int, NumberSample], float]:
+) -> "tuple[dict[int, NumberSample], float]":
     """Standardize samples by the reports' mean and variance; return the variance's relative error²."""
     values = next(iter(samples.values())).values
     center, width = float(np.nanmean(values)), float(np.nanstd(values))
@@ -257,7 +255,7 @@ def _standardized(
     return standard, error / spread**2
 
 
-def _products(x: NumberSample, y: NumberSample, both: NDArray[np.bool_]) -> Array:
+def _products(x: "NumberSample", y: "NumberSample", both: NDArray[np.bool_]) -> Array:
     """Return the mean product of two numbers by cell (K, L); of rare cells the product of means."""
     product_of_means = np.outer(*(d.by_code(lambda v: v[:, None]) for d in (x, y)))
     shape, size = product_of_means.shape, product_of_means.size
@@ -275,7 +273,7 @@ def _ratio(m: Array) -> float:
 def _estimate_by_code(
     reports: CodeReports,
     samples: ByQuestion,
-    by_code: Callable[[NumberSample], Array],
+    by_code: "Callable[[NumberSample], Array]",
     full: bool = True,
 ) -> Estimate:
     """Estimate means of functions of a code, and as the last one the share that is not missing."""

@@ -33,8 +33,6 @@ stored among the weights and do not influence draws: a draw is decoded from a po
 values of the tilt and on coins.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 import shutil
@@ -144,7 +142,7 @@ def fit(
     epsilon: float | None = None,
     epsilon_per_draw: float | None = None,
     settings: ClippedRatioSettings | BoostSettings | None = None,
-) -> IntegralModel:
+) -> "IntegralModel":
     """Learn a density from raw records, for a declared number of draws.
 
     Arguments:

@@ -50,8 +50,6 @@ References:
     Cheney, Goldstein, *Proximity maps for convex sets* (1959), for alternating projections.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -303,7 +301,7 @@ class GaussianSampler:
     completion: ImageCompletion | None = None  # None for vectors
     kind: ClassVar[str] = "gaussian_classes"
 
-    def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
+    def records(self, num_rows: int, rng: np.random.Generator, where: "Condition") -> pa.Table:
         """See `Sampler`."""
         report, label = self.report, self.report.label
         codes = self.law.draw_labels(num_rows, rng, where.get(label) if label else None)
@@ -332,7 +330,7 @@ class GaussianSampler:
     @classmethod
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> GaussianSampler:
+    ) -> "GaussianSampler":
         """Restore the sampler that `shape` and `arrays` describe."""
         channel = SmoothChannel(**shape["channel"])
         law = GaussianClasses(channel, *(arrays[name] for name in _LAW_FIELDS))

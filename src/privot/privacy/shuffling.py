@@ -78,8 +78,9 @@ _NUMERICAL_ERROR = 1e-6
 _TOLERANCE = 1e-7
 _ROUNDING = 1e-13  # error of a difference of probabilities
 # (Largest ratio of a count's standard deviation to that of the sum, nodes in standard deviations).
-# Fmt: skip.
-_NODES = (0.02, np.array([-9.0, 0, 9])), (0.2, np.array([-9.0, -3, 0, 3, 9])), (math.inf, np.arange(-9, 9.5))
+_NODES = (
+    (0.02, np.array([-9.0, 0, 9])), (0.2, np.array([-9.0, -3, 0, 3, 9])), (math.inf, np.arange(-9, 9.5)),
+)  # fmt: skip
 EPSILON0_MAX = 40.0
 
 

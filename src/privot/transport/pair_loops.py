@@ -158,10 +158,12 @@ def _signs_of_four(x, y, weights, out, i, begin, end):
     s2, s3 = out[i + 2, begin:end], out[i + 3, begin:end]
     for j in range(0, m - 1, 2):
         y0, y1 = y[j, begin:end], y[j + 1, begin:end]
-        # Fmt: skip.
-        w00, w01, w10, w11 = weights[i, j], weights[i, j + 1], weights[i + 1, j], weights[i + 1, j + 1]
-        # Fmt: skip.
-        w20, w21, w30, w31 = weights[i + 2, j], weights[i + 2, j + 1], weights[i + 3, j], weights[i + 3, j + 1]
+        w00, w01, w10, w11 = (
+            weights[i, j], weights[i, j + 1], weights[i + 1, j], weights[i + 1, j + 1]
+        )  # fmt: skip
+        w20, w21, w30, w31 = (
+            weights[i + 2, j], weights[i + 2, j + 1], weights[i + 3, j], weights[i + 3, j + 1]
+        )  # fmt: skip
         for k in range(end - begin):
             a, b = y0[k], y1[k]
             s = w00 * min(max(p0[k] - a, -one), one)
@@ -226,8 +228,9 @@ def squared_gradient(first, last, x, y, weights, counts, columns, out):
         whole = count // 4 * 4
         for c in range(0, whole, 4):
             j0, j1, j2, j3 = columns[i, c], columns[i, c + 1], columns[i, c + 2], columns[i, c + 3]
-            # Fmt: skip.
-            w0, w1, w2, w3 = 2 * weights[i, j0], 2 * weights[i, j1], 2 * weights[i, j2], 2 * weights[i, j3]
+            w0, w1, w2, w3 = (
+                2 * weights[i, j0], 2 * weights[i, j1], 2 * weights[i, j2], 2 * weights[i, j3]
+            )  # fmt: skip
             for k in range(d):
                 a = x[i, k]
                 out[i, k] += (w0 * (a - y[j0, k]) + w1 * (a - y[j1, k])) + (

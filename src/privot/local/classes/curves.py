@@ -39,8 +39,6 @@ distributions and get no mass points.
 **Privacy review.** Curves are functions of reports alone; everything else is a function of the schema.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -239,12 +237,12 @@ class Pieces:
     curve: Curve | None = None  # curve of a number reported in several alphabets
 
     @classmethod
-    def atoms(cls, number: int) -> Pieces:
+    def atoms(cls, number: int) -> "Pieces":
         """Return one piece per atom."""
         return cls(np.eye(number), np.full(number, 1 / number))
 
     @classmethod
-    def bumps(cls, curve: Curve, cells: LineCells) -> Pieces:
+    def bumps(cls, curve: Curve, cells: LineCells) -> "Pieces":
         """Divide a curve into bumps; peaks and atoms of large probability are pieces of their own.
 
         Examples:
@@ -272,7 +270,7 @@ class Pieces:
 
 def pieces_of_columns(
     atoms: Sequence[Atoms], queries: Sequence[Query], groups: Sequence[ReportGroup]
-) -> tuple[list[Pieces], list[Query]]:
+) -> "tuple[list[Pieces], list[Query]]":
     """Return the pieces of every column, and the queries in terms of them."""
     curves = curves_of_numbers(atoms, queries, groups)
     pieces = []
@@ -284,7 +282,7 @@ def pieces_of_columns(
     return pieces, [Query(each.column, each.law @ pieces[each.column].law) for each in queries]
 
 
-def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: Pieces) -> tuple[Places, Array]:
+def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: "Pieces") -> tuple[Places, Array]:
     """Return a column's places (atoms, then mass points), and the law of its pieces over them."""
     cells, curve = atoms.cells, pieces.curve
     if cells is None or curve is None or not cells.integer:

@@ -62,9 +62,8 @@ from privot.training.stopping import learning
 
 _NODES, _SHORTEST = 9, 1e-6  # number of quadrature nodes, and least length of a mean
 _SHARE_SPREAD, _LEVEL_SPREAD = 1.0, 0.5  # prior deviations of log shares, and of the log level of D
-_FACTOR_PRECISION = (
-    1.5  # prior precision of a factor, relative to the inverse of its initial variance
-)
+# Prior precision of a factor, relative to the inverse of its initial variance.
+_FACTOR_PRECISION = 1.5
 _BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99
 _PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000
 _FACTORS = 16  # largest r

@@ -13,8 +13,6 @@ There are no coordinates for second moments: the nonlinear likelihood of the rep
 length of a record is theirs.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -263,7 +261,7 @@ class Features:
             )
 
     @classmethod
-    def of(cls, num_coordinates: int, num_labels: int = 1, nullable: bool = False) -> Features:
+    def of(cls, num_coordinates: int, num_labels: int = 1, nullable: bool = False) -> "Features":
         """Return the features with the label weight of nearly least error."""
         weight = 0.0 if num_labels == 1 else _LABEL_WEIGHT
         return cls(num_coordinates, num_labels, weight, nullable)
