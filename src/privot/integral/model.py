@@ -43,8 +43,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from privot.core.errors import MOST_ROWS, PrivotError, require_count
-from privot.integral.boosting import BoostSettings, ClippedRatioSettings
 from privot.integral.density import Normalizer, TiltedDensity
+from privot.integral.methods import BoostSettings, ClippedRatioSettings
 from privot.integral.records import RecordSpace, Space, space_from_dict
 from privot.integral.references import Reference
 from privot.integral.tilts import Arrays, Edges, pack, total_gain, unpack

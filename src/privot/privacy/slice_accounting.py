@@ -83,7 +83,7 @@ _GRID_CELLS, _MAX_REFINEMENTS = 160, 8  # cells per ε/√steps of a grid of los
 def full_batch_renyi(
     length: ProjectedLength, stddev: float, rate: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1) at rate 1, rounded up."""
+    """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1), rounded up; only for rate 1."""
     assert rate == 1
     orders = FULL_BATCH_ORDERS
     moments = length.log_moment(orders * (orders - 1) / (2 * stddev**2))

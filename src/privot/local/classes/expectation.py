@@ -117,12 +117,10 @@ def piece_counts(queries: Queries, expected: Array, q: Array, p: Array) -> Array
     return out
 
 
-def em_step(
-    tables: CountTables, p: Array, weights: Array, prior: Array | float = 0.0
-) -> tuple[Array, Expectation]:
-    """Return the next probabilities, given the prior's pseudo-counts, and the expectation at p."""
+def em_step(tables: CountTables, p: Array, weights: Array) -> tuple[Array, Expectation]:
+    """Return the next probabilities (pieces, classes), and the expectation at p."""
     expected = expectation(tables, p, weights)
-    return normalized(expected.cells + prior, tables), expected
+    return normalized(expected.cells, tables), expected
 
 
 def normalized(table: Array, tables: CountTables) -> Array:
