@@ -43,8 +43,8 @@ from privot.training.parallel import (
     join,
     local_device,
     short_products,
-    stay,
     threads_for,
+    wait_at_exit,
 )
 from privot.training.stopping import learning
 from privot.transport import SinkhornSolver
@@ -203,7 +203,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
             seek=objective.batches.seek,
             group=group,
         )
-    stay(group)
+    wait_at_exit(group)
     return learned(history)
 
 

@@ -228,7 +228,7 @@ class Step:
     group: Group = ALONE
 
     @torch.no_grad()
-    def echo(self) -> Reports:
+    def simulated(self) -> Reports:
         """Simulate reports of fresh outputs of the model, without gradient."""
         return self.cost.simulate(self.fresh(), self.reports, self.rng)
 
@@ -258,7 +258,7 @@ def plain(step: Step) -> tuple[Tensor, float]:
 
 def self_corrected(step: Step) -> tuple[Tensor, float]:
     """Compute `plain` minus the entropic cost of outputs and reports simulated from the model."""
-    (value, correction), error = step.entropic_costs(step.reports, step.echo())
+    (value, correction), error = step.entropic_costs(step.reports, step.simulated())
     return value - correction, error
 
 
