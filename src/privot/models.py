@@ -14,8 +14,6 @@ manipulation: anyone who changes a model can also write a new seal.
 resumes. Only the file's owner can read it, because the state of some objectives depends on raw records.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json
@@ -186,7 +184,7 @@ class Checkpoint:
         self.identity = json.loads(json.dumps(identity))
         self._saved = time.perf_counter()
 
-    def of(self, identity: Mapping[str, Any]) -> Checkpoint:
+    def of(self, identity: Mapping[str, Any]) -> "Checkpoint":
         """Return a checkpoint of the same file with further values in its identity."""
         return Checkpoint(self.path, self.identity | identity, self.resume)
 

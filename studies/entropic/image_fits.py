@@ -27,10 +27,10 @@ from torch import Tensor
 
 from privot.core.files import replacing_file
 from privot.local import FitSettings, LocalModel, fit
-from privot.local.networks.channels import Head
 from privot.local.networks.generator_fit import GeneratorSampler
+from privot.local.networks.heads import Head
+from privot.local.networks.image_generators import image_generator
 from privot.local.networks.steps import LOSSES as OURS
-from privot.local.networks.steps import image_generator
 from privot.randomizer import Release
 from privot.schema.columns.array import tensor_values
 from studies.common.image_recipe import NUM_JUDGED, Recipe, image_options

@@ -32,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 
 from privot.core.compiled import compiled
-from privot.transport.threads import in_threads
+from privot.transport.ground import in_threads
 
 Array = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from privot.core.compiled import compiled
 from privot.core.errors import PrivotError
-from privot.transport.threads import in_threads
+from privot.transport.ground import in_threads
 
 Array = NDArray[np.float64]
 

@@ -28,9 +28,9 @@ import numpy as np
 from privot.core.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.integral import ClippedRatioSettings
-from privot.integral.boosting import mollify
 from privot.integral.density import make_grid
 from privot.integral.learners import NetworkSettings
+from privot.integral.methods import mollify
 from privot.integral.references import UniformBox
 from privot.integral.tilts import fit_log_ratio
 from privot.report.panels import Map, draw_maps, save_png

@@ -31,9 +31,9 @@ import numpy as np
 import torch
 
 from privot.integral import BoostSettings, ClippedRatioSettings, boost
-from privot.integral.boosting import clip_ratio, mollify
 from privot.integral.density import Tilt, TiltedDensity
 from privot.integral.learners import NetworkSettings
+from privot.integral.methods import clip_ratio, mollify
 from privot.integral.references import Reference, StandardNormal, TruncatedNormal
 from privot.integral.tilts import fit_log_ratio
 from studies.common.densities import (

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, boost
-from privot.integral.boosting import mollify
+from privot.integral.methods import mollify
 from privot.integral.references import StandardNormal
 from privot.report.panels import (
     DIM,

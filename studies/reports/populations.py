@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from privot.evaluation import sample_distance
-from privot.local.grid.channels import GridChannel, GridDensity, grid_channel
+from privot.local.grid_channels import GridChannel, GridDensity, grid_channel
 from privot.mechanisms import Mechanism
 from privot.randomizer import Randomizer
 from privot.schema import Schema

@@ -5,7 +5,7 @@
     python -m studies reports.priors places --dimension 3 --epsilon 4 --strengths .03 .1 .3
 
 Of numbers, the orders of derivatives over which strengths are averaged by evidence
-(`privot.local.grid.deconvolution`); of places, the strength (`privot.local.grid.deconvolution`). All
+(`privot.local.deconvolution`); of places, the strength (`privot.local.deconvolution`). All
 priors see the same reports, of the window that `calibrate` chooses. Errors are W₁ of numbers and W₂ of
 places in [−1, 1]^d, of `studies.reports.populations`.
 """
@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from privot.local.grid.channels import GridChannel
-from privot.local.grid.deconvolution import average_by_evidence, deconvolve
+from privot.local.deconvolution import average_by_evidence, deconvolve
+from privot.local.grid_channels import GridChannel
 from privot.randomizer import Randomizer
 from privot.schema.domains import Array
 from studies.common.rows import Row, gather

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.local.grid.deconvolution import average_by_evidence, deconvolve
+from privot.local.deconvolution import average_by_evidence, deconvolve
 from privot.mechanisms import Window
 from privot.schema.domains import Array
 from studies.common.rows import gather

@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
-from privot.central.adaptation.rounds import Course, shares, transported
+from privot.central.adaptation.rounds import Adaptation, shares, transported
 from privot.central.sums import Rounds, SumMechanism, SumPlan, open_ledger
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP
@@ -46,7 +46,7 @@ def fit_coral(
     """
     with threads_for(0):
         moved, plan = aligned(source_x, target_x, settings)
-        course = Course(moved, source_y, settings)
+        course = Adaptation(moved, source_y, settings)
         train(course.classifier, course.classify, settings.training(steps, 0))
     return course.classifier.eval(), plan.guarantee
 
@@ -56,7 +56,7 @@ def aligned(
 ) -> tuple[np.ndarray, SumPlan]:
     """Source records (n, p) with the target's noisy moments, and the plan of the two releases."""
     one = np.zeros(len(source_x), dtype=np.int64)
-    course = Course(source_x, one, replace(settings, rounds=1))
+    course = Adaptation(source_x, one, replace(settings, rounds=1))
     target = as_records("target_x", target_x)
     plan = SumPlan.calibrate(
         settings.epsilon, settings.delta, shares(1), len(target), settings.unit

@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
-from privot.central.adaptation.rounds import Course
+from privot.central.adaptation.rounds import Adaptation
 from privot.central.slices import poisson_sample
 from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian
@@ -116,7 +116,7 @@ def fit_dann(
         )
     network = settings.network
     # The course makes source batches with the very jitter that other methods get.
-    course = Course(source_x, source_y, network)
+    course = Adaptation(source_x, source_y, network)
     model = _Adversaries(course.classifier, settings.hidden, network.seed)
     stddev = settings.stddev(len(target))
     taken = 0

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from privot.central import SliceSettings
 from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
-from privot.central.adaptation.rounds import Course
+from privot.central.adaptation.rounds import Adaptation
 from privot.central.slice_fit import smoothed_sliced_loss, with_blanks
 from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.privacy.ledger import BudgetExhausted, Ledger
@@ -85,7 +85,7 @@ def fit_joint(
     source_x: np.ndarray, source_y: np.ndarray, target_x: np.ndarray, settings: JointSettings
 ) -> tuple[Classifier, SlicePlan]:
     """The published private training; the classifier, and the plan of its releases."""
-    course = Course(source_x, source_y, settings.network)
+    course = Adaptation(source_x, source_y, settings.network)
     mechanism = mechanism_of(course, target_x, settings)
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:
@@ -96,7 +96,9 @@ def fit_joint(
     return course.classifier.eval(), mechanism.ledger.plan
 
 
-def mechanism_of(course: Course, target_x: np.ndarray, settings: JointSettings) -> SlicingMechanism:
+def mechanism_of(
+    course: Adaptation, target_x: np.ndarray, settings: JointSettings
+) -> SlicingMechanism:
     """Who releases slices of the target's features."""
     target, network = as_records("target_x", target_x), settings.network
     records = FeatureRecords(course.classifier, network.unit)
@@ -105,7 +107,7 @@ def mechanism_of(course: Course, target_x: np.ndarray, settings: JointSettings) 
 
 
 def joint_loss(
-    course: Course, mechanism: SlicingMechanism, settings: JointSettings, rng: torch.Generator
+    course: Adaptation, mechanism: SlicingMechanism, settings: JointSettings, rng: torch.Generator
 ) -> Tensor:
     """Loss of one step, on a source batch and one release of the target.
 
@@ -129,7 +131,7 @@ def align_slices(
 ) -> Classifier:
     """The published training without privacy, q = 2."""
     network = settings.network
-    course, target = Course(source_x, source_y, network), as_records("target_x", target_x)
+    course, target = Adaptation(source_x, source_y, network), as_records("target_x", target_x)
     classifier = course.classifier
 
     def objective(rng: torch.Generator) -> tuple[Tensor, float]:

@@ -69,9 +69,12 @@ from typing import ClassVar, Self
 
 import numpy as np
 import scipy
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from privot.core.errors import PrivotError
+from privot.local.networks.cost import NOISE_CHANNELS, PointChannel
 from privot.mechanisms.additive_noise import (
     AdditiveNoise,
     choose_grid,
@@ -99,6 +102,7 @@ from privot.privacy.guarantees import GeoIndistinguishability, PureDP
 from privot.privacy.rounding import require_finite, round_up
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
+from privot.transport import squared_euclidean
 
 _SUMMED_BELOW = 4.0  # from here on five terms of the series reach 1e-16
 _SERIES = (
@@ -184,7 +188,7 @@ class PlanarLaplace(AdditiveNoise):
 
     def form(self, column: Column) -> NoiseForm:
         """‖x − y‖₂/b."""
-        return NoiseForm("euclidean", self.scale)
+        return NoiseForm("euclidean", self.scale)  # type: ignore[arg-type]  # of a channel of its own
 
     def attenuation(self, waves: Array) -> Array:
         """$(1 + b^2 ‖ω‖^2)^{−3/2}$."""
@@ -408,3 +412,27 @@ def sample_planar_laplace(count: int, ratio: float) -> Integers:
         out[filled : filled + len(kept)] = kept
         filled += len(kept)
     return out
+
+
+class PlanarLaplaceChannel(PointChannel):
+    """Channel of planar Laplace noise, with cost ‖x − y‖₂/b."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        """See `Channel`."""
+        # The norm is smoothed below 1e-4 b, because its gradient at 0 is not defined.
+        gap = squared_euclidean(output / self.scale, reports / self.scale)
+        return torch.sqrt(gap + 1e-8)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        """See `Channel`."""
+        # The radius has density r e^{−r/b}/b², that of a sum of two exponential variables.
+        uniform = torch.rand(len(output), 3, generator=rng).to(output.device)
+        radius = -torch.log1p(-uniform[:, :2]).sum(dim=1, keepdim=True)
+        angle = 2 * torch.pi * uniform[:, 2:]
+        return output + self.scale * radius * torch.cat([angle.cos(), angle.sin()], dim=1)
+
+
+NOISE_CHANNELS["euclidean"] = PlanarLaplaceChannel

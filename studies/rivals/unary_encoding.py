@@ -35,7 +35,6 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.forms import codes_of_bits
 from privot.mechanisms.frequency_oracles import FrequencyOracle, require_codes
 from privot.mechanisms.samplers import WORDS, random_words, words_outside
 from privot.privacy.rounding import require_epsilon
@@ -64,7 +63,7 @@ class UnaryEncoding(FrequencyOracle):
     num_categories: int
     epsilon: float
 
-    support_size = None
+    support_size = None  # type: ignore[assignment]  # supports differ in size
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -99,6 +98,12 @@ class UnaryEncoding(FrequencyOracle):
     def support(self, reports: NDArray[Any]) -> NDArray[np.int32]:
         """The categories whose bit is set, padded with −1 to the longest."""
         return codes_of_bits(reports)
+
+    def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        """Supports other than increasing codes < k, padded with −1; of any size."""
+        increasing = (np.diff(reports, axis=1) > 0) | (reports[:, 1:] == -1)
+        in_range = (reports >= -1) & (reports < self.num_categories)
+        return np.asarray(~(in_range.all(axis=1) & increasing.all(axis=1)))
 
     def probability_cells(
         self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
@@ -187,3 +192,13 @@ class UnaryEncoding(FrequencyOracle):
     def report_bits(self, column: Column) -> int:
         """One a category."""
         return self.num_values
+
+
+def codes_of_bits(bits: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Return the codes (n, w) whose bits (n, K) are set, padded with −1 to the longest."""
+    count = np.count_nonzero(bits, axis=1)
+    out = np.full((len(bits), int(count.max(initial=0))), -1, np.int32)
+    rows, codes = np.nonzero(bits)
+    starts = np.concatenate([[0], np.cumsum(count)[:-1]])
+    out[rows, np.arange(rows.size) - starts[rows]] = codes
+    return out

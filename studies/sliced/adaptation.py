@@ -40,7 +40,7 @@ import torch
 
 from privot.central import AdaptationSettings, adapt
 from privot.central.adaptation.classifier import Classifier, as_records
-from privot.central.adaptation.rounds import Course
+from privot.central.adaptation.rounds import Adaptation
 from privot.core.errors import PrivotError
 from privot.training.loop import train
 from studies.common.rows import write_row
@@ -129,7 +129,7 @@ def run_method(
 
 def source_only(pair: Pair, settings: AdaptationSettings, steps: int) -> Classifier:
     """The classifier trained on the (changed) source alone."""
-    course = Course(pair.source_x, pair.source_y, settings)
+    course = Adaptation(pair.source_x, pair.source_y, settings)
     train(course.classifier, course.classify, settings.training(steps, 0))
     return course.classifier.eval()
 

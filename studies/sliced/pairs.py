@@ -24,7 +24,7 @@ from matplotlib.textpath import TextPath
 
 from privot.central import AdaptationSettings
 from privot.central.adaptation.classifier import as_records
-from privot.central.adaptation.rounds import Course
+from privot.central.adaptation.rounds import Adaptation
 from privot.core.errors import PrivotError
 from privot.training.loop import train
 
@@ -123,7 +123,7 @@ def _drawn(font: Path, digit: int) -> np.ndarray:
 def features(pair: Pair, name: str) -> Pair:
     """A pair of images as features of a network that was trained on its source."""
     settings = AdaptationSettings(epsilon=1.0, unit="image", feature_dim=_FEATURES)
-    course = Course(pair.source_x, pair.source_y, settings)
+    course = Adaptation(pair.source_x, pair.source_y, settings)
     train(course.classifier, course.classify, settings.training(settings.training_steps, 0))
 
     @torch.no_grad()

@@ -22,7 +22,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from privot.local.networks.channels import Head
+from privot.local.networks.heads import Head
 from privot.mechanisms import Gaussian, Laplace, RandomizedResponse
 from privot.randomizer import Randomizer, Release
 from privot.schema import Schema

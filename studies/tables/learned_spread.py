@@ -38,8 +38,8 @@ from torch import Tensor
 
 from privot.core.files import replacing_file
 from privot.local import FitSettings
-from privot.local.networks.channels import Head
 from privot.local.networks.generator_fit import TransportObjective
+from privot.local.networks.heads import Head
 from privot.local.networks.steps import LOSSES
 from privot.randomizer import Release
 from privot.training.generators import MLP

@@ -70,7 +70,7 @@ def measure(
     made_up = model.sample(_TESTED, seed=seed + 1)
     for target in TARGETS[name]:
         told = cross_fitted_score(*halves, whole, made_up, target, seed=seed)
-        made = score(*LinearPredictor.of(model, target, seed).on(table))
+        made = score(*LinearPredictor.of(model, target, seed).performance(table))
         row = {
             "population": name, "epsilon": epsilon, "people": people, "seed": seed, "target": target,
             "measure": "R²" if schema.coded[target].is_number else "AUC",

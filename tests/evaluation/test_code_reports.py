@@ -33,7 +33,7 @@ def test_questions_of_several_releases():
     old = released(OLD, {"size": SIZE}, mechanism="randomized_response")
     new = released(NEW, {"warm": SIZE > 2, "size": SIZE}, report_columns=2)
     reports = CodeReports.of(Releases.of([old, new]))
-    told = [(asked.column, asked.part, asked.size) for asked in reports.questions]
+    told = [(asked.column, asked.release, asked.size) for asked in reports.questions]
     assert told == [(1, 0, 2), (0, 1, 2), (1, 1, 4)]
     assert reports.about(1) == [(0,), (2,)]
     assert reports.about(0, 1) == [(1, 2)]
@@ -49,14 +49,14 @@ def test_questions_of_several_releases():
 def test_one_column_a_report():
     release = released(NEW, {"warm": SIZE > 2, "size": SIZE}, report_columns=1)
     reports = CodeReports.of(Releases.of(release))
-    assert reports.pairs == [(0,), (1,)]
+    assert reports.answered == [(0,), (1,)]
     assert estimate(reports, (0,)).mean[1] == pytest.approx((SIZE > 2).mean(), abs=0.05)
 
 
 def test_split_reports_are_paired_where_somebody_answered_both():
     release = released(NEW, {"warm": SIZE > 2, "size": SIZE}, report="split", report_columns=2)
     reports = CodeReports.of(Releases.of(release))
-    assert reports.pairs == [(0,), (1,), (0, 1)]
+    assert reports.answered == [(0,), (1,), (0, 1)]
     table = estimate(reports, (0, 1)).mean.reshape(2, 4)
     assert table[0, 3] == pytest.approx(0, abs=0.06)
     assert table.sum() == pytest.approx(1, abs=0.05)

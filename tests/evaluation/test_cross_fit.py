@@ -29,7 +29,7 @@ def fitted():
 def test_the_interval_is_about_what_is_made(fitted, target):
     model, rehearsed = fitted
     told = cross_fitted_score(*rehearsed, target, seed=0)
-    made = score(*LinearPredictor.of(model, target, 0).on(pa.table(people(10_000, 1))))
+    made = score(*LinearPredictor.of(model, target, 0).performance(pa.table(people(10_000, 1))))
     width = told.high - told.low
     assert 0.005 < width < 0.3
     assert abs(told.estimate - made) < 5.5 * width / 3.29 + 0.01  # of a 90 % interval
@@ -57,7 +57,9 @@ def test_what_halves_cost_is_added(fitted):
         cross_fitted_score(own, rehearsed, each, drawn, "size", seed=0).estimate
         for each in (whole, half)
     )
-    scores = [score(*LinearPredictor.of(each, "size", 0).on(drawn)) for each in (whole, half)]
+    scores = [
+        score(*LinearPredictor.of(each, "size", 0).performance(drawn)) for each in (whole, half)
+    ]
     assert scores[0] != scores[1]
     assert told - less == pytest.approx(scores[0] - scores[1], abs=1e-9)
 

@@ -68,7 +68,7 @@ def test_intervals_hold_for_every_share(how):
     inside, gaps = [], []
     for _ in range(40):
         reports = CodeReports.of(Releases.of(randomizer.privatize(table)))
-        for questions in reports.pairs:
+        for questions in reports.answered:
             told = estimate(reports, questions)
             gap = told.mean - true_shares(table, [list(SCHEMA.coded)[q] for q in questions])
             # The people are the same in every release: what differs is the noise alone.

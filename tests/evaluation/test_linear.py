@@ -45,7 +45,7 @@ def test_moments_of_its_scores_are_those_of_rows(model, target, classes):
     rows = model.sample(20_000, seed=2)
     codes = {n: c.encode_codes(n, rows) for n, c in SCHEMA.coded.items()}
     codes.pop(target)
-    points = learned.points(codes)
+    points = learned.linear_scores(codes)
     own = model_moments(model.sampler.atoms, learned.scores())
     assert own[of.SCORE] == pytest.approx(points.mean(axis=0), abs=6 * points.std() / 20_000**0.5)
     spread = (points**2).std() / 20_000**0.5
@@ -56,9 +56,9 @@ def test_moments_of_its_scores_are_those_of_rows(model, target, classes):
 
 def test_areas_are_of_the_known(model):
     learned, rows = LinearPredictor.of(model, "rich", seed=1), model.sample(5000, seed=3)
-    (area,), (share,) = learned.on(rows)
+    (area,), (share,) = learned.performance(rows)
     codes, answers = with_known_target(SCHEMA, "rich", rows)
-    own = learned.points(codes)[:, 0]
+    own = learned.linear_scores(codes)[:, 0]
     assert area == pytest.approx(area_under_curve(answers, np.stack([-own, own], axis=1)))
     assert area > 0.7
     assert share == pytest.approx((answers == learned.classes[0]).mean())
@@ -67,5 +67,7 @@ def test_areas_are_of_the_known(model):
 
 
 def test_a_number_is_explained(model):
-    (explained,), _ = LinearPredictor.of(model, "size", seed=1).on(model.sample(5000, seed=3))
+    (explained,), _ = LinearPredictor.of(model, "size", seed=1).performance(
+        model.sample(5000, seed=3)
+    )
     assert 0.4 < explained < 0.95

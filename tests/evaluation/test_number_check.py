@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from privot.evaluation.estimates import (
+from privot.evaluation.estimates import CodeReports
+from privot.evaluation.number_checks import (
     LEVELS,
-    CodeReports,
     NumberSample,
     _critical_value,
-    _reach,
+    _first_reach,
     check_correlation,
     check_number,
 )
@@ -92,9 +92,9 @@ def test_quantiles_are_between_places_but_at_a_mass():
     """Of a density that is even from 0 to 1, but for a mass at 2: no noise, so ends are exact."""
     places, curve = np.array([0.0, 0.5, 1.0, 2.0]), np.array([0.0, 0.25, 0.5, 0.9])
     jumps = np.array([False, False, False, True])
-    assert _reach(places, curve, 0.3, jumps) == pytest.approx(0.6)
-    assert _reach(places, curve, 0.7, jumps) == 2.0
-    assert _reach(places, curve, 0.95, jumps) == 2.0
+    assert _first_reach(places, curve, 0.3, jumps) == pytest.approx(0.6)
+    assert _first_reach(places, curve, 0.7, jumps) == 2.0
+    assert _first_reach(places, curve, 0.95, jumps) == 2.0
 
 
 def test_correlations_hold(told):

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import norm
 
-from privot.integral.boosting import coefficients
+from privot.integral.methods import coefficients
 from privot.integral.tilts import BOUND, Edges
 
 X = np.linspace(-8, 8, 16_001)

@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, boost
-from privot.integral.boosting import BOUND, coefficients
 from privot.integral.learners import NetworkSettings
+from privot.integral.methods import BOUND, coefficients
 from privot.integral.references import StandardNormal
 
 QUICK = NetworkSettings(hidden=(16,), steps=60, batch_size=256)

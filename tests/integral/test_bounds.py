@@ -8,8 +8,8 @@ import pytest
 from integral.boosted import Q0, P, X, edges_of, gained, good, mean, rounds_of, tilted
 from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, ClippedRatioSettings, boost, clip_ratio
-from privot.integral.boosting import coefficients
 from privot.integral.learners import NetworkSettings
+from privot.integral.methods import coefficients
 from privot.integral.references import StandardNormal
 from privot.integral.tilts import BOUND, Edges, gain, gain_limit, total_gain
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from privot.core.errors import PrivotError
 from privot.integral import ClippedRatioSettings, clip_ratio
-from privot.integral.boosting import mollify
+from privot.integral.methods import mollify
 from privot.integral.references import CustomReference, StandardNormal
 
 X = np.linspace(-6, 6, 6001)

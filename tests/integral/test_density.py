@@ -11,8 +11,8 @@ from laws.reference import FALSE_ALARM, chi_square
 from privot.audit.statistics import audit
 from privot.core.errors import PrivotError
 from privot.integral import ClippedRatioSettings, clip_ratio
-from privot.integral.boosting import mollify
 from privot.integral.density import Normalizer, TiltedDensity
+from privot.integral.methods import mollify
 from privot.integral.references import StandardNormal
 
 

@@ -7,7 +7,7 @@ from scipy import stats
 
 import privot
 from privot.local import FitSettings
-from privot.local.networks.channels import PointChannel, channel_of, simulate_sets
+from privot.local.networks.cost import PointChannel, channel_of, simulate_sets
 from privot.mechanisms import Laplace
 from privot.randomizer import Randomizer
 from privot.schema import Schema

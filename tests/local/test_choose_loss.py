@@ -3,8 +3,8 @@
 import pytest
 
 from privot import Randomizer, Schema
-from privot.local.networks.channels import Head
 from privot.local.networks.generator_fit import choose_loss
+from privot.local.networks.heads import Head
 from privot.local.networks.steps import likelihood, plain, self_corrected
 
 WIDE = {"kind": "vector", "columns": list("abcdefgh"), "radius": 1.0}

@@ -132,7 +132,7 @@ def test_reports_that_nobody_sent_may_be_left_out(make):
     people = draw_people(rng, weights, tables, 800)
     counted = count_tables(make(rng, people, SIZES, 2.0), SIZES)
     (part,) = counted.held_out(1, 10, np.random.default_rng(0))
-    few, p = part.sent(), np.concatenate(tables)
+    few, p = part.nonzero(), np.concatenate(tables)
     assert few.counts.size < part.counts.size
     assert few.counts.sum() == part.counts.sum()
     whole, found = expectation(part, p, weights), expectation(few, p, weights)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from privot import Randomizer, Schema
-from privot.local.networks.channels import Head
+from privot.local.networks.heads import Head
 from privot.mechanisms import Laplace, RandomizedResponse
 
 SCHEMA = Schema.from_toml("""

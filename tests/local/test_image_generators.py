@@ -11,9 +11,9 @@ import torch
 
 from privot.core.errors import PrivotError
 from privot.local import FitSettings, LocalModel, fit
-from privot.local.networks.channels import CosineMap, Head, PointChannel, channel_of
-from privot.local.networks.cost import LikelihoodCost
-from privot.local.networks.steps import (
+from privot.local.networks.cost import LikelihoodCost, PointChannel, channel_of
+from privot.local.networks.heads import CosineMap, Head
+from privot.local.networks.image_generators import (
     LabeledGenerator,
     LabelReports,
     Strata,

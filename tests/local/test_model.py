@@ -12,8 +12,8 @@ from privot import Randomizer, Schema
 from privot.core.errors import PrivotError
 from privot.local import FitSettings, fit
 from privot.local.model import read_condition
-from privot.local.networks.channels import Head
 from privot.local.networks.generator_fit import GeneratorSampler
+from privot.local.networks.heads import Head
 from privot.mechanisms import Laplace, RandomizedResponse
 from privot.training.generators import MLP
 

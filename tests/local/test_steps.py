@@ -14,9 +14,9 @@ from numbered_people import RANDOMIZER, people
 from privot import FitSettings, Randomizer, Release, Schema, fit
 from privot.core.errors import PrivotError
 from privot.local.networks import steps as module
-from privot.local.networks.channels import Head
 from privot.local.networks.cost import LikelihoodCost
 from privot.local.networks.generator_fit import TransportObjective
+from privot.local.networks.heads import Head
 from privot.local.networks.steps import LOSSES, FromDisk, FromMemory, minibatches
 from privot.mechanisms import Gaussian, Laplace
 from privot.randomizer.reports import rows as report_table
@@ -229,7 +229,7 @@ def test_a_loss_of_ones_own_takes_the_place_of_the_settings():
 
     def doubled(step):
         value, error = LOSSES["plain"](step)
-        seen.append((step.outputs["c"].shape, len(step.reports), len(step.echo())))
+        seen.append((step.outputs["c"].shape, len(step.reports), len(step.simulated())))
         return 2 * value, error
 
     mine = fit(release, FitSettings(**small), loss=doubled)

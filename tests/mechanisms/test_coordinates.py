@@ -41,12 +41,12 @@ def test_images_come_back_but_for_high_frequencies(lines):
     whole = Coordinates(declared, most)
     points = whole.encode(units)
     np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1, atol=1e-12)
-    np.testing.assert_allclose(whole.pixels(*whole.numbers(points)), pixels, atol=1e-9)
+    np.testing.assert_allclose(whole.cosines.to_pixels(*whole.decode(points)), pixels, atol=1e-9)
     few = Coordinates(declared, most // 2)
-    x, brightness = few.numbers(few.encode(units))
-    np.testing.assert_allclose(x, few.take(pixels)[0], atol=1e-9)
-    np.testing.assert_allclose(x, whole.take(pixels)[0][:, : most // 2], atol=1e-9)
-    np.testing.assert_allclose(brightness, whole.take(pixels)[1], atol=1e-9)
+    x, brightness = few.decode(few.encode(units))
+    np.testing.assert_allclose(x, few.cosines.from_pixels(pixels)[0], atol=1e-9)
+    np.testing.assert_allclose(x, whole.cosines.from_pixels(pixels)[0][:, : most // 2], atol=1e-9)
+    np.testing.assert_allclose(brightness, whole.cosines.from_pixels(pixels)[1], atol=1e-9)
 
 
 def test_brightness_is_the_mean_of_each_channel_whatever_the_center():
@@ -56,7 +56,7 @@ def test_brightness_is_the_mean_of_each_channel_whatever_the_center():
         coordinates = Coordinates(declared, 9)
         points = coordinates.encode(colors)
         np.testing.assert_allclose(points[0, -3:], 0.3 / np.sqrt(3) * np.array([-1, 0, 0.5]))
-        _, brightness = coordinates.numbers(points)
+        _, brightness = coordinates.decode(points)
         np.testing.assert_allclose(brightness, [[-1.0, 0.0, 0.5]], atol=1e-12)
 
 
@@ -70,7 +70,7 @@ def test_vectors_are_direction_and_length_and_missing_stays():
     np.testing.assert_allclose(found[1], [0, 0, -half, 0, 0.15], atol=1e-12)
     np.testing.assert_allclose(found[2], [np.sqrt(1 - 0.3**2), 0, 0, 0, -0.3], atol=1e-12)
     assert np.isnan(found[3]).all()
-    np.testing.assert_allclose(coordinates.numbers(found[:2])[0], units[:2], atol=1e-12)
+    np.testing.assert_allclose(coordinates.decode(found[:2])[0], units[:2], atol=1e-12)
 
 
 @pytest.mark.parametrize("units", [1e-310, 1e-160, 5e-324])

@@ -31,7 +31,7 @@ def test_vectors_have_length_one_and_hold_the_moments(size, labels, nullable):
 def test_missing_points_are_counted_apart():
     z = points(40, 5)
     z[:10] = np.nan
-    features = Features.of(5, labels=2, nullable=True)
+    features = Features.of(5, num_labels=2, nullable=True)
     vectors = features.encode(z, np.arange(40) % 2)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     found = features.decode(vectors.mean(axis=0, dtype=np.float64))
@@ -41,7 +41,7 @@ def test_missing_points_are_counted_apart():
 
 
 def test_parts_are_those_of_each_label():
-    features = Features.of(3, labels=2, nullable=True)
+    features = Features.of(3, num_labels=2, nullable=True)
     labels, by_label, missing = features.parts(np.arange(9.0)[None])
     assert (labels.tolist(), missing.tolist()) == ([[0, 1]], [8])
     assert by_label.tolist() == [[[2, 3, 4], [5, 6, 7]]]

@@ -5,7 +5,7 @@ import pytest
 
 from mechanisms.test_frequency_oracle import SIZE, column, each_oracle
 from privot.mechanisms import Window
-from privot.mechanisms.forms import TableForm, codes_of_bits
+from privot.mechanisms.forms import TableForm
 from privot.schema import NumericColumn
 
 
@@ -49,9 +49,3 @@ def test_a_bin_s_likelihood_is_the_mean_over_what_it_decodes_to():
         places = (np.array(numbers) - 49.5) / 49.5
         mean = np.exp(window.log_likelihood(reports, places[:, None])).mean(axis=1)
         np.testing.assert_allclose(form.likelihood[:, code], mean, rtol=1e-9)
-
-
-def test_bits_are_codes_padded_to_the_longest():
-    bits = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [0, 1, 0, 0]], bool)
-    assert codes_of_bits(bits).tolist() == [[0, 2, 3], [-1, -1, -1], [1, -1, -1]]
-    assert codes_of_bits(bits[:0]).shape == (0, 0)

@@ -126,7 +126,7 @@ def test_columns_are_covered_once():
         replace(labeled, candidates=randomizer.candidates)
     with pytest.raises(PrivotError, match="not as the schema declares"):
         report = labeled.candidates
-        replace(report, features=replace(report.features, labels=2))
+        replace(report, features=replace(report.features, num_labels=2))
 
 
 def test_moments_are_those_of_the_records():

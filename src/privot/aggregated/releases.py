@@ -12,8 +12,6 @@ from σ and Δ of the encoder, never merely read. Whoever writes both files can 
 take them from the servers.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 from dataclasses import asdict, dataclass, replace

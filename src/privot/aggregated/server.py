@@ -40,8 +40,6 @@ sum depends on shares, which are noise by themselves. Deleted shares are overwri
 (`secure_delete`); what a disk, a snapshot or a backup retains of them is the operator's.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

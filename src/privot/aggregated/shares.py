@@ -43,8 +43,6 @@ References:
     (2017), also for a seed in place of a share.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

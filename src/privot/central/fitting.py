@@ -17,8 +17,6 @@ file that counts each release before it is made (`privot.privacy.ledger`). After
 were counted remain spent even if their effect was lost. Losses in the history are functions of releases.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -29,15 +27,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.sums import (
-    Budget,
-    NoisySums,
-    Query,
-    Rounds,
-    SumMechanism,
-    SumPlan,
-    open_ledger,
-)
+from privot.central.sums import Budget, NoisySums, Query, Rounds, SumMechanism, SumPlan, open_ledger
 from privot.core.errors import (
     MOST_COORDINATES,
     MOST_STEPS,
@@ -257,7 +247,7 @@ class CentralFit(ABC):
     def __init__(self, schema: Schema, settings: Any, budget: Budget) -> None: ...
 
     @abstractmethod
-    def plan(self) -> SumPlan | SlicePlan:
+    def plan(self) -> "SumPlan | SlicePlan":
         """Return the plan of the releases, computed from public numbers.
 
         Raises:
@@ -370,7 +360,7 @@ class CentralModel(LawModel):
 
     kind: ClassVar[ModelKind] = ModelKind("central", 6, "privot central fit")
 
-    plan: SumPlan | SlicePlan
+    plan: "SumPlan | SlicePlan"
     releases: int
     made_with: dict[str, Any]
     history: History | None = None
@@ -401,7 +391,7 @@ def fit(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    method: Method | SumSettings | SliceSettings | None = None,
+    method: "Method | SumSettings | SliceSettings | None" = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
@@ -456,7 +446,7 @@ def fit(
     return CentralModel(law, fitted.records, plan, ledger.spent, made_with, history)
 
 
-def fit_of(schema: Schema, settings: SumSettings | SliceSettings, budget: Budget) -> CentralFit:
+def fit_of(schema: Schema, settings: "SumSettings | SliceSettings", budget: Budget) -> CentralFit:
     """Return the fit of a schema's records by the method of these settings."""
     kind = kind_of_records(schema) if isinstance(settings, SumSettings) else None
     fitted: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
@@ -516,8 +506,8 @@ def raw_table(data: Any, schema: Schema) -> pa.Table:
 
 
 def settings_of(
-    method: Method | SumSettings | SliceSettings | None, schema: Schema
-) -> SumSettings | SliceSettings:
+    method: "Method | SumSettings | SliceSettings | None", schema: Schema
+) -> "SumSettings | SliceSettings":
     """Return the settings of a method given by name, by settings, or by default for the schema.
 
     Raises:

@@ -28,8 +28,6 @@ References:
     the SuLQ framework* (2005), for k-means by noisy sums.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -12,8 +12,6 @@ by bisection on a grid of means and of variances relative to their maximum m(1 â
 linearly.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

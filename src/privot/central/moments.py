@@ -15,8 +15,6 @@ radius (`privot.central.sums`). Products r rᵀ of any two records have a non-ne
 all signs of r, and pixels are non-negative: so Δ is √2 times the radius instead of 2 times.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,32 +1,33 @@
 r"""Places by one round of noisy counts: a pyramid of cells, and the masses nearest to all its levels.
 
 **Counts.** A record is one place in a box of d coordinates, d ≤ 3. Halving every axis l times makes
-$2^{dl}$ cells. One round counts the records of each cell at several levels at once: a record is one
-indicator a level (`privot.central.sums.Indicators`), so that with L levels $Δ = \sqrt{2L}$, and every
-count has the same noise σ. Levels follow each other by a factor f = 4 or 8 in cells (halving
-twice on a line). A missing place is a cell of its own, in each level's block.
+$2^{dl}$ cells. One round counts the records in each cell at several levels: a record contributes one
+indicator to each level (`privot.central.sums.Indicators`), so with L levels $Δ = \sqrt{2L}$, and all
+counts have the same noise σ. From level to level the number of cells grows by a factor f = 4 or 8
+(on a line, levels halve twice). A missing place has a cell of its own at every level.
 
-In squares of transport distances, a mass m that is in a wrong cell of level l costs $∝ m 4^{−l}$, and
-there are $2^{dl}$ such cells: for places in the plane all levels cost as much, and weights are equal
-(others were tried, and gained nothing). The finest level has about $s = n μ$ cells, μ = Δ/σ of the run:
-there the mean count is about the noise, and finer cells would show it alone. Public numbers alone enter.
+In squares of transport distances, a mass m in a wrong cell of level l costs $∝ m 4^{−l}$, and there are
+$2^{dl}$ such cells. So in the plane all levels cost the same, and weights are equal; other weights were
+not better. The finest level has about $s = n μ$ cells, μ = Δ/σ of the run: there the mean count is about
+the noise. Only public numbers enter.
 
-**Masses** (Hay, Rastogi, Miklau, Suciu 2010). Counts of one cell are estimated by itself and by the sum
-of its children. From the finest level up, with variances $v_k$ of what is known of a child,
+**Masses** (Hay, Rastogi, Miklau, Suciu 2010). The count of a cell is estimated from its own released
+count and from the sum of its children's estimates. From the finest level up, with $v_k$ the variance of
+a child's estimate,
 
 $$ z = w y + (1 − w) \sum_k z_k, \qquad w = \frac{f v_k}{f v_k + σ^2}, \qquad v = w σ^2 , $$
 
-is the best linear unbiased estimate from the cell and all below it. From the top down, children are then
-replaced by the nearest non-negative numbers (Euclidean) that sum to their parent's mass, the top ones
-to n. Where noise drowns them, a parent's mass goes to few of its children, and errors stay within it.
+is the best linear unbiased estimate from the cell and all cells below it. From the top down, children
+are then replaced by the nearest non-negative numbers (Euclidean) that sum to their parent's mass, at the
+top to n. So errors stay within a parent.
 
-**Draws.** A cell by its mass, and a place in it of a density that meets its neighbors'
-(`privot.schema.columns.vector`).
+**Sampling.** A cell is drawn by its mass, and a place in it from a density that is continuous across
+cells (`privot.schema.columns.vector`).
 
 **Privacy review.** Adjacency `replace_one`; Δ is that of L indicators; the round is a Gaussian mechanism
-(`privot.central.sums`). Estimates are functions of the release and of the public number of records; they
-assume no more than that all counts have the same noise, so that sums with more of it, as of two servers,
-are read by the same estimator. A place is moved into the box and rounded to its cell record by record.
+(`privot.central.sums`). Estimates are functions of the release and of the public number of records. They
+assume only that all counts have the same noise, of any size, so they also apply to the sums of two
+servers. A place is moved into the box and rounded to its cell, independently of other records.
 
 References:
     Hay, Rastogi, Miklau, Suciu, *Boosting the accuracy of differentially private histograms through
@@ -35,8 +36,6 @@ References:
     (2023), for pyramids of counts judged by transport.
     Duchi, Shalev-Shwartz, Singer, Chandra, *Efficient projections onto the ℓ1-ball* (2008).
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
@@ -48,14 +47,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.fitting import (
-    PIECE,
-    PLACE_DEPTHS,
-    Law,
-    OneSumFit,
-    RecordMap,
-    SumSettings,
-)
+from privot.central.fitting import PIECE, PLACE_DEPTHS, Law, OneSumFit, RecordMap, SumSettings
 from privot.central.sums import (
     Budget,
     Floats,
@@ -66,7 +58,7 @@ from privot.central.sums import (
     SumPlan,
     sensitivity,
 )
-from privot.local.grid.channels import draw_given
+from privot.local.grid_channels import draw_given
 from privot.local.model import read_condition
 from privot.schema import Schema
 from privot.schema.columns.column import PointColumn

@@ -17,8 +17,6 @@ labels are orthogonal.)
 Maps do not add noise. Each is a function of one record and of public numbers.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass

@@ -26,8 +26,6 @@ may use a different estimate: `spread_loss` is the second part, from one release
 estimated much better from all releases so far (`PooledMean`). All of this is post-processing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -65,6 +63,8 @@ from privot.training.parallel import threads_for
 from privot.training.stopping import Architecture
 from privot.transport import entropic_cost
 from privot.transport.exact import transport_cost_1d
+
+_ROWS_OF_STEP = 1000  # rows of a single release that one step uses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,105 +180,155 @@ class SliceSettings(NetworkSettings):
         )
 
 
-def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:
-    """Append zero rows to projections (n, k), in the proportion of blank rows in a plan's batch."""
-    blanks = round(len(projected) * (plan.rows / plan.accounting.batch_size - 1))
-    return torch.cat([projected, projected.new_zeros(blanks, projected.shape[1])])
+class SliceFit(CentralFit):
+    """Fit of images or tables by a network that is trained on noisy slices."""
+
+    records: FeatureRecords
+
+    def __init__(self, schema: Schema, settings: SliceSettings, budget: Budget) -> None:
+        self.records = records_of(schema, **settings.features)
+        self.settings, self.budget = settings, budget
+
+    def plan(self) -> SlicePlan:
+        """See `CentralFit`."""
+        budget = self.budget
+        return self.settings.plan(budget.epsilon, budget.delta, budget.records, self.records)
+
+    def learn(
+        self,
+        parts: tuple[Any, ...],
+        ledger: Ledger[Any],
+        state: Checkpoint,
+        progress: Progress | None,
+    ) -> "tuple[LabeledNetwork, History]":
+        """See `CentralFit`."""
+        settings, (values, labels) = self.settings, parts
+        mechanism = SlicingMechanism(values, labels, self.records, ledger)
+        shape = (settings.latent_dim, settings.hidden, settings.seed, settings.architecture)
+        network, pooled = LabeledNetwork(self.records, *shape), PooledMean(ledger.plan)
+        step_loss = SliceObjective(mechanism, pooled, network, settings)
+        learned = LearnedModules(network=network, pooled=pooled)
+        state = state.of({"settings": asdict(settings), "records": self.records.to_dict()})
+        if settings.release == "once":
+            if state.resume:
+                raise PrivotError(
+                    "release 'once' has its slices in memory and cannot be resumed: start again "
+                    "with a budget of its own"
+                )
+            state = NOWHERE
+
+        def objective(rng: torch.Generator) -> tuple[Tensor, float]:
+            loss = step_loss(rng)
+            learned.count(ledger)
+            return loss
+
+        with threads_for(0):
+            history = train(
+                learned,
+                objective,
+                settings.training,
+                checkpoint=state,
+                progress=progress,
+                seek=lambda _: learned.check(ledger),
+            )
+        # How long steps took depends on raw records.
+        history.rows = [(*row[:-1], 0.0) for row in history.rows]
+        return network.eval(), history
 
 
-class PooledMean(nn.Module):
-    r"""Unbiased running estimate of the mean record μ (d,), whose state is part of checkpoints.
+class LearnedModules(nn.Module):
+    """State of a checkpoint: the modules that learn, and the number of releases that were counted.
 
-    A release of n rows along U has column means s = Uᵀμ + noise, with noise N(0, σ²/n). Back-projection
-    (d/k)·U s is unbiased for μ, but the random directions contribute ‖μ‖²·d/k to its variance. The
-    projection of residuals avoids this: with μ̂_0 = 0 and A = (d/k) U Uᵀ, E A = I,
+    A checkpoint contains the ledger's id and the number of releases that were counted when it was
+    written. It is resumed only with this ledger, and only if the ledger's count is not smaller. A run
+    without a checkpoint whose releases are all made cannot be resumed: it is finished.
 
-    $$ \hat μ_t = \hat μ_{t-1} + γ_t \tfrac{d}{k} U_t (s_t - U_t^\top \hat μ_{t-1}),
-    \qquad γ_t = \frac{1}{t + d/k}. $$
-
-    U_t is independent of the past, so the error's mean shrinks by exactly 1 − γ_t a step, and with
-    β = Π(1 − γ) the estimate μ̂_t/(1 − β) is unbiased for every t.
-
-    **Its error**, exactly. E A² = a·I with a = (d + k − 1)/k for independent unit columns, d/k for a
-    frame. Errors of the noise (variance ν), of the batch's mean record (trace τ of its covariance) and
-    of the start (‖μ‖²) obey one recursion, E‖(I − γA)e‖² = (1 − 2γ + γ²a) ‖e‖²:
-
-    $$ E‖\hat μ/(1 − β) − μ‖^2 = \frac{V·(d^2 ν / k + a τ) + (D − β^2) ‖μ‖^2}{(1 − β)^2},
-    \quad V_t = (1 − 2γ + γ^2 a) V_{t-1} + γ^2, \quad D_t = (1 − 2γ + γ^2 a) D_{t-1}, $$
-
-    with V_0 = 0 and D_0 = 1; the error is spread evenly over the coordinates. Here ν = σ²·rows/batch²
-    (blank rows of padded batches add noise), and τ = (1 − (b−1)/(n−1))·(R² − ‖μ‖²)/b for batches of
-    fixed size, (1 − q)·R²/b for Poisson batches, 0 for all records: R² bounds the mean square of a
-    record's norm, with equality for features of degree 2, whose norm is 1. ‖μ‖² is estimated from ‖μ̂‖²
-    minus its error. For large T the start's part vanishes as 1/T², and a coordinate's mean square error
-    tends to (dν/k + aτ/d)/T.
+    Arguments:
+        learned: Modules of a checkpoint, by name.
     """
 
-    mean: Tensor
-    bias: Tensor
-    count: Tensor
-    gathered: Tensor
-    memory: Tensor
+    spent: Tensor
 
-    def __init__(self, plan: SlicePlan) -> None:
+    def __init__(self, **learned: nn.Module) -> None:
         super().__init__()
-        accounting = plan.accounting
-        self._dim, self._radius = accounting.dim, accounting.radius
-        self.ratio = accounting.dim / accounting.num_projections
-        # `_second` is a of the recursion, `gathered` V, `memory` D, and `bias` β.
-        count = accounting.num_projections
-        self._second = self.ratio if accounting.orthonormal else self.ratio + (count - 1) / count
-        # Rows hold the mean record times batch_size/rows: blanks count as zeros.
-        self.padding = plan.rows / accounting.batch_size
-        noise = plan.stddev**2 * self.padding / accounting.batch_size
-        self._noise = self.ratio * accounting.dim * noise
-        self._fixed_size = accounting.sampling == "without_replacement"
-        drawn = accounting.rate
-        if self._fixed_size:
-            drawn = (accounting.batch_size - 1) / max(accounting.records - 1, 1)
-        self._batch = self._second * (1 - drawn) / accounting.batch_size
-        self.register_buffer("mean", torch.zeros(accounting.dim))
-        for name, start in (("bias", 1.0), ("count", 0.0), ("gathered", 0.0), ("memory", 1.0)):
-            self.register_buffer(name, torch.tensor(start, dtype=torch.float64))
+        self.learned = nn.ModuleDict(learned)
+        self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
 
-    @torch.no_grad()
-    def add(self, slices: Slices) -> None:
-        """Update the estimate by one release."""
-        self.count += 1
-        gain = 1.0 / (float(self.count) + self.ratio)
-        means = slices.values.mean(dim=0) * self.padding
-        residual = means - slices.directions.T @ self.mean
-        self.mean += gain * self.ratio * (slices.directions @ residual)
-        self.bias *= 1.0 - gain
-        factor = 1.0 - 2.0 * gain + gain**2 * self._second
-        self.gathered.mul_(factor).add_(gain**2)
-        self.memory *= factor
+    def count(self, ledger: Ledger[SlicePlan]) -> None:
+        """Record the ledger's count; call after every release that is used."""
+        self.spent.fill_(ledger.spent)
 
-    @property
-    def estimate(self) -> Tensor:
-        """Unbiased mean record (d,); zeros before the first release."""
-        return self.mean / max(float(1.0 - self.bias), 1e-12)
+    def check(self, ledger: Ledger[SlicePlan]) -> None:
+        """Refuse a ledger that has counted fewer releases than the checkpoint."""
+        if int(self.spent) > ledger.spent:
+            raise PrivotError(
+                f"ledger {ledger.path} is behind its checkpoint, which was learned from "
+                f"{int(self.spent):,} releases: {ledger.spent:,} are counted; restore the newest ledger"
+            )
 
-    @property
-    def stddev(self) -> float:
-        """Standard deviation of a coordinate's error by noise, batches and directions; ∞ at first.
 
-        It is a function of releases, and may be published.
-        """
-        if not self.count:
-            return math.inf
-        bias, gathered, memory = float(self.bias), float(self.gathered), float(self.memory)
-        scale = (1.0 - bias) ** 2
-        noise = gathered * self._noise / scale
-        batch = gathered * self._batch / scale
-        start = max(memory - bias**2, 0.0) / scale
-        longest = self._radius**2
-        # E‖μ̂‖² = ‖μ‖² + error, where the error depends on ‖μ‖².
-        slope = start - batch if self._fixed_size else start
-        square = float(self.estimate.double().square().sum())
-        true_square = (square - noise - batch * longest) / (1.0 + slope)
-        error = noise + batch * longest + slope * min(max(true_square, 0.0), longest)
-        return math.sqrt(error / self._dim)
+class SliceObjective:
+    """Training loss of a network, from a new release at each step or from a single release."""
+
+    def __init__(
+        self,
+        mechanism: SlicingMechanism,
+        pooled: "PooledMean",
+        network: "LabeledNetwork",
+        settings: SliceSettings,
+    ) -> None:
+        self.mechanism, self.pooled, self.network = mechanism, pooled, network
+        self.settings, self.plan = settings, mechanism.ledger.plan
+        count = mechanism.map.num_labels
+        each = 2 * max(1, settings.generated // (2 * count))
+        self.labels = torch.arange(count).repeat_interleave(each)
+        self._released: Slices | None = None
+
+    def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
+        """Return the loss of a step; the second number, a marginal error, is always 0."""
+        slices = self._next_slices(rng)
+        record_map = self.mechanism.map
+        values = self.network.draw(self.labels, rng)
+        features = record_map.features(record_map.prepare(values))
+        # (labels, each, width): rows were drawn label by label.
+        features = features.reshape(record_map.num_labels, -1, record_map.width)
+        loss = 0.0 * features.sum()  # the gradient is 0 if no other part is added
+        if slices is not None:
+            blocks = slices.directions.reshape(record_map.num_labels, record_map.width, -1)
+            projected = with_blanks((features @ blocks).flatten(0, 1), self.plan)
+            loss = self._slice_loss(slices.values, projected, rng)
+        if self.settings.loss == "mean_first":
+            halves = features.unflatten(1, (2, -1)).mean(dim=2) / record_map.num_labels
+            target = self.pooled.estimate.reshape(record_map.num_labels, 1, record_map.width)
+            residual = halves - target
+            loss = loss + (residual[:, 0] * residual[:, 1]).sum()
+        return loss, 0.0
+
+    def _slice_loss(self, released: Tensor, projected: Tensor, rng: torch.Generator) -> Tensor:
+        dim, stddev, q = self.plan.accounting.dim, self.plan.stddev, self.settings.q
+        if self.settings.loss == "mean_first":
+            return dim * spread_loss(released, projected, stddev, rng)
+        if self.settings.loss == "sliced":
+            return dim * smoothed_sliced_loss(released, projected, stddev, q, rng)
+        cost = torch.cdist(projected, released).square() / (2 * stddev**2)
+        return entropic_cost(cost)[0]
+
+    def _next_slices(self, rng: torch.Generator) -> Slices | None:
+        """Return the slices for a step; None once the budget is spent."""
+        if self.settings.release == "once":
+            if self._released is None:
+                self._released = self.mechanism.release()
+                self.pooled.add(self._released)
+            directions, values = self._released.directions, self._released.values
+            count = min(_ROWS_OF_STEP, len(self.labels))
+            return Slices(directions, values[torch.randint(len(values), (count,), generator=rng)])
+        try:
+            slices = self.mechanism.release()
+        except BudgetExhausted:
+            return None
+        if self.settings.loss == "mean_first":
+            self.pooled.add(slices)
+        return slices
 
 
 def smoothed_sliced_loss(
@@ -318,7 +368,104 @@ def spread_loss(private: Tensor, generated: Tensor, stddev: float, rng: torch.Ge
     return smoothed_sliced_loss(centered, generated - generated.mean(dim=0), stddev, 2, rng)
 
 
-_CENTERED_ROWS = 1000  # rows of a single release that one step uses
+def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:
+    """Append zero rows to projections (n, k), in the proportion of blank rows in a plan's batch."""
+    blanks = round(len(projected) * (plan.rows / plan.accounting.batch_size - 1))
+    return torch.cat([projected, projected.new_zeros(blanks, projected.shape[1])])
+
+
+class PooledMean(nn.Module):
+    r"""Unbiased running estimate of the mean record μ (d,), whose state is part of checkpoints.
+
+    A release of n rows along U has column means s = Uᵀμ + noise, with noise N(0, σ²/n). Back-projection
+    (d/k)·U s is unbiased for μ, but the random directions contribute ‖μ‖²·d/k to its variance. The
+    projection of residuals avoids this: with μ̂_0 = 0 and A = (d/k) U Uᵀ, E A = I,
+
+    $$ \hat μ_t = \hat μ_{t-1} + γ_t \tfrac{d}{k} U_t (s_t - U_t^\top \hat μ_{t-1}),
+    \qquad γ_t = \frac{1}{t + d/k}. $$
+
+    U_t is independent of the past, so the error's mean shrinks by exactly 1 − γ_t a step, and with
+    β = Π(1 − γ) the estimate μ̂_t/(1 − β) is unbiased for every t.
+
+    **Its error**, exactly. E A² = a·I with a = (d + k − 1)/k for independent unit columns, d/k for a
+    frame. Errors of the noise (variance ν), of the batch's mean record (trace τ of its covariance) and
+    of the start (‖μ‖²) obey one recursion, E‖(I − γA)e‖² = (1 − 2γ + γ²a) ‖e‖²:
+
+    $$ E‖\hat μ/(1 − β) − μ‖^2 = \frac{V·(d^2 ν / k + a τ) + (D − β^2) ‖μ‖^2}{(1 − β)^2},
+    \quad V_t = (1 − 2γ + γ^2 a) V_{t-1} + γ^2, \quad D_t = (1 − 2γ + γ^2 a) D_{t-1}, $$
+
+    with V_0 = 0 and D_0 = 1; the error is spread evenly over the coordinates. Here ν = σ²·rows/batch²
+    (blank rows of padded batches add noise), and τ = (1 − (b−1)/(n−1))·(R² − ‖μ‖²)/b for batches of
+    fixed size, (1 − q)·R²/b for Poisson batches, 0 for all records: R² bounds the mean square of a
+    record's norm, with equality for features of degree 2, whose norm is 1. ‖μ‖² is estimated from ‖μ̂‖²
+    minus its error. For large T the start's part vanishes as 1/T², and a coordinate's mean square error
+    tends to (dν/k + aτ/d)/T.
+    """
+
+    mean: Tensor  # μ̂ (d,)
+    bias: Tensor  # β
+    count: Tensor  # t
+    gathered: Tensor  # V
+    memory: Tensor  # D
+
+    def __init__(self, plan: SlicePlan) -> None:
+        super().__init__()
+        accounting, count = plan.accounting, plan.accounting.num_projections
+        self._dim, self._radius = accounting.dim, accounting.radius
+        self.ratio = accounting.dim / count  # d/k
+        # a, the factor of E A².
+        self._square = self.ratio + (0.0 if accounting.orthonormal else (count - 1) / count)
+        # Rows hold the mean record times batch_size/rows: blanks count as zeros.
+        self.padding = plan.rows / accounting.batch_size
+        noise_variance = plan.stddev**2 * self.padding / accounting.batch_size  # ν
+        self._noise = self.ratio * accounting.dim * noise_variance
+        self._fixed_size = accounting.sampling == "without_replacement"
+        drawn = accounting.rate
+        if self._fixed_size:
+            drawn = (accounting.batch_size - 1) / max(accounting.records - 1, 1)
+        self._batch = self._square * (1 - drawn) / accounting.batch_size
+        self.register_buffer("mean", torch.zeros(accounting.dim))
+        for name, start in (("bias", 1.0), ("count", 0.0), ("gathered", 0.0), ("memory", 1.0)):
+            self.register_buffer(name, torch.tensor(start, dtype=torch.float64))
+
+    @torch.no_grad()
+    def add(self, slices: Slices) -> None:
+        """Update the estimate by one release."""
+        self.count += 1
+        gain = 1.0 / (float(self.count) + self.ratio)
+        means = slices.values.mean(dim=0) * self.padding
+        residual = means - slices.directions.T @ self.mean
+        self.mean += gain * self.ratio * (slices.directions @ residual)
+        self.bias *= 1.0 - gain
+        factor = 1.0 - 2.0 * gain + gain**2 * self._square
+        self.gathered.mul_(factor).add_(gain**2)
+        self.memory *= factor
+
+    @property
+    def estimate(self) -> Tensor:
+        """Unbiased mean record (d,); zeros before the first release."""
+        return self.mean / max(float(1.0 - self.bias), 1e-12)
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of a coordinate's error by noise, batches and directions; ∞ at first.
+
+        It is a function of releases, and may be published.
+        """
+        if not self.count:
+            return math.inf
+        bias, gathered, memory = float(self.bias), float(self.gathered), float(self.memory)
+        scale = (1.0 - bias) ** 2
+        noise = gathered * self._noise / scale
+        batch = gathered * self._batch / scale
+        start = max(memory - bias**2, 0.0) / scale
+        longest = self._radius**2
+        # E‖μ̂‖² = ‖μ‖² + error, where the error depends on ‖μ‖².
+        slope = start - batch if self._fixed_size else start
+        square = float(self.estimate.double().square().sum())
+        true_square = (square - noise - batch * longest) / (1.0 + slope)
+        error = noise + batch * longest + slope * min(max(true_square, 0.0), longest)
+        return math.sqrt(error / self._dim)
 
 
 class LabeledNetwork(nn.Module, LabeledLaw):
@@ -381,154 +528,3 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         network = cls(records, *shape, architecture=fields["architecture"])
         network.load_state_dict(tensors_of(arrays))
         return network.eval()
-
-
-class Counted(nn.Module):
-    """Modules that learn from releases, with the number of releases that were counted.
-
-    A checkpoint contains the ledger's id and the number of releases that were counted when it was
-    written. It is resumed only with this ledger, and only if the ledger's count is not smaller. A run
-    without a checkpoint whose releases are all made cannot be resumed: it is finished.
-
-    Arguments:
-        learned: Modules of a checkpoint, by name.
-    """
-
-    spent: Tensor
-
-    def __init__(self, **learned: nn.Module) -> None:
-        super().__init__()
-        self.learned = nn.ModuleDict(learned)
-        self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
-
-    def count(self, ledger: Ledger[SlicePlan]) -> None:
-        """Record the ledger's count; call after every release that is used."""
-        self.spent.fill_(ledger.spent)
-
-    def check(self, ledger: Ledger[SlicePlan]) -> None:
-        """Refuse a ledger that has counted fewer releases than the checkpoint."""
-        if int(self.spent) > ledger.spent:
-            raise PrivotError(
-                f"ledger {ledger.path} is behind its checkpoint, which was learned from "
-                f"{int(self.spent):,} releases: {ledger.spent:,} are counted; restore the newest ledger"
-            )
-
-
-class SliceFit(CentralFit):
-    """Fit of images or tables by a network that is trained on noisy slices."""
-
-    records: FeatureRecords
-
-    def __init__(self, schema: Schema, settings: SliceSettings, budget: Budget) -> None:
-        self.records = records_of(schema, **settings.features)
-        self.settings, self.budget = settings, budget
-
-    def plan(self) -> SlicePlan:
-        """See `CentralFit`."""
-        budget = self.budget
-        return self.settings.plan(budget.epsilon, budget.delta, budget.records, self.records)
-
-    def learn(
-        self,
-        parts: tuple[Any, ...],
-        ledger: Ledger[Any],
-        state: Checkpoint,
-        progress: Progress | None,
-    ) -> tuple[LabeledNetwork, History]:
-        """See `CentralFit`."""
-        settings, (values, labels) = self.settings, parts
-        mechanism = SlicingMechanism(values, labels, self.records, ledger)
-        shape = (settings.latent_dim, settings.hidden, settings.seed, settings.architecture)
-        network, pooled = LabeledNetwork(self.records, *shape), PooledMean(ledger.plan)
-        follow = SliceObjective(mechanism, pooled, network, settings)
-        counted = Counted(network=network, pooled=pooled)
-        state = state.of({"settings": asdict(settings), "records": self.records.to_dict()})
-        if settings.release == "once":
-            if state.resume:
-                raise PrivotError(
-                    "release 'once' has its slices in memory and cannot be resumed: start again "
-                    "with a budget of its own"
-                )
-            state = NOWHERE
-
-        def objective(rng: torch.Generator) -> tuple[Tensor, float]:
-            loss = follow(rng)
-            counted.count(ledger)
-            return loss
-
-        with threads_for(0):
-            history = train(
-                counted,
-                objective,
-                settings.training,
-                checkpoint=state,
-                progress=progress,
-                seek=lambda _: counted.check(ledger),
-            )
-        # How long steps took depends on raw records.
-        history.rows = [(*row[:-1], 0.0) for row in history.rows]
-        return network.eval(), history
-
-
-class SliceObjective:
-    """Training loss of a network, from a new release at each step or from a single release."""
-
-    def __init__(
-        self,
-        mechanism: SlicingMechanism,
-        pooled: PooledMean,
-        network: LabeledNetwork,
-        settings: SliceSettings,
-    ) -> None:
-        self.mechanism, self.pooled, self.network = mechanism, pooled, network
-        self.settings, self.plan = settings, mechanism.ledger.plan
-        count = mechanism.map.num_labels
-        each = 2 * max(1, settings.generated // (2 * count))
-        self.labels = torch.arange(count).repeat_interleave(each)
-        self._released: Slices | None = None
-
-    def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """Return the loss of a step; the second number, a marginal error, is always 0."""
-        slices = self._next(rng)
-        record_map = self.mechanism.map
-        values = self.network.draw(self.labels, rng)
-        features = record_map.features(record_map.prepare(values))
-        # (labels, each, width): rows were drawn label by label.
-        features = features.reshape(record_map.num_labels, -1, record_map.width)
-        loss = 0.0 * features.sum()  # the gradient is 0 if no other part is added
-        if slices is not None:
-            blocks = slices.directions.reshape(record_map.num_labels, record_map.width, -1)
-            projected = with_blanks((features @ blocks).flatten(0, 1), self.plan)
-            loss = self._slice_loss(slices.values, projected, rng)
-        if self.settings.loss == "mean_first":
-            halves = features.unflatten(1, (2, -1)).mean(dim=2) / record_map.num_labels
-            target = self.pooled.estimate.reshape(record_map.num_labels, 1, record_map.width)
-            residual = halves - target
-            loss = loss + (residual[:, 0] * residual[:, 1]).sum()
-        return loss, 0.0
-
-    def _slice_loss(self, released: Tensor, projected: Tensor, rng: torch.Generator) -> Tensor:
-        dim, stddev, q = self.plan.accounting.dim, self.plan.stddev, self.settings.q
-        if self.settings.loss == "mean_first":
-            return dim * spread_loss(released, projected, stddev, rng)
-        if self.settings.loss == "sliced":
-            return dim * smoothed_sliced_loss(released, projected, stddev, q, rng)
-        cost = torch.cdist(projected, released).square() / (2 * stddev**2)
-        return entropic_cost(cost)[0]
-
-    def _next(self, rng: torch.Generator) -> Slices | None:
-        """Return the slices for a step; None once the budget is spent."""
-        if self.settings.release == "once":
-            if self._released is None:
-                self._released = self.mechanism.release()
-                self.pooled.add(self._released)
-            directions, values = self._released.directions, self._released.values
-            count = min(_CENTERED_ROWS, len(self.labels))
-            return Slices(directions, values[torch.randint(len(values), (count,), generator=rng)])
-        try:
-            slices = self.mechanism.release()
-        except BudgetExhausted:
-            return None
-        if self.settings.loss == "mean_first":
-            self.pooled.add(slices)
-        return slices

@@ -67,8 +67,6 @@ References:
     Rakotomamonjy, Ralaivola, *Differentially private sliced Wasserstein distance* (2021).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -91,9 +89,8 @@ from privot.privacy.slice_accounting import Method, SlicedAccounting
 
 Indices = NDArray[np.int64]
 EMPTY = -1
-_GRID_BITS = (
-    19  # the grid is at least 2^19 times finer than the root mean square sensitivity of a slice
-)
+# The grid is at least 2^19 times finer than the root mean square sensitivity of a slice.
+_GRID_BITS = 19
 # Columns are scaled to this norm, so that errors of single precision never make one longer than 1.
 _LENGTH = 1.0 - 2.0**-19
 # Records are clipped to this factor times the radius, so that rounding errors never exceed it.

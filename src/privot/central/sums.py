@@ -63,8 +63,6 @@ References:
     Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -147,7 +145,7 @@ class Budget:
         """Return s = μ n/labels, the signal-to-noise ratio of a label's mean; μ = Δ/σ of the run."""
         return self.records / calibrate_gaussian(1.0, self.epsilon, self.delta) / num_labels
 
-    def plan(self, shares: Sequence[float]) -> SumPlan:
+    def plan(self, shares: Sequence[float]) -> "SumPlan":
         """Return the plan that spends (ε, δ) on rounds, by shares of μ²."""
         return SumPlan.calibrate(self.epsilon, self.delta, shares, self.records, self.unit)
 
@@ -312,7 +310,7 @@ class SumMechanism:
         PrivotError: if the number of records is not the plan's, or a value is NaN or infinite.
     """
 
-    def __init__(self, records: Records, ledger: Ledger[SumPlan]) -> None:
+    def __init__(self, records: Records, ledger: "Ledger[SumPlan]") -> None:
         expected = ledger.plan.records
         if any(len(part) != expected for part in records):
             raise PrivotError(

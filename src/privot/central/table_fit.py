@@ -19,8 +19,6 @@ References:
     Kingma, Ba, *Adam: a method for stochastic optimization* (2015).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -111,12 +109,12 @@ def _gradients(
     product = slope @ tables
     of_tables = 2 * product * weights + own[:, None] * weights
     of_weights = (tables * product).sum(axis=0) + own @ tables
-    of_logits = tables * (of_tables - _within(tables * of_tables, starts, len(tables)))
+    of_logits = tables * (of_tables - _column_sums(tables * of_tables, starts, len(tables)))
     of_log_weights = weights * (of_weights - weights @ of_weights)
     return (of_logits, of_log_weights), tables, float((weight * gap**2).sum())
 
 
-def _within(values: Floats, starts: Integers, size: int) -> Floats:
+def _column_sums(values: Floats, starts: Integers, size: int) -> Floats:
     """Return for each code the sum of values over all codes of its column."""
     counts = np.diff(starts, append=size)
     return np.repeat(np.add.reduceat(values, starts, axis=0), counts, axis=0)
@@ -127,7 +125,7 @@ def _softmax(logits: Floats, starts: Integers) -> Floats:
     counts = np.diff(starts, append=len(logits))
     highest = np.repeat(np.maximum.reduceat(logits, starts, axis=0), counts, axis=0)
     powers = np.exp(logits - highest)
-    return np.asarray(powers / _within(powers, starts, len(logits)))
+    return np.asarray(powers / _column_sums(powers, starts, len(logits)))
 
 
 class _Adam:

@@ -18,8 +18,6 @@ References:
     multiple test procedure* (1979).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
@@ -32,23 +30,14 @@ from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.evaluation import verdicts
 from privot.evaluation.distances import independent, total_variation
-from privot.evaluation.estimates import (
-    CodeReports,
+from privot.evaluation.estimates import CodeReports, ValueCheck, cell_shares, estimate
+from privot.evaluation.number_checks import (
     NumberCheck,
     NumberSample,
-    ValueCheck,
-    cell_shares,
     check_correlation,
     check_number,
-    estimate,
 )
-from privot.evaluation.rehearsal import (
-    Columns,
-    Fit,
-    rehearse,
-    residuals,
-    sampler_of,
-)
+from privot.evaluation.rehearsal import Columns, Fit, rehearse, residuals, sampler_of
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
 from privot.evaluation.verdicts import Finding, Grade, percent
 from privot.local import LocalModel
@@ -335,10 +324,10 @@ class _ReportComparison:
         samples, number = {q: self.samples[q] for q in about if q in self.samples}, None
         # The schema's own alphabet, if the newest release reports the column in it.
         questions = self.reports.questions
-        newest = [q for q in about if questions[q].part == questions[about[-1]].part]
+        newest = [q for q in about if questions[q].release == questions[about[-1]].release]
         shown = next((q for q in newest if questions[q].alphabet == declared.alphabet), newest[0])
         by_model = cell_shares(sampler_of(self.model).atoms, questions[shown])
-        shares = estimate(self.reports, (shown,)).beside(by_model)
+        shares = estimate(self.reports, (shown,)).checks(by_model)
         if samples and not np.isnan(samples[about[0]].values).all():
             number = check_number(self.reports, samples)
         people = self.reports.people(column)

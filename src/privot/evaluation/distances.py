@@ -50,8 +50,6 @@ References:
     Cramér, *Mathematical Methods of Statistics* (1946), §21.9.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -51,8 +51,6 @@ References:
     Beaumont, Zhang, Balding, *Approximate Bayesian computation in population genetics* (2002).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

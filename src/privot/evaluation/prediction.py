@@ -31,15 +31,13 @@ References:
     Fawcett, *An introduction to ROC analysis* (2006), for the weights.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -137,7 +135,7 @@ def predict_target(
             categorical_features=_categorical(schema, target), random_state=seed
         ),
     }
-    return _cross_validated(schema, target, tables, folds, learners, (predict, area, "AUC"))
+    return _cross_validated(schema, target, tables, folds, learners, _Task(predict, area, "AUC"))
 
 
 def predict_number(
@@ -164,10 +162,20 @@ def predict_number(
             categorical_features=_categorical(schema, target), random_state=seed
         ),
     }
-    return _cross_validated(schema, target, tables, folds, learners, (predict, explained, "R²"))
+    return _cross_validated(
+        schema, target, tables, folds, learners, _Task(predict, explained, "R²")
+    )
 
 
 Known = tuple[dict[str, Codes], Any]  # codes of the other columns, and the target
+
+
+class _Task(NamedTuple):
+    """What is predicted, and how well."""
+
+    predict: Callable[..., Array]  # trains a learner on inputs and answers, and predicts at others
+    measure: Callable[[Array], float]  # score of predictions for all real records
+    name: str  # name of the measure
 
 
 def _known(schema: Schema, synthetic: pa.Table, real: pa.Table, target: str) -> tuple[Known, Known]:
@@ -194,25 +202,21 @@ def _cross_validated(
     tables: tuple[Known, Known],
     folds: Codes,
     learners: Mapping[str, Any],
-    how: tuple[Callable[..., Array], Callable[[Array], float], str],
+    task: _Task,
 ) -> Prediction:
-    """Score learners (linear, then trees) trained on synthetic records, and cross-validated on real.
-
-    `how` is a function that trains and predicts, one that measures predictions, and its name.
-    """
+    """Score learners (linear, then trees) trained on synthetic records, and cross-validated on real."""
     (synthetic_codes, synthetic_answers), (real_codes, real_answers) = tables
-    predict, measure, name_of_measure = how
     scores = []
     for (name, learner), inputs in zip(learners.items(), (one_hot, as_numbers), strict=True):
         synthetic, real = inputs(schema, synthetic_codes), inputs(schema, real_codes)
-        by_synthetic = predict(learner, synthetic, synthetic_answers, real)
+        by_synthetic = task.predict(learner, synthetic, synthetic_answers, real)
         by_real = np.empty_like(by_synthetic)
         for fold in range(FOLDS):
             train, test = folds != fold, folds == fold
-            by_real[test] = predict(learner, real[train], real_answers[train], real[test])
-        scores.append(ClassifierScore(name, measure(by_synthetic), measure(by_real)))
+            by_real[test] = task.predict(learner, real[train], real_answers[train], real[test])
+        scores.append(ClassifierScore(name, task.measure(by_synthetic), task.measure(by_real)))
     sizes = len(synthetic_answers), len(real_answers)
-    return Prediction(target, *sizes, tuple(scores), name_of_measure)
+    return Prediction(target, *sizes, tuple(scores), task.name)
 
 
 def label_column(schema: Schema) -> str | None:
@@ -367,7 +371,7 @@ def _scores_of_candidates(release: Release, people: pa.Table, known: np.ndarray)
     report = release.randomizer.candidates
     assert report is not None
     records = report.encode(people)
-    means = _class_means(records.points[known], records.codes[known], report.features.labels)
+    means = _class_means(records.points[known], records.codes[known], report.features.num_labels)
     weight = report.features.label_weight
     scores = np.empty((len(known), len(means)))
     for start in range(0, len(known), _CHUNK):

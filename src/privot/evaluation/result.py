@@ -5,8 +5,6 @@ Errors are graded by `verdicts`, where sampling error alone does not lower a gra
 Results depend on real records: **not private**.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -57,15 +57,13 @@ References:
     Efron, Tibshirani, *An introduction to the bootstrap* (1993), for correcting a bias.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -82,8 +80,8 @@ from privot.evaluation.estimates import (
     Z,
     cells_of,
     delta_method,
-    moments,
-    precision,
+    estimate_from,
+    source_weight,
 )
 from privot.evaluation.prediction import (
     area_under_curve,
@@ -103,6 +101,7 @@ from privot.randomizer.reports.rows import ReportTable
 from privot.schema import Schema
 from privot.schema.domains import Array
 
+# Rows of the moments (7, G): means of s f, s κ, s², s, f, f² and κ, in the symbols of the module.
 SCORE_TARGET, SCORE_KNOWN, SCORE_SQUARE, SCORE, TARGET, TARGET_SQUARE, KNOWN = range(7)
 Columns = tuple[int, ...]
 _NUM_TRAINED, _NUM_TESTED = 20_000, 50_000
@@ -170,17 +169,17 @@ def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> 
         for questions in reports.about(*columns):
             ordered = reports.columns(questions) == columns
             about = [reports.questions[q] for q in questions]
-            by_code = _by_code(about, terms, shares, ordered)
+            by_code = _mean_by_code(about, terms, shares, ordered)
             for number, source in enumerate(reports.sources):
                 if set(questions) <= set(source.questions):
-                    weight = precision(source, math.prod(each.size for each in about))
+                    weight = source_weight(source, math.prod(each.size for each in about))
                     contributions.append((number, weight, by_code[cells_of(source, questions)]))
         total = sum(weight for _, weight, _ in contributions)
         for number, weight, function in contributions:
             functions[number] += weight / total * function
     for source, g in zip(reports.sources, functions, strict=True):
         if g.any():
-            part = moments(source, g, full=True)
+            part = estimate_from(source, g, full=True)
             mean, spread = mean + part.mean, spread + part.spread
     return Estimate(mean, spread, int(sum(source.counts.sum() for source in reports.sources)))
 
@@ -195,7 +194,9 @@ def _mean_terms(law: LatentClasses, scores: Scores, columns: Columns) -> Array:
     return np.asarray(np.tensordot(terms, shares, axes))
 
 
-def _by_code(questions: Sequence[Question], terms: Array, shares: Array, ordered: bool) -> Array:
+def _mean_by_code(
+    questions: Sequence[Question], terms: Array, shares: Array, ordered: bool
+) -> Array:
     """Return means (cells, 7 G) of terms over the atoms that codes of one or two questions cover."""
     if not ordered:
         terms, shares = np.swapaxes(terms, 1, 2), shares.T
@@ -264,7 +265,7 @@ class LinearPredictor:
             weights.append(values * known[:, None])
         return Scores(list(schema.coded).index(self.target), tuple(weights), known)
 
-    def points(self, codes: dict[str, Codes]) -> Array:
+    def linear_scores(self, codes: dict[str, Codes]) -> Array:
         """Return scores (n, G) of the other columns' codes."""
         return np.asarray(one_hot(self.model.schema, codes) @ self.weights)
 
@@ -274,12 +275,12 @@ class LinearPredictor:
         codes = {name: column.encode_codes(name, table) for name, column in coded.items()}
         answers, missing = codes.pop(self.target), coded[self.target].alphabet.missing
         known = np.ones(len(answers), bool) if missing is None else answers != missing
-        return self.points(codes), answers, known
+        return self.linear_scores(codes), answers, known
 
-    def on(self, table: pa.Table) -> tuple[Array, Array]:
+    def performance(self, table: pa.Table) -> tuple[Array, Array]:
         """Return the AUC (G,) of each class on records and its share (G,); of a number R² and 1."""
         codes, answers = with_known_target(self.model.schema, self.target, table)
-        points = self.points(codes)
+        points = self.linear_scores(codes)
         if self.is_number:
             numbers = (answers - self.center) / self.unit
             rest = ((numbers - points[:, 0]) ** 2).mean()
@@ -377,12 +378,12 @@ def _scores_by_moments(learned: LinearPredictor, people: pa.Table, seed: int) ->
     if learned.is_number:
         return [_score_on(learned, people)]
     exact = learned.moments(people).ravel()
-    return [by_moments(exact) for by_moments, _ in _shapes(learned, seed)]
+    return [each.of_moments(exact) for each in _shapes(learned, seed)]
 
 
 def _score_on(learned: LinearPredictor, people: pa.Table) -> float:
     """Return R², or Φ⁻¹ of the AUC, on records."""
-    value = score(*learned.on(people))
+    value = score(*learned.performance(people))
     if learned.is_number:
         return value
     return float(scipy.special.ndtri(np.clip(value, 1e-6, 1 - 1e-6)))
@@ -394,29 +395,36 @@ def _score_by_reports(
     """Estimate R², or Φ⁻¹ of the AUC, with its variance, for each shape of scores."""
     estimated = report_moments(reports, sampler_of(learned.model).atoms, learned.scores())
     pairs = []
-    for by_moments, correction in _shapes(learned, seed):
-        value, variance = delta_method(by_moments, estimated.mean, estimated.spread)
-        pairs.append((value + correction, variance))
+    for each in _shapes(learned, seed):
+        value, variance = delta_method(each.of_moments, estimated.mean, estimated.spread)
+        pairs.append((value + each.correction, variance))
     return pairs
 
 
-def _shapes(learned: LinearPredictor, seed: int) -> list[tuple[Callable[[Array], float], float]]:
-    """Return the score as a function of moments, for the model's and for normal distributed scores.
+class _Shape(NamedTuple):
+    """Score by moments, if scores have a distribution of one shape."""
 
-    For a number there is one function, with a correction to add, measured on the model's rows: moments
-    use the middle of an atom for all numbers within it, which changes R².
+    of_moments: Callable[[Array], float]  # R², or Φ⁻¹ of the AUC, of moments (7 G,)
+    correction: float  # to add to it
+
+
+def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
+    """Return the score by moments, for scores distributed as in the model, and for normal ones.
+
+    For a number there is one shape, with a correction measured on the model's rows: moments use the
+    middle of an atom for all numbers within it, which changes R².
     """
     rows = learned.model.sample(_NUM_TESTED, seed=seed + 2)
-    exact, known_part = learned.on(rows)[0], learned.square_where_known(rows)
+    exact, known_part = learned.performance(rows)[0], learned.square_where_known(rows)
     moments = model_moments(sampler_of(learned.model).atoms, learned.scores())
     if learned.is_number:
         explained = partial(_explained, known_part)
-        return [(explained, float(exact[0]) - explained(moments))]
+        return [_Shape(explained, float(exact[0]) - explained(moments))]
     distances, normal = _separation(moments, known_part), np.full(len(exact), 0.5**0.5)
     clear = abs(distances) > _MIN_DISTANCE
     quantiles = scipy.special.ndtri(np.clip(exact, 1e-6, 1 - 1e-6))
     as_model = np.where(clear, quantiles / np.where(clear, distances, 1.0), normal)
-    return [(partial(_normal_score, known_part, c), 0.0) for c in (as_model, normal)]
+    return [_Shape(partial(_normal_score, known_part, c), 0.0) for c in (as_model, normal)]
 
 
 def _explained(known_part: Array, moments: Array) -> float:
@@ -532,7 +540,8 @@ def check_target(
     name, measure = ("ridge regression", "R²") if number else ("logistic regression", "AUC")
     people, whole = model.sample(_NUM_TESTED, seed=seed + 1), rehearsed.model
     own, theirs = (
-        score(*LinearPredictor.of(each, target, seed).on(people)) for each in (model, whole)
+        score(*LinearPredictor.of(each, target, seed).performance(people))
+        for each in (model, whole)
     )
     above, retained = own - CHANCE[measure], None
     if above >= MIN_ABOVE_CHANCE:

@@ -16,8 +16,6 @@ Against real records, an error of at most 1.5 times its floor is good as well; t
 a perfect model's sample of the same size. From reports alone, errors are expected ones (`rehearsal`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -10,7 +10,7 @@ Reference densities and their marginals are in `privot.integral.references`, set
 from privot.core.errors import naming_extra
 
 with naming_extra("privot.integral", "networks"):
-    from privot.integral.boosting import BoostSettings, ClippedRatioSettings, boost, clip_ratio
+    from privot.integral.methods import BoostSettings, ClippedRatioSettings, boost, clip_ratio
     from privot.integral.model import IntegralModel, fit
     from privot.integral.records import PointSpace, RecordSpace
 

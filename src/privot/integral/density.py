@@ -57,8 +57,6 @@ References:
     differentially private sampling* (2024).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -46,8 +46,6 @@ References:
     Sugiyama, Suzuki, Kanamori, *Density ratio estimation in machine learning* (2012).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -33,8 +33,6 @@ stored among the weights and do not influence draws: a draw is decoded from a po
 values of the tilt and on coins.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 import shutil
@@ -45,8 +43,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from privot.core.errors import MOST_ROWS, PrivotError, require_count
-from privot.integral.boosting import BoostSettings, ClippedRatioSettings
 from privot.integral.density import Normalizer, TiltedDensity
+from privot.integral.methods import BoostSettings, ClippedRatioSettings
 from privot.integral.records import RecordSpace, Space, space_from_dict
 from privot.integral.references import Reference
 from privot.integral.tilts import Arrays, Edges, pack, total_gain, unpack
@@ -144,7 +142,7 @@ def fit(
     epsilon: float | None = None,
     epsilon_per_draw: float | None = None,
     settings: ClippedRatioSettings | BoostSettings | None = None,
-) -> IntegralModel:
+) -> "IntegralModel":
     """Learn a density from raw records, for a declared number of draws.
 
     Arguments:

@@ -15,8 +15,6 @@ their bounds.
 and is public. Only the curator's process reads records, and error messages contain no values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -32,8 +32,6 @@ the same for all data (`privot.integral.density`).
 are evaluated on data.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -51,9 +49,8 @@ from privot.mechanisms.samplers import random_words
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Size = int | tuple[int, ...]
-_NORMAL_REACH = (
-    8.0  # standard deviations; one cell on each side covers the rest, 10^−15 of the mass
-)
+# Standard deviations; one cell on each side covers the rest, 10^−15 of the mass.
+_NORMAL_REACH = 8.0
 
 
 class Generator(Protocol):

@@ -35,12 +35,10 @@ of the tilt and on coins, but not on edges.
 
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
-    guarantees* (2018/2020), Definition 1, Theorems 4 to 6. The text at hand has lost its formulas:
-    they are derived anew here, and constants may differ from the printed ones. Hoeffding,
+    guarantees* (2018/2020), Definition 1, Theorems 4 to 6. Its formulas are derived anew here, so
+    constants may differ from the printed ones. Hoeffding,
     *Probability inequalities for sums of bounded random variables* (1963).
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence

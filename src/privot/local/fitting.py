@@ -12,8 +12,6 @@ release, whatever is fitted and how often. The seed and the held-out reports nee
 `Synthesizer` offers the same fit with scikit-learn's conventions.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +24,7 @@ from privot.core.errors import PrivotError, load_object
 from privot.core.processes import started_by_torchrun
 from privot.core.summary import Summarized
 from privot.local.classes.class_fit import fit_classes
-from privot.local.grid.grid_fit import fit_density
+from privot.local.grid_fit import fit_density
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run, settings_with
@@ -74,23 +72,23 @@ def fit(
     release: Sequence[Release],
     settings: FitSettings | None = None,
     *,
-    times: Sequence[Time],
+    times: "Sequence[Time]",
     **keywords: Any,
-) -> WaveModel: ...
+) -> "WaveModel": ...
 
 
 def fit(
     release: Release | Sequence[Release],
     settings: FitSettings | None = None,
     *,
-    times: Sequence[Time] | None = None,
+    times: "Sequence[Time] | None" = None,
     device: str = "auto",
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
-    loss: Loss | str | None = None,
+    loss: "Loss | str | None" = None,
     **keywords: Any,
-) -> LocalModel | WaveModel:
+) -> "LocalModel | WaveModel":
     """Learn the distribution of the clean records from their privatized reports.
 
     Arguments:

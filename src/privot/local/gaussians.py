@@ -29,9 +29,9 @@ $$ Z(s) = b + (a − b) \, Φ\big(−t / \sqrt{s + τ^2}\big) . $$
 So records are sampled from the distribution of z weighted by Z: points z′ are drawn, and accepted with
 probability proportional to Z(s), clipped at the 99.9 % quantile of Z.
 
-**Images** (`Pictures`) are completed from the few cosine coefficients that a model draws. An image of
-the lowest cosines alone is blurred and exceeds its bounds; clipping it changes these cosines and reduces
-contrast. So the higher cosines are chosen in two steps:
+**Images** (`ImageCompletion`) are completed from the few cosine coefficients that a model draws. An
+image of the lowest cosines alone is blurred and exceeds its bounds; clipping it changes these cosines
+and reduces contrast. So the higher cosines are chosen in two steps:
 
 1. **texture**: they start as independent normal numbers whose standard deviation
    $σ (1 + f_q) / (1 + f)$, with f the frequency, continues that of the learned cosines;
@@ -49,8 +49,6 @@ Privacy: everything is a function of the learned distribution and the schema.
 References:
     Cheney, Goldstein, *Proximity maps for convex sets* (1959), for alternating projections.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping
@@ -77,14 +75,12 @@ if TYPE_CHECKING:
 _SCORE_GRID = np.linspace(-8.0, 8.0, 4001)  # values of u at which the step is tabulated
 _PILOT_ROWS, _CEILING_QUANTILE = 4096, 0.999  # points and quantile of Z that set the ceiling
 _NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5
-_MAX_PICTURES, _MIN_PICTURES_PER_CLASS, _MAX_NUMBERS = 3000, 32, 2**23
+_MAX_IMAGES, _MIN_IMAGES_PER_CLASS, _MAX_NUMBERS = 3000, 32, 2**23
 _LAST_COSINES = 10  # number of highest learned cosines from which σ is estimated
-_MIN_VARIANCE_RATIO, _MAX_STRETCH = (
-    1e-4,
-    1.3,
-)  # floor relative to the largest variance; per correction
+_MIN_VARIANCE_RATIO = 1e-4  # floor of variances, relative to the largest
+_MAX_STRETCH = 1.3  # per correction
 _LAW_FIELDS = ("shares", "missing", "means", "factors", "variances")
-_PICTURE_FIELDS = ("texture", "means", "shifted", "stretch")
+_COMPLETION_FIELDS = ("texture", "means", "shifted", "stretch")
 
 
 @dataclass(frozen=True)
@@ -199,12 +195,16 @@ class GaussianClasses:
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
-    """Completion of images from their lowest cosines and their brightness."""
+class ImageCompletion:
+    """Completion of images from the few numbers that a model draws of them.
 
-    coordinates: Coordinates  # the cosines that are drawn
+    The numbers v (q,) of an image are its lowest cosines, and the brightness of its channels times the
+    typical length.
+    """
+
+    coordinates: Coordinates  # map between images and points of the sphere
     texture: float  # σ
-    means: Array  # learned means μ (C, q) of cosines and brightness of each class
+    means: Array  # learned means μ (C, q) of v in each class
     shifted: Array  # corrected means m (C, q)
     stretch: Array  # M (q, q)
 
@@ -212,67 +212,65 @@ class Pictures:
     def of(cls, law: GaussianClasses, coordinates: Coordinates, rng: np.random.Generator) -> Self:
         """Estimate the texture and the corrections for a distribution."""
         count, size = len(law.shares), coordinates.count + coordinates.channels
-        most = min(_MAX_PICTURES, _MAX_NUMBERS // math.prod(coordinates.column.image_shape or ()))
-        labels = np.repeat(np.arange(count), max(_MIN_PICTURES_PER_CLASS, most // count))
-        present = replace(law, missing=np.zeros(count))
-        v = _join_brightness(coordinates, *coordinates.numbers(present.draw_points(labels, rng)))
+        most = min(_MAX_IMAGES, _MAX_NUMBERS // math.prod(coordinates.column.image_shape or ()))
+        labels = np.repeat(np.arange(count), max(_MIN_IMAGES_PER_CLASS, most // count))
+        present, cosines = replace(law, missing=np.zeros(count)), coordinates.cosines
+        v = _joined(coordinates, coordinates.decode(present.draw_points(labels, rng)))
         means = _class_means(v, labels, count)
-        high = v[:, : coordinates.count][:, -_LAST_COSINES:] / coordinates.weights[-_LAST_COSINES:]
+        high = v[:, : cosines.count][:, -_LAST_COSINES:] / cosines.weights[-_LAST_COSINES:]
         texture = float(np.sqrt((high**2).mean()))
-        pictures = cls(coordinates, texture, means, means, np.eye(size))
+        found = cls(coordinates, texture, means, means, np.eye(size))
         wanted = np.cov((v - means[labels]).T)
         for _ in range(_NUM_CORRECTIONS):
-            completed = coordinates.take(pictures.complete(v, labels, rng))
-            completed_v = _join_brightness(coordinates, *completed)
-            completed_means = _class_means(completed_v, labels, count)
-            covariance = np.cov((completed_v - completed_means[labels]).T)
-            pictures = replace(
-                pictures,
-                shifted=pictures.shifted + means - completed_means,
-                stretch=_transport(covariance, wanted) @ pictures.stretch,
+            completed = _joined(coordinates, cosines.from_pixels(found._complete(v, labels, rng)))
+            completed_means = _class_means(completed, labels, count)
+            covariance = np.cov((completed - completed_means[labels]).T)
+            found = replace(
+                found,
+                shifted=found.shifted + means - completed_means,
+                stretch=_transport(covariance, wanted) @ found.stretch,
             )
-        return pictures
+        return found
 
-    def of_points(
-        self, points: Array, labels: NDArray[np.integer], rng: np.random.Generator
-    ) -> Array:
-        """Complete images (n, N) in unit pixels from points of the sphere (n, q) and labels (n,)."""
-        return self.complete(
-            _join_brightness(self.coordinates, *self.coordinates.numbers(points)), labels, rng
-        )
+    def images(self, points: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
+        """Complete images (n, N) in unit pixels from points of the sphere and labels (n,)."""
+        v = _joined(self.coordinates, self.coordinates.decode(points))
+        return self._complete(v, labels, rng)
 
-    def complete(self, v: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
-        """Complete images (n, N) in unit pixels from cosines and brightness v (n, q) and labels (n,)."""
+    def _complete(self, v: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
+        """Complete images (n, N) in unit pixels from v (n, q) and labels (n,)."""
         corrected = self.shifted[labels] + (v - self.means[labels]) @ self.stretch.T
         x, brightness = np.split(corrected, [self.coordinates.count], axis=1)
         wanted = x, brightness / self.coordinates.typical_length
-        pixels = self.coordinates.pixels(*wanted) + self._draw_texture(len(v), rng)
+        cosines = self.coordinates.cosines
+        pixels = cosines.to_pixels(*wanted) + self._draw_texture(len(v), rng)
         for _ in range(_NUM_PROJECTIONS):
             np.clip(pixels, -1.0, 1.0, out=pixels)
-            current = self.coordinates.take(pixels)
-            pixels += self.coordinates.pixels(wanted[0] - current[0], wanted[1] - current[1])
+            current = cosines.from_pixels(pixels)
+            pixels += cosines.to_pixels(wanted[0] - current[0], wanted[1] - current[1])
         return np.clip(pixels, -1.0, 1.0, out=pixels)
 
     def arrays(self) -> dict[str, Array]:
         """Return arrays by name, for storage."""
-        return {f"picture.{name}": np.asarray(getattr(self, name)) for name in _PICTURE_FIELDS}
+        return {f"picture.{name}": np.asarray(getattr(self, name)) for name in _COMPLETION_FIELDS}
 
     def _draw_texture(self, count: int, rng: np.random.Generator) -> Array:
         """Draw random images (count, N) whose frequencies are all higher than the learned ones."""
         height, width, *channels = self.coordinates.column.image_shape or ()
         depth = math.prod(channels)
         frequency = np.hypot(np.arange(height)[:, None], np.arange(width))[:, :, None]
-        scale = self.texture * (1 + self.coordinates.frequencies[-1]) / (1 + frequency)
-        scale = np.where(frequency > self.coordinates.frequencies[-1], scale, 0.0)
+        learned = self.coordinates.cosines.frequencies[-1]
+        scale = np.where(frequency > learned, self.texture * (1 + learned) / (1 + frequency), 0.0)
         cosines = scale * rng.standard_normal((count, height, width, depth))
         rows, columns = cosine_rows(height, height), cosine_rows(width, width)
         noise = np.einsum("nijc,ih->nhjc", cosines, rows, optimize=True)
         return np.einsum("nhjc,jw->nhwc", noise, columns, optimize=True).reshape(count, -1)
 
 
-def _join_brightness(coordinates: Coordinates, x: Array, brightness: Array) -> Array:
-    """Append the brightness (n, channels), scaled like a cosine, to cosines x (n, count)."""
-    return np.concatenate([x, brightness * coordinates.typical_length], axis=1)
+def _joined(coordinates: Coordinates, parts: tuple[Array, Array]) -> Array:
+    """Return v (n, q) of the lowest cosines and the brightness of n images."""
+    lowest, brightness = parts
+    return np.concatenate([lowest, brightness * coordinates.typical_length], axis=1)
 
 
 def _class_means(x: Array, labels: NDArray[np.integer], count: int) -> Array:
@@ -300,19 +298,19 @@ class GaussianSampler:
 
     law: GaussianClasses  # distribution of labels and points
     report: CandidatesReport  # report of the candidates, which names the columns
-    pictures: Pictures | None = None  # completion of images; None for vectors
+    completion: ImageCompletion | None = None  # None for vectors
     kind: ClassVar[str] = "gaussian_classes"
 
-    def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
+    def records(self, num_rows: int, rng: np.random.Generator, where: "Condition") -> pa.Table:
         """See `Sampler`."""
         report, label = self.report, self.report.label
         codes = self.law.draw_labels(num_rows, rng, where.get(label) if label else None)
         points, column = self.law.draw_points(codes, rng), report.coordinates.column
-        if self.pictures is None:
-            x, _ = report.coordinates.numbers(points)
+        if self.completion is None:
+            x, _ = report.coordinates.decode(points)
             columns = column.decode_points(report.name, from_unit(column.domain, x))
         else:
-            pixels = self.pictures.of_points(points, codes, rng)
+            pixels = self.completion.images(points, codes, rng)
             columns = cast("ArrayColumn", column).decode_pixels(report.name, pixels)
         if report.labels is not None and label is not None:
             columns |= report.labels.decode_codes(label, codes, rng)
@@ -325,14 +323,14 @@ class GaussianSampler:
     def arrays(self) -> dict[str, Array]:
         """See `Sampler`."""
         numbers = {name: getattr(self.law, name) for name in _LAW_FIELDS}
-        if self.pictures is not None:
-            numbers |= self.pictures.arrays()
+        if self.completion is not None:
+            numbers |= self.completion.arrays()
         return {name: np.asarray(values) for name, values in numbers.items()}
 
     @classmethod
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> GaussianSampler:
+    ) -> "GaussianSampler":
         """Restore the sampler that `shape` and `arrays` describe."""
         channel = SmoothChannel(**shape["channel"])
         law = GaussianClasses(channel, *(arrays[name] for name in _LAW_FIELDS))
@@ -341,5 +339,5 @@ class GaussianSampler:
         report = randomizer.candidates
         if report.coordinates.column.image_shape is None:
             return cls(law, report)
-        texture, *rest = (arrays[f"picture.{name}"] for name in _PICTURE_FIELDS)
-        return cls(law, report, Pictures(report.coordinates, float(texture), *rest))
+        texture, *rest = (arrays[f"picture.{name}"] for name in _COMPLETION_FIELDS)
+        return cls(law, report, ImageCompletion(report.coordinates, float(texture), *rest))

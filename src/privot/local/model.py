@@ -24,8 +24,6 @@ References:
     disjoint people.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -67,7 +65,7 @@ class Sampler(Protocol):
 # Classes of samplers by kind, imported on use, because only networks need PyTorch.
 _SAMPLERS = {
     "latent_classes": "privot.local.classes.mixture:LatentClassSampler",
-    "grid": "privot.local.grid.channels:GridSampler",
+    "grid": "privot.local.grid_channels:GridSampler",
     "gaussian_classes": "privot.local.gaussians:GaussianSampler",
     "generator": "privot.local.networks.generator_fit:GeneratorSampler",
     "labeled_generator": "privot.local.networks.generator_fit:LabeledSampler",

@@ -16,8 +16,6 @@ values in the same atom have the same code in every alphabet, so no report disti
 column has one alphabet, its atoms are the codes. An atom of a number or date is an interval or a point.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
-from privot.local.grid.channels import serves_grid
+from privot.local.grid_channels import serves_grid
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import shared_ids
 from privot.schema import Schema

@@ -1,7 +1,5 @@
 """Settings of a fit: the estimator, its parameters, and options of the run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -131,7 +129,7 @@ class Run:
     checkpoint: Path | None = None
     resume: bool = False
     progress: Progress | None = None
-    loss: StepLoss | None = None
+    loss: "StepLoss | None" = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):

@@ -22,8 +22,6 @@ that are not finite are refused. A refusal reveals that the record was invalid, 
 device, before anything is sent.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass

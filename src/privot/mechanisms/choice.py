@@ -14,8 +14,6 @@ References:
     Wang et al., *Mutual information optimally local private discrete distribution estimation* (2016).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

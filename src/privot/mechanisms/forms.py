@@ -42,9 +42,9 @@ class Form:
 
 @dataclass(frozen=True)
 class NoiseForm(Form):
-    """Additive noise: −ln f is ‖x − y‖₁/b, ‖x − y‖₂/b or ‖x − y‖₂²/(2σ²); `scale` is b or σ."""
+    """Additive noise: −ln f is ‖x − y‖₁/b or ‖x − y‖₂²/(2σ²); `scale` is b or σ."""
 
-    distance: Literal["manhattan", "euclidean", "squared_euclidean"]
+    distance: Literal["manhattan", "squared_euclidean"]
     scale: float
 
 
@@ -89,13 +89,13 @@ class SupportForm(CodeForm):
         num_values: Size K of the alphabet.
         ratio: Likelihood ratio r.
         probabilities: P(the true code is in the set), P(a given other code is in the set).
-        size: Number of codes in every set; None if each code is included independently.
+        size: Number of codes in every set.
     """
 
     num_values: int
     ratio: float
     probabilities: tuple[float, float]
-    size: int | None
+    size: int
 
     def shares(self, reports: NDArray[Any]) -> scipy.sparse.csr_array:
         """Return A (n, K) of reported sets (n, w), padded with −1."""
@@ -108,16 +108,6 @@ class SupportForm(CodeForm):
         own, other = self.probabilities
         contained: Array = self.shares(reports).toarray()
         return (contained - other) / (own - other)
-
-
-def codes_of_bits(bits: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Return the codes (n, w) whose bits (n, K) are set, padded with −1 to the longest."""
-    count = np.count_nonzero(bits, axis=1)
-    out = np.full((len(bits), int(count.max(initial=0))), -1, np.int32)
-    rows, codes = np.nonzero(bits)
-    starts = np.concatenate([[0], np.cumsum(count)[:-1]])
-    out[rows, np.arange(rows.size) - starts[rows]] = codes
-    return out
 
 
 @dataclass(frozen=True, eq=False)

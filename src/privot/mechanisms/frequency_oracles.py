@@ -13,8 +13,6 @@ References:
     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -90,8 +88,8 @@ class FrequencyOracle(Mechanism):
 
     @property
     @abstractmethod
-    def support_size(self) -> int | None:
-        """Number of codes in every support; None if each code is included independently."""
+    def support_size(self) -> int:
+        """Number of codes in every support."""
 
     @classmethod
     def unfit(cls, column: Column) -> str:
@@ -134,16 +132,14 @@ class FrequencyOracle(Mechanism):
 
     def report_bits(self, column: Column) -> int:
         """See `Mechanism`: the bits of the codes in a support."""
-        return (self.support_size or 1) * math.ceil(math.log2(max(self.num_values, 2)))
+        return self.support_size * math.ceil(math.log2(max(self.num_values, 2)))
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         """Return a mask (n,) of supports (n, w) other than increasing codes < K, padded with −1."""
         increasing = (np.diff(reports, axis=1) > 0) | (reports[:, 1:] == -1)
         in_range = (reports >= -1) & (reports < self.num_values)
-        possible: NDArray[np.bool_] = in_range.all(axis=1) & increasing.all(axis=1)
-        if self.support_size is not None:
-            possible &= (reports >= 0).sum(axis=1) == self.support_size
-        return ~possible
+        complete = (reports >= 0).sum(axis=1) == self.support_size
+        return ~(in_range.all(axis=1) & increasing.all(axis=1) & complete)
 
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
         """Return ln r if a support has `x` but not `other`, −ln r if it has only `other`, else 0."""

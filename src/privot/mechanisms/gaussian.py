@@ -29,8 +29,6 @@ References:
     convenient method for generating normal variables* (1964).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal

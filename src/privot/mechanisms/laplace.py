@@ -27,8 +27,6 @@ References:
     of the least significant bits for differential privacy* (2012).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal

@@ -19,8 +19,6 @@ Mechanisms are frozen dataclasses of plain numbers, which `to_dict` writes and `
 reads. A subclass with a `kind` is registered under that name.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -41,7 +39,7 @@ from privot.schema.domains import Array
 # Reports with a smaller probability under every record count as impossible.
 NEGLIGIBLE = 2.0**-64
 
-_KINDS: dict[str, type[Mechanism]] = {}
+_KINDS: "dict[str, type[Mechanism]]" = {}
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class Mechanism(ABC):
 
     @classmethod
     @abstractmethod
-    def for_column(cls, column: Column, epsilon: float) -> Mechanism:
+    def for_column(cls, column: Column, epsilon: float) -> "Mechanism":
         """Return the most accurate mechanism of this kind for a column at `epsilon`."""
 
     @property
@@ -239,7 +237,7 @@ class Mechanism(ABC):
         return {"kind": self.kind} | plain
 
 
-def mechanism_kind(kind: object) -> type[Mechanism]:
+def mechanism_kind(kind: object) -> "type[Mechanism]":
     """Return the mechanism class of a kind.
 
     Examples:
@@ -252,7 +250,7 @@ def mechanism_kind(kind: object) -> type[Mechanism]:
     return _KINDS[kind]
 
 
-def mechanism_kinds(column: Column | None = None) -> dict[str, type[Mechanism]]:
+def mechanism_kinds(column: Column | None = None) -> "dict[str, type[Mechanism]]":
     """Return the mechanism classes of all kinds, or of those that can report a column, by kind.
 
     Examples:
@@ -263,7 +261,7 @@ def mechanism_kinds(column: Column | None = None) -> dict[str, type[Mechanism]]:
     return {k: cls for k, cls in _KINDS.items() if column is None or not cls.unfit(column)}
 
 
-def mechanism_from_dict(description: Mapping[str, Any]) -> Mechanism:
+def mechanism_from_dict(description: Mapping[str, Any]) -> "Mechanism":
     """Return the mechanism that `to_dict` described.
 
     Examples:

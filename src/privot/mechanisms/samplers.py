@@ -50,8 +50,6 @@ References:
     Brisebarre et al., *Table maker's dilemma* (2010): why more digits always decide in the end.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import threading

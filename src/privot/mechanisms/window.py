@@ -28,8 +28,6 @@ References:
     differential privacy* (2020), for one coordinate.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -15,8 +15,6 @@ the highest, in a base that no window exceeds. So the number of record + offset 
 numbers, and numbers are in lexicographic order of the coordinates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

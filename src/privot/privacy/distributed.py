@@ -1,7 +1,5 @@
 """The guarantee of a batch of reports in the shuffle model, or summed by two servers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 

@@ -71,8 +71,6 @@ References:
     for location-based systems* (2013).
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

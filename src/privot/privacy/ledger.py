@@ -70,8 +70,6 @@ References:
     to memory integrity checking* (2003).
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import json

@@ -51,7 +51,7 @@ from privot.core.errors import (
 )
 from privot.privacy.guarantees import ApproximateDP, RenyiDP
 from privot.privacy.rounding import check_delta, exactly, require_delta, require_finite
-from privot.privacy.slice_losses import atoms, composed_epsilon, one_sided, symmetrized
+from privot.privacy.slice_losses import SampledPair, composed_epsilon, length_law
 from privot.privacy.slice_sensitivity import (
     CentralNeighboring,
     Floats,
@@ -83,7 +83,7 @@ _GRID_CELLS, _MAX_REFINEMENTS = 160, 8  # cells per ε/√steps of a grid of los
 def full_batch_renyi(
     length: ProjectedLength, stddev: float, rate: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1) at rate 1, rounded up."""
+    """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1), rounded up; only for rate 1."""
     assert rate == 1
     orders = FULL_BATCH_ORDERS
     moments = length.log_moment(orders * (orders - 1) / (2 * stddev**2))
@@ -287,8 +287,8 @@ class SlicedAccounting:
         return ApproximateDP(epsilon, delta, self.neighboring, self.unit)
 
     @cached_property
-    def _atoms(self) -> tuple[Floats, Floats]:
-        return atoms(self.length)
+    def _length_law(self) -> tuple[Floats, Floats]:
+        return length_law(self.length)
 
     def _epsilon(self, stddev: float, steps: int, delta: float, method: Method) -> float:
         """Return ε at `delta`, from which the part spent on overflows was subtracted."""
@@ -308,14 +308,13 @@ class SlicedAccounting:
 
     def _epsilon_on(self, grid: float, stddev: float, steps: int, delta: float) -> float:
         """Return ε from privacy-loss distributions on a grid of losses."""
-        values, weights = self._atoms
-        shifts = np.sqrt(values) / stddev
+        values, weights = self._length_law
+        pair = SampledPair(np.sqrt(values) / stddev, weights, self.rate)
         top_mass = 1e-3 * delta / steps
         if self.sampling == "padded_poisson" and self.rate < 1:
-            loss = one_sided(shifts, weights, self.rate, grid, top_mass)
-            return max(composed_epsilon(pair, steps, delta) for pair in (loss, loss.swapped()))
-        loss = symmetrized(shifts, weights, self.rate, grid, top_mass)
-        return composed_epsilon(loss, steps, delta)
+            loss = pair.losses(grid, top_mass)
+            return max(composed_epsilon(each, steps, delta) for each in (loss, loss.swapped()))
+        return composed_epsilon(pair.symmetrized_losses(grid, top_mass), steps, delta)
 
     def _delta_left(self, steps: int, delta: float) -> float:
         """Return δ minus the part spent on overflowing batches."""

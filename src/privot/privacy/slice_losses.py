@@ -64,14 +64,16 @@ import scipy
 
 from privot.privacy.slice_sensitivity import Floats, ProjectedLength, log_kummer
 
-_LOG_TAIL = -20 * math.log(10)
-_DIRECT_SUMMANDS, _DIRECT_CELLS, _SUM_CELLS = 32, 2**20, 2**18
-_MAX_CELLS, _MAX_POINTS, _MAX_LOSS = 2**17, 2**23, 600.0
-_ROUNDING = 1e-9
+_LOG_TAIL = -20 * math.log(10)  # log of the mass of sums of shares that is left out
+_DIRECT_SUMMANDS, _DIRECT_CELLS = 32, 2**20  # most shares added by one transform, and its cells
+_SUM_CELLS = 2**18  # cells of a doubled sum
+_MAX_CELLS, _MAX_LOSS = 2**17, 600.0  # of one step's losses
+_MAX_POINTS = 2**23  # of a composition's window
+_ROUNDING = 1e-9  # of a transform, relative to Chernoff's bound
 
 
-def atoms(length: ProjectedLength) -> tuple[Floats, Floats]:
-    r"""Return values of H and their probabilities: a law that is stochastically above that of H.
+def length_law(length: ProjectedLength) -> tuple[Floats, Floats]:
+    r"""Return values of H and their probabilities: a discrete law stochastically above that of H.
 
     The privacy-loss distribution needs the law of $H/Δ² = Σ_j Y_j$ itself, not only its moments. A pair
     of Gaussians at distance $\sqrt{H}$ is easier to tell apart the larger H is, so a variable that is
@@ -87,8 +89,8 @@ def atoms(length: ProjectedLength) -> tuple[Floats, Floats]:
     The result is rounded up to some hundreds of values, near the mean a twentieth of a standard
     deviation and at most a hundredth of the mean apart.
     """
-    shares = _edges(length)
-    above = _survival(length, shares)
+    shares = _grid_of_shares(length)
+    above = _tail_probabilities(length, shares)
     above[-1] = 0.0  # no share exceeds 1
     weights = -np.diff(np.minimum.accumulate(above), prepend=1.0)
     positive = weights > 0
@@ -96,7 +98,7 @@ def atoms(length: ProjectedLength) -> tuple[Floats, Floats]:
     return np.asarray(scaled**2), np.asarray(weights[positive])
 
 
-def _edges(length: ProjectedLength) -> Floats:
+def _grid_of_shares(length: ProjectedLength) -> Floats:
     """Return the values of H/Δ² of the discretized law, ascending up to the maximum."""
     (a, b), copies = length.beta, length.copies
     mean = copies * a / b
@@ -114,7 +116,7 @@ def _edges(length: ProjectedLength) -> Floats:
     return np.append(edges[(edges > 0) & (edges < copies)], float(copies))
 
 
-def _survival(length: ProjectedLength, shares: Floats) -> Floats:
+def _tail_probabilities(length: ProjectedLength, shares: Floats) -> Floats:
     """Return P(H/Δ² > h) for each h, rounded up."""
     (a, b), copies = length.beta, length.copies
     if a == b:
@@ -133,7 +135,7 @@ def _survival(length: ProjectedLength, shares: Floats) -> Floats:
 def _rounded_beta(b: float, step: float, cells: int) -> Floats:
     """Return the law of Beta(½, b−½) rounded up to step·(0 … cells), scaled to total 1."""
     values = np.minimum(step * np.arange(cells + 1), 1.0)
-    return _positive(np.diff(scipy.special.betainc(0.5, b - 0.5, values), prepend=0.0))
+    return _normalized(np.diff(scipy.special.betainc(0.5, b - 0.5, values), prepend=0.0))
 
 
 @lru_cache(maxsize=8)
@@ -141,36 +143,36 @@ def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
     """Return (step, P(Σ of `count` Y_j, rounded up, is i·step) for i = 0, 1, …)."""
     b = dim / 2
     if count <= _DIRECT_SUMMANDS:
-        step = _highest(dim, count) / _DIRECT_CELLS
+        step = _sum_quantile(dim, count) / _DIRECT_CELLS
         size = scipy.fft.next_fast_len(_DIRECT_CELLS + count + 1, real=True)
-        share = min(_highest(dim, 1), _highest(dim, count))
+        share = min(_sum_quantile(dim, 1), _sum_quantile(dim, count))
         one = _rounded_beta(b, step, math.ceil(share / step))
-        return step, _positive(scipy.fft.irfft(scipy.fft.rfft(one, size) ** count, size))
+        return step, _normalized(scipy.fft.irfft(scipy.fft.rfft(one, size) ** count, size))
     step, half = _sum_law(dim, count // 2)
     size = scipy.fft.next_fast_len(2 * len(half), real=True)
-    both = _positive(scipy.fft.irfft(scipy.fft.rfft(half, size) ** 2, size))
+    both = _normalized(scipy.fft.irfft(scipy.fft.rfft(half, size) ** 2, size))
     if count % 2:
         # One more share, rounded up to this step; it is far narrower than the sum.
-        one = _rounded_beta(b, step, math.ceil(_highest(dim, 1) / step))
+        one = _rounded_beta(b, step, math.ceil(_sum_quantile(dim, 1) / step))
         size = scipy.fft.next_fast_len(len(both) + len(one), real=True)
         product = scipy.fft.rfft(both, size) * scipy.fft.rfft(one, size)
-        both = _positive(scipy.fft.irfft(product, size))
-    top = _highest(dim, count)
+        both = _normalized(scipy.fft.irfft(product, size))
+    top = _sum_quantile(dim, count)
     factor = max(1, math.ceil(top / (_SUM_CELLS * step)))
     coarse = -(-np.arange(len(both)) // factor)
     law = np.asarray(np.bincount(coarse, both), dtype=np.float64)
-    return step * factor, _positive(law[: math.ceil(1.01 * top / (step * factor)) + 1])
+    return step * factor, _normalized(law[: math.ceil(1.01 * top / (step * factor)) + 1])
 
 
-def _positive(law: Floats) -> Floats:
+def _normalized(law: Floats) -> Floats:
     """Replace a transform's negative rounding errors by 0, and scale to total 1."""
     law = np.maximum(law, 0.0)
     return np.asarray(law / law.sum())
 
 
 @lru_cache(maxsize=64)
-def _highest(dim: int, count: int) -> float:
-    """Return h with P(Σ of `count` Y_j > h) ≤ 1e-20, at most `count` (Chernoff)."""
+def _sum_quantile(dim: int, count: int) -> float:
+    """Return a value h with P(Σ of `count` Y_j > h) ≤ 1e-20, at most `count` (Chernoff)."""
 
     def bound(log_scale: float) -> float:
         scale = math.exp(log_scale)
@@ -206,84 +208,90 @@ class LossDistribution:
         return LossDistribution(self.step, -last, masses[::-1], infinite)
 
 
-def one_sided(
-    shifts: Floats, weights: Floats, rate: float, step: float, top_mass: float
-) -> LossDistribution:
-    """Return an upper bound of the losses of (R, Q), R = (1−q)Q + qP with q < 1.
+@dataclass(frozen=True)
+class SampledPair:
+    """The pair (R, Q), R = (1−q)Q + qP, of a Gaussian step whose shift is public and random.
 
-    `shifts` are √H/σ, each with its weight. Infinite losses have a mass of about `top_mass` at most; the
-    step is enlarged if it would give more than 131 072 cells.
+    Q is N(0, 1) and P is N(m, 1), where m = √H/σ has a discrete law; both measures include m.
+
+    Arguments:
+        shifts: Values of m.
+        weights: Their probabilities.
+        rate: Probability q that the record is drawn.
     """
-    return _cells(shifts, weights, rate, step, top_mass, math.log1p(-rate))
 
+    shifts: Floats
+    weights: Floats
+    rate: float
 
-def symmetrized(
-    shifts: Floats, weights: Floats, rate: float, step: float, top_mass: float
-) -> LossDistribution:
-    """Return an upper bound of the losses of the symmetrized pair; at q = 1 that pair is (P, Q)."""
-    half = _cells(shifts, weights, rate, step, top_mass, 0.0)
-    above = half.masses[1:]
-    below = (above * np.exp(-half.losses()[1:]))[::-1]
-    at_zero = 1 - half.infinite - math.fsum(above) - math.fsum(below)
-    masses = np.concatenate([below, [max(at_zero, 0.0)], above])
-    return LossDistribution(half.step, -len(below), masses, half.infinite)
+    def losses(self, step: float, top_mass: float) -> LossDistribution:
+        """Return an upper bound of the losses of (R, Q), for q < 1.
 
+        Infinite losses have a mass of about `top_mass` at most; the step is enlarged if it would give
+        more than 131 072 cells.
+        """
+        return self._losses_above(math.log1p(-self.rate), step, top_mass)
 
-def _highest_loss(shifts: Floats, weights: Floats, rate: float, top_mass: float) -> float:
-    """Return a loss that (R, Q) exceeds under P with probability of about top_mass/q; at most 600."""
-    high = 1.0
-    while high < _MAX_LOSS:
-        x = _log_ratio(np.array(high), rate) / shifts + shifts / 2
-        above = scipy.special.ndtr(shifts - x)
-        if not rate * float(weights @ above) > top_mass:
-            break
-        high *= 1.25
-    return min(high, _MAX_LOSS)
+    def symmetrized_losses(self, step: float, top_mass: float) -> LossDistribution:
+        """Return an upper bound of the losses of the symmetrized pair; at q = 1 that is (P, Q)."""
+        half = self._losses_above(0.0, step, top_mass)
+        above = half.masses[1:]
+        below = (above * np.exp(-half.losses()[1:]))[::-1]
+        at_zero = 1 - half.infinite - math.fsum(above) - math.fsum(below)
+        masses = np.concatenate([below, [max(at_zero, 0.0)], above])
+        return LossDistribution(half.step, -len(below), masses, half.infinite)
 
+    def _losses_above(self, lowest: float, step: float, top_mass: float) -> LossDistribution:
+        """Return the losses of (R, Q) above `lowest`, each cell's masses shared between its ends."""
+        highest = self._highest_loss(top_mass)
+        step = min(max(step, (highest - lowest) / _MAX_CELLS), (highest - lowest) / 64)
+        first, last = math.floor(lowest / step), math.ceil(highest / step)
+        losses = np.asarray(step * np.arange(first, last + 1))
+        # Probabilities of a larger loss, under Q and under P.
+        under_q, under_p = np.zeros_like(losses), np.zeros_like(losses)
+        log_ratio = self._log_ratio(losses)
+        for shift, weight in zip(self.shifts, self.weights, strict=True):
+            x = log_ratio / shift + shift / 2
+            under_q += weight * scipy.special.ndtr(-x)
+            under_p += weight * scipy.special.ndtr(shift - x)
+        if lowest < 0:
+            under_q[0] = under_p[0] = 1.0
+        under_r = (1 - self.rate) * under_q + self.rate * under_p
+        # In flat tails rounding may give negative masses: they become 0, and more mass overstates δ.
+        in_q, in_r = -np.diff(under_q), np.maximum(-np.diff(under_r), 0.0)
+        # To keep both totals, the upper end gets (r e^−lower − q)/(e^−lower − e^−upper) of the mass r.
+        ratio = np.exp(-losses)
+        to_upper = (in_r * ratio[:-1] - in_q) / (-np.expm1(-step) * ratio[:-1])
+        to_upper = np.clip(to_upper, 0.0, in_r)
+        masses = np.zeros_like(losses)
+        masses[1:] += to_upper
+        masses[:-1] += in_r - to_upper
+        beyond = under_q[-1] / ratio[-1]
+        masses[-1] += beyond
+        infinite = max(0.0, under_r[-1] - beyond)
+        return LossDistribution(step, first, masses, infinite)
 
-def _log_ratio(loss: Floats, rate: float) -> Floats:
-    """Return r at which log(1−q + q e^r) = loss; −∞ if the left side is always larger."""
-    near = np.minimum(loss, 1.0)
-    far = np.maximum(loss, 1.0)
-    with np.errstate(divide="ignore"):
-        return np.where(
-            loss < 1,
-            np.log1p(np.maximum(np.expm1(near) / rate, -1.0)),
-            far - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-far)),
-        )
+    def _highest_loss(self, top_mass: float) -> float:
+        """Return a loss that is exceeded under P with probability of about top_mass/q; at most 600."""
+        high = 1.0
+        while high < _MAX_LOSS:
+            x = self._log_ratio(np.array(high)) / self.shifts + self.shifts / 2
+            above = scipy.special.ndtr(self.shifts - x)
+            if not self.rate * float(self.weights @ above) > top_mass:
+                break
+            high *= 1.25
+        return min(high, _MAX_LOSS)
 
-
-def _cells(
-    shifts: Floats, weights: Floats, rate: float, step: float, top_mass: float, lowest: float
-) -> LossDistribution:
-    """Return the losses of (R, Q) above `lowest`, each cell's masses shared between its ends."""
-    highest = _highest_loss(shifts, weights, rate, top_mass)
-    step = min(max(step, (highest - lowest) / _MAX_CELLS), (highest - lowest) / 64)
-    first, last = math.floor(lowest / step), math.ceil(highest / step)
-    losses = np.asarray(step * np.arange(first, last + 1))
-    # Probabilities of a larger loss, under Q and under P.
-    under_q, under_p = np.zeros_like(losses), np.zeros_like(losses)
-    log_ratio = _log_ratio(losses, rate)  # mx − m²/2
-    for shift, weight in zip(shifts, weights, strict=True):
-        x = log_ratio / shift + shift / 2
-        under_q += weight * scipy.special.ndtr(-x)
-        under_p += weight * scipy.special.ndtr(shift - x)
-    if lowest < 0:
-        under_q[0] = under_p[0] = 1.0
-    above = (1 - rate) * under_q + rate * under_p
-    # In flat tails rounding may give negative masses: they become 0, and more mass overstates δ.
-    in_q, in_r = -np.diff(under_q), np.maximum(-np.diff(above), 0.0)
-    # To keep both totals, the upper end gets (r e^−lower − q)/(e^−lower − e^−upper) of the mass r.
-    ratio = np.exp(-losses)
-    to_upper = (in_r * ratio[:-1] - in_q) / (-np.expm1(-step) * ratio[:-1])
-    to_upper = np.clip(to_upper, 0.0, in_r)
-    masses = np.zeros_like(losses)
-    masses[1:] += to_upper
-    masses[:-1] += in_r - to_upper
-    beyond = under_q[-1] / ratio[-1]
-    masses[-1] += beyond
-    infinite = max(0.0, above[-1] - beyond)
-    return LossDistribution(step, first, masses, infinite)
+    def _log_ratio(self, loss: Floats) -> Floats:
+        """Return r = mx − m²/2 with log(1−q + q e^r) = loss; −∞ if the left side is always larger."""
+        near = np.minimum(loss, 1.0)
+        far = np.maximum(loss, 1.0)
+        with np.errstate(divide="ignore"):
+            return np.where(
+                loss < 1,
+                np.log1p(np.maximum(np.expm1(near) / self.rate, -1.0)),
+                far - math.log(self.rate) + np.log1p(-(1 - self.rate) * np.exp(-far)),
+            )
 
 
 def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
@@ -298,67 +306,75 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     losses = loss.losses()
     with np.errstate(divide="ignore"):
         log_masses = np.log(loss.masses)
-
-    def cumulant(tilt: float) -> float:
-        return float(scipy.special.logsumexp(log_masses + tilt * losses))
-
-    def chernoff(log_tilt: float) -> float:
-        tilt = math.exp(log_tilt)
-        return (steps * cumulant(tilt) - math.log(target)) / tilt
-
-    best = scipy.optimize.minimize_scalar(
-        chernoff, bounds=(-14.0, 14.0), method="bounded", options={"xatol": 1e-3}
-    )
-    tilt, highest = math.exp(best.x), float(best.fun)
-    if highest <= 0:
+    tilt, bound = _chernoff_bound(log_masses, losses, steps, target)
+    if bound <= 0:
         return 0.0
-    # Where the largest losses alone spend δ, the best tilt is infinite, and lower sums lose all digits.
-    if best.x > 12:
-        tilt = 30 / highest
-        highest = chernoff(math.log(tilt))
-    cumulant_at = cumulant(tilt)
-    tilted = np.exp(log_masses + tilt * losses - cumulant_at)
+    tilted = np.exp(log_masses + tilt * losses - _cumulant(log_masses, losses, tilt))
     mean = float(tilted @ losses)
     spread = math.sqrt(steps * float(tilted @ (losses - mean) ** 2))
-    # Weights further below would overflow; cutting them off only overstates δ.
-    below = min(max(10 * spread, 1 / tilt) + abs(highest - steps * mean), 600 / tilt)
+    # The window of sums. Weights further below would overflow; cutting them off only overstates δ.
+    below = min(max(10 * spread, 1 / tilt) + abs(bound - steps * mean), 600 / tilt)
     above = max(10 * spread, 40 / tilt)
     size = scipy.fft.next_fast_len(math.ceil((below + above) / loss.step) + 2, real=True)
     if size > _MAX_POINTS:
         return math.inf
-    lowest = math.floor((highest - below) / loss.step)
     folded = np.bincount((loss.first + np.arange(len(tilted))) % size, tilted, minlength=size)
     sums = scipy.fft.irfft(scipy.fft.rfft(folded) ** steps, size)
-    index = lowest + np.arange(size)
+    index = math.floor((bound - below) / loss.step) + np.arange(size)
     sums = np.maximum(sums[index % size], 0.0)
     grid = loss.step * index
-    # Weights relative to Chernoff's bound at `highest`, which equals the target there.
-    weights = sums * np.exp(np.minimum(tilt * (highest - grid), 650.0)) * target
+    # Weights relative to Chernoff's bound at ε = `bound`, which equals the target there.
+    weights = sums * np.exp(np.minimum(tilt * (bound - grid), 650.0)) * target
     rounding = _ROUNDING * max(1.0, 1e-5 * steps)
-    lost = target * (math.exp(-tilt * (grid[-1] - highest)) + rounding)
+    lost = target * (math.exp(-tilt * (grid[-1] - bound)) + rounding)
     # ε must be above the losses whose weights were cut off.
-    lowest_valid = int(np.searchsorted(grid, highest - 650.0 / tilt)) + 1
-    epsilon = _smallest_epsilon(grid, weights, highest, target - lost, lowest_valid)
+    lowest_valid = int(np.searchsorted(grid, bound - 650.0 / tilt)) + 1
+    epsilon = _smallest_epsilon(grid, weights, bound, target - lost, lowest_valid)
     # The rounding error of a cell's totals, about 2⁻⁵³, shifts the mean loss by as much.
     return max(0.0, epsilon + steps * len(tilted) * 2.0**-52)
 
 
+def _cumulant(log_masses: Floats, losses: Floats, tilt: float) -> float:
+    """Return K(tilt) of one step."""
+    return float(scipy.special.logsumexp(log_masses + tilt * losses))
+
+
+def _chernoff_bound(
+    log_masses: Floats, losses: Floats, steps: int, target: float
+) -> tuple[float, float]:
+    """Return the best tilt s, and the upper bound of ε at δ = `target` by Chernoff's bound with it."""
+
+    def bound(log_tilt: float) -> float:
+        tilt = math.exp(log_tilt)
+        return (steps * _cumulant(log_masses, losses, tilt) - math.log(target)) / tilt
+
+    best = scipy.optimize.minimize_scalar(
+        bound, bounds=(-14.0, 14.0), method="bounded", options={"xatol": 1e-3}
+    )
+    tilt, epsilon = math.exp(best.x), float(best.fun)
+    # Where the largest losses alone spend δ, the best tilt is infinite, and lower sums lose all digits.
+    if best.x > 12 and epsilon > 0:
+        tilt = 30 / epsilon
+        epsilon = bound(math.log(tilt))
+    return tilt, epsilon
+
+
 def _smallest_epsilon(
-    grid: Floats, weights: Floats, highest: float, wanted: float, lowest_valid: int
+    grid: Floats, weights: Floats, bound: float, wanted: float, lowest_valid: int
 ) -> float:
-    """Return the ε at which $\\sum_L w_L (1 − e^{ε−L})_+$ falls to `wanted`, or `highest` if none does.
+    """Return the ε at which $\\sum_L w_L (1 − e^{ε−L})_+$ falls to `wanted`, or `bound` if none does.
 
     δ at a grid point ε is $\\sum_{L > ε} w_L − e^ε \\sum_{L > ε} w_L e^{−L}$, with $e^{−L}$ relative to
-    `highest`; between two grid points both sums are constant.
+    `bound`; between two grid points both sums are constant.
     """
     total = np.cumsum(weights[::-1])[::-1]
-    # Exponents are capped far from `highest`: a smaller term to subtract only overstates δ.
-    decay = np.exp(np.minimum(highest - grid, 600.0))
+    # Exponents are capped far from `bound`: a smaller term to subtract only overstates δ.
+    decay = np.exp(np.minimum(bound - grid, 600.0))
     decayed = np.cumsum((weights * decay)[::-1])[::-1]
-    at = total - np.exp(np.minimum(grid - highest, 600.0)) * decayed
+    at = total - np.exp(np.minimum(grid - bound, 600.0)) * decayed
     start = max(int(np.searchsorted(-at, -wanted)), lowest_valid)
     if start >= len(grid):
-        return highest
+        return bound
     excess = (total[start] - wanted) / decayed[start] if decayed[start] > 0 else 0.0
-    epsilon = highest + math.log(excess) if excess > 0 else grid[start - 1]
+    epsilon = bound + math.log(excess) if excess > 0 else grid[start - 1]
     return float(min(max(epsilon, grid[start - 1]), grid[start]))

@@ -245,10 +245,10 @@ def _candidates(
     report = CandidatesReport.calibrate(schema, name, label, epsilon)
     features, gain = report.features, report.mechanism.gain
     root = math.sqrt(people * (1 - features.label_weight))
-    tau, accuracy = features.labels / gain / root, None
-    if features.labels > 1 and report.coordinates.column.image_shape is not None:
-        accuracy = partial(simulated_accuracy, features.labels, features.points, tau)
-    return Expected(tau * math.sqrt(features.points), accuracy)
+    tau, accuracy = features.num_labels / gain / root, None
+    if features.num_labels > 1 and report.coordinates.column.image_shape is not None:
+        accuracy = partial(simulated_accuracy, features.num_labels, features.num_coordinates, tau)
+    return Expected(tau * math.sqrt(features.num_coordinates), accuracy)
 
 
 def _stddev(

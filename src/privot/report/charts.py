@@ -25,7 +25,8 @@ from matplotlib.patches import Rectangle, StepPatch
 from matplotlib.ticker import LogLocator, MaxNLocator
 from matplotlib.transforms import Affine2D, Transform
 
-from privot.evaluation.estimates import LEVELS, NumberCheck, ValueCheck
+from privot.evaluation.estimates import ValueCheck
+from privot.evaluation.number_checks import LEVELS, NumberCheck
 from privot.report.panels import ERROR, INK, LEARNED, LINE, MUTED, PRIVATE, SOFT, TITLE
 from privot.schema import Schema
 from privot.schema.columns.numeric import NumberColumn

@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from privot.evaluation.checking import Check, ColumnCheck
 from privot.evaluation.distances import NumberScore, Score, TableComparison, number_series
-from privot.evaluation.estimates import NumberCheck
+from privot.evaluation.number_checks import NumberCheck
 from privot.evaluation.result import Comparison, Evaluation
 from privot.evaluation.verdicts import COLUMN, NUMBER, Grade, grade, percent
 from privot.local import LocalModel

@@ -5,8 +5,6 @@ References:
     adversarial networks* (2016): `DCGAN`.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import prod
 from typing import get_args

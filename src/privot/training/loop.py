@@ -7,8 +7,6 @@ exponential moving average over the steps, which removes most of the noise of th
 fit into the limit, so the learning rate still decays to zero. Their number depends on the machine.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
@@ -139,7 +137,7 @@ def _step(
     model: nn.Module,
     objective: Objective,
     settings: TrainingSettings,
-    state: TrainingState,
+    state: "TrainingState",
     group: Group,
 ) -> tuple[float, float]:
     """Take one step of the optimizer and the average; return the loss and the marginal error."""
@@ -186,9 +184,8 @@ class TrainingState:
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.99))
         self.rng = torch.Generator().manual_seed(seed)
         self.step = 0
-        self.time_limited_steps = (
-            0  # steps that fit into the time limit; 0 until they are estimated
-        )
+        # Steps that fit into the time limit; 0 until they are estimated.
+        self.time_limited_steps = 0
         self.seconds = 0.0
         self.history = History()
 

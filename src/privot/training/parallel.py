@@ -16,8 +16,6 @@ References:
     Li et al., *PyTorch distributed: experiences on accelerating data parallel training* (2020).
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 from collections.abc import Callable, Iterator
@@ -114,7 +112,7 @@ def join(device: torch.device) -> Group:
     """Join the process group that torchrun started (gloo on CPUs, nccl on GPUs), or return `ALONE`.
 
     The group is left only when the process exits, since a second `join` would read outdated addresses.
-    A process leaves without waiting for the others unless `stay` was called.
+    A process leaves without waiting for the others unless `wait_at_exit` was called.
     """
     if not started_by_torchrun():
         return ALONE
@@ -127,7 +125,7 @@ def join(device: torch.device) -> Group:
     return Group(dist.get_rank(), dist.get_world_size())
 
 
-def stay(group: Group) -> None:
+def wait_at_exit(group: Group) -> None:
     """Make this process wait at exit for the others, before connections are closed.
 
     Rank 0 may still be saving when the others are done. A process that fails earlier must not wait,

@@ -5,8 +5,6 @@ training steps fit into a time limit, and `FitMonitor` stops an iterative fit at
 interruption. This module does not need PyTorch.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,7 +45,7 @@ class Interrupted(KeyboardInterrupt):
         {'steps': 0, 'seconds': 0.0}
     """
 
-    def __init__(self, message: str, history: History | None = None, model: Any = None) -> None:
+    def __init__(self, message: str, history: "History | None" = None, model: Any = None) -> None:
         super().__init__(message)
         # Imported on use, because settings import this module without the requirements of models.
         self.history: History = history or load_object("privot.models:History", "history")()
@@ -55,7 +53,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextmanager
-def learning(model: Callable[[History], Any]) -> Iterator[None]:
+def learning(model: "Callable[[History], Any]") -> Iterator[None]:
     """Set `model` of an `Interrupted` raised in the block to `model(history)`, and raise it again."""
     try:
         yield

@@ -14,8 +14,6 @@ References:
     Peyré, Cuturi, *Computational optimal transport* (2019), sections 2.3 and 4.2.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

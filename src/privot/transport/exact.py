@@ -32,8 +32,6 @@ References:
     properties of sliced probability divergences* (2020).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

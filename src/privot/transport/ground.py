@@ -18,12 +18,13 @@ called here never uses bfloat16 within "highest". It is internal to PyTorch: if 
 an error, or is wrong in a trial product, `torch.mm` is used.
 """
 
-from __future__ import annotations
-
 import math
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,8 @@ from torch.autograd.function import once_differentiable
 
 from privot.core.errors import PrivotError
 from privot.transport import pair_loops
-from privot.transport.threads import in_threads, runs_compiled
 
+_NUMBA = find_spec("numba") is not None
 # Up to this many coordinates, inner loops run over points instead of coordinates.
 _FEW_COORDINATES = 32
 _FEW_COORDINATES_SQUARED = 8
@@ -263,3 +264,26 @@ def _wide_product() -> Callable[[Tensor, Tensor], Tensor] | None:
 def _by_onednn(a: Tensor, b: Tensor) -> Tensor:
     out: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
     return out
+
+
+def runs_compiled(tensor: torch.Tensor) -> bool:
+    """Return whether compiled loops can process a tensor: on the CPU, in single or double precision."""
+    supported = tensor.dtype in (torch.float32, torch.float64)
+    return _NUMBA and tensor.device.type == "cpu" and supported
+
+
+def in_threads(task: Callable[[int], Any], count: int, parallel: bool = True) -> list[Any]:
+    """Return results of task(0), …, task(count − 1), run on as many threads as torch uses."""
+    workers = min(torch.get_num_threads(), count) if parallel else 1
+    if workers <= 1:
+        return [task(k) for k in range(count)]
+    return list(_pool(workers, os.getpid()).map(task, range(count)))
+
+
+@lru_cache(maxsize=1)
+def _pool(workers: int, process: int) -> ThreadPoolExecutor:
+    """Return a cached pool of threads: starting threads would take longer than a small step.
+
+    `process` is part of the cache's key because a forked child inherits the pool without its threads.
+    """
+    return ThreadPoolExecutor(workers, thread_name_prefix="privot")

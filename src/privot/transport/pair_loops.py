@@ -17,8 +17,6 @@ row's sum change its gradient by less than $10^{−6}$, the error of single prec
 
 # mypy: allow-untyped-defs
 
-from __future__ import annotations
-
 from privot.core.compiled import compiled, compiled_reordering, compiled_reordering_part
 
 _NEGLIGIBLE = 1e-6

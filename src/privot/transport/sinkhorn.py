@@ -61,8 +61,8 @@ from torch import Tensor
 
 from privot.core.errors import PrivotError
 from privot.transport import sweeps
+from privot.transport.ground import in_threads, runs_compiled
 from privot.transport.sweeps import FEWEST_ROWS, Pace, Scaled, Swept
-from privot.transport.threads import in_threads, runs_compiled
 
 _MAX_SCALING = math.exp(20.0)
 _NEGLIGIBLE = 1e-30
@@ -404,10 +404,7 @@ def entropic_cost(
 
 
 def entropic_cost_of_rows(
-    cost: Tensor,
-    first: int,
-    gather: Callable[[Tensor], Tensor],
-    solver: SinkhornSolver,
+    cost: Tensor, first: int, gather: Callable[[Tensor], Tensor], solver: SinkhornSolver
 ) -> tuple[Tensor, SinkhornResult]:
     """Return (entropic cost, result) of a problem whose rows are distributed over processes.
 

@@ -23,8 +23,6 @@ References:
     *Iterative methods for solving partial difference equations of elliptic type* (1954).
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -28,8 +28,6 @@ file contains reports, which may leave the device, and times, and no value. Refu
 panel and earlier draws, never on a value; a record that cannot be used is refused before any draw.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -28,8 +28,6 @@ References:
     Pihur, Korolova (2014), section 3, show that memoized reports leak when values change.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

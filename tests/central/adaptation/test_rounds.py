@@ -10,7 +10,7 @@ import privot.central.adaptation.rounds
 from laws.model import LearnedLaws
 from privot.central import AdaptationSettings, adapt
 from privot.central.adaptation.classifier import AdaptedClassifier
-from privot.central.adaptation.rounds import Course, shares
+from privot.central.adaptation.rounds import Adaptation, shares
 from privot.central.sums import Rounds, SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
 from privot.models import Checkpoint
@@ -44,7 +44,7 @@ def test_a_shifted_target_is_learned():
     adapted = adapt(source, y, target, settings)
     assert adapted.releases == 4
     assert str(adapted.guarantee) == "ε = 8, δ = 0.001, replace_one, per patient"
-    course = Course(source, y, settings)
+    course = Adaptation(source, y, settings)
     train(course.classifier, course.classify, settings.training(160, 0))
     alone = replace(adapted, classifier=course.classifier)
     assert share_right(adapted, target) > max(0.96, share_right(alone, target) + 0.02)
@@ -82,15 +82,15 @@ def test_what_noise_would_drown_is_refused_and_costs_nothing(tmp_path):
         adapt(source, y, target, little, checkpoint=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
     enough = int(str(told.value).split("give ")[1].split(" records")[0].replace(",", ""))
-    course = Course(source, y, little)
+    course = Adaptation(source, y, little)
     assert course.plan(enough).records == enough
     with pytest.raises(PrivotError, match="lie apart"):
         course.plan(enough * 9 // 10)
     better = float(str(told.value).split("or epsilon ")[1])
-    assert Course(source, y, replace(little, epsilon=better)).plan(600).uses == 4
+    assert Adaptation(source, y, replace(little, epsilon=better)).plan(600).uses == 4
     with pytest.raises(PrivotError, match="lie apart"):
-        Course(source, y, replace(little, epsilon=0.9 * better)).plan(600)
-    assert Course(source, y, replace(little, most_noise=1e6)).plan(600).uses == 4
+        Adaptation(source, y, replace(little, epsilon=0.9 * better)).plan(600)
+    assert Adaptation(source, y, replace(little, most_noise=1e6)).plan(600).uses == 4
 
 
 def test_the_whole_budget_is_spent_on_all_rounds():
@@ -103,7 +103,7 @@ def test_the_whole_budget_is_spent_on_all_rounds():
 def test_no_record_moves_a_round_by_more_than_its_sensitivity():
     """Extreme records, of every class and none: sums of two data sets that differ in one."""
     source, y, _ = moved(60)
-    course = Course(source, y, SETTINGS)
+    course = Adaptation(source, y, SETTINGS)
     rng = np.random.default_rng(0)
     records = torch.tensor(rng.choice([-1e3, -1, 0, 1, 1e3], (80, 2))).float()
     most = []
@@ -180,7 +180,7 @@ def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
 def test_classes_that_the_target_lacks_stay_as_they_are():
     source, y, _ = moved()
     settings = replace(SETTINGS, epsilon=1e5)
-    course = Course(source, y, settings)
+    course = Adaptation(source, y, settings)
     train(course.classifier, course.classify, settings.training(80, 0))
     target = torch.from_numpy(source[y == 0] * 0.5).float()
     ledger = Ledger(SumPlan.calibrate(1e5, 1e-3, shares(2), len(target), "patient"))
@@ -214,6 +214,6 @@ def test_bad_input_is_refused():
     with pytest.raises(PrivotError, match="values hold NaN"):
         adapt(source, y, holed, SETTINGS)
     with pytest.raises(PrivotError, match="records of 5,000 numbers: give up to 4,096"):
-        Course(np.zeros((2, 5000)), np.arange(2), SETTINGS)
+        Adaptation(np.zeros((2, 5000)), np.arange(2), SETTINGS)
     with pytest.raises(PrivotError, match="do not fit records of shape"):
         adapt(source, y, target, replace(SETTINGS, channels=(4,)))

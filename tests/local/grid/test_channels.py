@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot import Randomizer, Schema
-from privot.local.grid.channels import (
+from privot.local.grid_channels import (
     BallChannel,
     GridDensity,
     cell_shares,

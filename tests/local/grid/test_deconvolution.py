@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize
 
-from privot.local.grid.channels import ProductChannel
-from privot.local.grid.deconvolution import STRENGTH, Hats, deconvolve, roughness
+from privot.local.deconvolution import STRENGTH, Hats, deconvolve, roughness
+from privot.local.grid_channels import ProductChannel
 
 
 def blur(nodes, width):

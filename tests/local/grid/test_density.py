@@ -6,7 +6,7 @@ from scipy.stats import ks_2samp
 
 from privot.core.errors import PrivotError
 from privot.local import FitSettings, fit
-from privot.local.grid.channels import GridDensity, GridSampler, cell_shares
+from privot.local.grid_channels import GridDensity, GridSampler, cell_shares
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from privot.local.grid.channels import ProductChannel
-from privot.local.grid.deconvolution import (
+from privot.local.deconvolution import (
     CountLikelihood,
     Hats,
     SmoothPrior,
-    ascend,
+    _find_mode,
     average_by_evidence,
 )
+from privot.local.grid_channels import ProductChannel
 
 NODES, REACH = 65, 12
 AXIS = np.linspace(-1, 1, NODES)
@@ -67,7 +67,7 @@ def test_evidence_is_the_integral_of_likelihood_and_prior():
     shapes = SmoothPrior(basis, np.ones(1), np.zeros(1))
     counts = np.random.default_rng(1).multinomial(3_000, law.mean(axis=1)).astype(float)
     likelihood = CountLikelihood(counts, law, Hats(np.ones(NODES)))
-    _, evidence, _ = ascend(likelihood, shapes, 2.0, np.zeros(1), 50)
+    _, evidence, _ = _find_mode(likelihood, shapes, 2.0, np.zeros(1), 50)
     at = np.linspace(-4, 4, 4001)
     logs = [counts @ np.log(law @ likelihood.hats.weights(AXIS * a)) - a**2 for a in at]
     integral = np.log(np.exp(np.array(logs) - max(logs)).sum() * (at[1] - at[0])) + max(logs)

@@ -8,9 +8,9 @@ import privot
 from privot import FitSettings, Randomizer, Schema, fit
 from privot.core.errors import PrivotError
 from privot.evaluation import sample_distance
-from privot.local.grid.channels import serves_grid
-from privot.local.grid.deconvolution import MAX_STEPS
-from privot.local.grid.grid_fit import allowed_nodes
+from privot.local.deconvolution import MAX_STEPS
+from privot.local.grid_channels import serves_grid
+from privot.local.grid_fit import allowed_nodes
 from privot.mechanisms import Window
 from privot.schema import L2Ball
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.local.grid.deconvolution import Hats
+from privot.local.deconvolution import Hats
 
 
 def test_equal_logarithms_are_a_flat_density_and_half_are_missing():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.local.grid.channels import ProductChannel
+from privot.local.grid_channels import ProductChannel
 from privot.local.waves.grid_drift import LocalLikelihood
 
 NODES = np.ones((17, 17), bool)

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from privot.core.errors import PrivotError
-from privot.privacy.slice_losses import atoms
+from privot.privacy.slice_losses import length_law
 from privot.privacy.slice_sensitivity import ProjectedLength
 
 DRAWS = 20_000
@@ -49,7 +49,7 @@ def test_moments_and_atoms_are_those_of_simulated_directions(length):
     # Power: a sensitivity that is 10 % off is noticed.
     wrong = np.exp(length.log_moment(np.array([1.21 * scale]))[0])
     assert abs(wrong - powers.mean()) > 2 * FAR * error
-    values, weights = atoms(length)
+    values, weights = length_law(length)
     assert weights.sum() == pytest.approx(1.0, abs=1e-12)
     distance = np.sqrt(np.log(2e6) / (2 * DRAWS))  # Dvoretzky–Kiefer–Wolfowitz: 5e-7 on one side
     cdf = np.cumsum(weights)
@@ -62,7 +62,7 @@ def test_moments_and_atoms_are_those_of_simulated_directions(length):
 
 @pytest.mark.parametrize(("dim", "k"), [(784, 1000), (784, 33), (50, 7), (10**6, 10**5), (2, 2)])
 def test_atoms_have_the_exact_mean_and_variance(dim, k):
-    values, weights = atoms(ProjectedLength(dim, k, 1.0))
+    values, weights = length_law(ProjectedLength(dim, k, 1.0))
     mean = values @ weights
     spread = np.sqrt(weights @ (values - mean) ** 2)
     exact = np.sqrt(2 * k * (dim - 1) / (dim + 2)) / dim
@@ -74,7 +74,7 @@ def test_atoms_have_the_exact_mean_and_variance(dim, k):
 def test_moments_of_the_atoms_lie_above_and_near(k):
     # Tails, too: a moment that lives six standard deviations out.
     length = ProjectedLength(784, k, 1.0)
-    values, weights = atoms(length)
+    values, weights = length_law(length)
     spread = np.sqrt(2 * k) / 784
     for scale in (1.0 / spread, 5.0 / spread):
         exact = length.log_moment(np.array([scale]))[0]
@@ -84,7 +84,7 @@ def test_moments_of_the_atoms_lie_above_and_near(k):
 
 def test_single_share_has_beta_probabilities():
     length = ProjectedLength(30, 6, 1.0, orthonormal=True)
-    values, weights = atoms(length)
+    values, weights = length_law(length)
     law = stats.beta(3, 12)
     assert np.allclose(np.cumsum(weights), law.cdf(values), atol=1e-10)
 
@@ -101,7 +101,7 @@ def test_moment_of_frames_against_mpmath():
 def test_all_directions_of_a_frame_keep_the_length():
     length = ProjectedLength(9, 9, 0.5, orthonormal=True)
     assert length.log_moment(np.array([2.0]))[0] == pytest.approx(0.5)
-    values, weights = atoms(length)
+    values, weights = length_law(length)
     assert values == pytest.approx([0.25])
     assert weights == pytest.approx([1.0])
 
@@ -119,8 +119,8 @@ def test_grid_bounds_what_rounding_does():
         with_grid = ProjectedLength(6, 9, 0.7, grid=grid).log_moment(np.array([scale]))[0]
         assert np.log(np.exp(scale * draws).mean()) <= with_grid
         assert with_grid > length.log_moment(np.array([scale]))[0]
-    values, weights = atoms(ProjectedLength(6, 9, 0.7, grid=grid))
-    bare, same = atoms(length)
+    values, weights = length_law(ProjectedLength(6, 9, 0.7, grid=grid))
+    bare, same = length_law(length)
     assert values == pytest.approx((np.sqrt(bare) + 3 * grid) ** 2)
     assert np.array_equal(weights, same)
     # The bound that is optimized over t is valid, and within a little of the moment itself.

@@ -8,10 +8,9 @@ from scipy import special
 from privot.privacy import gaussian_delta
 from privot.privacy.slice_losses import (
     LossDistribution,
-    atoms,
+    SampledPair,
     composed_epsilon,
-    one_sided,
-    symmetrized,
+    length_law,
 )
 from privot.privacy.slice_sensitivity import ProjectedLength
 
@@ -52,7 +51,7 @@ def exact_delta(shift, rate, epsilon, swapped):
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize(("shift", "rate"), [(1.5, 0.1), (0.7, 0.6), (3.0, 0.01)])
 def test_one_sided_lies_above_and_near_the_exact_divergence(shift, rate, swapped):
-    loss = one_sided(np.array([shift]), ONE, rate, 1e-3, 1e-14)
+    loss = SampledPair(np.array([shift]), ONE, rate).losses(1e-3, 1e-14)
     loss = loss.swapped() if swapped else loss
     for epsilon in (-0.5, -0.003, 0.0, 0.0007, 0.01, 0.05, 0.3, 1.0):
         true = exact_delta(shift, rate, epsilon, swapped)
@@ -64,7 +63,7 @@ def test_one_sided_lies_above_and_near_the_exact_divergence(shift, rate, swapped
 
 def test_symmetrized_profile_is_the_larger_of_both_orders():
     shift, rate = 1.3, 0.2
-    loss = symmetrized(np.array([shift]), ONE, rate, 1e-3, 1e-14)
+    loss = SampledPair(np.array([shift]), ONE, rate).symmetrized_losses(1e-3, 1e-14)
     for epsilon in (-0.4, -0.1, -0.01, 0.0, 0.004, 0.1, 0.4):
         both = [exact_delta(shift, rate, epsilon, swapped) for swapped in (False, True)]
         assert max(both) - 1e-14 <= delta_of(loss, epsilon) <= max(both) + 1e-6
@@ -79,9 +78,9 @@ def test_symmetrized_profile_is_the_larger_of_both_orders():
 def test_symmetrized_exceeds_every_mixture_of_directions():
     """Adaptively, a neighbor may look like (R, Q) in one step and like (Q, R) in another."""
     shift, rate, steps = np.array([2.0]), 0.3, 4
-    forth = one_sided(shift, ONE, rate, 5e-3, 1e-12)
+    forth = SampledPair(shift, ONE, rate).losses(5e-3, 1e-12)
     back = forth.swapped()
-    bound = composed(*[symmetrized(shift, ONE, rate, 5e-3, 1e-12)] * steps)
+    bound = composed(*[SampledPair(shift, ONE, rate).symmetrized_losses(5e-3, 1e-12)] * steps)
     mixtures = [composed(*[forth] * m, *[back] * (steps - m)) for m in range(steps + 1)]
     for epsilon in np.linspace(0, 2.5, 26):
         deltas = [delta_of(mixture, epsilon) for mixture in mixtures]
@@ -94,7 +93,7 @@ def test_symmetrized_exceeds_every_mixture_of_directions():
 def test_a_real_batch_without_replacement_stays_below(other):
     """Rows x = 1 or x′ = −1 in the slot, or another record in [−1, 1]: three Gaussians on a line."""
     rate, stddev = 0.25, 1.1
-    loss = symmetrized(np.array([2.0 / stddev]), ONE, rate, 1e-3, 1e-14)
+    loss = SampledPair(np.array([2.0 / stddev]), ONE, rate).symmetrized_losses(1e-3, 1e-14)
     x = np.linspace(-14, 14, 40_001)
 
     def density(at):
@@ -115,7 +114,7 @@ def test_a_real_batch_without_replacement_stays_below(other):
 @pytest.mark.parametrize("shift", [0.3, 1.0, 2.5])
 def test_without_sampling_it_is_the_gaussian_mechanism(shift):
     for steps in (1, 5):
-        loss = symmetrized(np.array([shift]), ONE, 1.0, shift / 400, 1e-14)
+        loss = SampledPair(np.array([shift]), ONE, 1.0).symmetrized_losses(shift / 400, 1e-14)
         epsilon = composed_epsilon(loss, steps, 1e-6)
         exact = gaussian_delta(1.0, shift * steps**0.5, epsilon)
         assert exact <= 1e-6
@@ -127,14 +126,16 @@ def test_padded_poisson_agrees_with_dp_accounting(stddev, rate, steps):
     theirs = oracle.from_gaussian_mechanism(
         stddev, sampling_prob=rate, value_discretization_interval=1e-3
     ).self_compose(steps)
-    loss = one_sided(np.array([1 / stddev]), ONE, rate, 5e-4, 1e-12)
+    loss = SampledPair(np.array([1 / stddev]), ONE, rate).losses(5e-4, 1e-12)
     ours = max(composed_epsilon(pair, steps, 1e-6) for pair in (loss, loss.swapped()))
     assert ours == pytest.approx(theirs.get_epsilon_for_delta(1e-6), rel=2e-3)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-8, 1e-25])
 def test_fourier_composition_is_the_convolution(delta):
-    loss = symmetrized(np.array([1.0, 1.4]), np.array([0.7, 0.3]), 0.3, 0.02, 1e-32)
+    loss = SampledPair(np.array([1.0, 1.4]), np.array([0.7, 0.3]), 0.3).symmetrized_losses(
+        0.02, 1e-32
+    )
     epsilon = composed_epsilon(loss, 6, delta)
     brute = composed(*[loss] * 6)
     assert delta_of(brute, epsilon) <= delta
@@ -143,8 +144,8 @@ def test_fourier_composition_is_the_convolution(delta):
 
 def test_a_mixture_over_lengths_is_above_the_exact_average():
     length = ProjectedLength(30, 5, 1.0)
-    values, weights = atoms(length)
-    loss = symmetrized(np.sqrt(values) / 0.3, weights, 1.0, 2e-3, 1e-13)
+    values, weights = length_law(length)
+    loss = SampledPair(np.sqrt(values) / 0.3, weights, 1.0).symmetrized_losses(2e-3, 1e-13)
     draws = np.random.default_rng(5).beta(0.5, 14.5, size=(20_000, 5)).sum(axis=1)
     for epsilon in (0.5, 2.0):
         m = np.sqrt(draws) / 0.3
@@ -160,9 +161,9 @@ def test_a_mixture_over_lengths_is_above_the_exact_average():
 
 
 def test_finer_grids_only_lower_the_result_a_little():
-    shifts, weights = np.array([1.4, 1.6]), np.array([0.6, 0.4])
+    pair = SampledPair(np.array([1.4, 1.6]), np.array([0.6, 0.4]), 0.002)
     epsilons = [
-        composed_epsilon(symmetrized(shifts, weights, 0.002, step, 1e-14), 50_000, 1e-5)
+        composed_epsilon(pair.symmetrized_losses(step, 1e-14), 50_000, 1e-5)
         for step in (8e-4, 4e-4, 2e-4)
     ]
     assert epsilons == sorted(epsilons, reverse=True)
@@ -170,5 +171,5 @@ def test_finer_grids_only_lower_the_result_a_little():
 
 
 def test_what_cannot_be_composed_is_infinite():
-    loss = symmetrized(np.array([1.0]), ONE, 1.0, 0.05, 1e-3)
+    loss = SampledPair(np.array([1.0]), ONE, 1.0).symmetrized_losses(0.05, 1e-3)
     assert composed_epsilon(loss, 10, 1e-6) == np.inf

@@ -16,7 +16,7 @@ from integral.boosted import (
     rounds_of,
 )
 from privot.core.errors import PrivotError
-from privot.integral.boosting import coefficients
+from privot.integral.methods import coefficients
 from privot.integral.tilts import BOUND, Edges, gain, total_gain
 from studies.integral.published_gains import fat_enough, least_gain, least_mass, published_gain
 

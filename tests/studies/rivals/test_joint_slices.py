@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from privot.central import AdaptationSettings
-from privot.central.adaptation.rounds import Course
+from privot.central.adaptation.rounds import Adaptation
 from studies.rivals.joint_slices import (
     FeatureRecords,
     JointSettings,
@@ -39,7 +39,7 @@ def steps(targets, settings=SETTINGS, held=None):
     source, y, _ = domains()
     told = []
     for target in targets:
-        course = Course(source, y, settings.network)
+        course = Adaptation(source, y, settings.network)
         mechanism = mechanism_of(course, target, settings)
         if held is not None:
             mechanism.release = lambda: held
@@ -53,7 +53,7 @@ def test_the_step_depends_on_the_release_alone():
     """Change the private target while the released matrix is held fixed: the step stays the same."""
     source, y, target = domains()
     others = target, target[::-1] * 5 - 3
-    fixed = mechanism_of(Course(source, y, NETWORK), target, SETTINGS).release()
+    fixed = mechanism_of(Adaptation(source, y, NETWORK), target, SETTINGS).release()
     (_, first), (_, second) = steps(others, held=fixed)
     assert not fixed.values.requires_grad
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
@@ -63,7 +63,7 @@ def test_the_step_depends_on_the_release_alone():
 
 def test_a_step_weighs_the_sliced_loss():
     source, y, target = domains()
-    fixed = mechanism_of(Course(source, y, NETWORK), target, SETTINGS).release()
+    fixed = mechanism_of(Adaptation(source, y, NETWORK), target, SETTINGS).release()
     none, half, whole = (
         steps([target], replace(SETTINGS, weight=weight), fixed)[0][0] for weight in (0.0, 0.5, 1.0)
     )
@@ -73,7 +73,7 @@ def test_a_step_weighs_the_sliced_loss():
 
 def test_a_spent_budget_leaves_the_classifier_as_it_is():
     source, y, target = domains()
-    course = Course(source, y, NETWORK)
+    course = Adaptation(source, y, NETWORK)
     mechanism = mechanism_of(course, target, SETTINGS)
     mechanism.ledger.spend(mechanism.ledger.plan.steps)
     joint_loss(course, mechanism, SETTINGS, torch.Generator()).backward()

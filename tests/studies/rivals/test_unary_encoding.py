@@ -21,7 +21,7 @@ from privot.mechanisms import choose_mechanism, mechanism
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from studies.rivals import unary_encoding
-from studies.rivals.unary_encoding import UnaryEncoding
+from studies.rivals.unary_encoding import UnaryEncoding, codes_of_bits
 
 BITS = np.array(list(product([False, True], repeat=5)))
 
@@ -179,3 +179,9 @@ def test_bits_of_other_categories_that_are_set_too_rarely_are_found():
     assert seeded_bugs.caught(
         seeded_bugs.bug(honest, UnaryEncoding, "_threshold", too_low_a_threshold, num_draws=300)
     )
+
+
+def test_bits_are_codes_padded_to_the_longest():
+    bits = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [0, 1, 0, 0]], bool)
+    assert codes_of_bits(bits).tolist() == [[0, 2, 3], [-1, -1, -1], [1, -1, -1]]
+    assert codes_of_bits(bits[:0]).shape == (0, 0)

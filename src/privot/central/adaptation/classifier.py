@@ -14,8 +14,6 @@ slot is a function of the record, whether or not the prediction is correct.
 releases. Clipping norms come from the source alone. Adjacency and Δ: `privot.central.sums`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -41,6 +39,11 @@ PRODUCT_LENGTH = 4096  # norm of the longest residual; products are of the order
 # The constant by which records are counted, relative to the clipping norm: a larger one makes counts
 # less noisy and the other sums noisier.
 _COUNT = 0.3
+# Augmentation of source images.
+_LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, half sides
+_WRINKLE = 0.2  # standard deviation of local shifts in half sides, for amount 1
+_CELLS = 4  # cells of the field of local shifts, along a side
+_WIDTH = 2.0  # largest weight of the neighbors' maximum or minimum, for amount 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +219,59 @@ class AdaptedClassifier(Learned):
         classifier.load_state_dict({k: torch.from_numpy(v) for k, v in stored.arrays.items()})
         plan = SumPlan.from_dict(fields["plan"])
         return cls(classifier.eval(), plan, fields["releases"], settings, shape)
+
+
+def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
+    """Augment images (n, c, h, w) in [0, 1] by random changes; none if the amount is 0.
+
+    Augmentation makes a classifier depend less on the style of the source. An image is rotated, scaled
+    along both axes, sheared and shifted; deformed by a smooth random field of shifts; and its strokes
+    are made wider or narrower, by mixing each pixel with the maximum or minimum of its neighbors. Only
+    public records are changed.
+
+    Arguments:
+        x: Images.
+        amount: Maximum log scale of an axis, to which the other changes are proportional.
+        rng: Generator of the changes.
+
+    References:
+        Simard, Steinkraus, Platt, *Best practices for convolutional neural networks applied to visual
+        document analysis* (2003), for smooth fields of shifts.
+    """
+    if not amount:
+        return x
+    count, (high, wide) = len(x), x.shape[2:]
+    maps = random_affine(count, amount, rng)
+    grid = nn.functional.affine_grid(maps, list(x.shape), align_corners=False)
+    shifts = torch.randn(count, 2, _CELLS, _CELLS, generator=rng)
+    field = nn.functional.interpolate(shifts, (high, wide), mode="bicubic", align_corners=True)
+    grid = grid + _WRINKLE * amount * field.permute(0, 2, 3, 1)
+    moved = nn.functional.grid_sample(x, grid, align_corners=False)
+    most = nn.functional.max_pool2d(moved, 3, 1, 1)
+    least = -nn.functional.max_pool2d(-moved, 3, 1, 1)
+    width = min(_WIDTH * amount, 1.0) * (2 * torch.rand(count, 1, 1, 1, generator=rng) - 1)
+    return torch.where(
+        width > 0, moved + width * (most - moved), moved + width * (moved - least)
+    ).clamp(0.0, 1.0)
+
+
+def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
+    """Draw affine maps (count, 2, 3) near the identity.
+
+    Log scales go up to ±amount, angle and shear up to ±min(amount, 0.2), shifts up to ±min(amount,
+    0.12) of half a side.
+    """
+
+    def uniform(largest: float) -> Tensor:
+        return (2 * torch.rand(count, generator=rng) - 1) * largest
+
+    angle = uniform(min(amount, _LARGEST_ANGLE))
+    shear = uniform(min(amount, _LARGEST_ANGLE))
+    wide, high = uniform(amount).exp(), uniform(amount).exp()
+    shift = min(amount, _LARGEST_SHIFT)
+    first = torch.stack([wide * angle.cos(), wide * (shear - angle.sin()), uniform(shift)], dim=1)
+    second = torch.stack([high * angle.sin(), high * angle.cos(), uniform(shift)], dim=1)
+    return torch.stack([first, second], dim=1)
 
 
 def as_records(name: str, x: np.ndarray) -> Tensor:

@@ -38,7 +38,7 @@ classifier may be published. The number of target records is public. No guarante
 target labels, or choosing the best of several runs by them.
 
 **Before any budget is spent**, the noise on a class's mean is compared with the distance of the source's
-classes (`Course.plan`): with few target records, training on the source alone is as good or better.
+classes (`Adaptation.plan`): with few target records, training on the source alone is as good or better.
 
 **Resuming.** The checkpoint contains the releases; training is repeated from them and the source, of
 which the checkpoint has a hash. Another target is refused as in every run by sums
@@ -48,9 +48,7 @@ digest, as the sums, does not depend on the order of records.
 References:
     Dowson, Landau, *The Fréchet distance between multivariate normal distributions* (1982). Courty,
     Flamary, Tuia, Rakotomamonjy, *Optimal transport for domain adaptation* (2017), for transport of
-    the source's classes; Sun, Saenko, *Deep CORAL* (2016), for second moments. Simard, Steinkraus,
-    Platt, *Best practices for convolutional neural networks applied to visual document analysis*
-    (2003), for wrinkles of images.
+    the source's classes; Sun, Saenko, *Deep CORAL* (2016), for second moments.
 """
 
 from __future__ import annotations
@@ -73,6 +71,7 @@ from privot.central.adaptation.classifier import (
     ClassProducts,
     ClassSums,
     as_records,
+    augmented,
 )
 from privot.central.moments import shrink_to_zero
 from privot.central.slices import given_labels
@@ -94,12 +93,6 @@ from privot.training import Progress
 from privot.training.loop import train
 from privot.training.parallel import threads_for
 
-# Changes of source images.
-_LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, half sides
-_WRINKLE = 0.2  # standard deviation of local shifts in half sides, for amount 1
-_CELLS = 4  # cells of the field of local shifts, along a side
-_WIDTH = 2.0  # largest weight of the neighbors' maximum or minimum, for amount 1
-
 _FLOOR = 1e-3  # smallest variance of a direction, relative to the mean eigenvalue
 _TINY = 1e-12
 _SUMS = 0.4  # share of a round's μ² for sums; the rest is for products
@@ -107,61 +100,10 @@ _LAST = 0.6  # share of μ² for the last of several rounds
 _MAX_NUMBERS = 4096  # coordinates of a record
 # Classes with fewer records stay as in the source: their noise is multiplied by a large factor.
 _MIN_COUNT, _UNKNOWN = 20.0, 1e9
-_RESIDUALS = (
-    0.99,
-    1.25,
-)  # clipping norm of residuals: a quantile of the source's norms, times a factor
+# Clipping norm of residuals: a quantile of the source's norms, times a factor.
+_RESIDUAL_QUANTILE, _RESIDUAL_FACTOR = 0.99, 1.25
 _SOURCE_SHARE = 0.25  # share of source records in a batch after the first round
 _MOVED_JITTER = 0.5  # changes of moved images, relative to those of source images
-
-
-def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
-    """Augment images (n, c, h, w) in [0, 1] by random changes; none if the amount is 0.
-
-    Augmentation makes a classifier depend less on the style of the source. An image is rotated, scaled
-    along both axes, sheared and shifted; deformed by a smooth random field of shifts; and its strokes
-    are made wider or narrower, by mixing each pixel with the maximum or minimum of its neighbors. Only
-    public records are changed.
-
-    Arguments:
-        x: Images.
-        amount: Maximum log scale of an axis, to which the other changes are proportional.
-        rng: Generator of the changes.
-    """
-    if not amount:
-        return x
-    count, (high, wide) = len(x), x.shape[2:]
-    maps = random_affine(count, amount, rng)
-    grid = nn.functional.affine_grid(maps, list(x.shape), align_corners=False)
-    shifts = torch.randn(count, 2, _CELLS, _CELLS, generator=rng)
-    field = nn.functional.interpolate(shifts, (high, wide), mode="bicubic", align_corners=True)
-    grid = grid + _WRINKLE * amount * field.permute(0, 2, 3, 1)
-    moved = nn.functional.grid_sample(x, grid, align_corners=False)
-    most = nn.functional.max_pool2d(moved, 3, 1, 1)
-    least = -nn.functional.max_pool2d(-moved, 3, 1, 1)
-    width = min(_WIDTH * amount, 1.0) * (2 * torch.rand(count, 1, 1, 1, generator=rng) - 1)
-    return torch.where(
-        width > 0, moved + width * (most - moved), moved + width * (moved - least)
-    ).clamp(0.0, 1.0)
-
-
-def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
-    """Draw affine maps (count, 2, 3) near the identity.
-
-    Log scales go up to ±amount, angle and shear up to ±min(amount, 0.2), shifts up to ±min(amount,
-    0.12) of half a side.
-    """
-
-    def uniform(largest: float) -> Tensor:
-        return (2 * torch.rand(count, generator=rng) - 1) * largest
-
-    angle = uniform(min(amount, _LARGEST_ANGLE))
-    shear = uniform(min(amount, _LARGEST_ANGLE))
-    wide, high = uniform(amount).exp(), uniform(amount).exp()
-    shift = min(amount, _LARGEST_SHIFT)
-    first = torch.stack([wide * angle.cos(), wide * (shear - angle.sin()), uniform(shift)], dim=1)
-    second = torch.stack([high * angle.sin(), high * angle.cos(), uniform(shift)], dim=1)
-    return torch.stack([first, second], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +219,7 @@ def adapt(
             ledger has another plan, or a resumed run had another source or target.
         Interrupted: on a signal, after saving.
     """
-    course, target = Course(source_x, source_y, settings), as_records("target_x", target_x)
+    course, target = Adaptation(source_x, source_y, settings), as_records("target_x", target_x)
     if course.shape != tuple(target.shape[1:]):
         raise PrivotError(
             f"source of {course.shape} and target of {tuple(target.shape[1:])} do not fit: give "
@@ -296,7 +238,7 @@ def adapt(
     return AdaptedClassifier(course.classifier.eval(), plan, ledger.spent, settings, course.shape)
 
 
-class Course:
+class Adaptation:
     """Training of one adaptation: a public source, and the classifier that learns from it in rounds.
 
     Arguments:
@@ -429,9 +371,8 @@ class Course:
     ) -> ClassProducts:
         """Return the query of products of residuals from the target's means."""
         residuals = (self.flat - source.means[self.y.numpy()]) @ source.basis
-        quantile, more = _RESIDUALS
-        longest = float(np.quantile(np.linalg.norm(residuals, axis=1), quantile))
-        norm = max(more * longest, 1e-6)
+        longest = float(np.quantile(np.linalg.norm(residuals, axis=1), _RESIDUAL_QUANTILE))
+        norm = max(_RESIDUAL_FACTOR * longest, 1e-6)
         return ClassProducts(sums.classifier, target.means, source.basis, norm)
 
     def _cross_entropy(self, rng: torch.Generator, moved: Tensor) -> tuple[Tensor, float]:

@@ -52,8 +52,6 @@ References:
     data using latent class analysis* (2008).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -71,9 +69,9 @@ from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.training import FitMonitor
 
-_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60
-_RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10
-_MAX_STRENGTH = 1000.0
+_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60  # of the fit from which factors are estimated
+_RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10  # folds, each of one in ten people
+_MAX_STRENGTH = 1000.0  # largest strength of the prior for one column, in people
 _SHRINKAGES = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])  # grid of s
 _HELD_OUT_PARTS = 10  # each fold holds out one in ten people
 _SIGNIFICANT = 2.0  # standard errors above 0 from which on dependence is accepted
@@ -129,38 +127,6 @@ CURVE_SETTINGS = LatentClassSettings(
 RELEVANCE_SETTINGS = LatentClassSettings(class_counts=(4, 8, 16, 24, 32), strengths=(0.1, 0.3, 1.0))
 
 
-def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
-    """Estimate the factor of the prior's strength for each column, repeated for its pieces (pieces, 1).
-
-    All factors are 1 if no report is about two columns, since reports then do not show dependence.
-    """
-    if not tables.has_pairs:
-        return np.ones_like(marginals)
-    num_columns = tables.sizes.size
-    logs, people = np.zeros((num_columns, len(_SHRINKAGES))), np.zeros(num_columns)
-    rng = np.random.default_rng([seed, 2])
-    for fold, drawn in enumerate(tables.held_out(_RELEVANCE_FOLDS, _RELEVANCE_PARTS, rng)):
-        training, held_out = tables.with_counts(tables.counts - drawn.counts).sent(), drawn.sent()
-        means = stacked_marginals(training, start=marginals, tolerance=1e-5)
-        start = random_start(means, training, _RELEVANCE_CLASSES, seed, fold)
-        p, weights = ascend(training, means, *start, 1.0, _RELEVANCE_PASSES)
-        for column in range(num_columns):
-            rows = slice(*tables.offsets[column : column + 2])
-            for number, shrinkage in enumerate(_SHRINKAGES):
-                shrunk = p.copy()
-                shrunk[rows] = (1 - shrinkage) * p[rows] + shrinkage * means[rows]
-                logs[column, number] += expectation(held_out, shrunk, weights).total(
-                    held_out.counts
-                )
-        counts = expectation(training, p, weights).cells.sum(axis=1)
-        by_column = np.add.reduceat(counts, tables.offsets[:-1])
-        people += by_column / (_RELEVANCE_FOLDS * _RELEVANCE_CLASSES)
-    likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
-    shrinkages = likelihood @ _SHRINKAGES / likelihood.sum(axis=1)
-    strengths = np.clip(people * shrinkages / (1 - shrinkages), 1.0, _MAX_STRENGTH)
-    return strengths[tables.columns, None]
-
-
 @dataclass(frozen=True)
 class Trial:
     """Setting with its best number of passes, and its gain over independence.
@@ -184,6 +150,41 @@ class Prior:
     settings: LatentClassSettings  # class numbers and strengths
 
 
+def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
+    """Estimate the factor of the prior's strength for each column, repeated for its pieces (pieces, 1).
+
+    All factors are 1 if no report is about two columns, since reports then do not show dependence.
+    """
+    if not tables.has_pairs:
+        return np.ones_like(marginals)
+    num_columns = tables.sizes.size
+    logs, people = np.zeros((num_columns, len(_SHRINKAGES))), np.zeros(num_columns)
+    rng = np.random.default_rng([seed, 2])
+    for fold, drawn in enumerate(tables.held_out(_RELEVANCE_FOLDS, _RELEVANCE_PARTS, rng)):
+        training, held_out = (
+            tables.with_counts(tables.counts - drawn.counts).nonzero(),
+            drawn.nonzero(),
+        )
+        means = stacked_marginals(training, start=marginals, tolerance=1e-5)
+        start = random_start(means, training, _RELEVANCE_CLASSES, seed, fold)
+        p, weights = ascend(training, means, *start, 1.0, _RELEVANCE_PASSES)
+        for column in range(num_columns):
+            rows = slice(*tables.offsets[column : column + 2])
+            for number, shrinkage in enumerate(_SHRINKAGES):
+                shrunk = p.copy()
+                shrunk[rows] = (1 - shrinkage) * p[rows] + shrinkage * means[rows]
+                logs[column, number] += expectation(held_out, shrunk, weights).total(
+                    held_out.counts
+                )
+        counts = expectation(training, p, weights).cells.sum(axis=1)
+        by_column = np.add.reduceat(counts, tables.offsets[:-1])
+        people += by_column / (_RELEVANCE_FOLDS * _RELEVANCE_CLASSES)
+    likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shrinkages = likelihood @ _SHRINKAGES / likelihood.sum(axis=1)
+    strengths = np.clip(people * shrinkages / (1 - shrinkages), 1.0, _MAX_STRENGTH)
+    return strengths[tables.columns, None]
+
+
 def describe_dependence(trials: Sequence[Trial]) -> str:
     """Describe the dependence that held-out reports show, given the settings to average, best first."""
     best = trials[0]
@@ -194,195 +195,6 @@ def describe_dependence(trials: Sequence[Trial]) -> str:
 
 
 INDEPENDENCE = Trial(num_classes=1, strength=1.0, passes=0, gain=0.0, standard_error=0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    training: CountTables
-    held_out: CountTables
-    marginals: Array  # estimated from the training reports (pieces, 1)
-    baseline: Array  # ln L of the held-out reports under independence (reports,)
-
-
-@dataclass(frozen=True, eq=False)
-class _Score:
-    trial: Trial
-    gains: Array  # gain of every distinct held-out report of all folds (reports,)
-    people: Array  # number of people who sent each (reports,)
-
-
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """Cross-validation of settings with one kind of prior."""
-
-    folds: list[_Fold]
-    priors: Sequence[Prior]
-    number: int  # index of the prior
-    seed: int
-    monitor: FitMonitor
-
-    def scores(self, around: int | None) -> list[_Score]:
-        """Score numbers of classes, then strengths at the best number, then numbers next to it.
-
-        With `around`, only numbers of classes next to it are tried.
-        """
-        settings = self.priors[self.number].settings
-        base = settings.strengths[0]
-        numbers = [count for count in settings.class_counts if count > 1]
-        if around is not None:
-            distances = np.abs(np.searchsorted(numbers, around) - np.arange(len(numbers)))
-            numbers = [numbers[place] for place in np.flatnonzero(distances <= 1)]
-        if not numbers or (self.number and self.monitor.over()):
-            return []
-        scores = self._try_in_turn([(count, base) for count in numbers], [], 2)
-        best_count = _best(scores).trial.num_classes
-        stronger = sorted(strength for strength in settings.strengths if strength > base)
-        weaker = sorted(strength for strength in settings.strengths if strength < base)[::-1]
-        for strengths in (stronger, weaker):
-            scores = self._try_in_turn([(best_count, each) for each in strengths], scores, 1)
-        strength = _best(scores).trial.strength
-        if strength != base:
-            place = numbers.index(best_count)
-            near = numbers[max(place - 1, 0) : place] + numbers[place + 1 : place + 2]
-            scores = self._try_in_turn([(count, strength) for count in near], scores, 2)
-        return scores
-
-    def _try_in_turn(
-        self, pairs: list[tuple[int, float]], scores: list[_Score], patience: int
-    ) -> list[_Score]:
-        """Append scores of (classes, strength); stop when `patience` in a row are out of reach."""
-        settings = [prior.settings for prior in self.priors]
-        most = sum(len(each.class_counts) + len(each.strengths) + 1 for each in settings)
-        scores, out_of_reach = list(scores), 0
-        for num_classes, strength in pairs:
-            if scores and self.monitor.over():
-                break
-            score = self.cross_validate(num_classes, strength)
-            scores.append(score)
-            ahead = max(0, most - len(scores)) + settings[0].starts
-            self.monitor.step(ahead, loss=-_best(scores).trial.gain)
-            within = _within(settings[self.number].reach, score, _best(scores))
-            out_of_reach = 0 if within else out_of_reach + 1
-            if out_of_reach == patience:
-                break
-        return scores
-
-    def cross_validate(self, num_classes: int, strength: float) -> _Score:
-        """Fit one setting to all folds, and stop when their mean held-out gain stops growing."""
-        people = np.concatenate([fold.held_out.counts for fold in self.folds])
-        prior = self.priors[self.number]
-        every = prior.settings.check_every
-        states = [
-            random_start(fold.marginals, fold.training, num_classes, self.seed, number)
-            for number, fold in enumerate(self.folds)
-        ]
-        best: _Score | None = None
-
-        def advance(fold: _Fold, state: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
-            state = ascend(fold.training, fold.marginals * prior.factors, *state, strength, every)
-            return state, expectation(fold.held_out, *state).log_likelihood - fold.baseline
-
-        for passes in range(every, prior.settings.max_passes + every, every):
-            advanced = list(map_threads(advance, zip(self.folds, states, strict=True)))
-            states = [state for state, _ in advanced]
-            gains = np.concatenate([gain for _, gain in advanced])
-            mean, error = _mean_and_error(gains, people)
-            if best is None or mean > best.trial.gain:
-                trial = Trial(num_classes, strength, passes, mean, error, self.number)
-                best = _Score(trial, gains, people)
-            elif passes - best.trial.passes >= prior.settings.patience * every:
-                break
-            if self.monitor.over():
-                break
-        assert best is not None  # max_passes is at least 1
-        return best
-
-
-def choose_trials(
-    tables: CountTables, marginals: Array, priors: Sequence[Prior], seed: int, monitor: FitMonitor
-) -> tuple[Trial, ...]:
-    """Choose the settings to average, best first; `INDEPENDENCE` alone if none is clearly better."""
-    folds = _folds(tables, marginals, seed) if tables.has_pairs else []
-    if not folds:
-        return (INDEPENDENCE,)
-    few = folds[:_FEW_FOLDS]
-    scout = _Search(few, priors, 0, seed, monitor).cross_validate(
-        _SCOUT_CLASSES, priors[0].settings.strengths[0]
-    )
-    obvious = scout.trial.gain > _OBVIOUS * scout.trial.standard_error
-    scores: list[_Score] = []
-    for number in range(len(priors)):
-        around = _best(scores).trial.num_classes if scores and obvious else None
-        search = _Search(few if obvious else folds, priors, number, seed, monitor)
-        scores += search.scores(around)
-    if not scores:
-        return (INDEPENDENCE,)
-    best = _best(scores)
-    least = max(_SIGNIFICANT * best.trial.standard_error, _MIN_NATS / best.people.sum())
-    if best.trial.gain <= least:
-        return (INDEPENDENCE,)
-    reach = priors[0].settings.reach
-    retained = [score.trial for score in scores if _within(reach, score, best)]
-    return tuple(sorted(retained, key=lambda trial: -trial.gain))
-
-
-def _folds(tables: CountTables, start: Array, seed: int) -> list[_Fold]:
-    """Split the reports into one to five folds, fewer the more people there are."""
-    tenth = tables.counts.sum() / _HELD_OUT_PARTS
-    number = int(np.clip(np.ceil(_MIN_HELD_OUT / max(tenth, 1.0)), 1, 5))
-    folds = []
-    for drawn in tables.held_out(number, _HELD_OUT_PARTS, np.random.default_rng([seed, 0])):
-        training, held_out = tables.with_counts(tables.counts - drawn.counts).sent(), drawn.sent()
-        if held_out.counts.size and training.counts.size:
-            marginals = stacked_marginals(training, start=start, tolerance=1e-5)
-            baseline = expectation(held_out, marginals, np.ones(1)).log_likelihood
-            folds.append(_Fold(training, held_out, marginals, baseline))
-    return folds
-
-
-def _best(scores: list[_Score]) -> _Score:
-    return max(scores, key=lambda score: score.trial.gain)
-
-
-def _within(reach: float, score: _Score, best: _Score) -> bool:
-    """Return True if `score` is at most `reach` standard errors below `best` (paired difference)."""
-    mean, error = _mean_and_error(best.gains - score.gains, best.people)
-    return mean <= reach * error
-
-
-def _mean_and_error(values: Array, people: Array) -> tuple[float, float]:
-    """Return the mean of values (reports,) weighted by people (reports,), and its standard error."""
-    total = people.sum()
-    mean = float(people @ values / total)
-    return mean, float(np.sqrt(people @ (values - mean) ** 2) / total)
-
-
-def fit_ensemble(
-    tables: CountTables,
-    marginals: Array,
-    priors: Sequence[Prior],
-    trials: Sequence[Trial],
-    seed: int,
-    monitor: FitMonitor,
-) -> LatentClasses:
-    """Fit every trial's setting to all reports from several starts, and average the mixtures."""
-
-    def fit_start(trial: Trial, start: int) -> tuple[Array, Array]:
-        initial = random_start(marginals, tables, trial.num_classes, seed, _FIRST_START + start)
-        prior = marginals * priors[trial.prior].factors
-        return ascend(tables, prior, *initial, trial.strength, trial.passes)
-
-    starts = []
-    for trial in trials:
-        count = 1 if trial.num_classes == 1 else priors[trial.prior].settings.starts
-        starts += [(trial, start) for start in range(count)]
-    if monitor.over():
-        starts = starts[:1]
-    models: list[LatentClasses] = []
-    for p, weights in map_threads(fit_start, starts):
-        monitor.step(len(starts) - len(models) - 1)
-        models.append(LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1]))))
-    return LatentClasses.average(models)
 
 
 def fit_classes(
@@ -460,3 +272,195 @@ def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:
                 "or finer bins there, which privot schema new --pilot finds for the next reports",
                 stacklevel=4,
             )
+
+
+def choose_trials(
+    tables: CountTables, marginals: Array, priors: Sequence[Prior], seed: int, monitor: FitMonitor
+) -> tuple[Trial, ...]:
+    """Choose the settings to average, best first; `INDEPENDENCE` alone if none is clearly better."""
+    folds = _folds(tables, marginals, seed) if tables.has_pairs else []
+    if not folds:
+        return (INDEPENDENCE,)
+    few = folds[:_FEW_FOLDS]
+    scout = _Search(few, priors, 0, seed, monitor).cross_validate(
+        _SCOUT_CLASSES, priors[0].settings.strengths[0]
+    )
+    obvious = scout.trial.gain > _OBVIOUS * scout.trial.standard_error
+    scores: list[_Score] = []
+    for number in range(len(priors)):
+        around = _best(scores).trial.num_classes if scores and obvious else None
+        each = _Search(few if obvious else folds, priors, number, seed, monitor)
+        scores += each.search(around)
+    if not scores:
+        return (INDEPENDENCE,)
+    best = _best(scores)
+    least = max(_SIGNIFICANT * best.trial.standard_error, _MIN_NATS / best.people.sum())
+    if best.trial.gain <= least:
+        return (INDEPENDENCE,)
+    reach = priors[0].settings.reach
+    retained = [score.trial for score in scores if _within(reach, score, best)]
+    return tuple(sorted(retained, key=lambda trial: -trial.gain))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    training: CountTables
+    held_out: CountTables
+    marginals: Array  # estimated from the training reports (pieces, 1)
+    baseline: Array  # ln L of the held-out reports under independence (reports,)
+
+
+@dataclass(frozen=True, eq=False)
+class _Score:
+    trial: Trial
+    gains: Array  # gain of every distinct held-out report of all folds (reports,)
+    people: Array  # number of people who sent each (reports,)
+
+
+def _folds(tables: CountTables, start: Array, seed: int) -> list[_Fold]:
+    """Split the reports into one to five folds, fewer the more people there are."""
+    tenth = tables.counts.sum() / _HELD_OUT_PARTS
+    number = int(np.clip(np.ceil(_MIN_HELD_OUT / max(tenth, 1.0)), 1, 5))
+    folds = []
+    for drawn in tables.held_out(number, _HELD_OUT_PARTS, np.random.default_rng([seed, 0])):
+        training, held_out = (
+            tables.with_counts(tables.counts - drawn.counts).nonzero(),
+            drawn.nonzero(),
+        )
+        if held_out.counts.size and training.counts.size:
+            marginals = stacked_marginals(training, start=start, tolerance=1e-5)
+            baseline = expectation(held_out, marginals, np.ones(1)).log_likelihood
+            folds.append(_Fold(training, held_out, marginals, baseline))
+    return folds
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Cross-validation of settings with one kind of prior."""
+
+    folds: list[_Fold]
+    priors: Sequence[Prior]
+    number: int  # index of the prior
+    seed: int
+    monitor: FitMonitor
+
+    def search(self, around: int | None) -> list[_Score]:
+        """Score numbers of classes, then strengths at the best number, then numbers next to it.
+
+        With `around`, only numbers of classes next to it are tried.
+        """
+        settings = self.priors[self.number].settings
+        base = settings.strengths[0]
+        numbers = [count for count in settings.class_counts if count > 1]
+        if around is not None:
+            distances = np.abs(np.searchsorted(numbers, around) - np.arange(len(numbers)))
+            numbers = [numbers[place] for place in np.flatnonzero(distances <= 1)]
+        if not numbers or (self.number and self.monitor.over()):
+            return []
+        scores = self._try_in_turn([(count, base) for count in numbers], [], 2)
+        best_count = _best(scores).trial.num_classes
+        stronger = sorted(strength for strength in settings.strengths if strength > base)
+        weaker = sorted(strength for strength in settings.strengths if strength < base)[::-1]
+        for strengths in (stronger, weaker):
+            scores = self._try_in_turn([(best_count, each) for each in strengths], scores, 1)
+        strength = _best(scores).trial.strength
+        if strength != base:
+            place = numbers.index(best_count)
+            near = numbers[max(place - 1, 0) : place] + numbers[place + 1 : place + 2]
+            scores = self._try_in_turn([(count, strength) for count in near], scores, 2)
+        return scores
+
+    def _try_in_turn(
+        self, pairs: list[tuple[int, float]], scores: list[_Score], patience: int
+    ) -> list[_Score]:
+        """Append scores of (classes, strength); stop when `patience` in a row are out of reach."""
+        settings = [prior.settings for prior in self.priors]
+        most = sum(len(each.class_counts) + len(each.strengths) + 1 for each in settings)
+        scores, out_of_reach = list(scores), 0
+        for num_classes, strength in pairs:
+            if scores and self.monitor.over():
+                break
+            score = self.cross_validate(num_classes, strength)
+            scores.append(score)
+            ahead = max(0, most - len(scores)) + settings[0].starts
+            self.monitor.step(ahead, loss=-_best(scores).trial.gain)
+            within = _within(settings[self.number].reach, score, _best(scores))
+            out_of_reach = 0 if within else out_of_reach + 1
+            if out_of_reach == patience:
+                break
+        return scores
+
+    def cross_validate(self, num_classes: int, strength: float) -> _Score:
+        """Fit one setting to all folds, and stop when their mean held-out gain stops growing."""
+        people = np.concatenate([fold.held_out.counts for fold in self.folds])
+        prior = self.priors[self.number]
+        every = prior.settings.check_every
+        states = [
+            random_start(fold.marginals, fold.training, num_classes, self.seed, number)
+            for number, fold in enumerate(self.folds)
+        ]
+        best: _Score | None = None
+
+        def advance(fold: _Fold, state: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
+            state = ascend(fold.training, fold.marginals * prior.factors, *state, strength, every)
+            return state, expectation(fold.held_out, *state).log_likelihood - fold.baseline
+
+        for passes in range(every, prior.settings.max_passes + every, every):
+            advanced = list(map_threads(advance, zip(self.folds, states, strict=True)))
+            states = [state for state, _ in advanced]
+            gains = np.concatenate([gain for _, gain in advanced])
+            mean, error = _mean_and_error(gains, people)
+            if best is None or mean > best.trial.gain:
+                trial = Trial(num_classes, strength, passes, mean, error, self.number)
+                best = _Score(trial, gains, people)
+            elif passes - best.trial.passes >= prior.settings.patience * every:
+                break
+            if self.monitor.over():
+                break
+        assert best is not None  # max_passes is at least 1
+        return best
+
+
+def _best(scores: list[_Score]) -> _Score:
+    return max(scores, key=lambda score: score.trial.gain)
+
+
+def _within(reach: float, score: _Score, best: _Score) -> bool:
+    """Return True if `score` is at most `reach` standard errors below `best` (paired difference)."""
+    mean, error = _mean_and_error(best.gains - score.gains, best.people)
+    return mean <= reach * error
+
+
+def _mean_and_error(values: Array, people: Array) -> tuple[float, float]:
+    """Return the mean of values (reports,) weighted by people (reports,), and its standard error."""
+    total = people.sum()
+    mean = float(people @ values / total)
+    return mean, float(np.sqrt(people @ (values - mean) ** 2) / total)
+
+
+def fit_ensemble(
+    tables: CountTables,
+    marginals: Array,
+    priors: Sequence[Prior],
+    trials: Sequence[Trial],
+    seed: int,
+    monitor: FitMonitor,
+) -> LatentClasses:
+    """Fit every trial's setting to all reports from several starts, and average the mixtures."""
+
+    def fit_start(trial: Trial, start: int) -> tuple[Array, Array]:
+        initial = random_start(marginals, tables, trial.num_classes, seed, _FIRST_START + start)
+        prior = marginals * priors[trial.prior].factors
+        return ascend(tables, prior, *initial, trial.strength, trial.passes)
+
+    starts = []
+    for trial in trials:
+        count = 1 if trial.num_classes == 1 else priors[trial.prior].settings.starts
+        starts += [(trial, start) for start in range(count)]
+    if monitor.over():
+        starts = starts[:1]
+    models: list[LatentClasses] = []
+    for p, weights in map_threads(fit_start, starts):
+        monitor.step(len(starts) - len(models) - 1)
+        models.append(LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1]))))
+    return LatentClasses.average(models)

@@ -1,7 +1,16 @@
 r"""Sufficient statistics of reports: counts of distinct reports and their likelihoods, in flat arrays.
 
-An answer $y$ of a report is about one cell $v$ of the alphabet of a query, or of the product alphabet of
-several queries. Its likelihood is written relative to its least likely cell,
+| word | meaning |
+|---|---|
+| piece | element of a column's distribution that is estimated: an atom, or a bump over atoms |
+| query | a column in one of its alphabets, whose codes are unions or mixtures of pieces |
+| cell | a code of a query, or a combination of codes of several queries |
+| factor | likelihoods of the answers to one query, or to several at once; its rows are the answers |
+| report | one answer to each of some factors, of different columns |
+| group | all reports about the same queries |
+
+**Likelihood.** The likelihood of an answer $y$ given a cell $v$ is written relative to its least likely
+cell,
 
 $$ f(y | v) = c(y)\,(1 + (r−1)\,A_{yv}), \qquad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
 
@@ -18,11 +27,10 @@ are counted while they are read, so memory grows with the number of distinct rep
 one factor per column; with many columns nearly all are distinct, so they are read at once.
 `count_tables` concatenates the groups in flat arrays for compiled loops and merges equal reports.
 
-**Queries** (`Query`, `Queries`). The estimate of a column consists of shares p of **pieces**, which are
-its atoms (`privot.local.releases`) or bumps over atoms (`curves`). A query is a column in one of its
-alphabets. Its matrix $G_{kv}$ has the probability of code k given piece v, which is 0 or 1 if pieces are
-atoms. The probabilities of codes are $q = G p$. Expected counts S of codes are distributed over pieces
-by their posterior probabilities,
+**Pieces** are atoms (`privot.local.releases`) or bumps over atoms (`curves`), with shares p. The matrix
+$G_{kv}$ of a query has the probability of code k given piece v, which is 0 or 1 if pieces are atoms. The
+probabilities of codes are $q = G p$. Expected counts S of codes are distributed over pieces by their
+posterior probabilities,
 
 $$ S_{vz} = p_{vz} \sum_{\text{queries}} \sum_k G_{kv} S_{kz} / q_{kz} . $$
 
@@ -181,9 +189,7 @@ class Factor:
 class ReportGroup:
     """Counts of all reports about the same queries."""
 
-    factors: tuple[
-        Factor, ...
-    ]  # likelihoods of a report's independent answers, about other columns each
+    factors: tuple[Factor, ...]  # of a report's independent answers, about other columns each
     answers: NDArray[np.int32]  # row of each factor's likelihood, shape (distinct reports, factors)
     counts: Array  # people who sent each report, whole numbers, shape (distinct reports,)
 
@@ -326,10 +332,10 @@ class CountTables(NamedTuple):
     values: Array  # A at `cells`; empty if every entry is 1
     single_start: Ints  # (factors+1,) into single_rows and single_report
     single_rows: Ints  # row of each report with one factor
-    single_report: Ints  # its number
+    single_report: Ints  # number of each report with one factor
     multi_start: Ints  # start of each report's run in multi_factors and multi_rows, and the end
-    multi_factors: Ints
-    multi_rows: Ints
+    multi_factors: Ints  # factors of the reports with several, report after report
+    multi_rows: Ints  # row of each of these factors
     multi_report: Ints  # number of each report with several factors
     counts: Array  # (reports,) people who sent each report
 
@@ -343,11 +349,11 @@ class CountTables(NamedTuple):
         """Return the same reports with other counts (reports,)."""
         return self._replace(counts=counts)
 
-    def sent(self) -> CountTables:
+    def nonzero(self) -> CountTables:
         """Return the reports whose count is not 0, in the same order."""
-        sent = self.counts > 0
-        number = np.cumsum(sent) - 1
-        single, multi = sent[self.single_report], sent[self.multi_report]
+        kept = self.counts > 0
+        number = np.cumsum(kept) - 1
+        single, multi = kept[self.single_report], kept[self.multi_report]
         factor = np.repeat(np.arange(self.gains.size), np.diff(self.single_start))
         widths = np.diff(self.multi_start)
         pairs = np.repeat(multi, widths)
@@ -359,7 +365,7 @@ class CountTables(NamedTuple):
             multi_factors=self.multi_factors[pairs],
             multi_rows=self.multi_rows[pairs],
             multi_report=number[self.multi_report[multi]],
-            counts=self.counts[sent],
+            counts=self.counts[kept],
         )
 
     def held_out(self, folds: int, parts: int, rng: np.random.Generator) -> list[CountTables]:
@@ -393,24 +399,15 @@ def count_tables(
     if queries is None:
         queries = [Query(column, np.eye(size)) for column, size in enumerate(sizes)]
     stacked = Queries.of(sizes, queries)
-    factors, gathered = _gather_groups(groups, stacked.sizes, merge)
-    first_row = np.cumsum([0, *(factor.likelihood.shape[0] for factor in factors)])
+    factors, merged = _merge_groups(groups, stacked.sizes, merge)
+    first_row = run_starts(np.array([factor.likelihood.shape[0] for factor in factors], np.int64))
     lengths, cells, values = _stack_rows(factors)
-    single: list[tuple[Ints, ...]] = []
-    multi: list[tuple[Ints, ...]] = []
-    reports = 0
-    for numbers, answers, _ in gathered:
-        places = reports + np.arange(len(answers))
-        rows = answers + first_row[numbers]
-        if numbers.size == 1:
-            single.append((np.repeat(numbers, len(rows)), rows[:, 0], places))
-        else:
-            widths, repeated = np.full(len(rows), numbers.size), np.tile(numbers, len(rows))
-            multi.append((widths, repeated, rows.ravel(), places))
-        reports += len(answers)
-    single_factors, single_rows, single_report = _concatenate_columns(single, 3)
-    order = np.argsort(single_factors, kind="stable")
-    widths, multi_factors, multi_rows, multi_report = _concatenate_columns(multi, 4)
+    singles = [each for each in merged if each.factors.size == 1]
+    singles.sort(key=lambda each: int(each.factors[0]))
+    multis = [each for each in merged if each.factors.size > 1]
+    single_counts = np.zeros(len(factors), np.int64)
+    for each in singles:
+        single_counts[each.factors] += len(each.answers)
     return CountTables(
         sizes=np.array(sizes, np.int64),
         offsets=run_starts(np.array(sizes, np.int64)),
@@ -422,21 +419,32 @@ def count_tables(
         row_start=run_starts(lengths),
         cells=cells,
         values=values,
-        single_start=run_starts(np.bincount(single_factors, minlength=len(factors))),
-        single_rows=single_rows[order],
-        single_report=single_report[order],
-        multi_start=run_starts(widths),
-        multi_factors=multi_factors,
-        multi_rows=multi_rows,
-        multi_report=multi_report,
-        counts=np.concatenate([np.zeros(0), *(counts for _, _, counts in gathered)]),
+        single_start=run_starts(single_counts),
+        single_rows=_joined([(each.answers + first_row[each.factors]).ravel() for each in singles]),
+        single_report=_joined([each.reports for each in singles]),
+        multi_start=run_starts(
+            _joined([np.full(len(each.answers), each.factors.size) for each in multis])
+        ),
+        multi_factors=_joined([np.tile(each.factors, len(each.answers)) for each in multis]),
+        multi_rows=_joined([(each.answers + first_row[each.factors]).ravel() for each in multis]),
+        multi_report=_joined([each.reports for each in multis]),
+        counts=np.concatenate([np.zeros(0), *(each.counts for each in merged)]),
     )
 
 
-def _gather_groups(
+class _Merged(NamedTuple):
+    """All reports with the same factors."""
+
+    factors: Ints  # numbers of the factors (f,)
+    answers: Ints  # row of each factor's likelihood (reports, f)
+    counts: Array  # people who sent each report (reports,)
+    reports: Ints  # numbers of the reports among all (reports,)
+
+
+def _merge_groups(
     groups: Iterable[ReportGroup], sizes: Ints, merge: bool
-) -> tuple[list[Factor], list[tuple[Ints, Ints, Array]]]:
-    """Return all distinct factors, and for each group its factors' numbers, answers and counts."""
+) -> tuple[list[Factor], list[_Merged]]:
+    """Return all distinct factors, and the reports by their factors."""
     numbers: dict[int, int] = {}  # of factors, by their identity
     factors: list[Factor] = []
     groups_by_factors: dict[tuple[int, ...], list[ReportGroup]] = {}
@@ -449,17 +457,18 @@ def _gather_groups(
         # Groups with the same factors are merged; without merging, a negative number tells them apart.
         key = tuple(numbers[id(factor)] for factor in group.factors)
         groups_by_factors.setdefault(key if merge else (*key, -1 - place), []).append(group)
-    gathered = []
+    merged, first = list[_Merged](), 0
     for key, same in groups_by_factors.items():
-        factor_numbers = np.array([number for number in key if number >= 0], np.int64)
         answers = np.concatenate([group.answers for group in same]).astype(np.int64)
         counts: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
         if merge:
             places, ranks = distinct_rows(answers)
             answers = answers[places]
             counts = np.bincount(ranks, counts, len(answers)).astype(np.float64)
-        gathered.append((factor_numbers, answers, counts))
-    return factors, gathered
+        factor_numbers = np.array([number for number in key if number >= 0], np.int64)
+        merged.append(_Merged(factor_numbers, answers, counts, first + np.arange(len(answers))))
+        first += len(answers)
+    return factors, merged
 
 
 def _require_shape(factor: Factor, sizes: Ints) -> None:
@@ -487,7 +496,6 @@ def _stack_rows(factors: list[Factor]) -> tuple[Ints, NDArray[np.int32], Array]:
     return np.concatenate(lengths), np.concatenate(cells), flat
 
 
-def _concatenate_columns(rows: list[tuple[Ints, ...]], width: int) -> tuple[Ints, ...]:
-    """Concatenate the i-th arrays of all tuples, for every i below `width`."""
-    empty = np.zeros(0, np.int64)
-    return tuple(np.concatenate([empty, *(row[i] for row in rows)]) for i in range(width))
+def _joined(parts: Sequence[Ints]) -> Ints:
+    """Concatenate integer arrays (n,), of which there may be none."""
+    return np.concatenate([np.zeros(0, np.int64), *parts])

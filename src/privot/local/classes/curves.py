@@ -1,7 +1,7 @@
 r"""Marginals of numbers reported in several alphabets: smooth curves over atoms, bumps, and mass points.
 
 **Curves** (`curves_of_numbers`). Alphabets with few codes and different edges have little information
-about a single atom. So the density over atoms has the prior of `privot.local.grid.deconvolution`: its
+about a single atom. So the density over atoms has the prior of `privot.local.deconvolution`: its
 logarithm is smooth, and estimates of different smoothness are averaged by their evidence. Distances
 between atoms are measured relative to the mean width of the atoms around, so the curve may vary faster
 where alphabets are fine. (With distances in the column's unit, a narrow atom between the edges of two
@@ -39,8 +39,6 @@ distributions and get no mass points.
 **Privacy review.** Curves are functions of reports alone; everything else is a function of the schema.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,7 +51,7 @@ from privot.local.classes.counts import Array, Ints, Query, ReportGroup, count_t
 from privot.local.classes.expectation import curvature
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.mixture import Places
-from privot.local.grid.deconvolution import ORDERS, Hats, SmoothPrior, average
+from privot.local.deconvolution import ORDERS, Hats, SmoothPrior, average_over_priors
 from privot.local.releases import Atoms
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.numeric import NumberColumn
@@ -151,7 +149,9 @@ class OrderedAtoms:
         peaks: list[int] = []
 
         def fit_peaks(peaks: Sequence[int]) -> tuple[Array, float]:
-            fitted = average(likelihood, self.priors(ORDERS[:1], peaks), strengths=_FEW_STRENGTHS)
+            fitted = average_over_priors(
+                likelihood, self.priors(ORDERS[:1], peaks), strengths=_FEW_STRENGTHS
+            )
             return fitted.weights, fitted.evidence
 
         weights, evidence = fit_peaks(peaks)
@@ -165,7 +165,9 @@ class OrderedAtoms:
             if new_evidence < evidence + np.log(len(logs)):
                 break
             peaks, weights, evidence = more_peaks, new_weights, new_evidence
-        weights = average(likelihood, self.priors(ORDERS, peaks), strengths=_STRENGTHS).weights
+        weights = average_over_priors(
+            likelihood, self.priors(ORDERS, peaks), strengths=_STRENGTHS
+        ).weights
         return self.trim_tails(likelihood, weights), peaks
 
     def trim_tails(self, likelihood: SecondOrder, weights: Array) -> Array:
@@ -235,12 +237,12 @@ class Pieces:
     curve: Curve | None = None  # curve of a number reported in several alphabets
 
     @classmethod
-    def atoms(cls, number: int) -> Pieces:
+    def atoms(cls, number: int) -> "Pieces":
         """Return one piece per atom."""
         return cls(np.eye(number), np.full(number, 1 / number))
 
     @classmethod
-    def bumps(cls, curve: Curve, cells: LineCells) -> Pieces:
+    def bumps(cls, curve: Curve, cells: LineCells) -> "Pieces":
         """Divide a curve into bumps; peaks and atoms of large probability are pieces of their own.
 
         Examples:
@@ -268,7 +270,7 @@ class Pieces:
 
 def pieces_of_columns(
     atoms: Sequence[Atoms], queries: Sequence[Query], groups: Sequence[ReportGroup]
-) -> tuple[list[Pieces], list[Query]]:
+) -> "tuple[list[Pieces], list[Query]]":
     """Return the pieces of every column, and the queries in terms of them."""
     curves = curves_of_numbers(atoms, queries, groups)
     pieces = []
@@ -280,7 +282,7 @@ def pieces_of_columns(
     return pieces, [Query(each.column, each.law @ pieces[each.column].law) for each in queries]
 
 
-def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: Pieces) -> tuple[Places, Array]:
+def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: "Pieces") -> tuple[Places, Array]:
     """Return a column's places (atoms, then mass points), and the law of its pieces over them."""
     cells, curve = atoms.cells, pieces.curve
     if cells is None or curve is None or not cells.integer:

@@ -23,7 +23,8 @@ summed to those of codes, and expected counts of codes are distributed over piec
 
 For reports with one factor, the probabilities of cells are first summed over classes, since the
 likelihood needs only these sums. So a report costs the size of its set, and a cell the number of
-classes.
+classes. In the loops, z is a class, v a category of a column, t an entry of a row (a cell with A > 0),
+and s the place of a factor in a report.
 
 **Over-relaxed passes** (`ascend`; Salakhutdinov, Roweis, *Adaptive overrelaxed bound optimization
 methods*, 2003) lengthen the step of a pass on the logarithmic scale, which needs a half to a third of
@@ -39,8 +40,6 @@ $$ \text{slope } s_k = \sum n\, \frac{g b_k}{L}, \qquad
 
 the likelihood of several factors is the product of their likelihoods.
 """
-
-from __future__ import annotations
 
 import math
 from typing import NamedTuple
@@ -118,12 +117,10 @@ def piece_counts(queries: Queries, expected: Array, q: Array, p: Array) -> Array
     return out
 
 
-def em_step(
-    tables: CountTables, p: Array, weights: Array, prior: Array | float = 0.0
-) -> tuple[Array, Expectation]:
-    """Return the next probabilities, given the prior's pseudo-counts, and the expectation at p."""
+def em_step(tables: CountTables, p: Array, weights: Array) -> tuple[Array, Expectation]:
+    """Return the next probabilities (pieces, classes), and the expectation at p."""
     expected = expectation(tables, p, weights)
-    return normalized(expected.cells + prior, tables), expected
+    return normalized(expected.cells, tables), expected
 
 
 def normalized(table: Array, tables: CountTables) -> Array:
@@ -134,8 +131,11 @@ def normalized(table: Array, tables: CountTables) -> Array:
 
 
 @compiled_reordering_part
-def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
-    """Multiply row 0 of `out` by the columns' cell probabilities in C order, filled from the back."""
+def _fill_products(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
+    """Multiply row 0 of `out` by the columns' cell probabilities p, for all cells in C order.
+
+    Rows of `out` are overwritten from the last one on, since each is the product of an earlier row.
+    """
     rows = 1
     for j in columns:
         for row in range(rows - 1, -1, -1):
@@ -146,7 +146,7 @@ def _outer(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> N
 
 
 @compiled_reordering_part
-def _scatter(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints) -> None:
+def _add_margins(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints) -> None:
     """Add the one-way sums of `table` (cells, classes) to the columns' categories in `out`."""
     for row in range(table.shape[0]):
         rest = row
@@ -174,21 +174,21 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
         table = np.empty((rows, weights.size))
         for z in range(weights.size):  # assigning whole arrays would take two seconds to compile
             table[0, z] = weights[z]
-        _outer(table, front, sizes, offsets, p)
+        _fill_products(table, front, sizes, offsets, p)
         tail = p[offsets[last] : offsets[last + 1]]
-        mixed = np.zeros((rows, sizes[last]))
-        named = _named_cells(tables, factor, mixed.size)
+        mixture = np.zeros((rows, sizes[last]))
+        used = _used_cells(tables, factor, mixture.size)
         for row in range(rows):
             for v in range(sizes[last]):
-                if named[row * sizes[last] + v]:
+                if used[row * sizes[last] + v]:
                     for z in range(weights.size):
-                        mixed[row, v] += table[row, z] * tail[v, z]
-        back = _cell_weights(tables, factor, mixed.ravel(), expected.log_likelihood)
+                        mixture[row, v] += table[row, z] * tail[v, z]
+        cell_weights = _cell_weights(tables, factor, mixture.ravel(), expected.log_likelihood)
         tail_cells = expected.cells[offsets[last] : offsets[last + 1]]
         sums = np.zeros((rows, weights.size))
         for row in range(rows):
             for v in range(sizes[last]):
-                weight = back[row * sizes[last] + v]
+                weight = cell_weights[row * sizes[last] + v]
                 if weight == 0.0:
                     continue
                 for z in range(weights.size):
@@ -198,41 +198,44 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
             for z in range(weights.size):
                 sums[row, z] *= table[row, z]
                 expected.classes[z] += sums[row, z]
-        _scatter(expected.cells, sums, front, sizes, offsets)
+        _add_margins(expected.cells, sums, front, sizes, offsets)
 
 
 @compiled_part
-def _named_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
+def _used_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
     """Mark the cells in the sets of a factor's reports; all cells if the sets are long in total."""
     first, end = tables.single_start[factor], tables.single_start[factor + 1]
     entries = 0
     for i in range(first, end):
         row = tables.single_rows[i]
         entries += tables.row_start[row + 1] - tables.row_start[row]
-    named = np.full(num_cells, entries > 2 * num_cells)
+    used = np.full(num_cells, entries > 2 * num_cells)
     if entries <= 2 * num_cells:
         for i in range(first, end):
             row = tables.single_rows[i]
             for t in range(tables.row_start[row], tables.row_start[row + 1]):
-                named[tables.cells[t]] = True
-    return named
+                used[tables.cells[t]] = True
+    return used
 
 
 @compiled_reordering_part
-def _cell_weights(tables: CountTables, factor: int, mixed: Array, logs: Array) -> Array:
-    """Set the log-likelihoods of a factor's reports, and return the weight of each of its cells."""
+def _cell_weights(tables: CountTables, factor: int, mixture: Array, logs: Array) -> Array:
+    """Set the log-likelihoods of a factor's reports, and return n (r−1) A/L summed for each cell.
+
+    `mixture` has the probability of each cell (cells,), summed over classes.
+    """
     values, cells, gain = tables.values, tables.cells, tables.gains[factor]
-    back = np.zeros(mixed.size)
+    cell_weights = np.zeros(mixture.size)
     for i in range(tables.single_start[factor], tables.single_start[factor + 1]):
         report, row = tables.single_report[i], tables.single_rows[i]
         start, stop = tables.row_start[row], tables.row_start[row + 1]
         total = 0.0
         if values.size:
             for t in range(start, stop):
-                total += values[t] * mixed[cells[t]]
+                total += values[t] * mixture[cells[t]]
         else:
             for t in range(start, stop):
-                total += mixed[cells[t]]
+                total += mixture[cells[t]]
         ratio = 1.0 + gain * total
         logs[report] = math.log(ratio)
         weight = tables.counts[report] * gain / ratio
@@ -240,11 +243,11 @@ def _cell_weights(tables: CountTables, factor: int, mixed: Array, logs: Array) -
             continue
         if values.size:
             for t in range(start, stop):
-                back[cells[t]] += weight * values[t]
+                cell_weights[cells[t]] += weight * values[t]
         else:
             for t in range(start, stop):
-                back[cells[t]] += weight
-    return back
+                cell_weights[cells[t]] += weight
+    return cell_weights
 
 
 @compiled_reordering_part
@@ -266,7 +269,9 @@ def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
         if used[factor]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
             part = table[place[factor] : place[factor + 1]]
-            _outer(part, tables.factor_queries[start:stop], queries.sizes, queries.offsets, p)
+            _fill_products(
+                part, tables.factor_queries[start:stop], queries.sizes, queries.offsets, p
+            )
     return table, place
 
 
@@ -275,7 +280,7 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
     """Add the expected counts of reports with several factors to `expected`."""
     num_classes = weights.size
     table, place = _cell_tables(tables, p)
-    back = np.zeros_like(table)
+    cell_weights = np.zeros_like(table)
     values, cells, row_start = tables.values, tables.cells, tables.row_start
     widest = 0
     for i in range(tables.multi_report.size):
@@ -318,13 +323,13 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
             for t in range(row_start[row], row_start[row + 1]):
                 weight = tables.gains[factor] * (values[t] if values.size else 1.0)
                 for z in range(num_classes):
-                    back[place[factor] + cells[t], z] += weight * term[z]
-    back *= table
+                    cell_weights[place[factor] + cells[t], z] += weight * term[z]
+    cell_weights *= table
     for factor in range(tables.gains.size):
         if place[factor] < place[factor + 1]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-            part = back[place[factor] : place[factor + 1]]
-            _scatter(
+            part = cell_weights[place[factor] : place[factor + 1]]
+            _add_margins(
                 expected.cells,
                 part,
                 tables.factor_queries[start:stop],

@@ -55,8 +55,6 @@ References:
     (1980); MacKay, *Bayesian interpolation* (1992).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 

@@ -31,6 +31,19 @@ of scale b the cost is ‖x − y‖₁/b, for Gaussian noise ‖x − y‖₂²
 noise; the mechanisms draw from a grid of 2^−19 of the noise or finer, whose exact probabilities differ
 by relative errors of that size.
 
+**A channel** is a mechanism's form (`privot.mechanisms.forms`) on tensors: cost and simulation of the
+reports of one column. For a nullable vector the output is a point v and, last in a row, the logit of the
+probability $p_m$ that the record is missing. A report is a noisy point y and a flag. If the record is
+missing, the noise was added to a public stand-in $x_0$ (`mechanisms.additive_noise.NullableNoise`), so
+the cost is that of a mixture of two cases,
+
+$$ −\log \big[ p_m f(\text{flag} | \text{missing}) f(y | x_0)
+   + (1−p_m) f(\text{flag} | \text{present}) f(y | v) \big] . $$
+
+The output for an image is its pixels p. If cosine coefficients T p were noised, the cost is that of T p.
+
+Simulated reports are drawn from a seeded generator and give no privacy.
+
 Privacy: everything is computed from a release, hence post-processing.
 
 References:
@@ -42,19 +55,352 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from privot.local.networks.channels import Outputs, channel_of, simulate_sets
+from privot.core.errors import PrivotError
+from privot.local.networks.heads import CosineMap, Outputs
+from privot.mechanisms import Mechanism
+from privot.mechanisms.forms import FlaggedForm, Form, NoiseForm, SupportForm, TableForm
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.joint import JointReport
+from privot.schema import ImageDomain, Schema
+from privot.transport import manhattan, squared_euclidean
 
 _MAX_TABLE = 2**23  # most cells of a table of joint probabilities
 _FLOOR = 1e-30  # least probability whose logarithm is taken
+
+
+class Channel(ABC):
+    """Likelihood and simulation of one column's reports."""
+
+    @abstractmethod
+    def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
+        """Read all reports of the column as a tensor, and the mask (n,) of rows that have one."""
+
+    @abstractmethod
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        """Compute −log f (n, m) of m reports given n outputs, up to a constant of each report."""
+
+    @abstractmethod
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        """Simulate one report for each output, as `read` returns it."""
+
+
+class PointChannel(Channel):
+    """Channel whose reports are noisy unit coordinates."""
+
+    def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
+        """Read points as single-precision numbers."""
+        values, reported = release.reports(name)
+        return torch.as_tensor(values, dtype=torch.float32), torch.as_tensor(reported)
+
+
+class _LaplaceChannel(PointChannel):
+    """Channel of Laplace noise, with cost ‖x − y‖₁/b."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        return manhattan(output / self.scale, reports / self.scale)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        uniform = torch.rand(output.shape, generator=rng).to(output.device) - 0.5
+        # Clamped to the largest float32 below ½, since ½ would give infinite noise.
+        magnitude = -torch.log1p(-2 * uniform.abs().clamp_max(0.5 - 2.0**-25))
+        return output + self.scale * uniform.sign() * magnitude
+
+
+class _GaussianChannel(PointChannel):
+    """Channel of Gaussian noise, with cost ‖x − y‖₂²/(2σ²)."""
+
+    def __init__(self, stddev: float) -> None:
+        self.stddev = stddev
+        # The factor ½ of the cost is part of the scale, which saves an operation on the matrix.
+        self.scale = math.sqrt(2) * stddev
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        return squared_euclidean(output / self.scale, reports / self.scale)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        return output + self.stddev * torch.randn(output.shape, generator=rng).to(output.device)
+
+
+# Channels of additive noise by the distance of their form; given its scale.
+NOISE_CHANNELS: dict[str, Callable[[float], PointChannel]] = {
+    "manhattan": _LaplaceChannel,
+    "squared_euclidean": _GaussianChannel,
+}
+
+
+class _NullableChannel(PointChannel):
+    """Channel of a nullable vector; rows of outputs end with a logit, rows of reports with a flag."""
+
+    def __init__(self, value: PointChannel, form: FlaggedForm) -> None:
+        self.value = value
+        self.stand_in = torch.tensor(form.stand_in)[None]
+        right, self.wrong = form.probabilities
+        # Row 0: log-probabilities of the flags 0 and 1 if the record is missing; row 1: if present.
+        log_right, log_wrong = math.log(right), math.log(self.wrong)
+        self.log_flags = torch.tensor([[log_wrong, log_right], [log_right, log_wrong]])
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        # The costs of both cases omit the same constant of a report, so they can be mixed.
+        flags, logit = reports[:, -1].long(), output[:, -1:]
+        if_missing, if_present = self.log_flags.to(output.device)[:, flags]
+        missing = if_missing - self.value.cost(self.stand_in.to(output.device), reports[:, :-1])
+        present = if_present - self.value.cost(output[:, :-1], reports[:, :-1])
+        return -torch.logaddexp(logsigmoid(logit) + missing, logsigmoid(-logit) + present)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        coins = torch.rand(2, len(output), generator=rng).to(output.device)
+        missing = coins[0] < torch.sigmoid(output[:, -1])
+        points = torch.where(missing[:, None], self.stand_in.to(output.device), output[:, :-1])
+        flag = missing ^ (coins[1] < self.wrong)
+        return torch.cat([self.value.simulate(points, rng), flag[:, None].to(output.dtype)], dim=1)
+
+
+class _CosineChannel(PointChannel):
+    """Channel of cosine coefficients, whose outputs are pixels."""
+
+    def __init__(self, value: PointChannel, domain: ImageDomain) -> None:
+        self.value = value
+        self.map = CosineMap(domain)
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        return self.value.cost(self.map(output), reports)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        return self.value.simulate(self.map(output), rng)
+
+
+class _SupportChannel(Channel):
+    """Channel of sets of codes: reports (n, w) padded with −1, outputs log-probabilities (n, K)."""
+
+    def __init__(self, form: SupportForm) -> None:
+        self.form = form
+
+    def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
+        support, reported = release.reports(name)
+        return torch.as_tensor(support, dtype=torch.int64), torch.as_tensor(reported)
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        member = output.new_zeros(len(reports), output.shape[1] + 1)
+        member.scatter_(1, reports % (output.shape[1] + 1), 1.0)  # −1 is the additional last column
+        supported = output.exp() @ member[:, :-1].T
+        return -torch.log1p((self.form.ratio - 1) * supported)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        truth = _draw(output, rng)
+        num_values = torch.full_like(truth, output.shape[1])
+        support = simulate_sets(truth, num_values, self.form.size, self.form.probabilities[0], rng)
+        return support.to(output.device)
+
+
+class _TableChannel(Channel):
+    """Channel with finitely many reports, which are row numbers (n,) of a table of likelihoods."""
+
+    def __init__(self, form: TableForm) -> None:
+        self.form = form
+        likelihood = torch.as_tensor(form.likelihood)
+        # Likelihoods (reports, codes) up to a factor, and distribution functions (codes, reports).
+        self.weights = (likelihood / likelihood.amin(dim=1, keepdim=True)).float()
+        self.cumulative = likelihood.cumsum(dim=0).T.contiguous()
+
+    def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
+        values, reported = release.reports(name)
+        rows = np.where(reported, self.form.rows(values), 0)
+        return torch.as_tensor(rows), torch.as_tensor(reported)
+
+    def cost(self, output: Tensor, reports: Tensor) -> Tensor:
+        return -torch.log(output.exp() @ self.weights.to(output.device)[reports].T)
+
+    def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
+        truth = _draw(output, rng)
+        coins = torch.rand(len(truth), generator=rng, dtype=torch.float64)
+        rows = torch.empty_like(truth)
+        for code, cumulative in enumerate(self.cumulative):
+            rows[truth == code] = torch.searchsorted(cumulative, coins[truth == code])
+        return rows.clamp_max(len(self.weights) - 1).to(output.device)
+
+
+def simulate_sets(
+    truth: Tensor, num_values: Tensor, size: int | Tensor, own: float | Tensor, rng: torch.Generator
+) -> Tensor:
+    """Draw uniform sets of codes that contain the true code with a given probability.
+
+    Arguments:
+        truth: True codes (n,).
+        num_values: Size of each record's alphabet (n,).
+        size: Size of the sets, one for all or one for each record (n,).
+        own: Probability that a set contains the true code, one for all or one for each record (n,).
+        rng: Seeded generator.
+
+    Returns:
+        Codes (n, largest size), padded with −1.
+    """
+    size = torch.as_tensor(size).expand(len(truth))
+    scores = torch.rand(len(truth), int(num_values.max()), generator=rng)
+    codes = torch.arange(scores.shape[1])
+    scores[codes >= num_values[:, None]] = 3.0
+    inside = torch.rand(len(truth), generator=rng) < own
+    scores.scatter_(1, truth[:, None], torch.where(inside, -1.0, 2.0)[:, None])
+    most = int(size.max())
+    drawn = scores.topk(most, dim=1, largest=False).indices
+    return torch.where(torch.arange(most) < size[:, None], drawn, -1)
+
+
+def _draw(log_probabilities: Tensor, rng: torch.Generator) -> Tensor:
+    """Draw one code (n,) for each row of log-probabilities (n, K)."""
+    probabilities = log_probabilities.exp().cpu()
+    return torch.multinomial(probabilities, 1, replacement=True, generator=rng)[:, 0]
+
+
+def _noise(form: NoiseForm) -> PointChannel:
+    return NOISE_CHANNELS[form.distance](form.scale)
+
+
+_CHANNELS: Mapping[type[Form], Callable[[Any], Channel]] = {
+    NoiseForm: _noise,
+    FlaggedForm: lambda form: _NullableChannel(_noise(form.noise), form),
+    SupportForm: _SupportChannel,
+    TableForm: _TableChannel,
+}
+
+
+def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
+    """Build the channel of a split column's mechanism."""
+    form = mechanism.form(schema.columns[name])
+    if form.alone:
+        raise PrivotError(
+            f"column {name!r} was reported through windows, which have no slope that a generator could "
+            "follow: report it with mechanism 'laplace'"
+        )
+    channel = _CHANNELS[type(form)](form)
+    image = schema.images.get(name)
+    if image is not None and image.domain.low_pass is not None:
+        assert isinstance(channel, PointChannel)
+        return _CosineChannel(channel, image.domain)
+    return channel
+
+
+class _JointChannel:
+    """Channel of joint reports, whose ratio and set size differ by sheet."""
+
+    def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
+        design = joint.design
+        self.atoms = {
+            name: torch.as_tensor(randomizer.schema.coded[name].atoms[1]) for name in design.columns
+        }
+        sizes = np.array([size for codings in design.codings.values() for size in codings] + [1])
+        starts = np.cumsum(sizes) - sizes
+        self.total, self.most = int(starts[-1]), design.lengths[1]
+        starts[-1] += 1
+        # Sheets with fewer questions than the most are filled up with a question of one answer.
+        places = np.full((design.num_sheets, self.most), len(sizes) - 1)
+        for sheet in range(design.num_sheets):
+            numbers = design.numbers(sheet)
+            places[sheet, : len(numbers)] = numbers
+        self.questions = torch.as_tensor(places)
+        self.sizes, self.starts = torch.as_tensor(sizes[places]), torch.as_tensor(starts[places])
+        self.num_cells = torch.as_tensor(design.num_cells)
+        mechanisms = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
+        self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
+        self.own = torch.tensor([m.probabilities[0] for m in mechanisms])
+        self.subset_size = torch.tensor([m.subset_size for m in mechanisms])
+        self.widest = int(self.subset_size.max())
+
+    def read(self, release: Release) -> tuple[Tensor, Tensor]:
+        answers = release.joint_answers
+        width = np.diff(answers.offsets)
+        flat = np.full((len(width), int(width.max())), -1, np.int64)
+        flat[np.arange(flat.shape[1]) < width[:, None]] = answers.cells
+        sheets = torch.tensor(answers.sheets, dtype=torch.int64)
+        return sheets, self._places(sheets, torch.as_tensor(flat))
+
+    def _places(self, sheets: Tensor, cells: Tensor) -> Tensor:
+        """Convert flat cells (m, w), padded with −1, to places (m, widest, k), as in `Reports.cells`."""
+        cells = torch.nn.functional.pad(cells, (0, self.widest - cells.shape[1]), value=-1)
+        sizes, starts = self.sizes[sheets], self.starts[sheets]
+        places, rest = [], cells
+        for column in reversed(range(sizes.shape[1])):
+            size = sizes[:, column, None]
+            places.append(rest % size + starts[:, column, None])
+            rest = rest // size
+        stacked = torch.stack(places[::-1], dim=2)
+        return torch.where(cells[..., None] < 0, self.total, stacked)
+
+    @property
+    def tabulates(self) -> bool:
+        """True if the joint table of all answers to the questions of a sheet fits into memory."""
+        return self.total**self.most <= _MAX_TABLE
+
+    def _log_probabilities(self, outputs: Outputs) -> Tensor:
+        """Compute the log-probabilities (n, total) of the codes of all codings of all columns."""
+        parts = [_code_logs(outputs[name], codes) for name, codes in self.atoms.items()]
+        return torch.cat(parts, dim=1)
+
+    def cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
+        log = self._log_probabilities(outputs)
+        # One place of probability 0 for unused cells, and one of probability 1 for missing columns.
+        log = torch.nn.functional.pad(log, (0, 1), value=-torch.inf)
+        log = torch.nn.functional.pad(log, (0, 1))
+        supported = log[:, cells].sum(dim=3).exp().sum(dim=2)
+        ratio = self.ratio.to(log.device)[sheets]
+        return -torch.log1p((ratio - 1) * supported)
+
+    def mixture_cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
+        """Compute −log f(report | equal mixture of the outputs), (m,), up to a constant of the report.
+
+        The mixture of n products has the joint table $\\frac1n \\sum_i p_i ⊗ … ⊗ p_i$ over k columns, in
+        which the cells of a report are looked up.
+        """
+        p = self._log_probabilities(outputs).exp()
+        p = torch.nn.functional.pad(torch.nn.functional.pad(p, (0, 1)), (0, 1), value=1.0)
+        products = p
+        for _ in range(cells.shape[2] - 2):
+            products = (products[:, :, None] * p[:, None, :]).reshape(len(p), -1)
+        table = products.mean(dim=0) if cells.shape[2] == 1 else products.T @ p / len(p)
+        place = cells[..., 0]
+        for column in range(1, cells.shape[2]):
+            place = place * p.shape[1] + cells[..., column]
+        supported = table.reshape(-1)[place].sum(dim=1)
+        return -torch.log1p((self.ratio.to(p.device)[sheets] - 1) * supported)
+
+    def simulate(self, outputs: Outputs, sheets: Tensor, rng: torch.Generator) -> Tensor:
+        drawn = []
+        for name, codes_of_atoms in self.atoms.items():
+            p = outputs[name].exp().cpu()
+            atoms = torch.multinomial(p, 1, replacement=True, generator=rng)[:, 0]
+            drawn.append(codes_of_atoms[:, atoms].T)
+        sheet, answers = sheets.cpu(), torch.nn.functional.pad(torch.cat(drawn, dim=1), (0, 1))
+        codes = answers.gather(1, self.questions[sheet])
+        truth = codes[:, 0]
+        for column in range(1, codes.shape[1]):
+            truth = truth * self.sizes[sheet, column] + codes[:, column]
+        size, own = self.subset_size[sheet], self.own[sheet]
+        cells = simulate_sets(truth, self.num_cells[sheet], size, own, rng)
+        return self._places(sheet, cells).to(sheets.device)
+
+
+def _code_logs(log: Tensor, codes: Tensor) -> Tensor:
+    """Convert log-probabilities (n, a) of atoms to those of codes, given the codes (codings, a)."""
+    if len(codes) == 1:
+        return log
+    p = log.exp()
+    sums = []
+    for coding in codes.to(log.device):
+        law = torch.zeros(len(log), int(coding.max()) + 1, device=log.device, dtype=log.dtype)
+        sums.append(law.index_add(1, coding, p))
+    return torch.cat(sums, dim=1).clamp_min(_FLOOR).log()
 
 
 @dataclass(frozen=True)
@@ -181,114 +527,3 @@ class LikelihoodCost:
             assert like.sheets is not None
             cells = self.joint.simulate(outputs, like.sheets, rng)
         return Reports(values, like.reported, like.sheets, cells)
-
-
-class _JointChannel:
-    """Channel of joint reports, whose ratio and set size differ by sheet."""
-
-    def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
-        design = joint.design
-        self.atoms = {
-            name: torch.as_tensor(randomizer.schema.coded[name].atoms[1]) for name in design.columns
-        }
-        sizes = np.array([size for codings in design.codings.values() for size in codings] + [1])
-        starts = np.cumsum(sizes) - sizes
-        self.total, self.most = int(starts[-1]), design.lengths[1]
-        starts[-1] += 1
-        # Sheets with fewer questions than the most are filled up with a question of one answer.
-        places = np.full((design.num_sheets, self.most), len(sizes) - 1)
-        for sheet in range(design.num_sheets):
-            numbers = design.numbers(sheet)
-            places[sheet, : len(numbers)] = numbers
-        self.questions = torch.as_tensor(places)
-        self.sizes, self.starts = torch.as_tensor(sizes[places]), torch.as_tensor(starts[places])
-        self.num_cells = torch.as_tensor(design.num_cells)
-        mechanisms = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
-        self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
-        self.own = torch.tensor([m.probabilities[0] for m in mechanisms])
-        self.subset_size = torch.tensor([m.subset_size for m in mechanisms])
-        self.widest = int(self.subset_size.max())
-
-    def read(self, release: Release) -> tuple[Tensor, Tensor]:
-        answers = release.joint_answers
-        width = np.diff(answers.offsets)
-        flat = np.full((len(width), int(width.max())), -1, np.int64)
-        flat[np.arange(flat.shape[1]) < width[:, None]] = answers.cells
-        sheets = torch.tensor(answers.sheets, dtype=torch.int64)
-        return sheets, self._places(sheets, torch.as_tensor(flat))
-
-    def _places(self, sheets: Tensor, cells: Tensor) -> Tensor:
-        """Convert flat cells (m, w), padded with −1, to places (m, widest, k), as in `Reports.cells`."""
-        cells = torch.nn.functional.pad(cells, (0, self.widest - cells.shape[1]), value=-1)
-        sizes, starts = self.sizes[sheets], self.starts[sheets]
-        places, rest = [], cells
-        for column in reversed(range(sizes.shape[1])):
-            size = sizes[:, column, None]
-            places.append(rest % size + starts[:, column, None])
-            rest = rest // size
-        stacked = torch.stack(places[::-1], dim=2)
-        return torch.where(cells[..., None] < 0, self.total, stacked)
-
-    @property
-    def tabulates(self) -> bool:
-        """True if the joint table of all answers to the questions of a sheet fits into memory."""
-        return self.total**self.most <= _MAX_TABLE
-
-    def _log_probabilities(self, outputs: Outputs) -> Tensor:
-        """Compute the log-probabilities (n, total) of the codes of all codings of all columns."""
-        parts = [_code_logs(outputs[name], codes) for name, codes in self.atoms.items()]
-        return torch.cat(parts, dim=1)
-
-    def cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
-        log = self._log_probabilities(outputs)
-        # One place of probability 0 for unused cells, and one of probability 1 for missing columns.
-        log = torch.nn.functional.pad(log, (0, 1), value=-torch.inf)
-        log = torch.nn.functional.pad(log, (0, 1))
-        supported = log[:, cells].sum(dim=3).exp().sum(dim=2)
-        ratio = self.ratio.to(log.device)[sheets]
-        return -torch.log1p((ratio - 1) * supported)
-
-    def mixture_cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
-        """Compute −log f(report | equal mixture of the outputs), (m,), up to a constant of the report.
-
-        The mixture of n products has the joint table $\\frac1n \\sum_i p_i ⊗ … ⊗ p_i$ over k columns, in
-        which the cells of a report are looked up.
-        """
-        p = self._log_probabilities(outputs).exp()
-        p = torch.nn.functional.pad(torch.nn.functional.pad(p, (0, 1)), (0, 1), value=1.0)
-        products = p
-        for _ in range(cells.shape[2] - 2):
-            products = (products[:, :, None] * p[:, None, :]).reshape(len(p), -1)
-        table = products.mean(dim=0) if cells.shape[2] == 1 else products.T @ p / len(p)
-        place = cells[..., 0]
-        for column in range(1, cells.shape[2]):
-            place = place * p.shape[1] + cells[..., column]
-        supported = table.reshape(-1)[place].sum(dim=1)
-        return -torch.log1p((self.ratio.to(p.device)[sheets] - 1) * supported)
-
-    def simulate(self, outputs: Outputs, sheets: Tensor, rng: torch.Generator) -> Tensor:
-        drawn = []
-        for name, codes_of_atoms in self.atoms.items():
-            p = outputs[name].exp().cpu()
-            atoms = torch.multinomial(p, 1, replacement=True, generator=rng)[:, 0]
-            drawn.append(codes_of_atoms[:, atoms].T)
-        sheet, answers = sheets.cpu(), torch.nn.functional.pad(torch.cat(drawn, dim=1), (0, 1))
-        codes = answers.gather(1, self.questions[sheet])
-        truth = codes[:, 0]
-        for column in range(1, codes.shape[1]):
-            truth = truth * self.sizes[sheet, column] + codes[:, column]
-        size, own = self.subset_size[sheet], self.own[sheet]
-        cells = simulate_sets(truth, self.num_cells[sheet], size, own, rng)
-        return self._places(sheet, cells).to(sheets.device)
-
-
-def _code_logs(log: Tensor, codes: Tensor) -> Tensor:
-    """Convert log-probabilities (n, a) of atoms to those of codes, given the codes (codings, a)."""
-    if len(codes) == 1:
-        return log
-    p = log.exp()
-    sums = []
-    for coding in codes.to(log.device):
-        law = torch.zeros(len(log), int(coding.max()) + 1, device=log.device, dtype=log.dtype)
-        sums.append(law.index_add(1, coding, p))
-    return torch.cat(sums, dim=1).clamp_min(_FLOOR).log()

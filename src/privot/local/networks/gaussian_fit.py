@@ -38,8 +38,6 @@ Settings were chosen on the training sets of MNIST and Fashion-MNIST: models wer
 reports of 50 000 images and evaluated on the other 10 000 (`docs/results/images.md`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import dataclass
@@ -50,7 +48,7 @@ from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
 from privot.core.processes import started_by_torchrun
-from privot.local.gaussians import GaussianClasses, GaussianSampler, Pictures, SmoothChannel
+from privot.local.gaussians import GaussianClasses, GaussianSampler, ImageCompletion, SmoothChannel
 from privot.local.model import LocalModel
 from privot.local.settings import FitSettings, Run
 from privot.mechanisms.candidates.features import Moments
@@ -64,9 +62,8 @@ from privot.training.stopping import learning
 
 _NODES, _SHORTEST = 9, 1e-6  # number of quadrature nodes, and least length of a mean
 _SHARE_SPREAD, _LEVEL_SPREAD = 1.0, 0.5  # prior deviations of log shares, and of the log level of D
-_FACTOR_PRECISION = (
-    1.5  # prior precision of a factor, relative to the inverse of its initial variance
-)
+# Prior precision of a factor, relative to the inverse of its initial variance.
+_FACTOR_PRECISION = 1.5
 _BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99
 _PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000
 _FACTORS = 16  # largest r
@@ -227,10 +224,10 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
     answers = report.read(release.table)
     moments, stddev = report.moments(answers)
     _require_enough(report, stddev, len(release))
-    typical = report.coordinates.typical_variances, report.coordinates.variance_spreads
+    typical = report.coordinates.prior_variances, report.coordinates.prior_spreads
     start = linear_start(moments, stddev, 1 - report.features.label_weight, *typical)
     channel = SmoothChannel.of(report.mechanism, report.features.label_weight)
-    rank = min(_FACTORS, report.features.points)
+    rank = min(_FACTORS, report.features.num_coordinates)
     classes = ClassParameters(channel, start, rank, report.features.nullable, settings.seed)
     size = min(len(release), settings.batch_size or _BATCH)
     passes = _PASSES * len(release) // size
@@ -250,10 +247,11 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
     }
 
     def learned(history: History) -> LocalModel:
-        law, pictures = classes.law(), None
+        law, completion = classes.law(), None
         if report.coordinates.column.image_shape is not None:
-            pictures = Pictures.of(law, report.coordinates, np.random.default_rng(settings.seed))
-        sampler = GaussianSampler(law, report, pictures)
+            rng = np.random.default_rng(settings.seed)
+            completion = ImageCompletion.of(law, report.coordinates, rng)
+        sampler = GaussianSampler(law, report, completion)
         return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
 
     with learning(learned):
@@ -342,7 +340,7 @@ def _require_candidates(release: Release) -> CandidatesReport:
 
 def _require_enough(report: CandidatesReport, stddev: float, num_reports: int) -> None:
     """Raise an error if the noise of the common mean is longer than any record."""
-    squared = stddev**2 * report.features.points / (1 - report.features.label_weight)
+    squared = stddev**2 * report.features.num_coordinates / (1 - report.features.label_weight)
     if squared > 1:
         raise PrivotError(
             f"{num_reports:,} reports at ε = {exactly(report.mechanism.epsilon)} say nothing about "

@@ -8,8 +8,6 @@ a step uses many reports. The product of the marginals is a saddle point of this
 network with small output weights starts, so the output weights are enlarged.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -24,21 +22,16 @@ from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
 from privot.local.model import Condition, LocalModel
-from privot.local.networks.channels import Head, Outputs
 from privot.local.networks.cost import LikelihoodCost
-from privot.local.networks.steps import (
-    LOSSES,
+from privot.local.networks.heads import Head, Outputs
+from privot.local.networks.image_generators import (
     Generator,
     LabeledGenerator,
-    Loss,
-    Minibatches,
-    Step,
     Strata,
     fits_images,
     image_generator,
-    likelihood,
-    minibatches,
 )
+from privot.local.networks.steps import LOSSES, Loss, Minibatches, Step, likelihood, minibatches
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
@@ -50,8 +43,8 @@ from privot.training.parallel import (
     join,
     local_device,
     short_products,
-    stay,
     threads_for,
+    wait_at_exit,
 )
 from privot.training.stopping import learning
 from privot.transport import SinkhornSolver
@@ -210,7 +203,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
             seek=objective.batches.seek,
             group=group,
         )
-    stay(group)
+    wait_at_exit(group)
     return learned(history)
 
 

@@ -1,4 +1,4 @@
-r"""Training steps of generators: minibatches of reports, losses, and generators of images.
+r"""Training steps of generators: minibatches of reports, and losses.
 
 **Batches from memory** are drawn uniformly with replacement.
 
@@ -38,84 +38,40 @@ more it does.
 
 **Any other loss** is a function of the same kind, given to `privot.fit(release, loss=…)`.
 
-**Labels** of images. A label $c ∼ p$ is drawn first, and then the image G(z, c), so images of any label
-can be drawn. Randomized response reports the true label with probability s and each other label with
-probability t, so the shares of reported labels are $r_c = t + (s − t) p_c$, which is solved for p.
-
-**Strata.** A step uses only reports with **one** reported label k. Given k, the true label has $P(c | k)
-∝ p_c\, f(k|c)$, and reports have the distribution of M(x) with x ∼ P(x | k) = Σ_c P(c|k) P(x|c). The
-generator draws c from P(·|k) and x = G(z, c). Within a stratum the cost of the label depends on c only,
-so it is constant in each row of the transport problem and does not change the plan. The recovery theorem
-holds in each stratum: given k, G generates x given k. If most reported labels are true, strata are
-nearly classes, which have less spread than the whole, so plans are more accurate. Strata are drawn as
-often as their labels are reported.
-
-**Initial weights** of image generators. A network whose outputs all equal the mean record is a
-stationary point of every transport loss, since equal outputs get equal gradients. Networks with small
-random weights start near this saddle point and leave it slowly. Since the noise is centered and
-independent of the record,
-
-$$ E\,X = E\,Y, \qquad \mathrm{Cov}(X) = \mathrm{Cov}(Y) − σ^2 I , $$
-
-and eigenvalues of Cov(Y) above the edge $σ^2 (1 + \sqrt{d/n})^2$ of those of pure noise are signal
-(Marchenko and Pastur; Baik, Ben Arous, Péché). The last layer of a network with hidden features h and
-outputs $\tanh a$ is set to
-
-$$ a = \mathrm{artanh}(\bar Y) + D^{−1} A\, w(h) , $$
-
-where w whitens h on a sample of latents, A (d, k) has the leading axes, with lengths equal to their
-standard deviations, and D is the slope of tanh. To first order the outputs then have the records' mean
-and leading covariance. On MNIST with σ = 2 this reduces the distance in 50 principal components after 40
-CPU seconds from 7.2 to 3.1.
-
-**Settings** for images were chosen by Fréchet distance (`docs/results/images.md`). As self-correction
-has no bias at small batches, more steps are better than larger batches; a learning rate of 6e-3
-diverges.
-
 Privacy: everything is a function of the release, hence post-processing; the seed need not be secret.
-
-References:
-    Tipping, Bishop, *Probabilistic principal component analysis* (1999).
 """
-
-from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from privot.core.errors import PrivotError
-from privot.local.networks.channels import Head, Outputs
 from privot.local.networks.cost import LikelihoodCost, Reports
-from privot.local.settings import FitSettings
-from privot.randomizer import Randomizer, Release
+from privot.local.networks.heads import Outputs
+from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.training.generators import DCGAN, MLP, Conditional, make_network
 from privot.training.parallel import ALONE, Group
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 
 _MAX_IN_MEMORY = 2**20  # largest number of reports in files that are read into memory
-_WINDOW_BYTES = 2**25
+_WINDOW_BYTES = 2**25  # approximate size of a window
 _BLOCK_BYTES = 2**21  # batches are read in blocks of this size
 
-# Generators of images.
-_LATENT_DIM = 16
-_STARTING_LATENTS = 2000
-_LABEL_LOGIT = 40.0  # logit of the drawn label, so that others have probability e^−40
-_MIN_SHARE = 1e-3  # least estimated share of a label
-_MAX_COORDINATES = 2048  # largest covariance that is decomposed
-_MAX_AXES = 50
-_MAX_MEAN = 0.995  # limit of initial means, beyond which tanh has hardly a slope
-_MAX_SLOPE_MEAN = 0.9  # limit of means at which the slope is taken, so that weights stay small
-_ROWS_AT_ONCE = 8192
+
+class DrawsLatent(Protocol):
+    """Network that draws its own latents."""
+
+    def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
+        """Draw latents (num_rows, d)."""
 
 
 class Minibatches(ABC):
@@ -125,7 +81,7 @@ class Minibatches(ABC):
     def draw(self, rng: torch.Generator) -> Reports:
         """Return the next batch."""
 
-    def latent(self, generator: Generator, num_rows: int, rng: torch.Generator) -> Tensor:
+    def latent(self, generator: DrawsLatent, num_rows: int, rng: torch.Generator) -> Tensor:
         """Draw latents (num_rows, d) with the distribution of the last batch's people."""
         return generator.draw_latent(num_rows, rng)
 
@@ -165,7 +121,7 @@ class FromDisk(Minibatches):
         size: Reports per batch.
         seed: Seed of the order.
         device: Device of the batches.
-        window_bytes: Approximate size of a window.
+        window_bytes: Approximate size of a window in memory.
 
     Raises:
         PrivotError: if there are fewer reports than a batch.
@@ -272,7 +228,7 @@ class Step:
     group: Group = ALONE
 
     @torch.no_grad()
-    def echo(self) -> Reports:
+    def simulated(self) -> Reports:
         """Simulate reports of fresh outputs of the model, without gradient."""
         return self.cost.simulate(self.fresh(), self.reports, self.rng)
 
@@ -302,7 +258,7 @@ def plain(step: Step) -> tuple[Tensor, float]:
 
 def self_corrected(step: Step) -> tuple[Tensor, float]:
     """Compute `plain` minus the entropic cost of outputs and reports simulated from the model."""
-    (value, correction), error = step.entropic_costs(step.reports, step.echo())
+    (value, correction), error = step.entropic_costs(step.reports, step.simulated())
     return value - correction, error
 
 
@@ -315,190 +271,3 @@ def likelihood(step: Step) -> tuple[Tensor, float]:
 
 
 LOSSES: dict[str, Loss] = {loss.__name__: loss for loss in (plain, self_corrected, likelihood)}
-
-
-class LabeledGenerator(nn.Module):
-    """Generator of the features of an image and a label, in the order of the head's columns.
-
-    Arguments:
-        head: Head of one image and one coded column.
-        network: Network from latents and the labels' unit vectors to images.
-        shares: Probability p of each label.
-    """
-
-    def __init__(self, head: Head, network: MLP | DCGAN, shares: Tensor) -> None:
-        super().__init__()
-        (image,), (self.label,) = head.images, head.coded
-        self._image_first = next(iter(head.widths)) == image
-        self.hidden, self.latent_dim = network.hidden, network.latent_dim - len(shares)
-        self.architecture = network.architecture
-        self.conditional = Conditional(network, shares)
-        self.num_features = self.conditional.num_features
-
-    def forward(self, latent: Tensor) -> Tensor:
-        """Compute features (n, num_features) of latents that end with the label's unit vector."""
-        features = self.conditional(latent)
-        image, hot = features.tensor_split([features.shape[1] - self.conditional.num_labels], dim=1)
-        parts = (image, _LABEL_LOGIT * hot) if self._image_first else (_LABEL_LOGIT * hot, image)
-        return torch.cat(parts, dim=1)
-
-    def draw_latent(
-        self, num_rows: int, rng: torch.Generator, labels: Tensor | None = None
-    ) -> Tensor:
-        """Draw latents (num_rows, latent_dim + K) for labels (num_rows,), by default drawn from p."""
-        return self.conditional.draw_latent(num_rows, rng, labels)
-
-
-Generator = MLP | DCGAN | LabeledGenerator
-
-
-def fits_images(randomizer: Randomizer) -> bool:
-    """Return True if records are an image, alone or with one label by randomized response."""
-    images, mechanisms = randomizer.schema.images, randomizer.mechanisms
-    whole = randomizer.num_reported == len(mechanisms) == len(randomizer.schema.columns)
-    labels = [mechanism.names_code for name, mechanism in mechanisms.items() if name not in images]
-    return whole and len(images) == 1 and labels in ([], [True])
-
-
-def image_generator(release: Release, head: Head, settings: FitSettings) -> Generator:
-    """Create a generator of images; initial weights of an MLP match the records' leading moments."""
-    latent_dim = settings.latent_dim or _LATENT_DIM
-    (name,) = head.images
-    shares = LabelReports(release, *head.coded).shares if head.coded else torch.zeros(0)
-    network = make_network(
-        settings.architecture,
-        latent_dim + len(shares),
-        head.images[name].image_shape,
-        settings.hidden,
-        settings.seed,
-    )
-    generator = LabeledGenerator(head, network, shares) if head.coded else network
-    if not isinstance(network, MLP):
-        return generator
-    domain, mechanism = head.images[name].domain, release.randomizer.mechanisms[name]
-    reports = torch.as_tensor(release.reports(name)[0])
-    mean, axes = leading_axes(reports, mechanism.variance)
-    # The map from reports to pixels is linear: the identity, or a transposed cosine transform.
-    pixels, directions = (
-        torch.from_numpy(domain.decode(part.double().numpy())).float()
-        for part in (mean[None], axes)
-    )
-    latent = generator.draw_latent(_STARTING_LATENTS, torch.Generator().manual_seed(settings.seed))
-    start_at_moments(network, latent, pixels[0], directions)
-    return generator
-
-
-class LabelReports:
-    """Reported labels, and the estimated distribution of the true labels.
-
-    Attributes:
-        codes: Reported labels (n,).
-        shares: p (K,), clipped below at 0.001.
-        given: P(c | k) (K, K), with the reported label k as row.
-    """
-
-    def __init__(self, release: Release, name: str) -> None:
-        mechanism = release.randomizer.mechanisms[name]
-        all_codes = np.arange(release.schema.coded[name].alphabet.size)
-        law = torch.from_numpy(np.exp(mechanism.log_likelihood(all_codes[:, None], all_codes)))
-        self.codes = torch.as_tensor(release.reports(name)[0][:, 0], dtype=torch.int64)
-        reported = torch.bincount(self.codes, minlength=len(law)).double() / len(self.codes)
-        shares = torch.linalg.solve(law, reported).clamp_min(_MIN_SHARE)
-        self.shares = (shares / shares.sum()).float()
-        given = law.float() * self.shares
-        self.given = given / given.sum(dim=1, keepdim=True)
-
-
-class Strata(Minibatches):
-    """Batches of reports with the same reported label, drawn with replacement.
-
-    Arguments:
-        release: The reports, which are read into memory.
-        cost: Cost that reads all columns but the label.
-        size: Reports per batch.
-        label: Name of the label's column.
-        device: Device of the batches.
-    """
-
-    def __init__(
-        self, release: Release, cost: LikelihoodCost, size: int, label: str, device: torch.device
-    ) -> None:
-        self._reports, self._size, self._device = cost.read(release, device), size, device
-        self._labels = LabelReports(release, label)
-        codes = self._labels.codes
-        self._rows = [torch.nonzero(codes == k)[:, 0] for k in range(len(self._labels.shares))]
-        self._given = self._labels.shares
-
-    def draw(self, rng: torch.Generator) -> Reports:
-        """See `Minibatches`."""
-        codes = self._labels.codes
-        code = int(codes[torch.randint(len(codes), (), generator=rng)])
-        rows, self._given = self._rows[code], self._labels.given[code]
-        index = rows[torch.randint(len(rows), (self._size,), generator=rng)]
-        return self._reports.rows(index.to(self._device))
-
-    def latent(self, generator: Generator, num_rows: int, rng: torch.Generator) -> Tensor:
-        """See `Minibatches`; true labels are drawn given the reported label of the last batch."""
-        assert isinstance(generator, LabeledGenerator)
-        labels = torch.multinomial(self._given, num_rows, replacement=True, generator=rng)
-        return generator.draw_latent(num_rows, rng, labels)
-
-
-def leading_axes(reports: Tensor, noise_variance: float) -> tuple[Tensor, Tensor]:
-    """Estimate the mean (d,) and leading axes (k, d) of the records' covariance, longest first.
-
-    There are no axes (k = 0) for a single report, or for more than 2048 coordinates, because all
-    eigenvectors are computed.
-
-    Arguments:
-        reports: Reports (n, d).
-        noise_variance: Variance σ² of each coordinate's noise.
-
-    Examples:
-        >>> rng = torch.Generator().manual_seed(0)
-        >>> clean = torch.randn(20_000, 1, generator=rng) * torch.tensor([3.0, 4.0, 0.0])
-        >>> noise = torch.randn(20_000, 3, generator=rng)
-        >>> axes = leading_axes(clean + noise, 1.0)[1]
-        >>> axes.shape, round(float(axes.norm()), 1)
-        (torch.Size([1, 3]), 5.0)
-    """
-    count, width = reports.shape
-    mean = reports.mean(dim=0, dtype=torch.float64)
-    if count < 2 or width > _MAX_COORDINATES:
-        return mean.float(), reports[:0]
-    total = torch.zeros(width, width, dtype=torch.float64)
-    for part in reports.split(_ROWS_AT_ONCE):
-        centered = part - mean.to(part)
-        total += centered.T @ centered
-    values, vectors = torch.linalg.eigh(total / count)
-    above = values > noise_variance * (1 + (width / count) ** 0.5) ** 2
-    lengths = (values[above] - noise_variance).sqrt()
-    axes = (vectors[:, above] * lengths).flip(1).T[:_MAX_AXES]
-    return mean.float(), axes.float()
-
-
-@torch.no_grad()
-def start_at_moments(network: MLP, latent: Tensor, mean: Tensor, axes: Tensor) -> int:
-    """Set the last layer so that, to first order, tanh of the network has this mean and these axes.
-
-    Arguments:
-        network: Network of features (n, d); outputs are their tanh.
-        latent: Latents (n, latent_dim) as training will draw them, a thousand or more.
-        mean: Mean of the outputs (d,), in [−1, 1].
-        axes: Axes (k, d) of their covariance; fewer are used if the hidden layer is small.
-
-    Returns:
-        Number of axes used.
-    """
-    last = network.layers[-1]
-    assert isinstance(last, nn.Linear)
-    hidden = network.layers[:-1](latent)
-    center = hidden.mean(dim=0)
-    _, deviations, directions = torch.linalg.svd(hidden - center, full_matrices=False)
-    alive = deviations > 1e-4 * deviations[0]
-    count = min(len(axes), int(alive.sum()))
-    whiten = directions[:count] / deviations[:count, None] * (len(latent) - 1) ** 0.5
-    slope = 1 - mean.clamp(-_MAX_SLOPE_MEAN, _MAX_SLOPE_MEAN) ** 2
-    last.weight.copy_((axes[:count] / slope).T @ whiten)
-    last.bias.copy_(mean.clamp(-_MAX_MEAN, _MAX_MEAN).atanh() - last.weight @ center)
-    return count

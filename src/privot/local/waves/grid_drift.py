@@ -30,8 +30,6 @@ References:
     (1999). Hjort, Glad, *Nonparametric density estimation with a parametric start* (1995).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,15 +40,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.local.grid.channels import (
+from privot.local.deconvolution import STRENGTH, average_by_evidence, deconvolve
+from privot.local.grid_channels import (
     GridChannel,
     GridDensity,
     GridSampler,
     StackedChannel,
     grid_channel,
 )
-from privot.local.grid.deconvolution import STRENGTH, average_by_evidence, deconvolve
-from privot.local.grid.grid_fit import allowed_nodes
+from privot.local.grid_fit import allowed_nodes
 from privot.local.waves.paths import ShareCoordinates, ShareLikelihood, ShareRatio, ShareSeries
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
@@ -59,17 +57,12 @@ from privot.schema.sampling import RANGE
 
 REACHES = (np.inf, 25.0, 12.0, 6.0, 3.0, 1.5, 0.7, 0.0)  # h, in mean distances of waves
 _MIN_WEIGHT = 1e-3  # smaller weights of waves are set to 0
-_HELD_OUT, _MAX_WAVES = (
-    0.5,
-    5,
-)  # held-out share of a wave, and number of waves with held-out reports
+_HELD_OUT, _MAX_WAVES = 0.5, 5  # held-out share of a wave; number of waves with held-out reports
 _STIFFNESS_RATIO = 10.0  # λ for finite h, relative to λ of one release
-_MAX_WEIGHT_RATIO = (
-    0.8  # a reach is skipped if its total weight is more than this share of the last
-)
+_MAX_WEIGHT_RATIO = 0.8  # a reach is skipped if its total weight exceeds this share of the last
 _TOLERANCE, _ROUGH_TOLERANCE = 0.01, 0.1  # of an ascent, in nats; the second while h is chosen
 _NUM_HATS, _MIN_MASS = 12, 1e-6  # number of bumps of a number, and their least mass
-_NUMBERS = "asked"  # the key of `randomizer_of_wave` in stored models
+_NUMBERS = "asked"  # key of `randomizer_of_wave` in stored models
 
 
 def wave_weights(ages: Array, reach: float) -> Array:

@@ -108,8 +108,8 @@ class Paths:
         return np.tril(np.ones((len(self.times), len(self.times))))[:, 1:]
 
     @cached_property
-    def _step_weights(self) -> list[tuple[float, Array]]:
-        """For every kernel, the weight without a step, and the weights with one (sizes, T − 1)."""
+    def _step_weights(self) -> list[_StepWeights]:
+        """Weights of every kernel, with sum 1 over all."""
         gaps = np.diff(self._unit_times)
         priors = _STEP_PROBABILITY * gaps / max(gaps.sum(), 1e-300) / len(_STEP_VARIANCES)
         gains = [each.steps(self.slopes.T, self._step_indicators) for each in self._kernels]
@@ -120,34 +120,34 @@ class Paths:
             without = (1 - _STEP_PROBABILITY) * np.exp(log - most)
             weights.append((without, priors * np.exp(log + gain - most)))
         total = sum(without + steps.sum() for without, steps in weights)
-        return [(float(without / total), steps / total) for without, steps in weights]
+        return [_StepWeights(float(without / total), steps / total) for without, steps in weights]
 
     @property
     def drift(self) -> float:
         """Posterior mean of q, the variance in logits that a path gains from the first to last wave."""
         pairs = zip(self._step_weights, self._kernels, strict=True)
-        return float(sum((without + steps.sum()) * each.drift for (without, steps), each in pairs))
+        return float(sum(weights.total * each.drift for weights, each in pairs))
 
     @cached_property
-    def _moments(self) -> list[tuple[Array, Array, Array]]:
-        """Weights, means and covariances (see `_Kernel.stepped`) of all kernels of enough weight."""
-        moments = []
-        for (without, steps), each in zip(self._step_weights, self._kernels, strict=True):
-            if without + steps.sum() > _MIN_WEIGHT:
-                moments.append(each.stepped(self.slopes.T, self._step_indicators, without, steps))
-        return moments
+    def _moments(self) -> list[_Moments]:
+        """Moments of the paths of all kernels of enough weight."""
+        return [
+            each.moments(self.slopes.T, self._step_indicators, weights)
+            for weights, each in zip(self._step_weights, self._kernels, strict=True)
+            if weights.total > _MIN_WEIGHT
+        ]
 
     @cached_property
     def mean(self) -> Array:
         """Posterior means (T, K)."""
-        total = sum(weights.sum() for weights, _, _ in self._moments)
-        means = [np.tensordot(weights, means, 1) for weights, means, _ in self._moments]
+        total = sum(each.weights.sum() for each in self._moments)
+        means = [np.tensordot(each.weights, each.means, 1) for each in self._moments]
         return np.asarray(np.sum(means, axis=0).T / total)
 
     @cached_property
     def covariance(self) -> Array:
         """Posterior covariances of each number between times (K, T, T)."""
-        total, center = sum(weights.sum() for weights, _, _ in self._moments), self.mean.T
+        total, center = sum(each.weights.sum() for each in self._moments), self.mean.T
         covariance = np.zeros((self.slopes.shape[1], len(self.times), len(self.times)))
         for weights, means, within in self._moments:
             between = ((means - center) * np.sqrt(weights)[:, None, None]).swapaxes(0, 1)
@@ -210,6 +210,26 @@ def random_slope(times: Array) -> Array:
     return np.asarray(np.multiply.outer(times, times) + least**2 * gap / 2 + least**3 / 3)
 
 
+class _StepWeights(NamedTuple):
+    """Posterior weights of one kernel."""
+
+    without: float  # without a step
+    steps: Array  # with a step of each variance s² at each wave but the first (sizes, T − 1)
+
+    @property
+    def total(self) -> float:
+        """Weight of the kernel."""
+        return float(self.without + self.steps.sum())
+
+
+class _Moments(NamedTuple):
+    """Moments of the paths of one kernel, without a step (first) and with n − 1 steps."""
+
+    weights: Array  # (n,)
+    means: Array  # (n, K, T)
+    covariance: Array  # sum of the covariances times their weights (K, T, T)
+
+
 @dataclass(frozen=True, eq=False)
 class _Kernel:
     """Posterior of the paths for one kernel and one q; arrays with a first axis K are by number."""
@@ -249,17 +269,11 @@ class _Kernel:
         gain = _STEP_VARIANCES[:, None, None] * a**2 / ratio / 2 - np.log(ratio) / 2
         return np.asarray(gain.sum(axis=1))
 
-    def stepped(
-        self, slopes: Array, indicators: Array, without: float, steps: Array
-    ) -> tuple[Array, Array, Array]:
-        """Compute moments of paths without a step, of weight `without`, and with each step w.
-
-        `steps` (sizes, T − 1) are the weights of the steps. Returns weights (n,) and means (n, K, T),
-        first without a step, and the weighted sum (K, T, T) of the covariances.
-        """
+    def moments(self, slopes: Array, indicators: Array, of: _StepWeights) -> _Moments:
+        """Compute moments of paths without a step, and with each step w that has enough weight."""
         a, b = self._step_terms(slopes, indicators)
-        sizes, waves = np.nonzero(steps > _MIN_WEIGHT * (without + steps.sum()) / steps.size)
-        weights = np.append(without, steps[sizes, waves])
+        sizes, waves = np.nonzero(of.steps > _MIN_WEIGHT * of.total / of.steps.size)
+        weights = np.append(of.without, of.steps[sizes, waves])
         # The change of a path by a unit step: (I − K V) w.
         changes = indicators.T - (self.prior @ self.inner @ indicators).swapaxes(1, 2)
         s2 = _STEP_VARIANCES[sizes, None]
@@ -267,7 +281,8 @@ class _Kernel:
         shifts = (variance * a[:, waves].T)[:, :, None] * changes[:, waves].swapaxes(0, 1)
         means = self.mean(slopes) + np.concatenate([np.zeros((1, *shifts.shape[1:])), shifts])
         roots = changes[:, waves] * np.sqrt(weights[1:, None] * variance).T[:, :, None]
-        return weights, means, weights.sum() * self.posterior + roots.swapaxes(1, 2) @ roots
+        covariance = weights.sum() * self.posterior + roots.swapaxes(1, 2) @ roots
+        return _Moments(weights, means, covariance)
 
     def draw(self, rng: np.random.Generator) -> Array:
         """Draw paths (K, T) from the prior."""

@@ -12,8 +12,6 @@ wave's true distribution, whatever the dependence between columns.
 Privacy: functions of reports, hence post-processing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -13,8 +13,6 @@ Means are over people whose number is not missing. The band includes the uncerta
 the drift, but not about the distribution within a bump.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -123,7 +121,7 @@ class Trend:
     high: Array
     level: float
 
-    def within(self, low: float, high: float) -> Trend:
+    def within(self, low: float, high: float) -> "Trend":
         """Clip the band to a range."""
         return replace(self, low=np.clip(self.low, low, high), high=np.clip(self.high, low, high))
 
@@ -149,7 +147,7 @@ class ChangePoint:
     log_odds: float
 
 
-def trend_of(name: str, ratio: ShareRatio, times: tuple[str, ...], level: float) -> Trend:
+def trend_of(name: str, ratio: ShareRatio, times: tuple[str, ...], level: float) -> "Trend":
     """Estimate a ratio at every wave, with a band."""
     series, numerator, denominator = ratio
     shares = np.array([series.coordinates.at(path) for path in series.paths.mean])
@@ -270,7 +268,7 @@ class WaveModel(Model):
         """See [`Model.sample`][privot.models.Model.sample]; `time` is by default the last wave's."""
         return self.at(time).sample(num_rows, seed, where)
 
-    def trend(self, column: str, value: Any = None, *, level: float = 0.95) -> Trend:
+    def trend(self, column: str, value: Any = None, *, level: float = 0.95) -> "Trend":
         """Estimate a share, or a mean, at every wave, with a band.
 
         Arguments:
@@ -309,7 +307,7 @@ class WaveModel(Model):
             names = ", ".join(self.schema.table_columns)
             raise PrivotError(f"column {column!r} is not in the schema: name one of {names}")
 
-    def add(self, release: Release, time: Time) -> WaveModel:
+    def add(self, release: Release, time: Time) -> "WaveModel":
         """Return the model with one more wave; the model of all earlier waves is not fitted again.
 
         Raises:
@@ -378,7 +376,7 @@ def fit_waves(
     *,
     progress: Progress | None = None,
     **keywords: Any,
-) -> WaveModel:
+) -> "WaveModel":
     """Learn a drifting population from waves of reports: first all waves together, then the drift.
 
     Arguments:

@@ -48,8 +48,6 @@ References:
     nearest neighbors* (2009).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

@@ -85,7 +85,7 @@ class CandidatesReport:
     def __post_init__(self) -> None:
         column, features = self.coordinates.column, self.features
         declared = (self.coordinates.dimension, _num_labels(self.labels), column.nullable)
-        if (features.points, features.labels, features.nullable) != declared:
+        if (features.num_coordinates, features.num_labels, features.nullable) != declared:
             raise PrivotError(
                 f"the candidates report of column {self.name!r} is not as the schema declares it: "
                 "calibrate again"
@@ -224,7 +224,7 @@ class CandidatesReport:
             "in_words": (
                 f"one of {total:,} public directions, {which} to the record with probability "
                 f"{percent_at_most(keep)}; a mean over n reports errs by {at_least(self.stddev)}/√n in "
-                f"each of {self.features.points:,} coordinates, where Laplace noise would by "
+                f"each of {self.features.num_coordinates:,} coordinates, where Laplace noise would by "
                 f"{at_least(laplace)}/√n (in units in which bounds are -1 and 1, or a radius is 1)"
             ),
         }

@@ -54,8 +54,6 @@ References:
     Hoeffding, *Probability inequalities for sums of bounded random variables* (1963).
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator

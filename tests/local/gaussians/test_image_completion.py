@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot.local import gaussians
-from privot.local.gaussians import GaussianClasses, Pictures, SmoothChannel
+from privot.local.gaussians import GaussianClasses, ImageCompletion, SmoothChannel
 from privot.mechanisms.candidates.codebook import ClosestCandidates
 from privot.mechanisms.candidates.features import Coordinates
 from privot.schema import Schema
@@ -32,12 +32,12 @@ def setting():
 
 def test_images_lie_within_bounds_and_near_the_cosines_drawn(setting):
     coordinates, law = setting
-    found = Pictures.of(law, coordinates, np.random.default_rng(0))
+    found = ImageCompletion.of(law, coordinates, np.random.default_rng(0))
     labels = np.zeros(300, np.int64)
     points = law.draw_points(labels, np.random.default_rng(1))
-    images = found.of_points(points, labels, np.random.default_rng(2))
+    images = found.images(points, labels, np.random.default_rng(2))
     assert np.abs(images).max() <= 1
-    blurred = coordinates.pixels(*coordinates.numbers(points))
+    blurred = coordinates.cosines.to_pixels(*coordinates.decode(points))
     assert np.abs(blurred).max() > 1.2
     together = (images - images.mean(axis=0)) * (blurred - blurred.mean(axis=0))
     assert together.mean() > 0.7 * blurred.std(axis=0).mean() * images.std(axis=0).mean()
@@ -47,12 +47,12 @@ def test_completed_images_keep_the_spread_that_was_learned(setting, monkeypatch)
     coordinates, law = setting
     labels = np.zeros(2000, np.int64)
     points = law.draw_points(labels, np.random.default_rng(1))
-    wanted = coordinates.numbers(points)[0].var(axis=0).sum()
+    wanted = coordinates.decode(points)[0].var(axis=0).sum()
 
     def spread():
-        made = Pictures.of(law, coordinates, np.random.default_rng(0))
-        images = made.of_points(points, labels, np.random.default_rng(2))
-        return coordinates.take(images)[0].var(axis=0).sum() / wanted
+        made = ImageCompletion.of(law, coordinates, np.random.default_rng(0))
+        images = made.images(points, labels, np.random.default_rng(2))
+        return coordinates.cosines.from_pixels(images)[0].var(axis=0).sum() / wanted
 
     corrected = spread()
     monkeypatch.setattr(gaussians, "_NUM_CORRECTIONS", 0)

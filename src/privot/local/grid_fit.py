@@ -5,8 +5,6 @@ Gaussian noise the grid is at least as accurate as a generator, and faster. The 
 exponentially with the number of coordinates, so other releases are fitted by a generator.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,14 +12,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from privot.core.errors import PrivotError
-from privot.local.grid.channels import (
+from privot.local.deconvolution import STRENGTH, average_by_evidence, deconvolve
+from privot.local.grid_channels import (
     MAX_SPACINGS,
     GridDensity,
     GridSampler,
     grid_channel,
     serves_grid,
 )
-from privot.local.grid.deconvolution import STRENGTH, average_by_evidence, deconvolve
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.schema import Domain

@@ -12,8 +12,6 @@ independently are a product of one small matrix per coordinate. Weights are flat
 values may be missing, their share is last.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +43,7 @@ class GridDensity:
     missing: float = 0.0  # share of missing values
 
     @classmethod
-    def of(cls, flat: Array, shape: tuple[int, ...]) -> GridDensity:
+    def of(cls, flat: Array, shape: tuple[int, ...]) -> "GridDensity":
         """Build a density from flat weights, for a grid of this shape."""
         nodes = math.prod(shape)
         return cls(flat[:nodes].reshape(shape), float(flat[nodes:].sum()))
@@ -106,7 +104,7 @@ def draw_given(
 class GridSampler:
     """Sampler of one column of points from a density on a grid."""
 
-    density: GridDensity  # density in unit coordinates
+    density: "GridDensity"  # density in unit coordinates
     name: str  # name of the column
     randomizer: Randomizer  # randomizer of the column's reports
     kind: ClassVar[str] = "grid"
@@ -140,7 +138,7 @@ class GridSampler:
     @classmethod
     def build(
         cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> GridSampler:
+    ) -> "GridSampler":
         """Restore the sampler that `shape` and `arrays` describe."""
         density = GridDensity(arrays["weights"], float(arrays["missing"][0]))
         return cls(density, shape["column"], randomizer)

@@ -5,8 +5,8 @@ import os
 import pytest
 import torch
 
-from privot.transport import threads
-from privot.transport.threads import in_threads
+from privot.transport import ground
+from privot.transport.ground import in_threads
 
 
 @pytest.fixture
@@ -33,6 +33,6 @@ def test_a_forked_child_has_threads_of_its_own(two_threads):
 
 
 def test_without_numba_no_tensor_runs_compiled(monkeypatch):
-    assert threads.runs_compiled(torch.zeros(1))
-    monkeypatch.setattr(threads, "_NUMBA", False)
-    assert not threads.runs_compiled(torch.zeros(1))
+    assert ground.runs_compiled(torch.zeros(1))
+    monkeypatch.setattr(ground, "_NUMBA", False)
+    assert not ground.runs_compiled(torch.zeros(1))

@@ -48,13 +48,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.local.grid.channels import GridChannel
+from privot.local.grid_channels import GridChannel
 from privot.schema.domains import Array
 from privot.training import FitMonitor
 
@@ -79,9 +79,7 @@ _MAX_CHANGE = 3.0  # largest change of g in a step
 class Hats:
     """Hat functions of a grid, which convert logarithms of a density to weights and back."""
 
-    volumes: (
-        Array  # of the nodes (0 outside the domain), flat, then of missing values if there are any
-    )
+    volumes: Array  # of the nodes (0 outside the domain), flat, then of missing values if any
 
     @classmethod
     def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Hats:
@@ -336,10 +334,18 @@ class CountLikelihood:
         return np.asarray((moved.T * (self.counts.sum() / (self.law @ weights))) @ moved)
 
 
-def ascend(
+class _Mode(NamedTuple):
+    """Mode of the coefficients of a prior's basis functions."""
+
+    at: Array  # coefficients (functions,)
+    log_evidence: float
+    steps: int  # number of steps of the ascent
+
+
+def _find_mode(
     likelihood: Likelihood, prior: SmoothPrior, strength: float, start: Array, max_steps: int
-) -> tuple[Array, float, int]:
-    """Find the mode of the coefficients by Fisher scoring; return it, the log evidence and the steps."""
+) -> _Mode:
+    """Find the mode by Fisher scoring from the coefficients `start`."""
     precision = strength * prior.roughness + prior.free_precision
     basis, hats = prior.basis, likelihood.hats
 
@@ -365,10 +371,10 @@ def ascend(
             new_value = value(at + step)
         at, reached, done = at + step, new_value, done + 1
     volume = np.log(np.diag(factor[0])).sum() - np.log(precision).sum() / 2
-    return at, reached - float(volume), done
+    return _Mode(at, reached - float(volume), done)
 
 
-def average(
+def average_over_priors(
     likelihood: Likelihood,
     priors: Sequence[SmoothPrior],
     *,
@@ -384,7 +390,7 @@ def average(
     for prior in priors:
         at, best = np.zeros(prior.basis.shape[1]), -np.inf
         for strength in strengths:
-            at, log_evidence, done = ascend(likelihood, prior, strength, at, max_steps)
+            at, log_evidence, done = _find_mode(likelihood, prior, strength, at, max_steps)
             steps += done
             fits.append(likelihood.hats.weights(prior.basis @ at))
             evidence.append(log_evidence)
@@ -405,11 +411,11 @@ def average_by_evidence(
 ) -> GridFit:
     """Fit the weights of a grid in one dimension, averaged over orders m and strengths by evidence.
 
-    `max_steps` (200 by default) and `monitor` are those of `average`.
+    `max_steps` (200 by default) and `monitor` are those of `average_over_priors`.
     """
     size, nodes = len(channel.back(channel.counts)), channel.spacings + 1
     law = np.stack([channel.forward(one) for one in np.eye(size)], axis=1)
     likelihood = CountLikelihood(channel.counts, law, Hats.of(np.ones(nodes, bool), size))
     priors = [SmoothPrior.of(order, np.linspace(-1, 1, nodes), size) for order in orders]
     limit = max_steps or _MAX_EVIDENCE_STEPS
-    return average(likelihood, priors, max_steps=limit, monitor=monitor)
+    return average_over_priors(likelihood, priors, max_steps=limit, monitor=monitor)

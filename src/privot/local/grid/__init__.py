@@ -1,1 +1,0 @@
-"""Density of points with few coordinates on a grid, by penalized maximum likelihood."""
