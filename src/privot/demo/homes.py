@@ -11,7 +11,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -137,13 +137,8 @@ def run_demo(
     say(f"3  the curator, who sees only reports, learns from each mechanism's: {named}")
     with Comparison(private) as comparison:
         comparison.add_map(_points(draw_people(num_people, seed=settings.seed + 1)))
-        for release in releases:
-            received = to_unit(_DOMAIN, _points(release.table))
-            comparison.add_reports(_DOMAIN.unit.project(received))
-        maps = []
-        for release in releases:
-            maps.append(_learn(release, len(private), settings, progress))
-            comparison.add_map(maps[-1].samples)
+        comparison.add_reports(releases)
+        maps = [_learn(each, comparison, settings, progress) for each in releases]
         say("4  samples of the model are compared with the truth, as only a demonstration can")
         (floor, *learned), released = comparison.results()
     metrics = DemoMetrics(
@@ -163,13 +158,15 @@ def run_demo(
 
 
 def _learn(
-    release: Release, num_rows: int, settings: FitSettings, progress: Progress | None
+    release: Release, comparison: Comparison, settings: FitSettings, progress: Progress | None
 ) -> _FittedMap:
-    """Fit a model, and sample `num_rows` records from it."""
+    """Fit a model, sample as many records as there are people, and begin to measure them."""
     started = time.perf_counter()
     model = fit(release, settings, progress=progress)
     seconds = time.perf_counter() - started
-    return _FittedMap(release, model, _points(model.sample(num_rows, seed=settings.seed)), seconds)
+    samples = _points(model.sample(len(release), seed=settings.seed))
+    comparison.add_map(samples)
+    return _FittedMap(release, model, samples, seconds)
 
 
 class Distances(NamedTuple):
@@ -177,6 +174,17 @@ class Distances(NamedTuple):
 
     units: float
     kilometers: float
+
+
+class _Task(NamedTuple):
+    """A distance that another thread computes, or whoever takes it first."""
+
+    compute: Callable[[], float]
+    future: Future[float]
+
+    def result(self) -> float:
+        """Return the distance; compute it here if no thread has begun."""
+        return self.compute() if self.future.cancel() else self.future.result()
 
 
 class Comparison:
@@ -192,8 +200,8 @@ class Comparison:
     def __init__(self, truth: np.ndarray) -> None:
         self._units, self._kilometers = to_unit(_DOMAIN, truth), to_kilometers(truth)
         self._pool = ThreadPoolExecutor(max(1, num_threads() - 1))
-        self._tasks: list[tuple[Callable[[], float], Future[float] | None]] = []
-        self._map_tasks: list[int] = []
+        self._maps: list[tuple[_Task, _Task]] = []
+        self._reports: list[_Task] = []
 
     def __enter__(self) -> Self:
         return self
@@ -201,33 +209,30 @@ class Comparison:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def _add(self, points: np.ndarray, truth: np.ndarray, repeats: int) -> None:
+    def _begin(self, points: np.ndarray, truth: np.ndarray, repeats: int) -> _Task:
         compute = partial(sample_distance, points, truth, repeats=repeats)
-        self._tasks.append((compute, self._pool.submit(compute) if num_threads() > 1 else None))
+        return _Task(compute, self._pool.submit(compute))
 
     def add_map(self, points: np.ndarray) -> None:
         """Measure points (n, 2) in degrees, in units and in kilometers."""
-        self._map_tasks.append(len(self._tasks))
-        self._add(to_unit(_DOMAIN, points), self._units, repeats=3)
-        self._add(to_kilometers(points), self._kilometers, repeats=1)
+        units = self._begin(to_unit(_DOMAIN, points), self._units, repeats=3)
+        kilometers = self._begin(to_kilometers(points), self._kilometers, repeats=1)
+        self._maps.append((units, kilometers))
 
-    def add_reports(self, points: np.ndarray) -> None:
-        """Measure points (n, 2) in [−1, 1]²."""
-        self._add(points, self._units, repeats=1)
+    def add_reports(self, releases: Sequence[Release]) -> None:
+        """Measure the reports of each release in units, moved into the domain."""
+        for release in releases:
+            points = _DOMAIN.unit.project(to_unit(_DOMAIN, _points(release.table)))
+            self._reports.append(self._begin(points, self._units, repeats=1))
 
     def results(self) -> tuple[list[Distances], list[float]]:
         """Return the distances of maps and of reports, each in the order in which they were added."""
-        found = dict[int, float]()
-        # Several threads of BLAS would wait for each other. The main thread starts at the end of the
-        # queue, until it meets what the other threads have begun.
+        # Several threads of BLAS would wait for each other. The main thread begins with what the other
+        # threads come to last.
         with threadpool_limits(1, user_api="blas"):
-            for number, (compute, future) in reversed([*enumerate(self._tasks)]):
-                waiting = future is None or future.cancel()
-                found[number] = compute() if waiting or future is None else future.result()
-        learned = [
-            Distances(round(found.pop(i), 4), round(found.pop(i + 1), 1)) for i in self._map_tasks
-        ]
-        return learned, [round(found[number], 4) for number in sorted(found)]
+            pairs = [(u.result(), km.result()) for u, km in reversed(self._maps)]
+            reports = [round(each.result(), 4) for each in self._reports]
+        return [Distances(round(u, 4), round(km, 1)) for u, km in reversed(pairs)], reports
 
 
 def to_kilometers(points: np.ndarray) -> np.ndarray:
