@@ -3,7 +3,7 @@
 import json
 
 from moving_people import USES, uses_only
-from privot.evaluation.forecast import simulate_campaign
+from privot.evaluation.simulation import simulate_campaign
 from privot.report.pages import WRITTEN, stamped, write_rehearsal
 from privot.report.panels import new_figure
 

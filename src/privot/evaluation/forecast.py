@@ -36,13 +36,6 @@ records, and random classes have a very different structure, so errors of both k
 combined. Let r be the share of the pilot model's dependence that a fit of as many reports as the pilot's
 finds. The forecast is the weighted geometric mean of both errors, with weight r/2 for the pilot's model.
 
-**A campaign** (`simulate_campaign`). People are rows of a public or older table, sampled with
-replacement; or samples of a model; or, without either, of a random population. Several fits have fresh
-people and fresh noise. The error **without noise** is that of the people's own records, a practical
-lower bound for every method. No simulation can be mistaken for real results: the unit of the schema is a
-*SIMULATED person*, as in the randomizer, the release and the model, and simulated reports cannot be
-collected together with real ones, because the schemas differ.
-
 Privacy review: functions of public numbers, of coins, and of a model learned from reports alone, or of
 the prior, whose rows are sampled and shown: results are as private as the model or the prior. A table of
 real private records must not be a prior.
@@ -57,13 +50,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
-from privot.evaluation.distances import independent, sample_distance, total_variation
+from privot.evaluation.distances import independent, total_variation
 from privot.evaluation.rehearsal import MAX_REHEARSED, Columns, sampler_of
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.marginals import rake
@@ -71,14 +63,11 @@ from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Plac
 from privot.local.fitting import fit
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.models import Model
 from privot.randomizer import Randomizer, Release
 from privot.schema import Schema
-from privot.schema.domains import Array, to_unit
-from privot.tables.files import as_table
+from privot.schema.domains import Array
 
 REHEARSALS = 2
-STAMP = "SIMULATED"
 _FITS = 3  # fits of one population; all but the first reuse the settings that the first chose
 _MIN_FITS = 12  # fits over all populations that a pilot leaves possible
 _STRENGTHS = 7  # size of the grid of t
@@ -87,14 +76,12 @@ _WIDTH, _RELATIVE_WIDTH, _FAR = 0.02, 0.1, 2.0
 _NEGLIGIBLE = 0.05  # relative to the largest weight
 _NO_DEPENDENCE = 1e-6  # largest dependence that is due to rounding
 _LEVELS = 0.1, 0.9
-_NUM_REFERENCE, _NUM_POINTS = 200_000, 20_000
 # Random populations: latent classes, mean dependence of pairs, cosines in a deviation, scales tried.
 _CLASSES, _DEPENDENCE, _COSINES = 12, 0.1, 3
 _SCALES = np.geomspace(0.05, 6.0, 24)
 _MAX_SCALE, _HALVINGS = 8.0, 12
 _TOLERANCE, _FLOOR = 1e-5, 1e-9
 Progress = Callable[[int, int], None]
-Errors = dict[str, float]
 Marginal = Callable[[Columns], Array]  # shares of one column's codes, or of two columns' cells
 
 
@@ -283,7 +270,7 @@ def forecast_fit(
         PrivotError: if a column is reported as points, the model has other columns, or a number is out
             of range.
     """
-    people, rehearsals = _require_counts(people, rehearsals)
+    people, rehearsals = require_counts(people, rehearsals)
     randomizer = Randomizer.calibrate(schema, epsilon)
     if randomizer.joint is None or set(schema.coded) != set(schema.columns):
         raise PrivotError(
@@ -303,12 +290,13 @@ def forecast_fit(
     return FitForecast(float(one), float(two), rehearsal.done, like is None, *interval)
 
 
-def _require_counts(people: int, rehearsals: int) -> tuple[int, int]:
+def require_counts(people: int, rehearsals: int) -> tuple[int, int]:
+    """Return both numbers; raise PrivotError if one is out of range."""
     people = require_count("people", people, MOST_PEOPLE, "more than ever lived")
     return people, require_count("rehearsals", rehearsals, 100, "enough")
 
 
-def _fit(releases: Release | Sequence[Release], seed: int) -> LocalModel:
+def fit_silently(releases: Release | Sequence[Release], seed: int) -> LocalModel:
     """Fit simulated reports without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -381,7 +369,7 @@ class _Rehearsal:
     def fit(self, releases: Releases) -> LocalModel:
         """Fit, and report progress before and after."""
         self.progress(self.done, self.fits)
-        model = _fit(releases.parts, self.seed + self.done)
+        model = fit_silently(releases.parts, self.seed + self.done)
         self.done += 1
         self.progress(self.done, self.fits)
         return model
@@ -408,154 +396,3 @@ def quantiles(values: Array, weights: Array) -> Array:
     order = np.argsort(values)
     below = np.cumsum(weights[order]) - weights[order] / 2
     return np.asarray(np.interp(_LEVELS, below, values[order]))
-
-
-@dataclass(frozen=True, eq=False)
-class SimulatedCampaign:
-    """Result of `simulate_campaign`: errors by name, with examples of records.
-
-    Arguments:
-        predicted: Mean errors of fits: `one_way` and `two_way` total variation, or `W2` of places in
-            units where the bounds are −1 and 1.
-        low: Smallest errors of fits.
-        high: Largest errors of fits.
-        without_noise: Errors of the people's own records.
-        model: Model of the first fit; its schema says that it is simulated.
-        people: Records of the people whose reports the first fit used.
-        rehearsals: Number of fits.
-        rehearsed: Number of people in each fit; if more will report, errors are scaled.
-    """
-
-    predicted: Errors
-    low: Errors
-    high: Errors
-    without_noise: Errors
-    model: LocalModel
-    people: pa.Table
-    rehearsals: int
-    rehearsed: int
-
-
-def simulated(schema: Schema) -> Schema:
-    """Return the schema with a unit that marks it as simulated."""
-    return schema.model_copy(update={"unit": f"{STAMP} {schema.unit}"})
-
-
-def simulate_campaign(
-    schema: Schema,
-    epsilon: float,
-    people: int,
-    *,
-    prior: Any = None,
-    rehearsals: int = 3,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> SimulatedCampaign:
-    """Simulate a campaign from records to model, with and without noise.
-
-    Arguments:
-        schema: Public description of a record: a table of codes, or places.
-        epsilon: Privacy loss of one person's report.
-        people: Number of people who will report; at most 200 000 are simulated.
-        prior: Table of similar records that is not private, or a model; by default a random population.
-        rehearsals: Number of fits.
-        seed: Seed of people and fits; not of the reports' noise.
-        progress: Callback with the number of finished fits, and of all fits.
-
-    Raises:
-        PrivotError: if the prior has another schema, columns are neither all codes nor one place, or a
-            number is out of range.
-    """
-    people, rehearsals = _require_counts(people, rehearsals)
-    stamped = simulated(schema)
-    randomizer = Randomizer.calibrate(stamped, epsilon)
-    coded = randomizer.joint is not None and set(schema.coded) == set(schema.columns)
-    if prior is None and not coded:
-        raise PrivotError(
-            "prior is missing: places cannot be made up, give a table or a model of the columns"
-        )
-    draw, reference = _drawn_from(schema, prior, seed)
-    errors_of = (_share_errors if coded else _place_errors)(stamped, reference)
-    rehearsed = min(people, MAX_REHEARSED)
-    with_noise, without_noise, models, tables = [], [], [], []
-    for number in range(rehearsals):
-        if progress is not None:
-            progress(number, rehearsals)
-        tables.append(draw(rehearsed, seed + 1 + number))
-        models.append(_fit(randomizer.privatize(tables[-1]), seed + number))
-        sample = models[-1].sample(_NUM_REFERENCE if coded else _NUM_POINTS, seed=seed)
-        with_noise.append(errors_of(sample))
-        without_noise.append(errors_of(tables[-1]))
-    shrunk = (rehearsed / people) ** 0.5
-
-    def summarized(errors: list[Errors], how: Callable[[list[float]], Any]) -> Errors:
-        return {name: float(how([each[name] for each in errors])) * shrunk for name in errors[0]}
-
-    mean, low, high = (summarized(with_noise, how) for how in (np.mean, min, max))
-    clean = summarized(without_noise, np.mean)
-    return SimulatedCampaign(mean, low, high, clean, models[0], tables[0], rehearsals, rehearsed)
-
-
-def _drawn_from(
-    schema: Schema, prior: Any, seed: int
-) -> tuple[Callable[[int, int], pa.Table], pa.Table]:
-    """Return a function that samples a number of people of a prior by a seed, and a large sample."""
-    names = list(schema.table_columns)
-    if prior is None:
-        population = made_up(schema, seed)
-        return population.draw, population.draw(_NUM_REFERENCE, seed + 10**6)
-    if isinstance(prior, Model):
-        if list(prior.schema.table_columns) != names:
-            raise PrivotError(
-                f"prior is a model of the columns {', '.join(prior.schema.table_columns)}: give one of "
-                f"{', '.join(names)}"
-            )
-        large = prior.sample(_NUM_REFERENCE, seed=seed + 10**6)
-        return lambda people, seed: prior.sample(people, seed=seed), large
-    table = as_table(prior)
-    schema.check_table(table)
-    table = table.select(names)
-
-    def resample(people: int, seed: int) -> pa.Table:
-        return table.take(np.random.default_rng(seed).integers(table.num_rows, size=people))
-
-    return resample, table
-
-
-def _share_errors(schema: Schema, reference: pa.Table) -> Callable[[pa.Table], Errors]:
-    """Return a function of a table: the total variation of its shares from a reference's."""
-    coded = schema.coded.items()
-
-    def marginals(table: pa.Table) -> Marginal:
-        codes = [(column.encode_codes(name, table), column.alphabet.size) for name, column in coded]
-
-        def marginal(columns: Columns) -> Array:
-            chosen, shape = zip(*(codes[column] for column in columns), strict=True)
-            cells = np.ravel_multi_index(chosen, shape)
-            return np.bincount(cells, minlength=int(np.prod(shape))) / table.num_rows
-
-        return marginal
-
-    truth = marginals(reference)
-
-    def errors(table: pa.Table) -> Errors:
-        one, two = marginal_errors(marginals(table), truth, len(coded)).tolist()
-        return {"one_way": one} | ({} if np.isnan(two) else {"two_way": two})
-
-    return errors
-
-
-def _place_errors(schema: Schema, reference: pa.Table) -> Callable[[pa.Table], Errors]:
-    """Return a function of a table: exact W₂ of its points from a reference's, by subsamples."""
-    if len(schema.columns) > 1 or schema.images:
-        raise PrivotError(
-            f"columns {', '.join(schema.columns)} are not all codes, nor one place: rehearse them apart"
-        )
-    (name,) = schema.columns
-    column = schema.point_column(name)
-
-    def units(table: pa.Table) -> Array:
-        return to_unit(column.domain, column.encode_points(name, table))
-
-    truth = units(reference)
-    return lambda table: {"W2": sample_distance(units(table), truth)}
