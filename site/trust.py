@@ -1,11 +1,18 @@
-"""What the comparison of places of trust shows: rows of `python -m studies promise.dial`."""
+"""What the comparison of places of trust shows: predicted rows of the recipe `promise.forecasts`."""
 
 import json
 from pathlib import Path
 
-ROWS = Path(__file__).parents[1] / "docs" / "results" / "promise" / "forecasts" / "dial.json"
+ROWS = Path(__file__).parents[1] / "docs" / "results" / "promise" / "forecasts" / "measured.json"
+SHOWN = ("towns", "adult")
 
 
 def rows_script(rows: Path = ROWS) -> str:
     """The script that defines `FORECASTS`: a page that is opened as a file may load no JSON."""
-    return f"const FORECASTS = {json.dumps(json.loads(rows.read_text('utf-8')))};\n"
+    forecasts = [
+        {name: row[name] for name in ("plan", "people", "epsilon", "where", "epsilon0", "bytes")}
+        | {"error": [*row["errors"].values()][-1], "floor": [*row["floor"].values()][-1]}
+        for row in json.loads(rows.read_text("utf-8"))
+        if row["row"] == "predicted" and row["plan"] in SHOWN
+    ]
+    return f"const FORECASTS = {json.dumps(forecasts)};\n"

@@ -10,6 +10,7 @@
   };
   const part = (name) => document.getElementById(`trust-${name}`);
   const values = (rows, key) => [...new Set(rows.map((row) => row[key]))].sort((a, b) => a - b);
+  const whole = (number) => number.toLocaleString("en").replaceAll(",", " ");
   const of = (work) => FORECASTS.filter((row) => row.plan === work);
   const works = [...new Set(FORECASTS.map((row) => row.plan))];
   let work = works[0];
@@ -34,21 +35,19 @@
 
   function show() {
     const rows = of(work);
-    const people = values(rows, "people")[part("people").value];
     const epsilon = values(rows, "epsilon")[part("epsilon").value];
-    const most = Math.max(...rows.filter((row) => row.error !== null).map((row) => row.error));
-    part("people-is").value = people.toLocaleString("en").replaceAll(",", " ");
+    const most = Math.max(...rows.map((row) => row.error));
+    part("people").textContent = whole(rows[0].people);
     part("epsilon-is").value = String(epsilon);
     part("measure").textContent = NAMES[work][1];
     const lines = PLACES.map(([where, trusted, servers]) => {
-      const row = rows.find((each) => each.people === people && each.epsilon === epsilon && each.where === where);
+      const row = rows.find((each) => each.epsilon === epsilon && each.where === where);
       const line = document.createElement("tr");
       cell(line, `${trusted} (${where})`);
-      const error = cell(line, row.error === null ? "refused: noise would hide everything" : row.error.toFixed(4));
-      if (row.error !== null) error.append(bar(row.error, row.floor, most));
+      cell(line, row.error.toFixed(4)).append(bar(row.error, row.floor, most));
       cell(line, row.epsilon0 === null ? "none" : row.epsilon0.toFixed(2));
       cell(line, String(servers));
-      cell(line, row.bytes === null ? "the record" : row.bytes.toLocaleString("en").replaceAll(",", " "));
+      cell(line, row.bytes === null ? "the record" : whole(row.bytes));
       part("floor").textContent = row.floor.toFixed(4);
       return line;
     });
@@ -57,11 +56,8 @@
 
   function choose(chosen) {
     work = chosen;
-    for (const name of ["people", "epsilon"]) {
-      const most = values(of(work), name).length - 1;
-      part(name).max = most;
-      part(name).value = Math.min(most, 2);
-    }
+    const most = values(of(work), "epsilon").length - 1;
+    Object.assign(part("epsilon"), { max: most, value: Math.min(most, 2) });
     show();
   }
 
@@ -73,7 +69,6 @@
     label.append(input, ` ${NAMES[each][0]}`);
     part("data").append(label);
   }
-  part("people").addEventListener("input", show);
   part("epsilon").addEventListener("input", show);
   choose(work);
 })();

@@ -292,8 +292,10 @@ def _compare_trust(
         require_choice("--where", name, ("all", *PLACES))
     places = [each for each in PLACES if {"all", each} & {*given.where}]
     names = ("epsilon", "people") + (("delta",) if {*places} - {"local"} else ())
-    values = {name: getattr(given, name) or getattr(promised, name, None) or None for name in names}
-    values.setdefault("delta", given.delta)
+    values = {"delta": given.delta}
+    for name in names:
+        own = getattr(given, name)
+        values[name] = (getattr(promised, name, None) or None) if own is None else own
     for name in ("epsilon", "people"):
         if values[name] is None:
             raise PrivotError(

@@ -1,44 +1,43 @@
-r"""Forecasts of a fit's error by simulation, before anyone reports.
+r"""Forecast the error of a table's fit by simulation, before anyone reports.
 
-Simulated people report at the planned ε, `fit` learns from their reports, and the model is compared with
-the distribution of the population. This is called a rehearsal.
+A **rehearsal** draws people from a population of known distribution, randomizes their reports at the
+planned ε, fits a model, and compares it with the population. Errors are mean total variations, of single
+columns (*one-way*) and of pairs of columns (*two-way*). `forecast_fit` rehearses with populations like
+the real one, as far as that is known. (`privot.evaluation.simulation` takes the people of a prior.)
 
-**Populations** for rehearsals:
+**Without a pilot**, populations are random (`made_up`), and the forecast is the mean error.
 
-- `population_of`: the distribution of a model;
-- `made_up`: random latent classes over the schema's alphabets. The log-odds of codes are normal; each
-  class adds normal deviations, scaled such that the mean distance of pairs of columns from independence
-  is .1 in total variation, as in a census;
-- `with_dependence`: random latent classes with a model's shares of single columns, for any strength of
-  dependence, 0 included. The deviations of a number's values are sums of cosines of their ranks among
-  all people, so that neighboring values are similar.
+**With a pilot**, a model of earlier reports of the same columns, more is known. A pilot estimates single
+columns well. It estimates the dependence between columns poorly: it underestimates it, and finds none
+where reports are few. Two-way errors depend on a population mostly through the *dependence* t, the mean
+total variation of pairs of columns from independence. So the forecast has four steps
+(`_Rehearsal.with_model`):
 
-**A fit** (`forecast_fit`). People are sampled from **a pilot's model**, or any other of the same
-columns; without a model, from **random populations** (`made_up`). Besides ε, the number of people and
-the single columns, a fit's error depends on the mean distance t of pairs from independence: for ten
-populations with the same columns, the two-way errors lie on one curve of t. A pilot estimates single
-columns well, but t often poorly: its fit underestimates t, and finds no dependence where reports are
-few. So t is inferred from the dependence $d$ of the pilot's fit by approximate Bayesian computation. The
-prior of t is uniform on $[d/1.5, \max(.2, 1.5 d)]$, since no fit overestimates t much. For each t on a
-grid, a population with the pilot's single columns and random classes (`with_dependence`) reports by the
-pilot's randomizer, with as many people as the pilot had, and $d_t$ is the dependence that a fit of these
-reports finds. The weight of t is
+1. *Populations.* For each t on a grid, random classes have the pilot's single columns and dependence t
+   (`with_dependence`). With d the dependence of the pilot's fit, the grid is that of a uniform prior on
+   $[d/1.5, \max(.2, 1.5 d)]$.
+2. *Which t agree with the pilot* (`likelihood_weights`; approximate Bayesian computation). The pilot is
+   repeated on people of each population, as many as it had; $d_t$ is the dependence that a fit finds.
+   The weight of t is
 
-$$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
+   $$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
 
-or 0 if this is below 5 % of the largest. If some t with $|d_t − d| ≤ 2 h$ agrees with the pilot on
-whether the fit finds any dependence, all t that disagree have weight 0. The forecast is the weighted
-mean error of fits of the planned reports (of all t, if the pilot does not inform about t); `low` and
-`high` are the weighted 10 % and 90 % quantiles of these fits' errors.
+   or 0 where it is below 5 % of the largest. Whether a fit finds any dependence is decisive: if some
+   t with $|d_t − d| ≤ 2 h$ agrees with the pilot on that, those that disagree have weight 0.
+3. *Errors of the planned reports*, for each t of positive weight: the weighted mean, and the weighted
+   10 % and 90 % quantiles (`low`, `high`).
+4. *Structure.* Random classes are harder to learn than real records, people of the pilot's model are
+   easier. With r the share of the pilot's dependence that a fit finds when the pilot is repeated on
+   people of its own model, the result is the weighted geometric mean of the errors of both kinds of
+   people, with weight r/2 for the pilot's model.
 
-A pilot that finds dependence also shows its structure. The pilot's model is easier to learn than real
-records, and random classes have a very different structure, so errors of both kinds of populations are
-combined. Let r be the share of the pilot model's dependence that a fit of as many reports as the pilot's
-finds. The forecast is the weighted geometric mean of both errors, with weight r/2 for the pilot's model.
+**Random populations** are latent classes over the schema's alphabets. In `made_up` the log-odds of codes
+are normal, and each class adds normal deviations, scaled to a dependence of .1, as in a census. In
+`with_dependence` deviations of a number's values are sums of cosines of their ranks, so that neighboring
+values are similar.
 
-Privacy review: functions of public numbers, of coins, and of a model learned from reports alone, or of
-the prior, whose rows are sampled and shown: results are as private as the model or the prior. A table of
-real private records must not be a prior.
+Privacy review: functions of public numbers, of fresh randomness, and of a model that was learned from
+reports alone: results are as private as that model.
 
 References:
     Beaumont, Zhang, Balding, *Approximate Bayesian computation in population genetics* (2002).
@@ -71,11 +70,12 @@ REHEARSALS = 2
 _FITS = 3  # fits of one population; all but the first reuse the settings that the first chose
 _MIN_FITS = 12  # fits over all populations that a pilot leaves possible
 _STRENGTHS = 7  # size of the grid of t
-_MAX_STRENGTH, _MAX_RATIO = 0.2, 1.5
-_WIDTH, _RELATIVE_WIDTH, _FAR = 0.02, 0.1, 2.0
+_MAX_STRENGTH, _MAX_RATIO = 0.2, 1.5  # ends of the prior of t, the second relative to the pilot's
+_WIDTH, _RELATIVE_WIDTH = 0.02, 0.1  # h = width + relative width · d
+_FAR = 2.0  # a distance between dependences, in units of h
 _NEGLIGIBLE = 0.05  # relative to the largest weight
 _NO_DEPENDENCE = 1e-6  # largest dependence that is due to rounding
-_LEVELS = 0.1, 0.9
+_LEVELS = 0.1, 0.9  # of `low` and `high`
 # Random populations: latent classes, mean dependence of pairs, cosines in a deviation, scales tried.
 _CLASSES, _DEPENDENCE, _COSINES = 12, 0.1, 3
 _SCALES = np.geomspace(0.05, 6.0, 24)
@@ -325,6 +325,7 @@ class _Rehearsal:
         """
         schema = self.randomizer.schema
         own, pilot = population_of(like, schema), dependence(sampler_of(like).classes)
+        # 1. Populations with the pilot's columns and a grid of dependences.
         lowest, highest = pilot / _MAX_RATIO, max(_MAX_STRENGTH, pilot * _MAX_RATIO)
         strengths = np.linspace(lowest, highest, _STRENGTHS).repeat(several)
         self.fits = 2 * len(strengths) + 2
@@ -332,14 +333,16 @@ class _Rehearsal:
             population_of(with_dependence(like, float(t), self.seed + number), schema)
             for number, t in enumerate(strengths)
         ]
+        # 2. Weights by what a fit of the pilot's reports would find.
         found = np.array([self.found_dependence(each, like) for each in populations])
         weights = likelihood_weights(found, pilot)
         possible = np.flatnonzero(weights)
-        # The fewer populations the pilot leaves possible, the more often each is rehearsed.
+        # 3. Errors of the planned reports; the fewer populations are possible, the more fits of each.
         fits = -(-_MIN_FITS // len(possible))
         errors = np.concatenate([self.errors(populations[number], fits) for number in possible])
         weights = (weights[possible] / weights[possible].sum() / fits).repeat(fits)
         mean, ends = weights @ errors, quantiles(errors[:, 1], weights)
+        # 4. People of the pilot's own model, as far as a pilot would find their dependence.
         if pilot > _NO_DEPENDENCE:
             share_found = min(1.0, self.found_dependence(own, like) / pilot)
             ratio = (self.errors(own, _FITS).mean(axis=0) / mean) ** (share_found / 2)
