@@ -78,7 +78,7 @@ def measure(
     distance = distance_from(schema, others)
     drawn = others.take(np.random.default_rng([seed, 1]).integers(others.num_rows, size=people))
     promises = promises_at(epsilons, people, where=wheres, delta=DELTA)  # type: ignore[arg-type]
-    common = {"plan": work, "seed": seed, "people": people}
+    common: dict[str, Any] = {"plan": work, "seed": seed, "people": people}
     for name, known in (("predicted", prior), ("made_up", None)):
         if name not in rows:
             continue
@@ -87,7 +87,7 @@ def measure(
         )
         for row in found.rows:
             at = {"where": row.where, "epsilon": row.epsilon, "row": name}
-            facts = {"floor": _rounded(found.floor), "bytes": row.report_bytes}
+            facts: dict[str, Any] = {"floor": _rounded(found.floor), "bytes": row.report_bytes}
             facts |= {"epsilon0": row.epsilon0, "errors": _rounded(row.predicted)}
             yield common | at | facts
     for promise in promises if "realized" in rows else []:

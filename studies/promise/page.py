@@ -100,6 +100,7 @@ def shares_table(rows: Rows) -> str:
     return table(["cells", "client, ms", "to leader, to helper"], body)
 
 
+ROWS = ("predicted", "realized")
 PLANS = {"towns": "Towns", "accidents": "Accidents", "adult": "Adult, ten columns"}
 
 
@@ -113,11 +114,15 @@ def forecasts_table(rows: Rows) -> str:
             line = [title, name]
             for epsilon in epsilons:
                 found = select(rows, plan=plan, where=where, epsilon=epsilon)
-                error = {row["row"]: list(row["errors"].values())[-1] for row in found}
-                line += _compared(error.get("predicted"), error.get("realized"))
+                line += _compared(*(_mean_error(select(found, row=name)) for name in ROWS))
             body.append(line)
     head = [f"{each}, ε = {e:g}" for e in epsilons for each in ("predicted", "realized", "off by")]
     return table(["learned", "who is trusted", *head], body)
+
+
+def _mean_error(rows: Rows) -> float | None:
+    """Mean over seeds of the error to show, which is the last."""
+    return float(np.mean([[*row["errors"].values()][-1] for row in rows])) if rows else None
 
 
 def _compared(predicted: float | None, realized: float | None) -> list[str]:

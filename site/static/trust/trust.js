@@ -6,6 +6,7 @@
   ];
   const NAMES = {
     towns: ["a map of towns", "Error (W₂, box of side 2)"],
+    accidents: ["a map of road accidents", "Error (W₂, box of side 2)"],
     adult: ["ten columns of a census", "Error of a pair of columns (total variation)"],
   };
   const part = (name) => document.getElementById(`trust-${name}`);

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
@@ -227,8 +227,9 @@ def plan(
     if where is not None:
         if rehearse:
             raise PrivotError("--where rehearses every place of trust: leave out --rehearse")
-        trust = _Trust(epsilon, people, where, delta, rehearsals or 1, seed)
-        _compare_trust(schema, trust, like, simulate, as_json=as_json, force=force)
+        given = {"epsilon": epsilon, "people": people, "delta": delta}
+        how = rehearsals or 1, seed
+        _compare_trust(schema, where, given, (like, *how), simulate, as_json=as_json, force=force)
         return
     if epsilon is None or people is None or delta is not None:
         raise PrivotError(
@@ -258,68 +259,52 @@ def plan(
     print(f"next: {command}")
 
 
-class _Trust(NamedTuple):
-    """Options of a comparison of places of trust."""
-
-    epsilon: float | None
-    people: int | None
-    where: list[str]
-    delta: float | None
-    rehearsals: int
-    seed: int
-
-
 _FACTORS = (0.1, 0.3, 1.0, 3.0)  # of ε, in a picture
 
 
 def _compare_trust(
     schema: Path,
-    given: _Trust,
-    like: Path | None,
+    where: list[str],
+    given: dict[str, Any],
+    how: tuple[Path | None, int, int],
     output: Path | None,
     *,
     as_json: bool,
     force: bool,
 ) -> None:
-    """Print the errors of places of trust, or write a page with a picture to a folder."""
+    """Print errors by place of trust, and write a page of them; `how` are as in `_simulate`.
+
+    What is not `given` of ε, people and δ is read in the schema's promise.
+    """
     from privot.evaluation.simulation import PLACES, STAMP, forecast_trust, promises_at
     from privot.report.pages import TRUST_WRITTEN, write_trust
     from privot.schema import Schema
 
-    declared = Schema.load(schema)
-    promised = declared.promise
-    for name in given.where:
+    (like, rehearsals, seed), declared = how, Schema.load(schema)
+    for name in where:
         require_choice("--where", name, ("all", *PLACES))
-    places = [each for each in PLACES if {"all", each} & {*given.where}]
-    names = ("epsilon", "people") + (("delta",) if {*places} - {"local"} else ())
-    values = {"delta": given.delta}
-    for name in names:
-        own = getattr(given, name)
-        values[name] = (getattr(promised, name, None) or None) if own is None else own
-    for name in ("epsilon", "people"):
-        if values[name] is None:
+    places = [each for each in PLACES if {"all", each} & {*where}]
+    promised = declared.promise
+    for name in ("epsilon", "people", *(("delta",) if places != ["local"] else ())):
+        if given[name] is None:
+            given[name] = getattr(promised, name, None) or None
+        if given[name] is None and name != "delta":
             raise PrivotError(
                 f"{name} is missing, and the schema promises {promised or 'nothing'}: give --{name}, or "
                 "declare it in [promise]"
             )
-    require_seed(given.seed)
+    require_seed(seed)
     if output is not None:
         claim_folder(output, TRUST_WRITTEN, inputs=[schema, *([like] if like else [])], force=force)
-    epsilon, people = float(values["epsilon"]), values["people"]
+    epsilon, people = given["epsilon"], given["people"]
     epsilons = [epsilon] if output is None else [factor * epsilon for factor in _FACTORS]
     floor = promised.floor if promised and "shuffled" in places else None
-    promises = promises_at(epsilons, people, where=places, delta=values["delta"], floor=floor)
+    epsilons = [each for each in epsilons if each <= (floor or each)]
+    promises = promises_at(epsilons, people, where=places, delta=given["delta"], floor=floor)
     prior = None if like is None else _prior(like, declared)
-    with step_bar("rehearsing") as progress:
-        found = forecast_trust(
-            declared,
-            promises,
-            people,
-            prior=prior,
-            rehearsals=given.rehearsals,
-            seed=given.seed,
-            progress=progress,
-        )
+    how_often: dict[str, Any] = {"rehearsals": rehearsals, "seed": seed}
+    with step_bar("rehearsing") as bar:
+        found = forecast_trust(declared, promises, people, prior=prior, progress=bar, **how_often)
     if output is not None:
         with replacing_folder(output) as folder:
             write_trust(folder, found)

@@ -18,11 +18,10 @@ with $v_i$ what one record adds to the query (`privot.central.sums`). So n peopl
 rows of the prior. A curator adds one noise, two servers add two; then the estimator of
 `privot.central.fit` learns from the result.
 
-**Accuracy.** The only bias is the prior's. A distance of places is exact W₂ of 3 000 points, of which
-one varies by a fifth: a rehearsal takes the mean of four. All rows use the same random ranks of points
-in the same order (`z_order`), so that differences between places of trust are much less noisy. If more
-than 200 000 people send reports, 200 000 are simulated: errors in total variation are scaled by the root
-of the ratio; distances of places are not, and are slightly too large.
+**Accuracy.** The only bias is the prior's. A distance of places is exact W₂ of 3 000 points, and varies
+by a fifth: a rehearsal takes the mean of four, and all rehearsals use the same random ranks of ordered
+points (`z_order`), so that they differ by less. If more than 200 000 people report, 200 000 are
+simulated: total variations are scaled by the root of the ratio; W₂ is not, and is slightly too large.
 
 **No simulation can be mistaken for real results**: the unit of the schema is a *SIMULATED person*, as in
 the randomizer, the release and the model, and simulated reports cannot be collected together with real
@@ -50,6 +49,7 @@ from privot.central.sums import (
     Indicators,
     Integers,
     Query,
+    SumPlan,
     contributions,
     noisy_sums,
     sensitivity,
@@ -94,7 +94,6 @@ _CHUNK = 1024  # records whose contributions are summed at once
 # Made-up places: towns of Zipf sizes, the standard deviation of the largest, the share between towns.
 _TOWNS, _WIDTH, _COUNTRY = 40, 0.12, 0.2
 Errors = dict[str, float]
-Draw = Callable[[int, int], pa.Table]  # records of a number of people, by a seed
 Distance = Callable[[pa.Table, int], Errors]  # of a table from the prior; the seed is of subsamples
 
 
@@ -110,10 +109,8 @@ class TrustForecast:
         report_bytes: What one device sends, to all servers together; None where a curator receives the
             record, or devices cannot draw the report.
         predicted: Mean errors over rehearsals: `one_way` and `two_way` total variation, or `W2` of
-            places in units where the bounds are −1 and 1.
-        low: Smallest errors.
-        high: Largest errors.
-        refused: Why the promise cannot be kept usefully there; None if it can. Errors are then empty.
+            places in units where the bounds are −1 and 1. Empty if refused.
+        refused: Why noise would hide everything there; None if it would not.
     """
 
     where: str
@@ -122,8 +119,6 @@ class TrustForecast:
     epsilon0: float | None = None
     report_bytes: int | None = None
     predicted: Errors = field(default_factory=dict)
-    low: Errors = field(default_factory=dict)
-    high: Errors = field(default_factory=dict)
     refused: str | None = None
 
 
@@ -175,6 +170,7 @@ def promises_at(
         >>> [str(each) for each in promises_at([1.0], 1000, where=["local", "central"])]
         ['ε = 1, local', 'ε = 1, δ = 1e-05, central, at least 1,000 people']
     """
+    people, _ = require_counts(people, 1)
     if delta is not None and set(where) == {"local"}:
         raise PrivotError(
             f"delta is {delta!r}, and where is 'local', where reports need none: leave it out"
@@ -182,13 +178,14 @@ def promises_at(
     if floor is not None and "shuffled" not in where:
         raise PrivotError(f"floor is {floor!r}, which only 'shuffled' has a use for: leave it out")
     delta = _DELTA_TIMES_PEOPLE / people if delta is None else delta
-    promises = []
-    for epsilon in epsilons:
-        for place in where:
-            trusting = {} if place == "local" else {"delta": delta, "people": people}
-            trusting |= {"floor": floor} if place == "shuffled" else {}
-            promises.append(Promise(epsilon, place, **trusting))
-    return promises
+    floors = {"shuffled": floor}
+    return [
+        Promise(epsilon)
+        if place == "local"
+        else Promise(epsilon, place, delta, people, floors.get(place))
+        for epsilon in epsilons
+        for place in where
+    ]
 
 
 def forecast_trust(
@@ -239,10 +236,8 @@ def forecast_trust(
             if progress is not None:
                 progress(len(rows) * rehearsals + number, len(promises) * rehearsals)
             found.append(_scaled(distance(way.sample(seed + number), seed + number), way.scale))
-        mean, low, high = (_over(found, how) for how in (np.mean, min, max))
-        errors = {"predicted": mean, "low": low, "high": high}
-        facts = {"epsilon0": way.epsilon0, "report_bytes": way.report_bytes}
-        rows.append(replace(row, **facts, **errors))
+        facts: dict[str, Any] = {"epsilon0": way.epsilon0, "report_bytes": way.report_bytes}
+        rows.append(replace(row, predicted=_over(found, np.mean), **facts))
     if all(row.refused for row in rows):
         raise PrivotError(rows[-1].refused or "give at least one promise")
     floor = _floor(plain, reference, people, rehearsals, seed)
@@ -250,13 +245,7 @@ def forecast_trust(
 
 
 class _Reports:
-    """Rehearsals of reports that are randomized on devices, and perhaps shuffled.
-
-    Attributes:
-        epsilon0: ε₀ of one report by itself.
-        report_bytes: Bytes of one report as it is sent; None if devices cannot draw it.
-        scale: Ratio of errors in total variation of all people to those of the simulated ones.
-    """
+    """Rehearsals of reports that are randomized on devices, and perhaps shuffled."""
 
     def __init__(self, schema: Schema, promise: Promise, people: int, reference: pa.Table) -> None:
         randomizer = Randomizer.calibrate(schema.model_copy(update={"promise": promise}))
@@ -265,7 +254,7 @@ class _Reports:
         # Fewer people may be simulated than the promise of a shuffled batch allows.
         self._randomizer = replace(randomizer, schema=schema)
         self._people, self._reference = min(people, MAX_REHEARSED), reference
-        self.scale = (self._people / people) ** 0.5
+        self.scale = (self._people / people) ** 0.5  # of errors, from simulated to all people
 
     def sample(self, seed: int) -> pa.Table:
         """Draw people, learn from their reports, and sample the model."""
@@ -274,22 +263,19 @@ class _Reports:
 
 
 class _Sums:
-    """Rehearsals of sums with the noise of a curator, or of two servers.
+    """Rehearsals of sums with the noise of a curator, or of two servers."""
 
-    Attributes:
-        epsilon0: None: devices add no noise.
-        report_bytes: Bytes of a record's shares for both servers; None with a curator.
-        scale: 1: all people are simulated.
-    """
-
-    epsilon0, scale = None, 1.0
+    epsilon0, scale = None, 1.0  # devices add no noise, and all people are simulated
 
     def __init__(self, schema: Schema, promise: Promise, people: int, reference: pa.Table) -> None:
         budget = Budget(promise.epsilon, promise.delta, people, schema.unit)
         fitted = fit_of(schema, SumSettings(), budget)
         assert isinstance(fitted, OneSumFit)  # as places and tables are
-        self._fit, self._people, self.report_bytes, self._noises = fitted, people, None, 1
-        self._stddev = sensitivity(fitted.query) / fitted.plan().ratios[0]
+        self._fit, self._people, self._noises = fitted, people, 1
+        self.report_bytes: int | None = None
+        plan = fitted.plan()
+        assert isinstance(plan, SumPlan)
+        self._stddev = sensitivity(fitted.query) / plan.ratios[0]
         self._records = fitted.records.encode(reference)
         if promise.where == "aggregated":
             encoder = Encoder.calibrate(schema.model_copy(update={"promise": promise}))
@@ -353,13 +339,6 @@ def made_up_places(schema: Schema, seed: int) -> pa.Table:
     country = rng.random(len(town)) < _COUNTRY
     points[country] = rng.uniform(-1, 1, (int(country.sum()), dimension))
     return records.decode(points.clip(-1, 1))
-
-
-def _reference(schema: Schema, prior: Any, seed: int) -> pa.Table:
-    """Return the rows that stand for the population."""
-    if prior is None and kind_of_records(schema) == "places":
-        return made_up_places(schema, seed)
-    return _drawn_from(schema, prior, seed)[1]
 
 
 def _times(count: int, people: int, seed: int) -> Integers:
@@ -467,7 +446,7 @@ def simulate_campaign(
         raise PrivotError(
             "prior is missing: places cannot be made up, give a table or a model of the columns"
         )
-    draw, reference = _drawn_from(schema, prior, seed)
+    reference = _reference(schema, prior, seed)
     errors_of = (_share_errors if coded else _place_errors)(stamped, reference)
     rehearsed = min(people, MAX_REHEARSED)
     scale = (rehearsed / people) ** 0.5
@@ -475,7 +454,7 @@ def simulate_campaign(
     for number in range(rehearsals):
         if progress is not None:
             progress(number, rehearsals)
-        tables.append(draw(rehearsed, seed + 1 + number))
+        tables.append(_resample(reference, rehearsed, seed + number))
         models.append(fit_silently(randomizer.privatize(tables[-1]), seed + number))
         sample = models[-1].sample(_NUM_REFERENCE, seed=seed)
         with_noise.append(_scaled(errors_of(sample, number), scale))
@@ -485,25 +464,23 @@ def simulate_campaign(
     return SimulatedCampaign(mean, low, high, clean, models[0], tables[0], rehearsals, rehearsed)
 
 
-def _drawn_from(schema: Schema, prior: Any, seed: int) -> tuple[Draw, pa.Table]:
-    """Return a function that samples a number of people of a prior by a seed, and a large sample."""
-    names = list(schema.table_columns)
+def _reference(schema: Schema, prior: Any, seed: int) -> pa.Table:
+    """Return the rows that stand for the population: the prior's, or a large sample."""
+    names, seed = list(schema.table_columns), seed + 10**6
+    if prior is None and kind_of_records(schema) == "places":
+        return made_up_places(schema, seed)
     if prior is None:
-        population = made_up(schema, seed)
-        return population.draw, population.draw(_NUM_REFERENCE, seed + 10**6)
+        return made_up(schema, seed).draw(_NUM_REFERENCE, seed)
     if isinstance(prior, Model):
         if list(prior.schema.table_columns) != names:
             raise PrivotError(
                 f"prior is a model of the columns {', '.join(prior.schema.table_columns)}: give one of "
                 f"{', '.join(names)}"
             )
-        large = prior.sample(_NUM_REFERENCE, seed=seed + 10**6)
-        return lambda people, seed: prior.sample(people, seed=seed), large
+        return prior.sample(_NUM_REFERENCE, seed=seed)
     table = as_table(prior)
     schema.check_table(table)
-    table = table.select(names)
-
-    return lambda people, seed: _resample(table, people, seed), table
+    return table.select(names)
 
 
 def _share_errors(schema: Schema, reference: pa.Table) -> Distance:
@@ -554,7 +531,7 @@ def _place_errors(schema: Schema, reference: pa.Table) -> Distance:
     return errors
 
 
-def z_order(points: Array) -> Array:
+def z_order(points: Array) -> Integers:
     """Return an order (n,) of points of [−1, 1]^d along a space-filling curve, by the bits of all axes.
 
     If two samples of nearly the same distribution are in this order, the same quantiles of both are
@@ -563,4 +540,5 @@ def z_order(points: Array) -> Array:
     """
     depth = _BITS // points.shape[1]
     cells = np.floor((points + 1) * 2.0 ** (depth - 1)).astype(np.int64).clip(0, 2**depth - 1)
-    return np.argsort(Pyramid(points.shape[1], depth).number(cells), kind="stable")
+    order = np.argsort(Pyramid(points.shape[1], depth).number(cells), kind="stable")
+    return order.astype(np.int64)

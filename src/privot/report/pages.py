@@ -288,32 +288,17 @@ def write_rehearsal(
 
 def draw_trust(plan: TrustPlan) -> Figure:
     """Draw predicted errors against ε: one line for each place of trust, and the floor."""
-    lines = dict(
-        zip(PLACES, ((RECEIVED, "-"), (PRIVATE, "-"), (LEARNED, "-"), (INK, "--")), strict=True)
-    )
     with styled():
         figure = new_figure(6.4, 4.0)
         axis = figure.subplots()
-        for where, (color, dashes) in lines.items():
+        for where, color in zip(PLACES, (RECEIVED, PRIVATE, LEARNED, INK), strict=True):
             rows = [row for row in plan.rows if row.where == where and not row.refused]
-            epsilons = [row.epsilon for row in rows]
-            errors, low, high = (
-                (
-                    [each[plan.measure] for each in by_row]
-                    for by_row in zip(*((r.predicted, r.low, r.high) for r in rows), strict=True)
-                )
-                if rows
-                else ([], [], [])
-            )
+            errors = [row.predicted[plan.measure] for row in rows]
             axis.plot(
-                epsilons, errors, color=color, linestyle=dashes, marker="o", label=TRUSTED[where]
+                [row.epsilon for row in rows], errors, "o-", color=color, label=TRUSTED[where]
             )
-            axis.fill_between(epsilons, low, high, color=color, alpha=0.15, lw=0)
         axis.axhline(plan.floor[plan.measure], color=MUTED, linestyle=":", label="without noise")
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_xlabel("ε")
-        axis.set_ylabel(NAMES[plan.measure])
+        axis.set(xscale="log", yscale="log", xlabel="ε", ylabel=NAMES[plan.measure])
         axis.legend(fontsize=8)
     return stamped(figure)
 
