@@ -7,7 +7,7 @@ ROWS = Path(__file__).parents[1] / "docs" / "results" / "promise" / "forecasts"
 
 
 def rows_script(rows: Path = ROWS) -> str:
-    """The script that defines `FORECASTS`, of all files in a folder: a page that is opened as a file may load no JSON."""
+    """The script that defines `FORECASTS`, of all files in a folder: a local page may load no JSON."""
     forecasts = [
         {name: row[name] for name in ("plan", "people", "epsilon", "where", "epsilon0", "bytes")}
         | {"error": [*row["errors"].values()][-1], "floor": [*row["floor"].values()][-1]}

@@ -77,7 +77,8 @@ def measure(
     schema, prior, others = halves(work, seed, data)
     distance = distance_from(schema, others)
     drawn = others.take(np.random.default_rng([seed, 1]).integers(others.num_rows, size=people))
-    promises = promises_at(epsilons, people, where=wheres, delta=DELTA)  # type: ignore[arg-type]
+    delta = None if wheres == ["local"] else DELTA
+    promises = promises_at(epsilons, people, where=wheres, delta=delta)  # type: ignore[arg-type]
     common: dict[str, Any] = {"plan": work, "seed": seed, "people": people}
     for name, known in (("predicted", prior), ("made_up", None)):
         if name not in rows:

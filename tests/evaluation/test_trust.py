@@ -153,7 +153,8 @@ def test_made_up_places_are_of_the_box():
 
 
 def test_a_map_errs_by_what_was_predicted(monkeypatch):
-    """To 10 %. Of eight runs the logarithm of the ratio is @MAP@."""
+    """Of eight runs the logarithm of the ratio is .000 ± .0075, by the same random numbers: 10 % is 12
+    deviations away, a false alarm in fewer than one run in 10⁹ if it is Gaussian."""
     monkeypatch.setattr("privot.evaluation.simulation._POINTS", 300)
     monkeypatch.setattr("privot.evaluation.simulation._SUBSAMPLES", 60)
     number = 100_000
@@ -175,7 +176,8 @@ def ten(number, seed):
 
 
 def test_a_table_errs_by_what_was_predicted():
-    """To 20 %, two ways. Of eight runs the logarithm of the ratio is @TABLE@."""
+    """Means of four. Of eight runs the logarithm of the ratio is −.02 ± .04: 25 % is 5.8 deviations or
+    more away, a false alarm in fewer than one run in 10⁷ if it is Gaussian."""
     schema = Schema.from_dict({"columns": {f"c{i}": {"kind": "boolean"} for i in range(10)}})
     (promise,) = promises_at([0.2], PEOPLE, where=["central"])
     found = forecast_trust(schema, [promise], PEOPLE, prior=ten(100_000, 0), rehearsals=4)
@@ -183,4 +185,4 @@ def test_a_table_errs_by_what_was_predicted():
     for seed in range(2, 6):
         model = privot.central.fit(ten(PEOPLE, seed), schema, epsilon=0.2, delta=promise.delta)
         errors.append(distance(model.sample(200_000, seed=seed), seed)["two_way"])
-    assert found.rows[0].predicted["two_way"] == pytest.approx(np.mean(errors), rel=0.2)
+    assert found.rows[0].predicted["two_way"] == pytest.approx(np.mean(errors), rel=0.25)
