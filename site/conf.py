@@ -12,6 +12,7 @@ _HERE = Path(__file__).parent
 sys.path.insert(0, str(_HERE))
 
 from playground import client_script  # noqa: E402 - it stands beside this file
+from trust import rows_script  # noqa: E402 - likewise
 
 project = "Privot"
 author = "The Privot developers"
@@ -91,10 +92,12 @@ def _write_client(app: Sphinx, exception: Exception | None) -> None:
         script = client_script()
     except FileNotFoundError as error:
         raise ExtensionError(str(error)) from None
-    (Path(app.outdir) / "_static" / "playground" / "client.js").write_text(script, "utf-8")
+    static = Path(app.outdir) / "_static"
+    (static / "playground" / "client.js").write_text(script, "utf-8")
+    (static / "trust" / "rows.js").write_text(rows_script(), "utf-8")
 
 
 def setup(app: Sphinx) -> None:
-    """Register the rewriting of links, and what the playground draws with."""
+    """Register the rewriting of links, and what the pages that compute draw with."""
     app.connect("source-read", _link_here)
     app.connect("build-finished", _write_client)

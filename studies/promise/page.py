@@ -2,8 +2,8 @@
 
     python -m studies promise.page
 
-Reads rows of `places` in `docs/results/promise`, draws `places.png` beside them, and rewrites the tables
-of the page (`studies.common.pages`).
+Reads rows of `places` in `docs/results/promise` and of `forecasts` in the folder below it, draws
+`places.png` beside them, and rewrites the tables of the page (`studies.common.pages`).
 """
 
 from __future__ import annotations
@@ -100,6 +100,37 @@ def shares_table(rows: Rows) -> str:
     return table(["cells", "client, ms", "to leader, to helper"], body)
 
 
+ROWS = ("predicted", "realized")
+PLANS = {"towns": "Towns", "accidents": "Accidents", "adult": "Adult, ten columns"}
+
+
+def forecasts_table(rows: Rows) -> str:
+    """Errors that a plan predicts and those realized: W₂ of maps, total variation of pairs."""
+    rows = [row for row in rows if row["stem"] == "measured"]
+    epsilons = sorted({row["epsilon"] for row in rows})
+    body = []
+    for plan, title in PLANS.items():
+        for where, (name, _, _) in LINES.items():
+            line = [title, name]
+            for epsilon in epsilons:
+                found = select(rows, plan=plan, where=where, epsilon=epsilon)
+                line += _compared(*(_mean_error(select(found, row=name)) for name in ROWS))
+            body.append(line)
+    head = [f"{each}, ε = {e:g}" for e in epsilons for each in ("predicted", "realized", "off by")]
+    return table(["learned", "who is trusted", *head], body)
+
+
+def _mean_error(rows: Rows) -> float | None:
+    """Mean over seeds of the error to show, which is the last."""
+    return float(np.mean([[*row["errors"].values()][-1] for row in rows])) if rows else None
+
+
+def _compared(predicted: float | None, realized: float | None) -> list[str]:
+    if predicted is None or realized is None:
+        return ["", "", ""]
+    return [f"{predicted:.4f}", f"{realized:.4f}", f"{100 * (predicted / realized - 1):+.0f} %"]
+
+
 def draw_errors(rows: Rows) -> Figure:
     """Error against ε, one line a place of trust, and the floor."""
     with styled():
@@ -152,4 +183,5 @@ def tables_of(folder: Path) -> Tables:
         "reports": partial(reports_table, rows),
         "tables": partial(tables_table, rows),
         "shares": partial(shares_table, rows),
+        "forecasts": partial(forecasts_table, read_rows(folder / "forecasts", "")),
     } | {f"{work}": partial(errors_table, rows, work) for work in TITLES}

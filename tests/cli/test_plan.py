@@ -162,3 +162,77 @@ def test_more_people_and_epsilon_err_less(run):
     assert found[3000, 2.0] == table["options"][0]["two_way"]
     assert found[300, 2.0] == pytest.approx(10 * found[30_000, 2.0])
     assert found[3000, 1.0] > found[3000, 2.0] > found[3000, 4.0]
+
+
+TWO = '[columns.a]\nkind = "boolean"\n[columns.b]\nkind = "boolean"\n'
+PROMISED = TWO + '[promise]\nepsilon = 1\nwhere = "central"\ndelta = 1e-6\npeople = 300\n'
+
+
+def test_every_place_of_trust_has_a_row(run, tmp_path):
+    (tmp_path / "two.toml").write_text(TWO)
+    code, out, err = run("plan two.toml --epsilon 1 --people 300 --where all")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0].startswith("SIMULATED: 300 made-up people")
+    assert [line.split()[0] for line in lines[3:7]] == [
+        "local", "shuffled", "aggregated", "central"
+    ]  # fmt: skip
+    local, shuffled, aggregated, central = (line.split() for line in lines[3:7])
+    assert local[1:4] == ["1", "0", "1"]
+    assert shuffled[1:3] == ["1", "3.34e-05"]
+    assert float(shuffled[3]) > 1
+    assert aggregated[3] == central[3] == "none"
+    assert [line.partition("   ")[2] for line in lines[3:7]]
+    assert "one of two servers" in lines[5]
+    assert any(line.startswith("without noise: 0.") for line in lines)
+
+
+def test_the_schemas_promise_is_read_and_options_replace_it(run, tmp_path):
+    (tmp_path / "two.toml").write_text(PROMISED)
+    fields = json.loads(run("plan two.toml --where central --json")[1])
+    assert fields["people"] == 300
+    (row,) = fields["rows"]
+    assert (row["where"], row["epsilon"], row["delta"]) == ("central", 1.0, 1e-6)
+    fields = json.loads(run("plan two.toml --where local --epsilon 2 --people 400 --json")[1])
+    assert (fields["people"], fields["rows"][0]["epsilon"]) == (400, 2.0)
+    assert fields["rows"][0]["delta"] == 0
+
+
+def test_a_comparison_is_drawn_and_stamped(run, tmp_path):
+    (tmp_path / "two.toml").write_text(TWO)
+    (tmp_path / "like.csv").write_text("a,b\n" + "true,false\nfalse,false\ntrue,true\n" * 20)
+    words = "plan two.toml --epsilon 2 --people 300 --where central --like like.csv --simulate out"
+    code, out, err = run(words)
+    assert code == 0, err
+    assert "people like those of like.csv" in out
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["SIMULATED-numbers.json", "SIMULATED-picture.png", "SIMULATED-report.html"]
+    fields = json.loads((tmp_path / "out" / "SIMULATED-numbers.json").read_text())
+    assert [row["epsilon"] for row in fields["rows"]] == pytest.approx([0.2, 0.6, 2.0, 6.0])
+    page = (tmp_path / "out" / "SIMULATED-report.html").read_text()
+    assert page.count("a curator, with all records (central)") == 4
+    assert page.count("SIMULATED") >= 4
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "words"),
+    [
+        (TWO, "--epsilon 1 --where all", "people is missing, and the schema promises nothing"),
+        (TWO, "--people 300 --where all", "epsilon is missing, and the schema promises nothing"),
+        (
+            TWO + "[promise]\nepsilon = 1\n",
+            "--where all",
+            "people is missing, and the schema promises",
+        ),
+        (TWO, "--epsilon 1 --people 300 --where local --delta 1e-6", "where reports need none"),
+        (TWO, "--epsilon 1 --people 300 --where nowhere", "--where"),
+        (TWO, "--epsilon 1 --people 300 --where all --rehearse", "leave out --rehearse"),
+        (TWO, "--epsilon 1 --people 300 --delta 1e-6", "--delta only with --where"),
+    ],
+)
+def test_comparisons_that_cannot_be_are_one_line(run, tmp_path, schema, options, words):
+    (tmp_path / "two.toml").write_text(schema)
+    code, out, err = run(f"plan two.toml {options}")
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1

@@ -1,10 +1,18 @@
 """Every file of a rehearsal is stamped: its name, its text, its rows, its picture."""
 
 import json
+from dataclasses import replace
 
 from moving_people import USES, uses_only
-from privot.evaluation.forecast import simulate_campaign
-from privot.report.pages import WRITTEN, stamped, write_rehearsal
+from privot.evaluation.simulation import TrustForecast, TrustPlan, simulate_campaign
+from privot.report.pages import (
+    TRUST_WRITTEN,
+    WRITTEN,
+    draw_trust,
+    stamped,
+    write_rehearsal,
+    write_trust,
+)
 from privot.report.panels import new_figure
 
 
@@ -24,3 +32,21 @@ def test_every_file_is_stamped(tmp_path):
 def test_a_picture_has_the_stamp_across():
     figure = stamped(new_figure(3, 2))
     assert [text.get_text() for text in figure.texts] == ["SIMULATED"]
+
+
+def test_a_refused_place_of_trust_is_on_the_page_and_not_in_the_picture(tmp_path):
+    row = TrustForecast("local", 1.0, 0.0, 1.0, 64, {"one_way": 0.1})
+    others = [
+        replace(row, epsilon=2.0, predicted={"one_way": 0.05}),
+        TrustForecast("central", 1.0, 1e-6, refused="too few"),
+    ]
+    plan = TrustPlan(300, False, 1, {"one_way": 0.01}, (row, *others))
+    lines = draw_trust(plan).axes[0].get_lines()
+    assert lines[0].get_xydata().tolist() == [[1.0, 0.1], [2.0, 0.05]]
+    assert [len(line.get_xdata()) for line in lines[1:4]] == [0, 0, 0]
+    paths = write_trust(tmp_path, plan)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(TRUST_WRITTEN)
+    page = paths[0].read_text()
+    assert "central at ε = 1: too few" in page
+    assert page.count("SIMULATED") >= 4
+    assert json.loads(paths[2].read_text())["rows"][2]["refused"] == "too few"

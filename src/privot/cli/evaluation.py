@@ -26,12 +26,19 @@ from privot.cli.console import (
     require_fail_on,
     step_bar,
 )
-from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
+from privot.core.errors import (
+    MOST_ROWS,
+    PrivotError,
+    require_choice,
+    require_count,
+    require_seed,
+)
 from privot.core.files import claim_file, claim_folder, replacing_folder
 from privot.privacy.rounding import at_most, exactly
 
 if TYPE_CHECKING:
     from privot.evaluation.forecast import FitForecast
+    from privot.evaluation.simulation import TrustPlan
     from privot.randomizer import Plan
     from privot.randomizer.column_plans import ColumnPlan, Forecast
     from privot.randomizer.plan import ExpectedError, TablePlan
@@ -170,8 +177,16 @@ _CAVEATS = {
 
 def plan(
     schema: SchemaFile,
-    epsilon: float = Option(help="Privacy loss of one whole report."),
-    people: int = Option(help="How many people (or units of the schema) will report."),
+    epsilon: float | None = Option(None, help="Privacy loss of one whole report."),
+    people: int | None = Option(None, help="How many people (or units of the schema) will report."),
+    where: list[str] | None = Option(
+        None,
+        help="Compare places of trust instead: all, or some of local, shuffled, aggregated, central. "
+        "May be repeated. Epsilon, delta and people may be left to the schema's [promise].",
+    ),
+    delta: float | None = Option(
+        None, help="With --where: delta wherever somebody is trusted; 0.01 / people by default."
+    ),
     target_error: float = Option(0.05, help="Two-way error of a table to count the people for."),
     like: Path | None = Option(
         None,
@@ -186,8 +201,10 @@ def plan(
         help="Instead of a plan: simulate the campaign, and write what the answer will look like to "
         "this folder. Every line, file and picture is stamped SIMULATED.",
     ),
-    rehearsals: int = Option(3, help="With --simulate: how many fits."),
-    seed: int = Option(0, help="With --simulate: of people and fits."),
+    rehearsals: int | None = Option(
+        None, help="With --simulate: how many fits (3); with --where: for each place (1)."
+    ),
+    seed: int = Option(0, help="With --simulate or --where: of people and fits."),
     as_json: bool = Option(False, "--json", help="Print the plan as JSON."),
     force: Force = False,
 ) -> None:
@@ -201,14 +218,27 @@ def plan(
 
     What the answer will look like: privot plan schema.toml --epsilon 2 --people 30000 --simulate
     rehearsal/ --like census.csv
+
+    The same ε where others are trusted: privot plan schema.toml --epsilon 1 --people 200000 --where all
     """
     from privot.randomizer import plan_reports
     from privot.schema import Schema
 
+    if where is not None:
+        if rehearse:
+            raise PrivotError("--where rehearses every place of trust: leave out --rehearse")
+        given = {"epsilon": epsilon, "people": people, "delta": delta}
+        how = rehearsals or 1, seed
+        _compare_trust(schema, where, given, (like, *how), simulate, as_json=as_json, force=force)
+        return
+    if epsilon is None or people is None or delta is not None:
+        raise PrivotError(
+            "a plan takes --epsilon and --people, and --delta only with --where: give both, and no delta"
+        )
     if simulate is not None:
         if as_json or rehearse:
             raise PrivotError("--simulate makes no plan: leave out --json and --rehearse")
-        _simulate(schema, epsilon, people, (like, rehearsals, seed), simulate, force)
+        _simulate(schema, epsilon, people, (like, rehearsals or 3, seed), simulate, force)
         return
     declared = Schema.load(schema)
     overall = plan_reports(declared, epsilon, people, target_error=target_error)
@@ -229,6 +259,100 @@ def plan(
     print(f"next: {command}")
 
 
+_FACTORS = (0.1, 0.3, 1.0, 3.0)  # of ε, in a picture
+
+
+def _compare_trust(
+    schema: Path,
+    where: list[str],
+    given: dict[str, Any],
+    how: tuple[Path | None, int, int],
+    output: Path | None,
+    *,
+    as_json: bool,
+    force: bool,
+) -> None:
+    """Print errors by place of trust, and write a page of them; `how` are as in `_simulate`.
+
+    What is not `given` of ε, people and δ is read in the schema's promise.
+    """
+    from privot.evaluation.simulation import PLACES, STAMP, forecast_trust, promises_at
+    from privot.report.pages import TRUST_WRITTEN, write_trust
+    from privot.schema import Schema
+
+    (like, rehearsals, seed), declared = how, Schema.load(schema)
+    for name in where:
+        require_choice("--where", name, ("all", *PLACES))
+    places = [each for each in PLACES if {"all", each} & {*where}]
+    promised = declared.promise
+    for name in ("epsilon", "people", *(("delta",) if places != ["local"] else ())):
+        if given[name] is None:
+            given[name] = getattr(promised, name, None) or None
+        if given[name] is None and name != "delta":
+            raise PrivotError(
+                f"{name} is missing, and the schema promises {promised or 'nothing'}: give --{name}, or "
+                "declare it in [promise]"
+            )
+    require_seed(seed)
+    if output is not None:
+        claim_folder(output, TRUST_WRITTEN, inputs=[schema, *([like] if like else [])], force=force)
+    epsilon, people = given["epsilon"], given["people"]
+    epsilons = [epsilon] if output is None else [factor * epsilon for factor in _FACTORS]
+    floor = promised.floor if promised and "shuffled" in places else None
+    epsilons = [each for each in epsilons if each <= (floor or each)]
+    promises = promises_at(epsilons, people, where=places, delta=given["delta"], floor=floor)
+    prior = None if like is None else _prior(like, declared)
+    how_often: dict[str, Any] = {"rehearsals": rehearsals, "seed": seed}
+    with step_bar("rehearsing") as bar:
+        found = forecast_trust(declared, promises, people, prior=prior, progress=bar, **how_often)
+    if output is not None:
+        with replacing_folder(output) as folder:
+            write_trust(folder, found)
+    if as_json:
+        print(json.dumps(asdict(found)))
+        return
+    _print_trust(found, epsilon, like)
+    if output is not None:
+        print(f"{STAMP}: {output / TRUST_WRITTEN[0]}: error against ε")
+
+
+def _prior(like: Path, declared: Schema) -> Any:
+    """Read a prior: the folder of a model, or a table."""
+    from privot.models import load
+    from privot.tables.files import read_table
+
+    return load(like) if like.is_dir() else read_table(like, declared)
+
+
+def _print_trust(plan: TrustPlan, epsilon: float, like: Path | None) -> None:
+    from privot.evaluation.simulation import SERVERS, STAMP, TRUSTED
+    from privot.report.pages import NAMES
+
+    who = "made-up people" if like is None else f"people like those of {like}"
+    print(f"{STAMP}: {plan.people:,} {who}; error of {NAMES[plan.measure]}\n")
+    head = ("place", "ε", "δ", "ε₀ alone", "error", "servers", "bytes a report   trusted")
+    rows = [head]
+    for row in (each for each in plan.rows if each.epsilon == epsilon):
+        alone = "none" if row.epsilon0 is None else at_most(row.epsilon0)
+        size = "the record" if row.where == "central" else "–"
+        if row.report_bytes is not None:
+            size = f"{row.report_bytes:,}"
+        error = "refused" if row.refused else f"{row.predicted[plan.measure]:.4f}"
+        last = f"{size}   {TRUSTED[row.where]}"
+        delta = at_most(row.delta, 3) if row.delta else "0"
+        loss = at_most(row.epsilon)
+        rows.append((row.where, loss, delta, alone, error, str(SERVERS[row.where]), last))
+    _print_table(rows)
+    print(f"\nwithout noise: {plan.floor[plan.measure]:.4f}")
+    for row in plan.rows:
+        if row.refused:
+            print(f"{row.where} at ε = {at_most(row.epsilon)} is refused: {row.refused}")
+    if like is None:
+        print(
+            "Errors of real people differ: --like takes a public table or a pilot's model instead."
+        )
+
+
 def _simulate(
     schema: Path,
     epsilon: float,
@@ -238,19 +362,15 @@ def _simulate(
     force: bool,
 ) -> None:
     """Simulate a campaign; `how` are the path of a prior (or None), the number of fits, and the seed."""
-    from privot.evaluation.forecast import STAMP, simulate_campaign
-    from privot.models import load
+    from privot.evaluation.simulation import STAMP, simulate_campaign
     from privot.report.pages import NAMES, WRITTEN, write_rehearsal
     from privot.schema import Schema
-    from privot.tables.files import read_table
 
     like, rehearsals, seed = how
     declared, inputs = Schema.load(schema), [schema, *([] if like is None else [like])]
     require_seed(seed)
     claim_folder(output, WRITTEN, inputs=inputs, force=force)
-    prior: Any = None
-    if like is not None:
-        prior = load(like) if like.is_dir() else read_table(like, declared)
+    prior = None if like is None else _prior(like, declared)
     with step_bar("rehearsing") as progress:
         found = simulate_campaign(
             declared,

@@ -1,51 +1,43 @@
-r"""Forecasts of a fit's error by simulation, before anyone reports.
+r"""Forecast the error of a table's fit by simulation, before anyone reports.
 
-Simulated people report at the planned ε, `fit` learns from their reports, and the model is compared with
-the distribution of the population. This is called a rehearsal.
+A **rehearsal** draws people from a population of known distribution, randomizes their reports at the
+planned ε, fits a model, and compares it with the population. Errors are mean total variations, of single
+columns (*one-way*) and of pairs of columns (*two-way*). `forecast_fit` rehearses with populations like
+the real one, as far as that is known. (`privot.evaluation.simulation` takes the people of a prior.)
 
-**Populations** for rehearsals:
+**Without a pilot**, populations are random (`made_up`), and the forecast is the mean error.
 
-- `population_of`: the distribution of a model;
-- `made_up`: random latent classes over the schema's alphabets. The log-odds of codes are normal; each
-  class adds normal deviations, scaled such that the mean distance of pairs of columns from independence
-  is .1 in total variation, as in a census;
-- `with_dependence`: random latent classes with a model's shares of single columns, for any strength of
-  dependence, 0 included. The deviations of a number's values are sums of cosines of their ranks among
-  all people, so that neighboring values are similar.
+**With a pilot**, a model of earlier reports of the same columns, more is known. A pilot estimates single
+columns well. It estimates the dependence between columns poorly: it underestimates it, and finds none
+where reports are few. Two-way errors depend on a population mostly through the *dependence* t, the mean
+total variation of pairs of columns from independence. So the forecast has four steps
+(`_Rehearsal.with_model`):
 
-**A fit** (`forecast_fit`). People are sampled from **a pilot's model**, or any other of the same
-columns; without a model, from **random populations** (`made_up`). Besides ε, the number of people and
-the single columns, a fit's error depends on the mean distance t of pairs from independence: for ten
-populations with the same columns, the two-way errors lie on one curve of t. A pilot estimates single
-columns well, but t often poorly: its fit underestimates t, and finds no dependence where reports are
-few. So t is inferred from the dependence $d$ of the pilot's fit by approximate Bayesian computation. The
-prior of t is uniform on $[d/1.5, \max(.2, 1.5 d)]$, since no fit overestimates t much. For each t on a
-grid, a population with the pilot's single columns and random classes (`with_dependence`) reports by the
-pilot's randomizer, with as many people as the pilot had, and $d_t$ is the dependence that a fit of these
-reports finds. The weight of t is
+1. *Populations.* For each t on a grid, random classes have the pilot's single columns and dependence t
+   (`with_dependence`). With d the dependence of the pilot's fit, the grid is that of a uniform prior on
+   $[d/1.5, \max(.2, 1.5 d)]$.
+2. *Which t agree with the pilot* (`likelihood_weights`; approximate Bayesian computation). The pilot is
+   repeated on people of each population, as many as it had; $d_t$ is the dependence that a fit finds.
+   The weight of t is
 
-$$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
+   $$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
 
-or 0 if this is below 5 % of the largest. If some t with $|d_t − d| ≤ 2 h$ agrees with the pilot on
-whether the fit finds any dependence, all t that disagree have weight 0. The forecast is the weighted
-mean error of fits of the planned reports (of all t, if the pilot does not inform about t); `low` and
-`high` are the weighted 10 % and 90 % quantiles of these fits' errors.
+   or 0 where it is below 5 % of the largest. Whether a fit finds any dependence is decisive: if some
+   t with $|d_t − d| ≤ 2 h$ agrees with the pilot on that, those that disagree have weight 0.
+3. *Errors of the planned reports*, for each t of positive weight: the weighted mean, and the weighted
+   10 % and 90 % quantiles (`low`, `high`).
+4. *Structure.* Random classes are harder to learn than real records, people of the pilot's model are
+   easier. With r the share of the pilot's dependence that a fit finds when the pilot is repeated on
+   people of its own model, the result is the weighted geometric mean of the errors of both kinds of
+   people, with weight r/2 for the pilot's model.
 
-A pilot that finds dependence also shows its structure. The pilot's model is easier to learn than real
-records, and random classes have a very different structure, so errors of both kinds of populations are
-combined. Let r be the share of the pilot model's dependence that a fit of as many reports as the pilot's
-finds. The forecast is the weighted geometric mean of both errors, with weight r/2 for the pilot's model.
+**Random populations** are latent classes over the schema's alphabets. In `made_up` the log-odds of codes
+are normal, and each class adds normal deviations, scaled to a dependence of .1, as in a census. In
+`with_dependence` deviations of a number's values are sums of cosines of their ranks, so that neighboring
+values are similar.
 
-**A campaign** (`simulate_campaign`). People are rows of a public or older table, sampled with
-replacement; or samples of a model; or, without either, of a random population. Several fits have fresh
-people and fresh noise. The error **without noise** is that of the people's own records, a practical
-lower bound for every method. No simulation can be mistaken for real results: the unit of the schema is a
-*SIMULATED person*, as in the randomizer, the release and the model, and simulated reports cannot be
-collected together with real ones, because the schemas differ.
-
-Privacy review: functions of public numbers, of coins, and of a model learned from reports alone, or of
-the prior, whose rows are sampled and shown: results are as private as the model or the prior. A table of
-real private records must not be a prior.
+Privacy review: functions of public numbers, of fresh randomness, and of a model that was learned from
+reports alone: results are as private as that model.
 
 References:
     Beaumont, Zhang, Balding, *Approximate Bayesian computation in population genetics* (2002).
@@ -55,13 +47,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
-from privot.evaluation.distances import independent, sample_distance, total_variation
+from privot.evaluation.distances import independent, total_variation
 from privot.evaluation.rehearsal import MAX_REHEARSED, Columns, sampler_of
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.marginals import rake
@@ -69,30 +60,26 @@ from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Plac
 from privot.local.fitting import fit
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.models import Model
 from privot.randomizer import Randomizer, Release
 from privot.schema import Schema
-from privot.schema.domains import Array, to_unit
-from privot.tables.files import as_table
+from privot.schema.domains import Array
 
 REHEARSALS = 2
-STAMP = "SIMULATED"
 _FITS = 3  # fits of one population; all but the first reuse the settings that the first chose
 _MIN_FITS = 12  # fits over all populations that a pilot leaves possible
 _STRENGTHS = 7  # size of the grid of t
-_MAX_STRENGTH, _MAX_RATIO = 0.2, 1.5
-_WIDTH, _RELATIVE_WIDTH, _FAR = 0.02, 0.1, 2.0
+_MAX_STRENGTH, _MAX_RATIO = 0.2, 1.5  # ends of the prior of t, the second relative to the pilot's
+_WIDTH, _RELATIVE_WIDTH = 0.02, 0.1  # h = width + relative width · d
+_FAR = 2.0  # a distance between dependences, in units of h
 _NEGLIGIBLE = 0.05  # relative to the largest weight
 _NO_DEPENDENCE = 1e-6  # largest dependence that is due to rounding
-_LEVELS = 0.1, 0.9
-_NUM_REFERENCE, _NUM_POINTS = 200_000, 20_000
+_LEVELS = 0.1, 0.9  # of `low` and `high`
 # Random populations: latent classes, mean dependence of pairs, cosines in a deviation, scales tried.
 _CLASSES, _DEPENDENCE, _COSINES = 12, 0.1, 3
 _SCALES = np.geomspace(0.05, 6.0, 24)
 _MAX_SCALE, _HALVINGS = 8.0, 12
 _TOLERANCE, _FLOOR = 1e-5, 1e-9
 Progress = Callable[[int, int], None]
-Errors = dict[str, float]
 Marginal = Callable[[Columns], Array]  # shares of one column's codes, or of two columns' cells
 
 
@@ -281,7 +268,7 @@ def forecast_fit(
         PrivotError: if a column is reported as points, the model has other columns, or a number is out
             of range.
     """
-    people, rehearsals = _require_counts(people, rehearsals)
+    people, rehearsals = require_counts(people, rehearsals)
     randomizer = Randomizer.calibrate(schema, epsilon)
     if randomizer.joint is None or set(schema.coded) != set(schema.columns):
         raise PrivotError(
@@ -301,12 +288,13 @@ def forecast_fit(
     return FitForecast(float(one), float(two), rehearsal.done, like is None, *interval)
 
 
-def _require_counts(people: int, rehearsals: int) -> tuple[int, int]:
+def require_counts(people: int, rehearsals: int) -> tuple[int, int]:
+    """Return both numbers; raise PrivotError if one is out of range."""
     people = require_count("people", people, MOST_PEOPLE, "more than ever lived")
     return people, require_count("rehearsals", rehearsals, 100, "enough")
 
 
-def _fit(releases: Release | Sequence[Release], seed: int) -> LocalModel:
+def fit_silently(releases: Release | Sequence[Release], seed: int) -> LocalModel:
     """Fit simulated reports without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -335,6 +323,7 @@ class _Rehearsal:
         """
         schema = self.randomizer.schema
         own, pilot = population_of(like, schema), dependence(sampler_of(like).classes)
+        # 1. Populations with the pilot's columns and a grid of dependences.
         lowest, highest = pilot / _MAX_RATIO, max(_MAX_STRENGTH, pilot * _MAX_RATIO)
         strengths = np.linspace(lowest, highest, _STRENGTHS).repeat(several)
         self.fits = 2 * len(strengths) + 2
@@ -342,14 +331,16 @@ class _Rehearsal:
             population_of(with_dependence(like, float(t), self.seed + number), schema)
             for number, t in enumerate(strengths)
         ]
+        # 2. Weights by what a fit of the pilot's reports would find.
         found = np.array([self.found_dependence(each, like) for each in populations])
         weights = likelihood_weights(found, pilot)
         possible = np.flatnonzero(weights)
-        # The fewer populations the pilot leaves possible, the more often each is rehearsed.
+        # 3. Errors of the planned reports; the fewer populations are possible, the more fits of each.
         fits = -(-_MIN_FITS // len(possible))
         errors = np.concatenate([self.errors(populations[number], fits) for number in possible])
         weights = (weights[possible] / weights[possible].sum() / fits).repeat(fits)
         mean, ends = weights @ errors, quantiles(errors[:, 1], weights)
+        # 4. People of the pilot's own model, as far as a pilot would find their dependence.
         if pilot > _NO_DEPENDENCE:
             share_found = min(1.0, self.found_dependence(own, like) / pilot)
             ratio = (self.errors(own, _FITS).mean(axis=0) / mean) ** (share_found / 2)
@@ -379,7 +370,7 @@ class _Rehearsal:
     def fit(self, releases: Releases) -> LocalModel:
         """Fit, and report progress before and after."""
         self.progress(self.done, self.fits)
-        model = _fit(releases.parts, self.seed + self.done)
+        model = fit_silently(releases.parts, self.seed + self.done)
         self.done += 1
         self.progress(self.done, self.fits)
         return model
@@ -406,154 +397,3 @@ def quantiles(values: Array, weights: Array) -> Array:
     order = np.argsort(values)
     below = np.cumsum(weights[order]) - weights[order] / 2
     return np.asarray(np.interp(_LEVELS, below, values[order]))
-
-
-@dataclass(frozen=True, eq=False)
-class SimulatedCampaign:
-    """Result of `simulate_campaign`: errors by name, with examples of records.
-
-    Arguments:
-        predicted: Mean errors of fits: `one_way` and `two_way` total variation, or `W2` of places in
-            units where the bounds are −1 and 1.
-        low: Smallest errors of fits.
-        high: Largest errors of fits.
-        without_noise: Errors of the people's own records.
-        model: Model of the first fit; its schema says that it is simulated.
-        people: Records of the people whose reports the first fit used.
-        rehearsals: Number of fits.
-        rehearsed: Number of people in each fit; if more will report, errors are scaled.
-    """
-
-    predicted: Errors
-    low: Errors
-    high: Errors
-    without_noise: Errors
-    model: LocalModel
-    people: pa.Table
-    rehearsals: int
-    rehearsed: int
-
-
-def simulated(schema: Schema) -> Schema:
-    """Return the schema with a unit that marks it as simulated."""
-    return schema.model_copy(update={"unit": f"{STAMP} {schema.unit}"})
-
-
-def simulate_campaign(
-    schema: Schema,
-    epsilon: float,
-    people: int,
-    *,
-    prior: Any = None,
-    rehearsals: int = 3,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> SimulatedCampaign:
-    """Simulate a campaign from records to model, with and without noise.
-
-    Arguments:
-        schema: Public description of a record: a table of codes, or places.
-        epsilon: Privacy loss of one person's report.
-        people: Number of people who will report; at most 200 000 are simulated.
-        prior: Table of similar records that is not private, or a model; by default a random population.
-        rehearsals: Number of fits.
-        seed: Seed of people and fits; not of the reports' noise.
-        progress: Callback with the number of finished fits, and of all fits.
-
-    Raises:
-        PrivotError: if the prior has another schema, columns are neither all codes nor one place, or a
-            number is out of range.
-    """
-    people, rehearsals = _require_counts(people, rehearsals)
-    stamped = simulated(schema)
-    randomizer = Randomizer.calibrate(stamped, epsilon)
-    coded = randomizer.joint is not None and set(schema.coded) == set(schema.columns)
-    if prior is None and not coded:
-        raise PrivotError(
-            "prior is missing: places cannot be made up, give a table or a model of the columns"
-        )
-    draw, reference = _drawn_from(schema, prior, seed)
-    errors_of = (_share_errors if coded else _place_errors)(stamped, reference)
-    rehearsed = min(people, MAX_REHEARSED)
-    with_noise, without_noise, models, tables = [], [], [], []
-    for number in range(rehearsals):
-        if progress is not None:
-            progress(number, rehearsals)
-        tables.append(draw(rehearsed, seed + 1 + number))
-        models.append(_fit(randomizer.privatize(tables[-1]), seed + number))
-        sample = models[-1].sample(_NUM_REFERENCE if coded else _NUM_POINTS, seed=seed)
-        with_noise.append(errors_of(sample))
-        without_noise.append(errors_of(tables[-1]))
-    shrunk = (rehearsed / people) ** 0.5
-
-    def summarized(errors: list[Errors], how: Callable[[list[float]], Any]) -> Errors:
-        return {name: float(how([each[name] for each in errors])) * shrunk for name in errors[0]}
-
-    mean, low, high = (summarized(with_noise, how) for how in (np.mean, min, max))
-    clean = summarized(without_noise, np.mean)
-    return SimulatedCampaign(mean, low, high, clean, models[0], tables[0], rehearsals, rehearsed)
-
-
-def _drawn_from(
-    schema: Schema, prior: Any, seed: int
-) -> tuple[Callable[[int, int], pa.Table], pa.Table]:
-    """Return a function that samples a number of people of a prior by a seed, and a large sample."""
-    names = list(schema.table_columns)
-    if prior is None:
-        population = made_up(schema, seed)
-        return population.draw, population.draw(_NUM_REFERENCE, seed + 10**6)
-    if isinstance(prior, Model):
-        if list(prior.schema.table_columns) != names:
-            raise PrivotError(
-                f"prior is a model of the columns {', '.join(prior.schema.table_columns)}: give one of "
-                f"{', '.join(names)}"
-            )
-        large = prior.sample(_NUM_REFERENCE, seed=seed + 10**6)
-        return lambda people, seed: prior.sample(people, seed=seed), large
-    table = as_table(prior)
-    schema.check_table(table)
-    table = table.select(names)
-
-    def resample(people: int, seed: int) -> pa.Table:
-        return table.take(np.random.default_rng(seed).integers(table.num_rows, size=people))
-
-    return resample, table
-
-
-def _share_errors(schema: Schema, reference: pa.Table) -> Callable[[pa.Table], Errors]:
-    """Return a function of a table: the total variation of its shares from a reference's."""
-    coded = schema.coded.items()
-
-    def marginals(table: pa.Table) -> Marginal:
-        codes = [(column.encode_codes(name, table), column.alphabet.size) for name, column in coded]
-
-        def marginal(columns: Columns) -> Array:
-            chosen, shape = zip(*(codes[column] for column in columns), strict=True)
-            cells = np.ravel_multi_index(chosen, shape)
-            return np.bincount(cells, minlength=int(np.prod(shape))) / table.num_rows
-
-        return marginal
-
-    truth = marginals(reference)
-
-    def errors(table: pa.Table) -> Errors:
-        one, two = marginal_errors(marginals(table), truth, len(coded)).tolist()
-        return {"one_way": one} | ({} if np.isnan(two) else {"two_way": two})
-
-    return errors
-
-
-def _place_errors(schema: Schema, reference: pa.Table) -> Callable[[pa.Table], Errors]:
-    """Return a function of a table: exact W₂ of its points from a reference's, by subsamples."""
-    if len(schema.columns) > 1 or schema.images:
-        raise PrivotError(
-            f"columns {', '.join(schema.columns)} are not all codes, nor one place: rehearse them apart"
-        )
-    (name,) = schema.columns
-    column = schema.point_column(name)
-
-    def units(table: pa.Table) -> Array:
-        return to_unit(column.domain, column.encode_points(name, table))
-
-    truth = units(reference)
-    return lambda table: {"W2": sample_distance(units(table), truth)}

@@ -18,7 +18,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from privot.core.files import replacing_folder
-from privot.evaluation.forecast import STAMP, SimulatedCampaign
+from privot.evaluation.simulation import (
+    PLACES,
+    SERVERS,
+    STAMP,
+    TRUSTED,
+    SimulatedCampaign,
+    TrustPlan,
+)
 from privot.local import LocalModel
 from privot.models import History, Model
 from privot.randomizer import Release
@@ -27,6 +34,7 @@ from privot.report.panels import (
     INK,
     LEARNED,
     LIGHT,
+    MUTED,
     PRIVATE,
     RECEIVED,
     ImagePanel,
@@ -53,6 +61,7 @@ WRITTEN = tuple(
         "report.html", "picture.png", "numbers.json", "with-noise.csv", "without-noise.csv",
     )
 )  # fmt: skip
+TRUST_WRITTEN = WRITTEN[:3]
 NAMES = {
     "one_way": "a column's shares (total variation)",
     "two_way": "shares of a pair of columns (total variation)",
@@ -274,4 +283,40 @@ def write_rehearsal(
     tables = model.sample(rows, seed=0), records.slice(0, rows)
     for path, table in zip(paths[3:], tables, strict=True):
         write_table(table.append_column(STAMP, [[STAMP] * table.num_rows]), path)
+    return paths
+
+
+def draw_trust(plan: TrustPlan) -> Figure:
+    """Draw predicted errors against ε: one line for each place of trust, and the floor."""
+    with styled():
+        figure = new_figure(6.4, 4.0)
+        axis = figure.subplots()
+        for where, color in zip(PLACES, (RECEIVED, PRIVATE, LEARNED, INK), strict=True):
+            rows = [row for row in plan.rows if row.where == where and not row.refused]
+            errors = [row.predicted[plan.measure] for row in rows]
+            axis.plot(
+                [row.epsilon for row in rows], errors, "o-", color=color, label=TRUSTED[where]
+            )
+        axis.axhline(plan.floor[plan.measure], color=MUTED, linestyle=":", label="without noise")
+        axis.set(xscale="log", yscale="log", xlabel="ε", ylabel=NAMES[plan.measure])
+        axis.legend(fontsize=8)
+    return stamped(figure)
+
+
+def write_trust(folder: Path, plan: TrustPlan) -> list[Path]:
+    """Write page, picture and numbers of a comparison of places of trust; return their paths."""
+    figure, paths = draw_trust(plan), [folder / name for name in TRUST_WRITTEN]
+    fields = {
+        "stamp": STAMP,
+        "figure": data_uri(figure, dpi=130),
+        "plan": plan,
+        "name": NAMES[plan.measure],
+        "trusted": TRUSTED,
+        "servers": SERVERS,
+    }
+    write_page(paths[0], "trust.html", fields)
+    save_png(figure, paths[1], dpi=130)
+    paths[2].write_text(
+        json.dumps({"stamp": STAMP} | asdict(plan), indent=2) + "\n", encoding="utf-8"
+    )
     return paths

@@ -1,0 +1,544 @@
+r"""Errors to expect of a campaign, by simulation: with noise and without, for each place of trust.
+
+**People** are rows of a *prior*, drawn with replacement: a public or older table, 200 000 samples of a
+model, or, without either, of a made-up population (`made_up`, `made_up_places`). The prior is taken for
+the population: errors are distances of what is learned from the prior. The error **without noise**,
+the floor, is that of the people's own records.
+
+**Reports** (`local`, `shuffled`). People are privatized by the calibrated randomizer, shuffled reports
+with the ε₀ that the number of people allows, and `privot.fit` learns from their reports.
+
+**Sums** (`aggregated`, `central`). The only data that the estimator sees are sums over all people, plus
+Gaussian noise of known standard deviation σ. If row i of the prior is drawn $w_i$ times, w multinomial,
+the sums of n people are exactly
+
+$$ \sum_i w_i v_i , \qquad \sum_i w_i = n , $$
+
+with $v_i$ what one record adds to the query (`privot.central.sums`). So n people cost no more than the
+rows of the prior. A curator adds one noise, two servers add two; then the estimator of
+`privot.central.fit` learns from the result.
+
+**Accuracy.** The only bias is the prior's. A distance of places is exact W₂ of 3 000 points, and varies
+by a fifth: a rehearsal takes the mean of four, and all rehearsals use the same random ranks of ordered
+points (`z_order`), so that they differ by less. If more than 200 000 people report, 200 000 are
+simulated: total variations are scaled by the root of the ratio; W₂ is not, and is slightly too large.
+
+**No simulation can be mistaken for real results**: the unit of the schema is a *SIMULATED person*, as in
+the randomizer, the release and the model, and simulated reports cannot be collected together with real
+ones, because the schemas differ.
+
+Privacy review: functions of public numbers, of fresh noise, and of the prior, whose rows are drawn and
+shown: results are as private as the prior. A table of real private records must not be a prior.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from privot.aggregated.shares import ROLES, Encoder
+from privot.central.fitting import OneSumFit, SumSettings, fit_of, kind_of_records
+from privot.central.pyramid import PlaceRecords, Pyramid
+from privot.central.sums import (
+    Budget,
+    Indicators,
+    Integers,
+    Query,
+    SumPlan,
+    contributions,
+    noisy_sums,
+    sensitivity,
+)
+from privot.core.errors import PrivotError
+from privot.device.device import JointPart, SplitPart
+from privot.evaluation.distances import wasserstein
+from privot.evaluation.forecast import (
+    Marginal,
+    Progress,
+    fit_silently,
+    made_up,
+    marginal_errors,
+    require_counts,
+)
+from privot.evaluation.rehearsal import MAX_REHEARSED, Columns
+from privot.local.model import LocalModel
+from privot.mechanisms.gaussian import sample_rounded_gaussian
+from privot.models import Model
+from privot.randomizer import Randomizer
+from privot.schema import Schema
+from privot.schema.domains import Array, to_unit
+from privot.schema.promise import Place, Promise
+from privot.tables.files import as_table
+from privot.wire.report import Report
+
+STAMP = "SIMULATED"
+PLACES: tuple[Place, ...] = get_args(Place)
+TRUSTED = {  # the party that is trusted, and with what
+    "local": "nobody",
+    "shuffled": "a shuffler, with mixing",
+    "aggregated": "one of two servers, with its shares",
+    "central": "a curator, with all records",
+}
+SERVERS = {"local": 1, "shuffled": 2, "aggregated": 2, "central": 1}
+SEAL_BYTES = 65 + 16  # key and tag of a report that is sealed for a shuffler
+_NUM_REFERENCE = 200_000  # rows of a population, and of a model that are compared with it
+_SUBSAMPLES, _POINTS = 4, 3000  # of each distance of places
+_BITS = 24  # of a place, for its order
+_DELTA_TIMES_PEOPLE = 0.01  # δ n by default
+_CHUNK = 1024  # records whose contributions are summed at once
+# Made-up places: towns of Zipf sizes, the standard deviation of the largest, the share between towns.
+_TOWNS, _WIDTH, _COUNTRY = 40, 0.12, 0.2
+Errors = dict[str, float]
+Distance = Callable[[pa.Table, int], Errors]  # of a table from the prior; the seed is of subsamples
+
+
+@dataclass(frozen=True)
+class TrustForecast:
+    """Predicted errors at one ε, where one party is trusted, or nobody.
+
+    Arguments:
+        where: Place of trust (`privot.schema.promise`).
+        epsilon: Promised ε.
+        delta: Promised δ; 0 for `"local"`.
+        epsilon0: ε₀ of one report by itself; None where devices add no noise.
+        report_bytes: What one device sends, to all servers together; None where a curator receives the
+            record, or devices cannot draw the report.
+        predicted: Mean errors over rehearsals: `one_way` and `two_way` total variation, or `W2` of
+            places in units where the bounds are −1 and 1. Empty if refused.
+        refused: Why noise would hide everything there; None if it would not.
+    """
+
+    where: str
+    epsilon: float
+    delta: float
+    epsilon0: float | None = None
+    report_bytes: int | None = None
+    predicted: Errors = field(default_factory=dict)
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class TrustPlan:
+    """Predicted errors of several places of trust and ε.
+
+    Arguments:
+        people: Number of people.
+        made_up: Whether the population is made up; otherwise a prior was given.
+        rehearsals: Number of rehearsals of each row.
+        floor: Errors of the people's own records, without any noise.
+        rows: Forecasts, by ε and then in the order of `PLACES`.
+    """
+
+    people: int
+    made_up: bool
+    rehearsals: int
+    floor: Errors
+    rows: tuple[TrustForecast, ...]
+
+    @property
+    def measure(self) -> str:
+        """Error to show: W₂ of places, or of a table that of pairs of columns if there are any."""
+        return next(name for name in ("W2", "two_way", "one_way") if name in self.floor)
+
+
+def promises_at(
+    epsilons: Sequence[float],
+    people: int,
+    *,
+    where: Sequence[Place] = PLACES,
+    delta: float | None = None,
+    floor: float | None = None,
+) -> list[Promise]:
+    """Return the promises of several ε and places of trust, in this order.
+
+    Arguments:
+        epsilons: Promised ε.
+        people: Number of people, and the least number in a batch.
+        where: Places of trust.
+        delta: δ wherever somebody is trusted; by default .01 over the number of people.
+        floor: Largest ε₀ of a shuffled report by itself.
+
+    Raises:
+        PrivotError: if a number does not suit a place of trust, or no place of trust needs it.
+
+    Examples:
+        >>> [str(each) for each in promises_at([1.0], 1000, where=["local", "central"])]
+        ['ε = 1, local', 'ε = 1, δ = 1e-05, central, at least 1,000 people']
+    """
+    people, _ = require_counts(people, 1)
+    if delta is not None and set(where) == {"local"}:
+        raise PrivotError(
+            f"delta is {delta!r}, and where is 'local', where reports need none: leave it out"
+        )
+    if floor is not None and "shuffled" not in where:
+        raise PrivotError(f"floor is {floor!r}, which only 'shuffled' has a use for: leave it out")
+    delta = _DELTA_TIMES_PEOPLE / people if delta is None else delta
+    floors = {"shuffled": floor}
+    return [
+        Promise(epsilon)
+        if place == "local"
+        else Promise(epsilon, place, delta, people, floors.get(place))
+        for epsilon in epsilons
+        for place in where
+    ]
+
+
+def forecast_trust(
+    schema: Schema,
+    promises: Sequence[Promise],
+    people: int,
+    *,
+    prior: Any = None,
+    rehearsals: int = 3,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TrustPlan:
+    """Predict the errors of what is learned under several promises, before anybody reports.
+
+    Arguments:
+        schema: One place in a box, or columns with codes alone. Its own promise is not read.
+        promises: ε and places of trust to compare (`promises_at`).
+        people: Number of people.
+        prior: Table of similar records that is not private, or a model; by default people are made up.
+        rehearsals: Number of times that people are drawn, and a model is learned, for each promise.
+        seed: Seed of people and fits; not of the noise.
+        progress: Callback with the number of finished fits, and of all fits.
+
+    Raises:
+        PrivotError: for other schemas, a prior with other columns, a number out of range, or if noise
+            would hide everything under each of the promises.
+    """
+    people, rehearsals = require_counts(people, rehearsals)
+    plain = simulated(schema).model_copy(update={"promise": None})
+    kind, lone_vector = kind_of_records(plain), plain.vectors and len(plain.columns) == 1
+    if kind != "places" and (kind != "tables" or lone_vector):
+        raise PrivotError(
+            f"columns {', '.join(schema.columns)} are not all codes, nor one place in a box: plan "
+            "without --where, or leave columns out"
+        )
+    reference = _reference(plain, prior, seed)
+    distance = distance_from(plain, reference)
+    rows: list[TrustForecast] = []
+    for promise in promises:
+        row = TrustForecast(promise.where, promise.epsilon, promise.delta)
+        try:
+            way = _WAYS[promise.where](plain, promise, people, reference)
+        except PrivotError as error:  # noise would hide everything, by public numbers
+            rows.append(replace(row, refused=str(error)))
+            continue
+        found = []
+        for number in range(rehearsals):
+            if progress is not None:
+                progress(len(rows) * rehearsals + number, len(promises) * rehearsals)
+            found.append(_scaled(distance(way.sample(seed + number), seed + number), way.scale))
+        facts: dict[str, Any] = {"epsilon0": way.epsilon0, "report_bytes": way.report_bytes}
+        rows.append(replace(row, predicted=_over(found, np.mean), **facts))
+    if all(row.refused for row in rows):
+        raise PrivotError(rows[-1].refused or "give at least one promise")
+    floor = _floor(plain, reference, people, rehearsals, seed)
+    return TrustPlan(people, prior is None, rehearsals, floor, tuple(rows))
+
+
+class _Reports:
+    """Rehearsals of reports that are randomized on devices, and perhaps shuffled."""
+
+    def __init__(self, schema: Schema, promise: Promise, people: int, reference: pa.Table) -> None:
+        randomizer = Randomizer.calibrate(schema.model_copy(update={"promise": promise}))
+        self.epsilon0 = randomizer.guarantee.epsilon
+        self.report_bytes = _report_bytes(randomizer, promise.where)
+        # Fewer people may be simulated than the promise of a shuffled batch allows.
+        self._randomizer = replace(randomizer, schema=schema)
+        self._people, self._reference = min(people, MAX_REHEARSED), reference
+        self.scale = (self._people / people) ** 0.5  # of errors, from simulated to all people
+
+    def sample(self, seed: int) -> pa.Table:
+        """Draw people, learn from their reports, and sample the model."""
+        release = self._randomizer.privatize(_resample(self._reference, self._people, seed))
+        return fit_silently(release, seed).sample(_NUM_REFERENCE, seed=seed)
+
+
+class _Sums:
+    """Rehearsals of sums with the noise of a curator, or of two servers."""
+
+    epsilon0, scale = None, 1.0  # devices add no noise, and all people are simulated
+
+    def __init__(self, schema: Schema, promise: Promise, people: int, reference: pa.Table) -> None:
+        budget = Budget(promise.epsilon, promise.delta, people, schema.unit)
+        fitted = fit_of(schema, SumSettings(), budget)
+        assert isinstance(fitted, OneSumFit)  # as places and tables are
+        self._fit, self._people, self._noises = fitted, people, 1
+        self.report_bytes: int | None = None
+        plan = fitted.plan()
+        assert isinstance(plan, SumPlan)
+        self._stddev = sensitivity(fitted.query) / plan.ratios[0]
+        self._records = fitted.records.encode(reference)
+        if promise.where == "aggregated":
+            encoder = Encoder.calibrate(schema.model_copy(update={"promise": promise}))
+            self._noises = len(ROLES)
+            self.report_bytes = sum(encoder.share_length(role) for role in ROLES)
+
+    def sample(self, seed: int) -> pa.Table:
+        """Draw how often each record occurs, learn from the noisy sums, and sample the model."""
+        fitted, times = self._fit, _times(len(self._records[0]), self._people, seed)
+        sums = weighted_sums(fitted.query, self._records, times)
+        for _ in range(self._noises):
+            sums = sums + sample_rounded_gaussian(sums.shape, self._stddev)
+        released = noisy_sums(fitted.query, sums, math.sqrt(self._noises) * self._stddev)
+        rng = np.random.default_rng([seed, 4])
+        return pa.concat_tables(
+            fitted.law(released).pieces(fitted.records, _NUM_REFERENCE, rng, {})
+        )
+
+
+_WAYS: dict[str, type[_Reports] | type[_Sums]] = {
+    "local": _Reports,
+    "shuffled": _Reports,
+    "aggregated": _Sums,
+    "central": _Sums,
+}
+
+
+def weighted_sums(query: Query, records: tuple[Any, ...], weights: Integers) -> Integers:
+    """Return the integer sums of a query of one slot over records that occur `weights` (n,) times."""
+    if isinstance(query, Indicators):
+        places = query.positions(records) + np.cumsum(query.sizes) - query.sizes
+        times = np.repeat(weights, places.shape[1])
+        return np.bincount(places.ravel(), times, query.width).astype(np.int64)
+    drawn = np.flatnonzero(weights)
+    total: Any = 0
+    for start in range(0, len(drawn), _CHUNK):
+        rows = drawn[start : start + _CHUNK]
+        total = total + weights[rows] @ contributions(query, tuple(part[rows] for part in records))
+    return np.asarray(total)
+
+
+def _report_bytes(randomizer: Randomizer, where: str) -> int | None:
+    """Return the length of a report, sealed for a shuffler if there is one; None without a program."""
+    if randomizer.program is None:
+        return None
+    width = JointPart(randomizer.program).num_bytes + SplitPart(randomizer.program).num_bytes
+
+    def length(payload: int) -> int:
+        return len(Report(bytes(32), bytes(16), 0, bytes(payload)).to_bytes())
+
+    return length(SEAL_BYTES + length(width)) if where == "shuffled" else length(width)
+
+
+def made_up_places(schema: Schema, seed: int) -> pa.Table:
+    """Return places of people in random towns, whose sizes follow Zipf's law, and between them."""
+    records, rng = PlaceRecords(schema), np.random.default_rng([seed, 5])
+    dimension, ranks = records.column.domain.dimension, np.arange(1, _TOWNS + 1)
+    town = rng.choice(_TOWNS, _NUM_REFERENCE, p=1 / ranks / (1 / ranks).sum())
+    centers, widths = rng.uniform(-1, 1, (_TOWNS, dimension)), _WIDTH / np.sqrt(ranks)
+    points = centers[town] + widths[town, None] * rng.standard_normal((len(town), dimension))
+    country = rng.random(len(town)) < _COUNTRY
+    points[country] = rng.uniform(-1, 1, (int(country.sum()), dimension))
+    return records.decode(points.clip(-1, 1))
+
+
+def _times(count: int, people: int, seed: int) -> Integers:
+    """Draw how often each of `count` rows occurs among people: the same for all places of trust."""
+    rng = np.random.default_rng([seed, 7])  # no stream that the prior may be drawn from
+    return rng.multinomial(people, np.full(count, 1 / count))
+
+
+def _resample(table: pa.Table, people: int, seed: int) -> pa.Table:
+    """Draw rows with replacement."""
+    return table.take(np.repeat(np.arange(table.num_rows), _times(table.num_rows, people, seed)))
+
+
+def distance_from(schema: Schema, reference: pa.Table) -> Distance:
+    """Return a function of a table: its errors, as a sample of a model of these records."""
+    coded = kind_of_records(schema) == "tables"
+    return (_share_errors if coded else _place_errors)(schema, reference)
+
+
+def _floor(schema: Schema, reference: pa.Table, people: int, rehearsals: int, seed: int) -> Errors:
+    """Return the mean errors of people's own records."""
+    own, others = reference, reference
+    if kind_of_records(schema) == "places":  # the same point twice would be at no distance
+        order = np.random.default_rng([seed, 6]).permutation(reference.num_rows)
+        own, others = (reference.take(each) for each in np.array_split(order, 2))
+    distance, found = distance_from(schema, others), []
+    number = min(people, MAX_REHEARSED)
+    for rehearsal in range(rehearsals):
+        clean = _resample(own, number, seed + rehearsal)
+        found.append(_scaled(distance(clean, seed + rehearsal), (number / people) ** 0.5))
+    return _over(found, np.mean)
+
+
+def _scaled(errors: Errors, scale: float) -> Errors:
+    """Scale total variations to another number of people; a W₂ of samples has a floor, and is not."""
+    return {name: error if name == "W2" else error * scale for name, error in errors.items()}
+
+
+def _over(errors: Sequence[Errors], how: Callable[[list[float]], Any]) -> Errors:
+    """Summarize each of the errors over rehearsals."""
+    return {name: float(how([each[name] for each in errors])) for name in errors[0]}
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedCampaign:
+    """Result of `simulate_campaign`: errors by name, with examples of records.
+
+    Arguments:
+        predicted: Mean errors of fits: `one_way` and `two_way` total variation, or `W2` of places in
+            units where the bounds are −1 and 1.
+        low: Smallest errors of fits.
+        high: Largest errors of fits.
+        without_noise: Errors of the people's own records.
+        model: Model of the first fit; its schema says that it is simulated.
+        people: Records of the people whose reports the first fit used.
+        rehearsals: Number of fits.
+        rehearsed: Number of people in each fit; if more will report, errors are scaled.
+    """
+
+    predicted: Errors
+    low: Errors
+    high: Errors
+    without_noise: Errors
+    model: LocalModel
+    people: pa.Table
+    rehearsals: int
+    rehearsed: int
+
+
+def simulated(schema: Schema) -> Schema:
+    """Return the schema with a unit that marks it as simulated."""
+    return schema.model_copy(update={"unit": f"{STAMP} {schema.unit}"})
+
+
+def simulate_campaign(
+    schema: Schema,
+    epsilon: float,
+    people: int,
+    *,
+    prior: Any = None,
+    rehearsals: int = 3,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> SimulatedCampaign:
+    """Simulate a campaign from records to model, with and without noise.
+
+    Arguments:
+        schema: Public description of a record: a table of codes, or places.
+        epsilon: Privacy loss of one person's report.
+        people: Number of people who will report; at most 200 000 are simulated.
+        prior: Table of similar records that is not private, or a model; by default a random population.
+        rehearsals: Number of fits.
+        seed: Seed of people and fits; not of the reports' noise.
+        progress: Callback with the number of finished fits, and of all fits.
+
+    Raises:
+        PrivotError: if the prior has another schema, columns are neither all codes nor one place, or a
+            number is out of range.
+    """
+    people, rehearsals = require_counts(people, rehearsals)
+    stamped = simulated(schema)
+    randomizer = Randomizer.calibrate(stamped, epsilon)
+    coded = randomizer.joint is not None and set(schema.coded) == set(schema.columns)
+    if prior is None and not coded:
+        raise PrivotError(
+            "prior is missing: places cannot be made up, give a table or a model of the columns"
+        )
+    reference = _reference(schema, prior, seed)
+    errors_of = (_share_errors if coded else _place_errors)(stamped, reference)
+    rehearsed = min(people, MAX_REHEARSED)
+    scale = (rehearsed / people) ** 0.5
+    with_noise, without_noise, models, tables = [], [], [], []
+    for number in range(rehearsals):
+        if progress is not None:
+            progress(number, rehearsals)
+        tables.append(_resample(reference, rehearsed, seed + number))
+        models.append(fit_silently(randomizer.privatize(tables[-1]), seed + number))
+        sample = models[-1].sample(_NUM_REFERENCE, seed=seed)
+        with_noise.append(_scaled(errors_of(sample, number), scale))
+        without_noise.append(_scaled(errors_of(tables[-1], number), scale))
+    mean, low, high = (_over(with_noise, how) for how in (np.mean, min, max))
+    clean = _over(without_noise, np.mean)
+    return SimulatedCampaign(mean, low, high, clean, models[0], tables[0], rehearsals, rehearsed)
+
+
+def _reference(schema: Schema, prior: Any, seed: int) -> pa.Table:
+    """Return the rows that stand for the population: the prior's, or a large sample."""
+    names, seed = list(schema.table_columns), seed + 10**6
+    if prior is None and kind_of_records(schema) == "places":
+        return made_up_places(schema, seed)
+    if prior is None:
+        return made_up(schema, seed).draw(_NUM_REFERENCE, seed)
+    if isinstance(prior, Model):
+        if list(prior.schema.table_columns) != names:
+            raise PrivotError(
+                f"prior is a model of the columns {', '.join(prior.schema.table_columns)}: give one of "
+                f"{', '.join(names)}"
+            )
+        return prior.sample(_NUM_REFERENCE, seed=seed)
+    table = as_table(prior)
+    schema.check_table(table)
+    return table.select(names)
+
+
+def _share_errors(schema: Schema, reference: pa.Table) -> Distance:
+    """Return a function of a table: the total variation of its shares from a reference's."""
+    coded = schema.coded.items()
+
+    def marginals(table: pa.Table) -> Marginal:
+        codes = [(column.encode_codes(name, table), column.alphabet.size) for name, column in coded]
+
+        def marginal(columns: Columns) -> Array:
+            chosen, shape = zip(*(codes[column] for column in columns), strict=True)
+            cells = np.ravel_multi_index(chosen, shape)
+            return np.bincount(cells, minlength=int(np.prod(shape))) / table.num_rows
+
+        return marginal
+
+    truth = marginals(reference)
+
+    def errors(table: pa.Table, seed: int) -> Errors:
+        one, two = marginal_errors(marginals(table), truth, len(coded)).tolist()
+        return {"one_way": one} | ({} if np.isnan(two) else {"two_way": two})
+
+    return errors
+
+
+def _place_errors(schema: Schema, reference: pa.Table) -> Distance:
+    """Return a function of a table: exact W₂ of its points from a reference's, by subsamples."""
+    if len(schema.columns) > 1 or schema.images:
+        raise PrivotError(
+            f"columns {', '.join(schema.columns)} are not all codes, nor one place: rehearse them apart"
+        )
+    (name,) = schema.columns
+    column = schema.point_column(name)
+
+    def ordered(table: pa.Table) -> Array:
+        units = to_unit(column.domain, column.encode_points(name, table))
+        return units[z_order(units)]
+
+    truth = ordered(reference)
+
+    def errors(table: pa.Table, seed: int) -> Errors:
+        rng, points, found = np.random.default_rng([seed, 8]), ordered(table), []
+        for _ in range(_SUBSAMPLES):
+            rows = [(rng.random(_POINTS) * len(each)).astype(np.int64) for each in (points, truth)]
+            found.append(wasserstein(points[rows[0]], truth[rows[1]]))
+        return {"W2": float(np.mean(found))}
+
+    return errors
+
+
+def z_order(points: Array) -> Integers:
+    """Return an order (n,) of points of [−1, 1]^d along a space-filling curve, by the bits of all axes.
+
+    If two samples of nearly the same distribution are in this order, the same quantiles of both are
+    nearly the same points. Distances of subsamples by the same random ranks then differ by an eighth of
+    what either varies by.
+    """
+    depth = _BITS // points.shape[1]
+    cells = np.floor((points + 1) * 2.0 ** (depth - 1)).astype(np.int64).clip(0, 2**depth - 1)
+    order = np.argsort(Pyramid(points.shape[1], depth).number(cells), kind="stable")
+    return order.astype(np.int64)
