@@ -4,7 +4,7 @@
     python -m studies promise.forecasts adult --where central --epsilon 1 --data FOLDER
 
 Records are split at random in two halves (of `towns`: two samples). One half is the **prior** from which
-`privot.evaluation.simulation.forecast_trust` predicts. The other half stands for the population: as many
+`privot.forecast.simulation.forecast_trust` predicts. The other half stands for the population: as many
 people as the work has are drawn from it with replacement, what is learned from them is compared with all
 of that half, and this is what is **realized**. A third row, `made_up`, is predicted without any prior.
 
@@ -31,7 +31,7 @@ import privot.central
 from privot.aggregated import Encoder, SumRelease
 from privot.aggregated import fit as fit_sums
 from privot.aggregated.shares import one_round_fit
-from privot.evaluation.simulation import (
+from privot.forecast.simulation import (
     Distance,
     distance_from,
     forecast_trust,

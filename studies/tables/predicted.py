@@ -5,7 +5,7 @@
 People are drawn from a table with replacement and report; `made` is the total variation (TV) of fits
 from the table's own shares, the mean over some releases. `like` is the forecast by a **pilot**: a
 fifth as many other people, at the same ε, whose columns and dependence stand for all
-(`privot.evaluation.forecast`), and `like_low` and `like_high` are where eight in ten fits should err;
+(`privot.forecast.fits`), and `like_low` and `like_high` are where eight in ten fits should err;
 `made_up` is the forecast by random populations, which knows the schema alone; `bound` the plan's error
 of an estimate without a model. A forecast is as good as `made` is known: `spread` is the standard
 deviation of one release's two-way error, as a share of it.
@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privot.evaluation.forecast import FitForecast, forecast_fit
 from privot.evaluation.rehearsal import sampler_of
+from privot.forecast.fits import FitForecast, forecast_fit
 from privot.local import fit
 from privot.randomizer import Randomizer, plan_reports
 from privot.schema import Schema

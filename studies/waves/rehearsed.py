@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privot.evaluation.simulation import simulate_campaign
+from privot.forecast.simulation import simulate_campaign
 from privot.schema import Schema
 from studies.common.rows import gather
 from studies.tables.adult import read_adult

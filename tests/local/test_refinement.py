@@ -12,7 +12,7 @@ from commands import typed
 from few_settings import few_settings
 from given_classes import fit_four
 from privot.core.errors import PrivotError
-from privot.evaluation.forecast import with_dependence
+from privot.forecast.fits import with_dependence
 from privot.local import pair_weights, refine
 from privot.randomizer import weight_pairs
 from privot.schema.promise import Promise

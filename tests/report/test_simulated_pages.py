@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from moving_people import USES, uses_only
-from privot.evaluation.simulation import TrustForecast, TrustPlan, simulate_campaign
+from privot.forecast.simulation import TrustForecast, TrustPlan, simulate_campaign
 from privot.report.pages import (
     TRUST_WRITTEN,
     WRITTEN,

@@ -37,8 +37,8 @@ from privot.core.files import claim_file, claim_folder, replacing_folder
 from privot.privacy.rounding import at_most, exactly
 
 if TYPE_CHECKING:
-    from privot.evaluation.forecast import FitForecast
-    from privot.evaluation.simulation import TrustPlan
+    from privot.forecast.fits import FitForecast
+    from privot.forecast.simulation import TrustPlan
     from privot.randomizer import Plan
     from privot.randomizer.column_plans import ColumnPlan, Forecast
     from privot.randomizer.plan import ExpectedError, TablePlan
@@ -276,7 +276,7 @@ def _compare_trust(
 
     What is not `given` of ε, people and δ is read in the schema's promise.
     """
-    from privot.evaluation.simulation import PLACES, STAMP, forecast_trust, promises_at
+    from privot.forecast.simulation import PLACES, STAMP, forecast_trust, promises_at
     from privot.report.pages import TRUST_WRITTEN, write_trust
     from privot.schema import Schema
 
@@ -325,7 +325,7 @@ def _prior(like: Path, declared: Schema) -> Any:
 
 
 def _print_trust(plan: TrustPlan, epsilon: float, like: Path | None) -> None:
-    from privot.evaluation.simulation import SERVERS, STAMP, TRUSTED
+    from privot.forecast.simulation import SERVERS, STAMP, TRUSTED
     from privot.report.pages import NAMES
 
     who = "made-up people" if like is None else f"people like those of {like}"
@@ -362,7 +362,7 @@ def _simulate(
     force: bool,
 ) -> None:
     """Simulate a campaign; `how` are the path of a prior (or None), the number of fits, and the seed."""
-    from privot.evaluation.simulation import STAMP, simulate_campaign
+    from privot.forecast.simulation import STAMP, simulate_campaign
     from privot.report.pages import NAMES, WRITTEN, write_rehearsal
     from privot.schema import Schema
 
@@ -395,7 +395,7 @@ def _simulate(
 
 
 def _rehearsed(declared: Schema, overall: Plan, like: Path | None) -> FitForecast:
-    from privot.evaluation.forecast import forecast_fit
+    from privot.forecast.fits import forecast_fit
 
     model = None if like is None else load_local(like, "give a model by `privot fit`")
     with step_bar("rehearsing") as progress:

@@ -17,7 +17,7 @@ larger expected error (for normal errors). The plan makes no assumption about th
 whose probabilities are positive and whose columns depend on each other in few ways, errs less, above all
 if reports are noisy: on ten columns of a census (40 000 people) by a factor of 2 at ε = 8, 3 at ε = 4
 and 6 at ε = 2, with the same order of the options. The factor for other data is not known in advance.
-`privot.evaluation.forecast` simulates the errors for given populations.
+`privot.forecast.fits` simulates the errors for given populations.
 
 **Least informative number of reports.** Without reports, a column of codes is best estimated by a
 uniform distribution, whose mean total variation is $(1 − 1/K)^K$ if all distributions on K values are

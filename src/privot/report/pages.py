@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from privot.core.files import replacing_folder
-from privot.evaluation.simulation import (
+from privot.forecast.simulation import (
     PLACES,
     SERVERS,
     STAMP,

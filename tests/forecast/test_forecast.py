@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.evaluation.forecast import forecast_fit, likelihood_weights, made_up, quantiles
+from privot.forecast.fits import forecast_fit, likelihood_weights, made_up, quantiles
 from privot.local import fit
 from privot.randomizer import Randomizer
 from privot.schema import Schema
@@ -34,7 +34,7 @@ def pilot():
 
 
 def test_a_forecast_by_a_pilot_is_near_what_a_fit_errs_by(pilot, monkeypatch):
-    monkeypatch.setattr("privot.evaluation.forecast._STRENGTHS", 3)
+    monkeypatch.setattr("privot.forecast.fits._STRENGTHS", 3)
     model, population = pilot
     told = []
     forecast = forecast_fit(
@@ -71,7 +71,7 @@ def test_ends_are_where_a_tenth_and_nine_tenths_of_the_weight_lie():
 
 
 def test_more_people_than_rehearse_err_less_by_the_root(monkeypatch):
-    monkeypatch.setattr("privot.evaluation.forecast.MAX_REHEARSED", 400)
+    monkeypatch.setattr("privot.forecast.fits.MAX_REHEARSED", 400)
     # The logarithm of their ratio is −2.23 ± .28: the limit is passed by chance once in 10⁷.
     few, many = (forecast_fit(SCHEMA, 4.0, n, rehearsals=1) for n in (400, 40_000))
     assert many.one_way < few.one_way / 2

@@ -8,7 +8,7 @@ from moving_people import SQUARE, USES, places, uses_only
 from privot import Randomizer, fit
 from privot.collector import collect
 from privot.core.errors import PrivotError
-from privot.evaluation.simulation import simulate_campaign, simulated
+from privot.forecast.simulation import simulate_campaign, simulated
 
 
 def test_the_error_of_a_share_is_that_of_randomized_response():

@@ -9,8 +9,8 @@ import pytest
 from privot.core.errors import PrivotError
 from privot.evaluation import total_variation
 from privot.evaluation.distances import independent
-from privot.evaluation.forecast import dependence, made_up, population_of, with_dependence
 from privot.evaluation.rehearsal import sampler_of
+from privot.forecast.fits import dependence, made_up, population_of, with_dependence
 from privot.local import fit
 from privot.local.classes.mixture import LatentClasses
 from privot.randomizer import Randomizer

@@ -3,7 +3,7 @@ r"""Forecast the error of a table's fit by simulation, before anyone reports.
 A **rehearsal** draws people from a population of known distribution, randomizes their reports at the
 planned ε, fits a model, and compares it with the population. Errors are mean total variations, of single
 columns (*one-way*) and of pairs of columns (*two-way*). `forecast_fit` rehearses with populations like
-the real one, as far as that is known. (`privot.evaluation.simulation` takes the people of a prior.)
+the real one, as far as that is known. (`privot.forecast.simulation` takes the people of a prior.)
 
 **Without a pilot**, populations are random (`made_up`), and the forecast is the mean error.
 

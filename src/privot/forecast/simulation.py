@@ -57,7 +57,8 @@ from privot.central.sums import (
 from privot.core.errors import PrivotError
 from privot.device.device import JointPart, SplitPart
 from privot.evaluation.distances import wasserstein
-from privot.evaluation.forecast import (
+from privot.evaluation.rehearsal import MAX_REHEARSED, Columns
+from privot.forecast.fits import (
     Marginal,
     Progress,
     fit_silently,
@@ -65,7 +66,6 @@ from privot.evaluation.forecast import (
     marginal_errors,
     require_counts,
 )
-from privot.evaluation.rehearsal import MAX_REHEARSED, Columns
 from privot.local.model import LocalModel
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.models import Model

@@ -11,8 +11,8 @@ from privot.central.sums import Budget, contributions
 from privot.collector.analyst import SEAL_BYTES, sealed_report
 from privot.core.errors import PrivotError
 from privot.device import Device
-from privot.evaluation import simulation
-from privot.evaluation.simulation import (
+from privot.forecast import simulation
+from privot.forecast.simulation import (
     distance_from,
     forecast_trust,
     made_up_places,
@@ -155,8 +155,8 @@ def test_made_up_places_are_of_the_box():
 def test_a_map_errs_by_what_was_predicted(monkeypatch):
     """Of eight runs the logarithm of the ratio is .000 ± .0075, by the same random numbers: 10 % is 12
     deviations away, a false alarm in fewer than one run in 10⁹ if it is Gaussian."""
-    monkeypatch.setattr("privot.evaluation.simulation._POINTS", 300)
-    monkeypatch.setattr("privot.evaluation.simulation._SUBSAMPLES", 60)
+    monkeypatch.setattr("privot.forecast.simulation._POINTS", 300)
+    monkeypatch.setattr("privot.forecast.simulation._SUBSAMPLES", 60)
     number = 100_000
     (promise,) = promises_at([1.0], number, where=["central"])
     found = forecast_trust(MAP, [promise], number, prior=homes(number, 0), rehearsals=1)
