@@ -2,8 +2,8 @@
 
     python -m studies promise.page
 
-Reads rows of `places` and `images` in `docs/results/promise`, draws `places.png` beside them, and rewrites the tables
-of the page (`studies.common.pages`).
+Reads rows of `places` and `images` in `docs/results/promise`, draws `places.png` beside them, and
+rewrites the tables of the page (`studies.common.pages`).
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ def images_table(rows: Rows) -> str:
     works = [work for work in IMAGES if select(rows, work=work)]
     body = []
     for where, (name, _, _) in LINES.items():
-        found = [select(rows, work=work, where=where) for work in works]
-        alone = {f"{row['epsilon0']:.2f}" for row in sum(found, []) if "epsilon0" in row}
+        own = select(rows, where=where)
+        found = [select(own, work=work) for work in works]
+        alone = {f"{row['epsilon0']:.2f}" for row in own if "epsilon0" in row}
         cells = [_cell([row["accuracy"] for row in each]) for each in found]
         body.append([name, *cells, ", ".join(sorted(alone))])
     heads = [IMAGES[work] for work in works]

@@ -170,8 +170,9 @@ def test_images_are_learned_through_both_servers(tmp_path):
 
 
 def test_images_of_each_label_have_its_mean_and_spread():
-    """By 40 runs: share .253 ± .007; means 100 ± .8 and 21 ± .5; deviations 14.6 ± .9 and 19.1 ± .9, of
-    23. Limits are 6.5 or more deviations away: a false alarm in fewer than one run in 10⁸, if Gaussian."""
+    """By 40 runs: share .253 ± .007; means 100 ± .8 and 21 ± .5; deviations 14.6 ± .9 and 19.1 ± .9.
+
+    Limits are 6.5 or more deviations away: a false alarm in fewer than one run in 10⁸, if Gaussian."""
     rule, data = Encoder.calibrate(schema(6000, 4.0, IMAGES)), images(6000)
     model = fit(opened(rule, data, 6000))
     drawn = model.sample(4000, seed=0)

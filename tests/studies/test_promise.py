@@ -30,7 +30,8 @@ def squares(count):
 
 
 def test_draws_of_two_servers_and_of_a_curator_teach_a_classifier():
-    """By 12 runs a place: .9999 ± .0002 and 1.0, guessing has .1: a false alarm in fewer than one in 10⁹."""
+    """All are right, in 7 runs a place, and in 3 at ε = 2, of 3.6 times the noise: a Gaussian vector of
+    35 511 numbers is so much longer than usual in fewer than one run in 10⁹. Guessing has .1."""
     x, y = squares(3000)
     people = pa.table({"image": tensor_array(x), "label": [str(label) for label in y]})
     wheres = ["aggregated", "central"]

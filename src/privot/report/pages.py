@@ -197,7 +197,9 @@ def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> N
     synthetic = model.sample(_SAMPLES, seed=0)
     figures = []
     for name, column in model.schema.images.items():
-        panels = [ImagePanel("What the model draws", "samples", unit_images(column, name, synthetic))]
+        panels = [
+            ImagePanel("What the model draws", "samples", unit_images(column, name, synthetic))
+        ]
         if name in release.randomizer.splits:  # other reports are candidates, and no images
             received, limit = reported_images(release, name)
             one = ImagePanel("One report", "all that one device sends", received, limit, 1)
