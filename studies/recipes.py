@@ -30,6 +30,7 @@ RECIPES = {
     "reports.plans": "Errors that plans predicted, beside those that were measured.",
     "promise.places": "Maps at one ε where nobody, a shuffler, two servers or a curator is trusted.",
     "promise.forecasts": "Errors that plans predict for each place of trust, beside what is realized.",
+    "promise.images": "Labeled images at one ε, by who is trusted.",
     "promise.page": "Writes docs/results/promise.md and its picture from its rows.",
     "tables.adult": "Adult from local reports: marginals, pairs and predictions, beside rivals.",
     "tables.bayesian_network": "A known population of ten columns: errors as people grow many.",

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from privot.evaluation.distances import sample_distance
@@ -126,3 +127,20 @@ def pixel_distance(x: Tensor, y: Tensor, num_points: int = 1000, seed: int = 0) 
 def to_unit_interval(images: np.ndarray) -> Tensor:
     """Bytes (n, height, width) as floats (n, height·width) in [−1, 1]."""
     return torch.from_numpy(images.reshape(len(images), -1).astype(np.float32) / 127.5 - 1)
+
+
+def linear_accuracy(
+    images: np.ndarray, labels: np.ndarray, test_images: np.ndarray, test_labels: np.ndarray
+) -> float:
+    """Accuracy on test images of logistic regression, of at most 200 iterations, on other images.
+
+    Arguments:
+        images: Images (n, height, width) to learn from, pixels in 0 to 255.
+        labels: Their labels (n,).
+        test_images: Images (m, height, width) to judge on.
+        test_labels: Their labels (m,).
+    """
+    learned, tested = (
+        np.asarray(x, np.float64).reshape(len(x), -1) / 255 for x in (images, test_images)
+    )
+    return float(LogisticRegression(max_iter=200).fit(learned, labels).score(tested, test_labels))

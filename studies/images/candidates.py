@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from sklearn.linear_model import LogisticRegression
 
 from privot.evaluation.prediction import infer_labels
 from privot.local import fit
@@ -27,6 +26,7 @@ from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.array import tensor_array, tensor_values
 from studies.common.image_grids import Tile, draw_tiles
+from studies.common.image_judge import linear_accuracy
 from studies.common.image_recipe import Recipe, image_options, recipe_of
 
 _COMPONENTS = 20
@@ -61,13 +61,12 @@ def run_candidates(recipe: Recipe, epsilon: float) -> dict[str, Any]:
         np.array(table["label"].to_pylist()).astype(int),
     )
     flat, tested = x.reshape(len(x), -1), data.x_test.reshape(len(data.x_test), -1) / 255
-    learned = LogisticRegression(max_iter=200).fit(flat, y)
     values, axes = np.linalg.eigh(np.cov(tested, rowvar=False))
     spread = (flat @ axes[:, -_COMPONENTS:]).var(axis=0).sum() / values[-_COMPONENTS:].sum()
     row = {
         "epsilon": epsilon,
         "num_people": len(people),
-        "accuracy": round(float(learned.score(tested, data.y_test)), 4),
+        "accuracy": round(linear_accuracy(255 * x, y, data.x_test, data.y_test), 4),
         "named": round(infer_labels(release, people), 4),
         "spread": round(float(spread), 4),
         "ink": round(float(flat.mean() / tested.mean()), 4),

@@ -2,8 +2,8 @@
 
     python -m studies promise.page
 
-Reads rows of `places` in `docs/results/promise` and of `forecasts` in the folder below it, draws
-`places.png` beside them, and rewrites the tables of the page (`studies.common.pages`).
+Reads rows of `places` and `images` in `docs/results/promise` and of `forecasts` in the folder below
+it, draws `places.png` beside them, and rewrites the tables of the page (`studies.common.pages`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from studies.common.pages import Tables, folder_of, page_options, rewrite, sprea
 from studies.common.rows import Rows, read_rows, select
 
 TITLES = {"towns": "Towns, 200 000 people", "accidents": "Accidents, 140 029 places"}
+IMAGES = {"mnist": "MNIST", "fashion_mnist": "Fashion"}
 LINES = {
     "local": ("nobody (local)", RECEIVED, "-"),
     "shuffled": ("a shuffler", PRIVATE, "-"),
@@ -64,13 +65,28 @@ def floors_table(rows: Rows) -> str:
 
 def reports_table(rows: Rows) -> str:
     """ε₀ of a report by itself, under a shuffler's ε."""
-    rows = select(rows, where="shuffled", seed=0)
+    rows = [row for row in select(rows, where="shuffled", seed=0) if row["work"] in TITLES]
     epsilons = sorted({row["epsilon"] for row in rows})
     body = []
     for work, title in TITLES.items():
         found = [select(rows, work=work, epsilon=epsilon) for epsilon in epsilons]
         body.append([title, *(f"{each[0]['epsilon0']:.2f}" if each else "" for each in found)])
     return table(["", *(f"ε = {e:g}" for e in epsilons)], body)
+
+
+def images_table(rows: Rows) -> str:
+    """Accuracy of a linear classifier by place of trust, and a report's ε by itself."""
+    rows = [row for row in rows if "accuracy" in row and not row["held_out"]]
+    works = [work for work in IMAGES if select(rows, work=work)]
+    body = []
+    for where, (name, _, _) in LINES.items():
+        own = select(rows, where=where)
+        found = [select(own, work=work) for work in works]
+        alone = {f"{row['epsilon0']:.2f}" for row in own if "epsilon0" in row}
+        cells = [_cell([row["accuracy"] for row in each]) for each in found]
+        body.append([name, *cells, ", ".join(sorted(alone))])
+    heads = [IMAGES[work] for work in works]
+    return table(["who is trusted", *heads, "ε₀ of a report by itself"], body)
 
 
 def tables_table(rows: Rows) -> str:
@@ -181,6 +197,7 @@ def tables_of(folder: Path) -> Tables:
     return {
         "floors": partial(floors_table, rows),
         "reports": partial(reports_table, rows),
+        "images": partial(images_table, rows),
         "tables": partial(tables_table, rows),
         "shares": partial(shares_table, rows),
         "forecasts": partial(forecasts_table, read_rows(folder / "forecasts", "")),

@@ -32,6 +32,23 @@ def table(count, seed=0):
     return {"region": [f"r{i}" for i in region], "age": age, "sick": age > 39}
 
 
+IMAGES = {
+    "image": {"kind": "array", "shape": [8, 8], "bounds": [0, 255]},
+    "side": {"kind": "categorical", "categories": ["left", "top"]},
+}
+
+
+def images(count, seed=0):
+    """A quarter is bright on the left, the others on top."""
+    rng = np.random.default_rng(seed)
+    left = rng.random(count) < 0.25
+    pixels = rng.integers(0, 40, (count, 8, 8))
+    bright = rng.integers(60, 140, (count, 1, 1))
+    pixels[left, :, :4] = bright[left]
+    pixels[~left, :4, :] = bright[~left]
+    return {"image": [*pixels], "side": np.where(left, "left", "top")}
+
+
 def whole(rule, data):
     """The exact sums of all records."""
     return sum(chunk.sum(axis=0) for chunk in rule.contributions(data)).view(np.int64)

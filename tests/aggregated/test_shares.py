@@ -189,9 +189,9 @@ def test_schemas_without_this_promise_or_one_round_are_refused():
     bare = schema().model_copy(update={"promise": None})
     with pytest.raises(PrivotError, match="promises nothing: declare"):
         Encoder.calibrate(bare)
-    image = {"face": {"kind": "array", "shape": [8, 8], "bounds": [0, 1]}}
+    point = {"kind": "vector", "columns": list("abcd"), "bounds": [[0, 1]] * 4}
     with pytest.raises(PrivotError, match="not learned from one round of sums"):
-        Encoder.calibrate(schema(200, 1.0, image))
+        Encoder.calibrate(schema(200, 1.0, {"point": point, "sick": {"kind": "boolean"}}))
 
 
 def test_noise_that_hides_everything_is_refused():

@@ -14,7 +14,7 @@ import privot
 from privot import FitSettings, Randomizer, Schema, fit
 from privot.models import History
 from privot.privacy import PureDP
-from privot.report.pages import write_results
+from privot.report.pages import write_image_fit_report, write_results
 from privot.report.panels import new_figure
 
 SCHEMA = Schema.from_toml("""
@@ -75,3 +75,19 @@ def test_a_page_that_fails_leaves_no_folder(tmp_path):
     with pytest.raises(Exception, match="Undefined|undefined|has no attribute"):
         write_results(tmp_path / "demo", "demo.html", picture, model, Metrics(), {})
     assert not list(tmp_path.iterdir())
+
+
+def test_images_that_were_reported_as_candidates_have_a_page_of_draws(tmp_path):
+    """Their reports are no images; of a split report there are, beside the draws."""
+    image = {"kind": "array", "shape": [4, 4], "bounds": [0, 1]}
+    schema = Schema.from_dict({"columns": {"image": image}})
+    people = {"image": [*np.random.default_rng(0).random((200, 4, 4))]}
+    for report, received in (("auto", False), ("split", True)):
+        randomizer = Randomizer.calibrate(schema, 8.0, report=report)
+        assert bool(randomizer.candidates) != received
+        release = randomizer.privatize(people)
+        model = fit(release, FitSettings(steps=2, batch_size=32))
+        write_image_fit_report(tmp_path / "page.html", model, release)
+        page = (tmp_path / "page.html").read_text()
+        assert ("Noise is wider than pixels" in page) == received
+        assert page.count("data:image/png") >= 1

@@ -4,8 +4,10 @@
 counts with the noise of both: two independent Gaussians of stddev σ, together √2 σ. A curator's noise
 would be σ: √2 is the price of trusting neither server alone.
 
-**Learning** is that of `privot.central`, with the same likelihood. If a server added less noise than it
-should, the model is better than assumed, and the guarantee, by one server's noise, is the same.
+**Learning** is that of `privot.central`, with the same likelihood; of images, which a curator learns
+from several rounds, by the fit of one round (`privot.central.mixture_fit`). If a server added less
+noise than it should, the model is better than assumed, and the guarantee, by one server's noise, is the
+same.
 
 **Privacy review.** All is a function of two published files (post-processing). The guarantee is computed
 from σ and Δ of the encoder, never merely read. Whoever writes both files can make them say anything:
@@ -157,11 +159,12 @@ class AggregatedModel(LawModel):
 
 
 def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedModel:
-    """Learn a model from opened sums, by the curator's own estimator.
+    """Learn a model from opened sums.
 
     Arguments:
         release: The opened sums.
-        settings: Settings of the fit; chosen from public numbers where they are None.
+        settings: Settings of the fit; chosen from public numbers where they are None. Of images, the
+            seed alone.
     """
     settings = settings or SumSettings()
     encoder = release.encoder

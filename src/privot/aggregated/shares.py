@@ -1,8 +1,9 @@
 r"""Shares of a record's counts for two servers: each alone is noise, both together are the counts.
 
 **Contribution.** A record adds an integer vector $v ∈ Z^L$ of public length to the sums of a query
-(`privot.central.sums`): for a table, the products of all pairs of its codes. The device draws a seed s
-of 32 bytes and sends, over two encrypted connections,
+(`privot.central.sums`): for a table, the products of all pairs of its codes; for a labeled image, those
+of its low frequencies and its label (`LabeledProducts`). The device draws a seed s of 32 bytes and
+sends, over two encrypted connections,
 
 $$ \text{to the helper } s, \qquad \text{to the leader } x = v + G(s) \bmod 2^{64} , $$
 
@@ -370,7 +371,9 @@ def one_round_fit(schema: Schema, settings: SumSettings | None = None) -> OneSum
     """Return the curator's fit of the least number of records; refused if it takes several rounds."""
     promise = _promise(schema)
     budget = Budget(promise.epsilon, promise.delta, promise.people or 1, schema.unit)
-    fitted = fit_of(schema, settings or SumSettings(), budget) if kind_of_records(schema) else None
+    fitted = None
+    if kind_of_records(schema):
+        fitted = fit_of(schema, settings or SumSettings(), budget, one_round=True)
     if not isinstance(fitted, OneSumFit):
         raise PrivotError(
             f"columns {', '.join(schema.columns)} are not learned from one round of sums, and two "

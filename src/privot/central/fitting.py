@@ -60,6 +60,7 @@ PLACE_DEPTHS = {1: 10, 2: 7, 3: 5}
 # records, the fit by slices (None), and the law and the record map of each kind of model.
 _FITS = {
     "images": "privot.central.mixture_fit:ImageFit",
+    "images at once": "privot.central.mixture_fit:ImageRoundFit",
     "vectors": "privot.central.mixture_fit:VectorFit",
     "tables": "privot.central.table_fit:TableFit",
     "places": "privot.central.pyramid:PlaceFit",
@@ -446,9 +447,13 @@ def fit(
     return CentralModel(law, fitted.records, plan, ledger.spent, made_with, history)
 
 
-def fit_of(schema: Schema, settings: "SumSettings | SliceSettings", budget: Budget) -> CentralFit:
-    """Return the fit of a schema's records by the method of these settings."""
-    kind = kind_of_records(schema) if isinstance(settings, SumSettings) else None
+def fit_of(
+    schema: Schema, settings: "SumSettings | SliceSettings", budget: Budget, one_round: bool = False
+) -> CentralFit:
+    """Return the fit of a schema's records by the method of these settings, in one round if it can."""
+    kind: str | None = kind_of_records(schema) if isinstance(settings, SumSettings) else None
+    if one_round and kind == "images":
+        kind = "images at once"
     fitted: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
     return fitted
 

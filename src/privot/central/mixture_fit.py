@@ -9,6 +9,10 @@ r"""Mixtures of labeled images and of labeled vectors, fitted by rounds of noisy
    of a center is shrunk to its label's mean according to its noise (empirical Bayes).
 4. Second moments of residuals: each label's covariance within components.
 
+**Images in one round**, which two servers sum (`privot.aggregated`): second moments of all images in
+low frequencies, with sums and counts of each label (`LabeledProducts`). Each label has one component
+and its own mean; all share the covariance of all images less that of the means.
+
 **Vectors** take two rounds:
 
 1. Count, mean and covariance of each label (`privot.central.moments`). Points are sampled from these
@@ -29,21 +33,32 @@ References:
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from privot.central.fitting import SumFit, SumSettings
+from privot.central.fitting import OneSumFit, SumFit, SumSettings
 from privot.central.mixtures import ImageMixture, VectorMixture
 from privot.central.moments import (
     LEVELS,
+    LabeledProducts,
     LiftedProducts,
     PixelSums,
     ResidualProducts,
     shrink_covariances,
 )
 from privot.central.records import ImageRecords, VectorRecords
-from privot.central.sums import Budget, Floats, NoisySums, Rounds, SumPlan, sensitivity
+from privot.central.sums import (
+    DIAGONAL,
+    Budget,
+    Floats,
+    NoisySums,
+    Rounds,
+    SumPlan,
+    sensitivity,
+)
+from privot.core.errors import PrivotError
 from privot.schema import Schema
 from privot.training.parallel import threads_for
 
@@ -62,6 +77,8 @@ _RESIDUAL_NORM = 0.25
 _MEANS, _FIRST, _LAST = 0.05, 0.15, 0.45
 _MEANS_ALONE = 0.35
 _MIN_SIZE = 20.0  # smallest number of images by which a component's sums are divided
+# Images in one round: largest number of frequencies along each axis, for one channel.
+_FREQUENCIES_AT_ONCE = 16
 
 # Vectors: signal s for each component and coordinate, shares of μ² by round, clipping norm of residuals
 # relative to the widest label's mean norm, and smallest variance.
@@ -126,13 +143,7 @@ class ImageFit(SumFit):
         size = self.budget.records / images.num_labels
         retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)
         noise = sensitivity(query) / LEVELS / plan.ratios[0] / size * math.sqrt(retained)
-        self.budget.require_signal(
-            noise,
-            _MAX_NOISE,
-            "images",
-            f"noise of {noise:.2g} on every pixel would drown a label's mean",
-            "fewer frequencies (low_pass)",
-        )
+        _require_means(self.budget, noise, "fewer frequencies (low_pass)")
         return plan
 
     def estimate(self, rounds: Rounds) -> ImageMixture:
@@ -196,6 +207,75 @@ class ImageFit(SumFit):
         return k_means(_coordinates(fine, np.clip(drawn, 0.0, 1.0)), self.components, rng)
 
 
+class ImageRoundFit(OneSumFit):
+    """Fit of labeled images by one round, for sums that several servers compute.
+
+    Images have 16 frequencies along each axis, or as many fewer as leave at most 256 numbers for all
+    channels. This number and the query's weights and norm were chosen on held-out *training* images of
+    two data sets at ε = 1, with the noise of two servers; they depend on nothing else, so that devices
+    know them from the schema alone.
+
+    Raises:
+        PrivotError: if settings other than the seed are given.
+    """
+
+    records: ImageRecords  # whose low_pass is not used
+    query: LabeledProducts
+
+    def __init__(self, schema: Schema, settings: SumSettings, budget: Budget) -> None:
+        if replace(settings, seed=0) != SumSettings():
+            raise PrivotError(
+                f"{settings}: devices have summed by the default ones; give a seed, or none"
+            )
+        self.records = images = ImageRecords(schema, degree=1)
+        self.budget, self.settings = budget, settings
+        channels, (height, width) = math.prod(images.shape[:-2]), images.shape[-2:]
+        most = max(int(_FREQUENCIES_AT_ONCE / math.sqrt(channels)), 1)
+        low = ImageRecords(schema, low_pass=min(most, height, width), degree=1)
+        self.query = LabeledProducts(low, settings.norm * math.sqrt(images.outputs))
+
+    def plan(self) -> SumPlan:
+        """See `CentralFit`.
+
+        Raises:
+            PrivotError: if the noise on the mean of a label of average size exceeds .35 of white on
+                every pixel.
+        """
+        plan, query = self.budget.plan((1.0,)), self.query
+        nothing = np.zeros((1, query.width, query.width))
+        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
+        error = query.moments(NoisySums(nothing, stddev)).sum_error
+        size = self.budget.records / self.records.num_labels
+        share = (query.weights**-2.0).sum() / self.records.outputs
+        _require_means(self.budget, error / size * math.sqrt(share), "fewer labels")
+        return plan
+
+    def law(self, released: NoisySums) -> ImageMixture:
+        """See `OneSumFit`."""
+        query, moments = self.query, self.query.moments(released)
+        counts, total = moments.counts, moments.counts.sum()
+        means = moments.sums / np.maximum(counts, _MIN_SIZE)[:, None]
+        spread = (moments.products - (means * counts[:, None]).T @ means) / total
+        errors = np.array([moments.product_error / total])
+        # Weighted variances fall as 1/w²: the frequencies at which unweighted ones fall so.
+        falling = 4.0 * (query.weights**2 - 1.0)
+        (root,) = _roots(shrink_covariances(spread[None], errors, falling), 0.0)
+        roots = np.repeat(root[None] / query.weights[:, None], len(means), axis=0)
+        pixels = np.clip(_expand(query.images, means / query.weights), 0.0, 1.0)
+        return ImageMixture.of(self.records, pixels[:, None], counts[:, None], query.images, roots)
+
+
+def _require_means(budget: Budget, noise: float, remedy: str) -> None:
+    """Refuse noise on every pixel of a label's mean that would drown it."""
+    budget.require_signal(
+        noise,
+        _MAX_NOISE,
+        "images",
+        f"noise of {noise:.2g} on every pixel would drown a label's mean",
+        remedy,
+    )
+
+
 class VectorFit(SumFit):
     r"""Fit of labeled vectors; settings that are None follow from ε, δ and the number of rows.
 
@@ -225,7 +305,7 @@ class VectorFit(SumFit):
         """
         plan, vectors = self.budget.plan(_SHARES), self.records
         query = LiftedProducts(np.zeros((vectors.num_labels, 1, vectors.dimension)), self.norm)
-        stddev = sensitivity(query) / plan.ratios[0] / 29
+        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
         nothing = np.zeros((vectors.num_labels, query.width, query.width))
         error = query.moments(NoisySums(nothing, stddev)).sum_error
         noise = error / (self.budget.records / vectors.num_labels)

@@ -2,11 +2,12 @@ r"""Moments of mixtures by noisy sums: the queries about images and vectors, and
 
 Three queries assign each record to a slot: its label, or its label and the component of that label whose
 center is nearest (for images by low frequencies). A slot is a function of one record, of public numbers
-and of released centers.
+and of released centers. The fourth needs no earlier release.
 
 - `PixelSums`: sums of images by component.
 - `ResidualProducts`: second moments of images' residuals from their component's center, by label.
 - `LiftedProducts`: counts, means and covariances of vectors by component, in one round.
+- `LabeledProducts`: counts and means of images by label, and products of all images, in one round.
 
 `shrink_covariances` and `shrink_to_zero` reduce the noise of released moments by empirical Bayes.
 
@@ -167,6 +168,8 @@ class ResidualProducts(Query):
 class Moments:
     """Released moments of components, with the standard deviations of their errors.
 
+    Shapes are those of `LiftedProducts`.
+
     Arguments:
         counts: Number of rows of each component (labels, K), at least 1.
         sums: Sums of residuals r (labels, K, d).
@@ -222,6 +225,55 @@ class LiftedProducts(Query):
             counts=np.maximum(noisy[..., -1, -1] / self.anchor**2, 1.0),
             sums=noisy[..., :-1, -1] / self.anchor * self.unit,
             products=noisy[..., :-1, :-1] * self.unit**2,
+            sum_error=released.stddev / math.sqrt(2.0) / self.anchor * self.unit,
+            product_error=released.stddev * self.unit**2,
+        )
+
+
+class LabeledProducts(Query):
+    r"""Query: counts and sums of images by label, and second moments of all images together.
+
+    The vector of an image x with label y is $z = (W B x, a e_y)$: its low frequencies B x, weighted by
+    the public diagonal W with $w_i = (1 + f_i^2/4)^{1/4}$, clipped to the norm ρ and rounded towards
+    zero; and the one-hot label times the anchor a = .7 ρ. So $‖z‖^2 ≤ ρ^2 + a^2$, and the sum of
+    $z z^\top$ over all images contains the products of frequencies, for each label a times the sum of
+    its frequencies, and a² times its number of images. Noise is equal on all products, and variances
+    of images fall with frequency: weights relate the one to the other.
+
+    Arguments:
+        images: Map to the low frequencies.
+        norm: Norm ρ to which weighted frequencies are clipped.
+
+    Attributes:
+        weights: The diagonal (p,) of W.
+        unit: Length of one integer step.
+        anchor: The anchor a, in integer steps.
+    """
+
+    slots, moment, non_negative, radius = 1, 2, True, LENGTH
+
+    def __init__(self, images: ImageRecords, norm: float) -> None:
+        self.images, self.norm = images, norm
+        self.weights: Floats = (1.0 + images.frequencies / 4.0) ** 0.25
+        self.width = images.num_coordinates + images.num_labels
+        self.unit = norm * math.hypot(1.0, _ANCHOR) / LENGTH
+        self.anchor = int(_ANCHOR * norm / self.unit)
+
+    def answer(self, records: Records) -> tuple[Integers, Integers]:
+        """See `Query`."""
+        pixels, labels = map(torch.from_numpy, records)
+        waves = self.images.prepare(pixels).double() * torch.from_numpy(self.weights)
+        ones = np.eye(self.images.num_labels, dtype=np.int64)[labels.numpy()]
+        vectors = [to_integers(waves, self.norm, self.unit), self.anchor * ones]
+        return np.zeros(len(labels), np.int64), np.concatenate(vectors, axis=1)
+
+    def moments(self, released: NoisySums) -> Moments:
+        """Return counts (labels,), sums (labels, p) and products (p, p) of weighted frequencies."""
+        noisy, waves = released.sums[0], self.images.num_coordinates
+        return Moments(
+            counts=np.maximum(np.diag(noisy)[waves:] / self.anchor**2, 1.0),
+            sums=noisy[waves:, :waves] / self.anchor * self.unit,
+            products=noisy[:waves, :waves] * self.unit**2,
             sum_error=released.stddev / math.sqrt(2.0) / self.anchor * self.unit,
             product_error=released.stddev * self.unit**2,
         )

@@ -206,14 +206,19 @@ def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> N
     synthetic = model.sample(_SAMPLES, seed=0)
     figures = []
     for name, column in model.schema.images.items():
-        received, limit = reported_images(release, name)
-        one = ImagePanel("One report", "all that one device sends", received, limit, 1)
-        many = ImagePanel("Reports", f"some of {len(release):,}", received, limit)
-        drawn = ImagePanel("What the model draws", "samples", unit_images(column, name, synthetic))
-        figures.append(data_uri(draw_image_panels([one, many, drawn]), dpi=130))
+        panels = [
+            ImagePanel("What the model draws", "samples", unit_images(column, name, synthetic))
+        ]
+        if name in release.randomizer.splits:  # other reports are candidates, and no images
+            received, limit = reported_images(release, name)
+            one = ImagePanel("One report", "all that one device sends", received, limit, 1)
+            many = ImagePanel("Reports", f"some of {len(release):,}", received, limit)
+            panels = [one, many, *panels]
+        figures.append(data_uri(draw_image_panels(panels), dpi=130))
     fields = {
         "num_reports": len(release),
         "figures": figures,
+        "reported": not release.randomizer.candidates,
         "unit": model.schema.unit,
         "made_with": model.made_with,
     }
