@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from aggregated.people import encoder, few, proving, schema, table, whole
+from aggregated.people import IMAGES, encoder, few, proving, schema, table, whole
 from privot.aggregated import Encoder, shares
 from privot.central.sums import NoisySums, SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
@@ -192,6 +192,11 @@ def test_schemas_without_this_promise_or_one_round_are_refused():
     point = {"kind": "vector", "columns": list("abcd"), "bounds": [[0, 1]] * 4}
     with pytest.raises(PrivotError, match="not learned from one round of sums"):
         Encoder.calibrate(schema(200, 1.0, {"point": point, "sick": {"kind": "boolean"}}))
+
+
+def test_images_have_no_proofs():
+    with pytest.raises(PrivotError, match="calibrate without proofs"):
+        Encoder.calibrate(schema(300, 20.0, IMAGES), proofs=True)
 
 
 def test_noise_that_hides_everything_is_refused():

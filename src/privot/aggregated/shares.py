@@ -129,6 +129,8 @@ class Encoder(Summarized):
     proofs: bool = False
 
     def __post_init__(self) -> None:
+        if self.proofs:
+            _ = self.prio3  # refuses records without a circuit
         found = self.guarantee(self.people)
         if found.epsilon > self.promise.epsilon:
             raise PrivotError(
@@ -193,7 +195,11 @@ class Encoder(Summarized):
         query = self.query
         if isinstance(query, Pyramid):
             return Prio3(Levels(query.sizes, query.nullable))
-        assert isinstance(query, PairCounts)
+        if not isinstance(query, PairCounts):
+            raise PrivotError(
+                "proofs are for columns with codes or numbers, or one place, and this schema has images: "
+                "calibrate without proofs"
+            )
         weights = query.weights[query.column_of_code]
         rows, columns = np.triu_indices(query.width)
         scales = np.where(rows == columns, DIAGONAL, OTHER) * weights[rows] * weights[columns]
