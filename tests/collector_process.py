@@ -85,6 +85,14 @@ def post(connection, reports, fingerprint=CAMPAIGN.fingerprint):
     return answer.status, json.loads(answer.read())
 
 
+def post_shares(connection, shares):
+    """The status, and what was told, of shares for one of two servers."""
+    kind = {"content-type": "application/octet-stream"}
+    connection.request("POST", "/shares", b"".join(shares), kind)
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
 class Sender(threading.Thread):
     """Sends reports, group after group, until somebody stops answering."""
 
@@ -93,14 +101,17 @@ class Sender(threading.Thread):
         self.server, self.groups, self.fingerprint = server, groups, fingerprint
         self.acknowledged, self.sent, self.statuses = [], [], []
 
+    def post(self, connection, group):
+        return post(connection, group, self.fingerprint)
+
     def run(self):
         connection = self.server.connection()
         try:
             for group in self.groups:
                 self.sent += group
-                status, told = post(connection, group, self.fingerprint)
+                status, told = self.post(connection, group)
                 self.statuses.append(status)
-                if status == 200:
+                if status in (200, 409):
                     failed = {each["index"] for each in told["failed"]}
                     self.acknowledged += [r for i, r in enumerate(group) if i not in failed]
                 elif status == 503:
@@ -109,3 +120,10 @@ class Sender(threading.Thread):
             return
         finally:
             connection.close()
+
+
+class ShareSender(Sender):
+    """Sends shares for one of two servers."""
+
+    def post(self, connection, group):
+        return post_shares(connection, group)

@@ -1,11 +1,15 @@
 """Sums by two servers, as their operators, people and the analyst type them."""
 
 import json
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
+from collector_process import post_shares, serving
 from commands import privot
+from privot.aggregated import Encoder
+from privot.aggregated.shares import ROLES
 
 SCHEMA = """
 [promise]
@@ -120,3 +124,73 @@ def test_the_key_of_proofs_is_secret_and_needed(proven):
     (proven / "bare.toml").write_text(bare)
     calibrate = "calibrate bare.toml --epsilon 1 --proofs -o local.json"
     assert "is for sums by two servers" in refused(proven, calibrate)
+
+
+@pytest.mark.parametrize("proofs", [False, True])
+def test_two_servers_accept_shares_over_http(tmp_path, proofs):
+    """Devices post 200 pairs of shares, the same again, and a model is learned from both sums."""
+    pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+    (tmp_path / "schema.toml").write_text(SCHEMA.replace("300", "200"))
+    rows = [f"{('red', 'blue')[i % 2]},{('true', 'false')[i % 2]}" for i in range(200)]
+    (tmp_path / "people.csv").write_text("color,old\n" + "\n".join(rows) + "\n")
+    ran(tmp_path, "calibrate schema.toml" + " --proofs" * proofs)
+    ran(tmp_path, "privatize people.csv -r encoder.json -o shares")
+    if proofs:
+        (tmp_path / "key").write_text("ab" * 16)
+    options = ["--key", tmp_path / "key"] if proofs else []
+    text = (tmp_path / "encoder.json").read_text()
+    rule, ids = Encoder.from_json(text), None
+    with ExitStack() as stack:
+        for role in ROLES:
+            (tmp_path / f"{role}-process").mkdir()
+            given = (tmp_path / f"{role}-process", "--role", role, *options)
+            server = stack.enter_context(serving(*given, store=tmp_path / role, text=text))
+            length, data = (
+                rule.share_length(role),
+                (tmp_path / f"shares/{role}.shares").read_bytes(),
+            )
+            shares = [data[at : at + length] for at in range(0, len(data), length)]
+            connection = server.connection()
+            for share in shares[:20]:
+                assert post_shares(connection, [share])[0] == 200
+            status, told = post_shares(connection, shares)
+            assert (status, told["accepted"], told["duplicates"]) == (200, 180, 20)
+            connection.request("GET", "/encoder.json")
+            assert connection.getresponse().read().decode() == text
+            assert "127.0.0.1" not in server.said()
+        for role in ROLES:
+            ran(tmp_path, f"aggregate {role}")
+        for role, other in zip(ROLES, ROLES[::-1], strict=True):
+            if proofs:
+                ran(tmp_path, f"aggregate {role} --verify {other}/proofs.bin")
+            found = (tmp_path / role / "ids.txt").read_text().split()
+            assert len(found) == 200
+            assert ids in (None, found)
+            ids = found
+        both = "--release leader/ids.txt --release helper/ids.txt"
+        for role in ROLES:
+            ran(tmp_path, f"aggregate {role} {both} -o {role}.json")
+        status, told = post_shares(connection, shares[:2])
+        assert (status, [each["reason"] for each in told["failed"]]) == (409, ["opened"] * 2)
+    assert "learned from the sums of 200 reports" in ran(
+        tmp_path, "fit leader.json helper.json -o m"
+    )
+
+
+def test_a_server_of_shares_is_refused_what_it_cannot_be(whole):
+    (whole / "torn").write_text("no key")
+    (whole / "other.toml").write_text(SCHEMA.replace("300", "301"))
+    ran(whole, "calibrate other.toml -o other.json")
+    for line, words in (
+        ("encoder.json --role mixer", "give collector, shuffler, leader or helper"),
+        ("encoder.json --role leader --store helper", "is the helper's"),
+        ("encoder.json --role leader --store postgresql://a@b/c", "a leader keeps a folder"),
+        ("encoder.json encoder.json --role leader --store new", "takes one encoder.json"),
+        ("encoder.json --role leader --store new --release there", "takes one encoder.json"),
+        ("encoder.json --key key", "give --role leader or helper"),
+        ("encoder.json --role leader --store new --key torn", "--key torn cannot be read"),
+        ("none.json --role leader --store new", "none.json"),
+        ("other.json --role leader --store leader", "is of another encoder"),
+    ):
+        assert words in refused(whole, f"serve --port 0 {line}")
+    assert not (whole / "new").exists()

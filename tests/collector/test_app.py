@@ -247,7 +247,7 @@ def test_faults_of_the_store_are_asked_to_come_again(memory):
     memory.writer.store.error = ZeroDivisionError("secret words")
     answer = post(collector, body)
     assert (answer.status_code, answer.json()["error"]["reason"]) == (500, "fault")
-    assert lines == ["a request failed by a fault of the collector (ZeroDivisionError)"]
+    assert lines == ["a request failed by a fault of the server (ZeroDivisionError)"]
     memory.writer.store.error = None
     assert post(collector, body).status_code == 200
     collector.stopping = True

@@ -44,7 +44,7 @@ import base64
 import hashlib
 import json
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,7 @@ from typing import Any, ClassVar, Self
 from privot.aggregated.fields import InvalidReportError
 from privot.aggregated.prio3 import NONCE_SIZE, SEED_SIZE
 from privot.aggregated.shares import ROLES, Encoder, Role
+from privot.collector.store import DUPLICATE, NEW
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice
 from privot.core.files import create, replacing_file, replacing_folder
 from privot.mechanisms.gaussian import sample_rounded_gaussian
@@ -70,6 +71,12 @@ CREATE TABLE proofs (verify_key BLOB NOT NULL);
 CREATE TABLE prepared (id BLOB PRIMARY KEY, seed BLOB, share BLOB, valid INTEGER) WITHOUT ROWID;
 """
 _VALID = "NATURAL JOIN prepared WHERE valid"
+OPENED, OTHER = 2, 3  # beside a collector's NEW and DUPLICATE
+_Row = tuple[bytes, bytes, tuple[bytes, bytes] | None]  # id, body, seed and share of a verifier
+REFUSED = {
+    OPENED: ("opened", "was opened already: send none again"),
+    OTHER: ("other", "is here with other bytes: send it once, or as it was"),
+}
 
 
 @dataclass(frozen=True)
@@ -177,36 +184,33 @@ class Server:
             PrivotError: for a share of another encoder, role or length, or under an id that has
                 another share or was opened.
         """
-        read, new = [self.encoder.read_share(share, self.role) for share in shares], 0
-        key = self._key() if self.encoder.proofs else b""
-        with self._transaction() as database:
-            for report_id, body in read:
-                if database.execute("SELECT 1 FROM opened WHERE id = ?", (report_id,)).fetchone():
-                    raise PrivotError(
-                        f"report {report_id.hex()} was opened already: send none again"
-                    )
-                stored = _body(database, report_id)
-                if stored not in (None, body):
-                    raise PrivotError(
-                        f"report {report_id.hex()} is here with other bytes: send it once, or as it was"
-                    )
-                if stored is None:
-                    database.execute("INSERT INTO shares VALUES (?, ?)", (report_id, body))
-                    new += 1
-                    if self.encoder.proofs:
-                        self._prepare(database, key, report_id, body)
-        return new
+        return self.store(shares, whole=True).count(NEW)
 
-    def _prepare(
-        self, database: sqlite3.Connection, key: bytes, report_id: bytes, body: bytes
-    ) -> None:
-        """Store this server's share of a report's verifier; none, of a share that is not one."""
-        prio3 = self.encoder.prio3
-        public, mine = body[: prio3.public_share_size], body[prio3.public_share_size :]
-        with suppress(InvalidReportError):
-            (_, seed), share = prio3.prep_init(key, ROLES.index(self.role), report_id, public, mine)
-            row = (report_id, seed, share)
-            database.execute("INSERT INTO prepared VALUES (?, ?, ?, 0)", row)
+    def store(self, shares: Sequence[bytes], *, whole: bool = False) -> list[int]:
+        """Store shares durably, and return each one's outcome: NEW, DUPLICATE, or one of `REFUSED`.
+
+        With `whole`, those of `REFUSED` are errors, and nothing is stored: see `accept`.
+        """
+        key, rows = self._key() if self.encoder.proofs else b"", []
+        for share in shares:  # before the transaction, for which others wait
+            report_id, body = self.encoder.read_share(share, self.role)
+            rows.append((report_id, body, self._verifier(key, report_id, body)))
+        with self._transaction() as database:
+            outcomes = [_insert(database, row) for row in rows]
+            for (report_id, _, _), outcome in zip(rows, outcomes, strict=True):
+                if whole and outcome in REFUSED:
+                    raise PrivotError(f"report {report_id.hex()} {REFUSED[outcome][1]}")
+        return outcomes
+
+    def _verifier(self, key: bytes, report_id: bytes, body: bytes) -> tuple[bytes, bytes] | None:
+        """Return seed and share of a report's verifier; None without proofs, or if it cannot be."""
+        if self.encoder.proofs:
+            prio3, server = self.encoder.prio3, ROLES.index(self.role)
+            public, mine = body[: prio3.public_share_size], body[prio3.public_share_size :]
+            with suppress(InvalidReportError):
+                (_, seed), share = prio3.prep_init(key, server, report_id, public, mine)
+                return seed, share
+        return None
 
     def ids(self) -> frozenset[bytes]:
         """Return the ids of the shares that are stored, not opened, and verified if they can be."""
@@ -367,6 +371,19 @@ class Server:
             database.execute("BEGIN IMMEDIATE")
             yield database  # an error closes the connection, which rolls back
             database.execute("COMMIT")
+
+
+def _insert(database: sqlite3.Connection, row: _Row) -> int:
+    """Store one share if its id is new, and return its outcome."""
+    report_id, body, verifier = row
+    if database.execute("SELECT 1 FROM opened WHERE id = ?", (report_id,)).fetchone():
+        return OPENED
+    if (stored := _body(database, report_id)) is not None:
+        return DUPLICATE if stored == body else OTHER
+    database.execute("INSERT INTO shares VALUES (?, ?)", (report_id, body))
+    if verifier:
+        database.execute("INSERT INTO prepared VALUES (?, ?, ?, 0)", (report_id, *verifier))
+    return NEW
 
 
 def _body(database: sqlite3.Connection, report_id: bytes) -> bytes | None:

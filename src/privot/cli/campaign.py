@@ -31,11 +31,13 @@ from privot.waves import Panel
 
 if TYPE_CHECKING:
     from privot.aggregated import Server
+    from privot.aggregated.shares import Role
     from privot.campaign import CampaignFolder
 
 _HOST = "127.0.0.1"
 _LOCAL = (_HOST, "localhost")
 _MAX_SECONDS = 10**7  # between two sealings
+_OF_SHARES: tuple[Role, ...] = ("leader", "helper")
 _IDS = "ids.txt"  # ids of the shares that one of two servers has accepted
 
 
@@ -268,8 +270,10 @@ def serve(
     seal_every: float = Option(60.0, help="Minutes until reports become shards; 0: at the end."),
     role: str = Option(
         "collector",
-        help="collector, or shuffler: accept sealed reports, and write them in batches.",
+        help="collector, or shuffler: accept sealed reports, and write them in batches; or leader or "
+        "helper: accept shares.",
     ),
+    key: Path | None = Option(None, help="Leader and helper: as `privot aggregate` has it."),
 ) -> None:
     """Accept reports over HTTP, and acknowledge each once it is on the disk.
 
@@ -283,6 +287,10 @@ def serve(
     Example: privot serve randomizer.json --store store/ --port 8000
 
     Shuffler: privot serve randomizer.json --role shuffler --store mixed/
+
+    A leader or a helper accepts shares into its folder, on which `privot aggregate` works meanwhile.
+
+    Leader: privot serve encoder.json --role leader --store leader/
     """
     from privot.collector.admission import everybody, tokens
     from privot.collector.app import Collector, Sealer, ServedCampaign, Shuffler, listen
@@ -292,17 +300,21 @@ def serve(
 
     if not 0 <= seal_every * 60 <= _MAX_SECONDS or math.isnan(seal_every):
         raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")
-    if role not in ("collector", "shuffler"):
-        raise PrivotError(f"--role {role!r} is unknown: give collector or shuffler")
-    shuffled = role == "shuffler"
-    if shuffled and "://" in store:
-        raise PrivotError(f"--store {store} is a database, and a shuffler keeps a folder: give one")
+    if role not in ("collector", "shuffler", *_OF_SHARES):
+        raise PrivotError(f"--role {role!r} is unknown: give collector, shuffler, leader or helper")
+    shuffled, shares = role == "shuffler", role in _OF_SHARES
+    if shares and (release or panel or len(randomizers) > 1):
+        raise PrivotError(f"--role {role} takes one encoder.json, without --release and --panel")
+    if key and not shares:
+        raise PrivotError(f"--key {key} is of servers of shares: give --role leader or helper")
+    if (shuffled or shares) and "://" in store:
+        raise PrivotError(f"--store {store} is a database, and a {role} keeps a folder: give one")
     for each in origin or []:
         _require_origin(each)
     admit = everybody if token_file is None else tokens(token_file)
     waves = None if panel is None else Panel.load(panel)
     kind, seals = (ShuffledCampaign, Shuffler) if shuffled else (Campaign, Sealer)
-    loaded = [kind.load(path, waves) for path in randomizers]
+    loaded = [] if shares else [kind.load(path, waves) for path in randomizers]
     campaigns = {campaign.fingerprint: campaign for campaign in loaded}
     all_served, sealers = [], []
     with listen(host, port) as listener:
@@ -313,9 +325,16 @@ def serve(
             sealers.append(seals(all_served[-1], storage_at(at), note))
             promised = campaign.randomizer.schema.promise or campaign.randomizer.guarantee
             note(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
+        collector = Collector(all_served, admit, origin or [], log=complain)
+        if shares:
+            from privot.aggregated.app import ServedShares, ShareCollector
+
+            _server(Path(store), randomizers[0], role, key)
+            server = ServedShares(Path(store), complain)
+            note(f"{server.fingerprint}: {server.count:,} shares so far, {server.encoder.promise}")
+            collector = ShareCollector(server, admit, origin or [], log=complain)
         where, number = listener.getsockname()[:2]
         print(f"http://{f'[{where}]' if ':' in where else where}:{number}", flush=True)
-        collector = Collector(all_served, admit, origin or [], log=complain)
         run(collector, listener, sealers, 60 * seal_every)
     note("stopped; everything that was acknowledged is stored")
 
@@ -409,16 +428,7 @@ def aggregate(
 
     Then: privot aggregate leader/ --release leader/ids.txt --release helper/ids.txt -o leader.json
     """
-    from privot.aggregated import Encoder, Server
-    from privot.aggregated.shares import ROLES
-
-    if not folder.exists():
-        if encoder is None or role not in ROLES:
-            raise PrivotError(f"{folder} is not there: give --encoder and --role to make it")
-        Server.create(folder, Encoder.load(encoder), role, _verify_key(key) if key else None)
-    server = Server(folder)
-    if role not in (None, server.role):
-        raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
+    server = _server(folder, encoder, role, key)
     if release:
         claim_file(output, inputs=release, suffixes=(".json",), force=force)
         text = server.release(_listed_by_all(release)).read_text(encoding="utf-8")
@@ -437,6 +447,22 @@ def aggregate(
     least = server.encoder.people
     which = "verified" if server.encoder.proofs else "in all"
     print(f"{folder}: {new:,} new shares, {len(ids):,} {which}; a batch is {least:,} or more")
+
+
+def _server(folder: Path, encoder: Path | None, role: str | None, key: Path | None) -> Server:
+    """Return the server of a folder, which is made if it is not there."""
+    from privot.aggregated import Encoder, Server
+
+    if not folder.exists():
+        if encoder is None or role is None or role not in _OF_SHARES:
+            raise PrivotError(f"{folder} is not there: give --encoder and --role to make it")
+        Server.create(folder, Encoder.load(encoder), role, _verify_key(key) if key else None)
+    server = Server(folder)
+    if role not in (None, server.role):
+        raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
+    if encoder and Encoder.load(encoder).fingerprint != server.encoder.fingerprint:
+        raise PrivotError(f"{folder} is of another encoder: give its own, or name another folder")
+    return server
 
 
 def _verify_key(path: Path) -> bytes:

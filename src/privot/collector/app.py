@@ -34,7 +34,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import uvicorn
 from starlette.applications import Starlette
@@ -49,6 +49,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from privot.collector.admission import Admission, Admitted, NotAdmitted, everybody
 from privot.collector.arrivals import (
     MOST_REPORTS,
+    TYPES,
     Campaign,
     GroupCommit,
     MemoryInUse,
@@ -139,7 +140,7 @@ _UNSTORED: dict[type[Exception], tuple[int, str, bool]] = {
 }
 _DELETED = "its report was deleted, and is not accepted again: remove it"
 _KNOWN = {
-    404: ("path", "there is nothing here: post to /v1/campaigns/FINGERPRINT/reports"),
+    404: ("path", "there is nothing here: post to {}"),
     405: ("method", "this path takes another method: POST reports, GET the rest"),
 }
 
@@ -159,7 +160,7 @@ class ServedCampaign:
 
 
 class Collector:
-    """ASGI application that collects reports of campaigns.
+    """ASGI application that collects reports of campaigns, or shares (`privot.aggregated.app`).
 
     Arguments:
         campaigns: The campaigns, each with its writer and counters.
@@ -170,6 +171,11 @@ class Collector:
         log: Callback for operator messages about internal errors.
         reports_each: Maximum number of reports in a request, such as a ticket allows.
     """
+
+    _at, _posts, _text = "/v1/campaigns/{fingerprint}", "/reports", "/randomizer.json"  # paths
+    _types: tuple[str, ...] = TYPES
+    _unstored: ClassVar[dict[int, tuple[str, str]]] = {DELETED: ("deleted", _DELETED)}
+    _failed_status = (200, 422)  # if some of a request's reports are not stored; if none is
 
     def __init__(
         self,
@@ -190,11 +196,10 @@ class Collector:
         self.app = self._application(origins)
 
     def _application(self, origins: Sequence[str]) -> Starlette:
-        at = "/v1/campaigns/{fingerprint}"
         routes = [
-            Route(f"{at}/reports", self._post, methods=["POST"]),
-            Route(f"{at}/randomizer.json", self._randomizer, methods=["GET"]),
-            Route(f"{at}/randomizer.json.sig", self._signature, methods=["GET"]),
+            Route(self._at + self._posts, self._post, methods=["POST"]),
+            Route(self._at + self._text, self._randomizer, methods=["GET"]),
+            Route(f"{self._at}{self._text}.sig", self._signature, methods=["GET"]),
             Route("/healthz", self._health, methods=["GET"]),
             Route("/metrics", self._metrics, methods=["GET"]),
         ]
@@ -235,16 +240,16 @@ class Collector:
             metrics.refused["disconnected"] += 1
             return Response(status_code=400)
         except Exception as error:  # its message might contain what was sent: log only its type
-            self._log(f"a request failed by a fault of the collector ({type(error).__name__})")
+            self._log(f"a request failed by a fault of the server ({type(error).__name__})")
             metrics.refused["fault"] += 1
-            words = "the collector failed: send it again later"
+            words = "the server failed: send it again later"
             return refusal_response(RefusedRequest(500, "fault", words))
         finally:
             metrics.answered(time.monotonic() - began)
 
     async def _accept(self, served: ServedCampaign, request: Request) -> Response:
         """Admit the sender, read the body, store its reports, and return the answer."""
-        as_json, campaign = is_json(request), served.campaign
+        as_json, campaign = is_json(request, self._types), served.campaign
         self._require_open()
         try:
             sender = self._admit(request.headers.get("authorization", ""), campaign.fingerprint)
@@ -258,7 +263,7 @@ class Collector:
                     words = f"the batch has {count:,} reports: send at most {most:,} at once"
                     raise WireError("many", words)
                 statuses = await self._store(served, batch, sender)
-                return _answer(served.metrics, batch, statuses)
+                return self._answer(served.metrics, batch, statuses)
         except WireError as error:
             status = 413 if error.reason == "many" else 400
             raise RefusedRequest(status, error.reason, str(error)) from None
@@ -287,7 +292,7 @@ class Collector:
 
     def _require_open(self) -> None:
         if self.stopping:
-            words = "the collector is stopping: send it again later"
+            words = "the server is stopping: send it again later"
             raise RefusedRequest(503, "stopping", words, close=True)
 
     async def _randomizer(self, request: Request) -> Response:
@@ -297,7 +302,7 @@ class Collector:
     async def _signature(self, request: Request) -> Response:
         campaign = self._served(request).campaign
         if campaign.signature is None:
-            words = "the randomizer is not signed: pin its fingerprint instead"
+            words = "it is not signed: pin its fingerprint instead"
             raise RefusedRequest(404, "unsigned", words)
         return Response(campaign.signature, media_type="text/plain")
 
@@ -311,7 +316,8 @@ class Collector:
             labels, store = f'campaign="{fingerprint[:16]}"', served.writer.store
             lines += served.metrics.lines(labels)
             disk = await asyncio.to_thread(store.disk_bytes)
-            lines.append(("privot_stored_reports", labels, str(store.count)))
+            count = await asyncio.to_thread(getattr, store, "count")
+            lines.append(("privot_stored_reports", labels, str(count)))
             lines.append(("privot_disk_bytes", labels, str(disk)))
             lines.append(("privot_waiting_reports", labels, str(served.writer.waiting)))
         lines.append(("privot_held_bytes", "", str(self._memory.held)))
@@ -322,6 +328,7 @@ class Collector:
         reason, words = _KNOWN.get(
             status, ("request", "the request cannot be used: see the manual")
         )
+        words = words.format(self._at.format(fingerprint="FINGERPRINT") + self._posts)
         self.unassigned.refused[reason] += 1
         return refusal_response(RefusedRequest(status, reason, words, close=True))
 
@@ -330,24 +337,24 @@ class Collector:
         self.unassigned.refused[error.reason] += 1
         return refusal_response(error)
 
-
-def _answer(metrics: Metrics, batch: ParsedBatch, statuses: list[int]) -> Response:
-    accepted, duplicates = statuses.count(NEW), statuses.count(DUPLICATE)
-    failed = [*batch.refused]
-    if accepted + duplicates < len(statuses):
-        for place, status in zip(batch.places, statuses, strict=True):
-            if status == DELETED:
-                failed.append(RefusedReport(place, "deleted", _DELETED))
-    metrics.received += len(statuses) + len(batch.refused)
-    metrics.accepted += accepted
-    metrics.duplicates += duplicates
-    metrics.refused.update(each.reason for each in failed)
-    fields = {
-        "accepted": accepted,
-        "duplicates": duplicates,
-        "failed": [each.to_dict() for each in sorted(failed)],
-    }
-    return JSONResponse(fields, status_code=200 if accepted or duplicates else 422)
+    def _answer(self, metrics: Metrics, batch: ParsedBatch, statuses: list[int]) -> Response:
+        accepted, duplicates = statuses.count(NEW), statuses.count(DUPLICATE)
+        failed = [*batch.refused]
+        if accepted + duplicates < len(statuses):
+            for place, status in zip(batch.places, statuses, strict=True):
+                if status in self._unstored:
+                    failed.append(RefusedReport(place, *self._unstored[status]))
+        metrics.received += len(statuses) + len(batch.refused)
+        metrics.accepted += accepted
+        metrics.duplicates += duplicates
+        metrics.refused.update(each.reason for each in failed)
+        fields = {
+            "accepted": accepted,
+            "duplicates": duplicates,
+            "failed": [each.to_dict() for each in sorted(failed)],
+        }
+        status = self._failed_status[not (accepted or duplicates)] if failed else 200
+        return JSONResponse(fields, status_code=status)
 
 
 _HEAD_SECONDS, _HEAD_BYTES = 10.0, 2**15

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -51,6 +51,7 @@ from privot.wire.report import VERSION, WireError, batch_head
 # Request bodies.
 
 BATCH_TYPE = "application/vnd.privot.batch"
+TYPES = (BATCH_TYPE, "application/json")
 _RETRY = {"retry-after": "2"}
 _MAX_BYTES = 2**26  # memory of all requests
 
@@ -108,7 +109,7 @@ class MemoryLimit:
         def claim(count: int) -> None:
             nonlocal claimed
             if self.held > claimed and self.held + count > self.size:
-                raise MemoryInUse("the collector is busy: send it again in a few seconds")
+                raise MemoryInUse("the server is busy: send it again in a few seconds")
             self.held += count
             claimed += count
 
@@ -118,12 +119,12 @@ class MemoryLimit:
             self.held -= claimed
 
 
-def is_json(request: Request) -> bool:
-    """Return whether a body is JSON rather than binary; refuse any other declared type."""
+def is_json(request: Request, types: Sequence[str] = TYPES) -> bool:
+    """Return whether a body is JSON rather than binary; refuse a type that is not in `types`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     coded = request.headers.get("content-encoding", "identity").strip().lower()
-    if kind not in (BATCH_TYPE, "application/json") or coded != "identity":
-        words = f"the body's type is not accepted: send {BATCH_TYPE} or application/json, not compressed"
+    if kind not in types or coded != "identity":
+        words = f"the body's type is not accepted: send {' or '.join(types)}, not compressed"
         raise RefusedRequest(415, "type", words, close=True)
     return kind == "application/json"
 
@@ -177,7 +178,7 @@ async def read_body(
 # Batches of a campaign.
 
 MOST_REPORTS = 1000
-_MAX_BODY_BYTES = 2**23
+MAX_BODY_BYTES = 2**23
 _OTHER_WAVE = "a report is of another wave than is collected: report in the waves of your slot"
 _JSON_HEAD = 1024  # bytes of a report's JSON beside its payload, with room for spaces
 
@@ -307,7 +308,7 @@ class Campaign:
     @property
     def most_reports(self) -> int:
         """Maximum number of reports in a batch."""
-        return max(1, min(MOST_REPORTS, _MAX_BODY_BYTES // self.format.record_bytes))
+        return max(1, min(MOST_REPORTS, MAX_BODY_BYTES // self.format.record_bytes))
 
     def most_bytes(self, as_json: bool) -> int:
         """Return the maximum length of a body in bytes."""
@@ -488,7 +489,7 @@ class GroupCommit:
     def require_open(self) -> None:
         """Refuse reports once the writer is closed."""
         if self._closed:
-            raise StoreStopped("the collector is stopping: send it again later")
+            raise StoreStopped("the server is stopping: send it again later")
 
     def close(self) -> None:
         """Store the waiting reports, and end the thread."""

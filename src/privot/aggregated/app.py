@@ -1,0 +1,99 @@
+"""Shares over HTTP: one of the two servers is a collector that seals nothing.
+
+`POST /shares` takes `application/octet-stream`: one share, or several one after another, of the length
+that the encoder's shares have for this server. `GET /encoder.json` gives the encoder, byte for byte.
+`/healthz`, `/metrics` and the form of answers are those of `privot.collector.app`:
+
+- 200: all shares are stored. The same bytes again get the same answer.
+- 409: those in `failed` are not. Under the id of one are other bytes (`other`), or its report was
+  opened, and is counted already (`opened`).
+- 400: nothing is stored. The bytes are no whole shares of this encoder, or are the other server's.
+- 429, 503: nothing is stored. Send the same bytes again later.
+
+A device deletes its two shares once **both** servers have answered 200, or `opened`.
+
+**Privacy review.** A server sees the sender's address and the time beside a share, which is noise by
+itself: it learns who takes part, and nothing else of the record. It stores neither of the two; its
+database has shares and ids in the order of arrival until they are opened. No share, id or address is
+logged or answered. Counts reveal the number of participants. **Both connections of a device together
+carry its record**: each needs TLS, and no proxy that ends TLS may serve both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from starlette.requests import Request
+
+from privot.aggregated.server import REFUSED, Server
+from privot.collector.app import Collector, ServedCampaign
+from privot.collector.arrivals import MAX_BODY_BYTES, Campaign, GroupCommit, ParsedBatch
+from privot.collector.store import Records, Statuses, Store, StoreStopped, Words
+from privot.core.errors import PrivotError
+from privot.wire.report import WireError
+
+
+class ServedShares(Server):
+    """Server with what a collector uses of a campaign and of a store; it logs errors of the database."""
+
+    signature = None
+
+    def __init__(self, folder: Path, log: Callable[[str], None]) -> None:
+        super().__init__(folder)
+        self._log, self.fingerprint = log, self.encoder.fingerprint
+        self.text = (folder / "encoder.json").read_bytes()
+        self._length = self.encoder.share_length(self.role)
+
+    def most_bytes(self, as_json: bool) -> int:
+        """See `Campaign`."""
+        return max(self._length, MAX_BODY_BYTES)
+
+    def read(self, body: bytes, as_json: bool, until: int | None = None) -> ParsedBatch:
+        """See `Campaign`."""
+        role, count = self.role, len(body) // self._length
+        if not body or len(body) % self._length:
+            words = f"the body is no whole shares: the {role}'s have {self._length:,} bytes each"
+            raise WireError("length", words)
+        records = np.frombuffer(body, np.uint8).reshape(count, -1)
+        head = np.frombuffer(self.encoder.head(role), np.uint8)
+        if (records[:, : len(head)] != head).any():
+            words = f"a share is not for the {role}, or of another encoder: send it there"
+            raise WireError("fingerprint", words)
+        return ParsedBatch(records, np.zeros((count, 0), np.uint64), [*range(count)], [])
+
+    def append(self, records: Records, entries: Words) -> Statuses:
+        """See `Store`."""
+        try:
+            return np.array(self.store([each.tobytes() for each in records]), np.uint8)
+        except PrivotError as error:  # of the database: its message has nothing that was sent
+            self._log(str(error))
+            raise StoreStopped("shares cannot be stored now: send them again later") from None
+
+    @property
+    def count(self) -> int:
+        """Number of shares that are stored and not opened, verified or not."""
+        with self._open() as database:
+            return int(database.execute("SELECT COUNT(*) FROM shares").fetchone()[0])
+
+    def disk_bytes(self) -> int:
+        """See `Store`."""
+        return self._database.stat().st_size
+
+
+class ShareCollector(Collector):
+    """ASGI application that accepts the shares of one server; its options are those of `Collector`."""
+
+    _at, _posts, _text = "", "/shares", "/encoder.json"
+    _types = ("application/octet-stream",)  # of other sites' pages only with their origin
+    _unstored: ClassVar = {key: (word, f"its report {why}") for key, (word, why) in REFUSED.items()}
+    _failed_status = (409, 409)
+
+    def __init__(self, server: ServedShares, *options: Any, **named: Any) -> None:
+        writer = GroupCommit(cast(Store, server))
+        super().__init__([ServedCampaign(cast(Campaign, server), writer)], *options, **named)
+
+    def _served(self, request: Request) -> ServedCampaign:
+        return next(iter(self.served.values()))
