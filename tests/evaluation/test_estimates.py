@@ -96,9 +96,9 @@ def test_covariances_are_those_of_the_mean():
 def test_everybody_who_was_asked_counts():
     rng = np.random.default_rng(2)
     held = report_moments(people(900, rng))
-    assert held.pairs == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    assert held.answered == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
     assert held.about(2, 0) == [(0, 2)]
-    assert sum(estimate(held, q).people for q in held.pairs[3:]) == 900
+    assert sum(estimate(held, q).people for q in held.answered[3:]) == 900
     assert sum(estimate(held, (q,)).people for q in range(3)) == 1800
 
 

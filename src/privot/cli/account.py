@@ -173,9 +173,10 @@ def _gaussian(
     if epsilon <= 0:  # where the closed form is not defined
         return _Answer(epsilon, stddev, words, {"stddev_closed_form": None})
     closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta)
+    more = closed_form / stddev - 1
     line = (
         f"The closed form of Zhao et al. (2019) asks for {rounded_up(closed_form)} for the same "
-        f"promise, {closed_form / stddev - 1:.0%} more."
+        f"promise, {more:.0%} more."
     )
     return _Answer(epsilon, stddev, words, {"stddev_closed_form": closed_form}, [line])
 
