@@ -197,8 +197,8 @@ class Encoder(Summarized):
             return Prio3(Levels(query.sizes, query.nullable))
         if not isinstance(query, PairCounts):
             raise PrivotError(
-                "proofs are for columns with codes or numbers, or one place, and this schema has images: "
-                "calibrate without proofs"
+                "proofs are for columns with codes or numbers, or one place, and this schema has "
+                "images: calibrate without proofs"
             )
         weights = query.weights[query.column_of_code]
         rows, columns = np.triu_indices(query.width)
