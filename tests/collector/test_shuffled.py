@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 from collections import Counter
 from dataclasses import replace
@@ -268,6 +269,27 @@ def test_a_batch_that_breaks_off_is_written_again_to_its_byte(tmp_path, monkeypa
     assert before in ([], [first])
     assert set(first) == contents(reports[:50])
     assert set(second) == contents(reports[50:])
+    store.close()
+
+
+def test_a_store_that_is_restored_puts_no_report_into_two_batches(tmp_path):
+    """Two batches that differ in few reports tell whose those are."""
+    reports, store = sealed(drawn(PEOPLE + 1)), opened(tmp_path)
+    store.append(*rows(reports[: PEOPLE - 1]))
+    store.close()
+    shutil.copytree(tmp_path / "store", tmp_path / "backup")
+    store = opened(tmp_path)
+    store.append(*rows(reports[PEOPLE - 1 : PEOPLE]))
+    assert write(store, tmp_path) == PEOPLE
+    store.close()
+    (first,) = batches(tmp_path)
+    shutil.rmtree(tmp_path / "store")
+    shutil.copytree(tmp_path / "backup", tmp_path / "store")
+    store = opened(tmp_path)
+    store.append(*rows(reports[PEOPLE:]))
+    with pytest.raises(PrivotError, match=r"is there with other reports.*an older copy"):
+        write(store, tmp_path)
+    assert batches(tmp_path) == [first]
     store.close()
 
 
