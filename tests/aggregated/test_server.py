@@ -318,7 +318,7 @@ def test_a_liar_is_left_out(tmp_path, monkeypatch):
     assert (found.sums == whole(rule, data)).all()
 
 
-def test_proofs_of_others_are_refused(tmp_path):
+def test_proofs_of_others_are_refused(tmp_path, monkeypatch):
     rule = proving()
     leader, helper = provers(tmp_path, rule, few(60))
     with pytest.raises(PrivotError, match="does not hold proofs of the helper"):
@@ -332,7 +332,9 @@ def test_proofs_of_others_are_refused(tmp_path):
     sent[-1] ^= 1
     part.write_bytes(sent)
     assert leader.verify(part) == 59
-    other = Server.create(tmp_path / "other", rule, "helper", bytes(16))
+    with monkeypatch.context() as patch:
+        patch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "another account"))
+        other = Server.create(tmp_path / "other", rule, "helper", bytes(16))
     other.accept(*(rule.head("helper") + body for body in bodies(helper)))
     assert leader.verify(other.prepare()) == 59  # no report more
     assert leader.verify(helper.prepare()) == 60
