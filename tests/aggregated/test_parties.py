@@ -1,9 +1,11 @@
 """What each party can do to two servers: open twice, use two keys, kill, and search a disk."""
 
 import os
+import re
 import shutil
 import signal
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +15,6 @@ from privot.aggregated import Encoder, Server, server
 from privot.aggregated.prio3 import SEED_SIZE, Usage
 from privot.central.sums import sensitivity
 from privot.core.errors import PrivotError
-
-
-def held(each):
-    """The shares of a server, as devices sent them."""
-    with each._open() as database:
-        rows = database.execute("SELECT id, body FROM shares").fetchall()
-    return [each.encoder.head(each.role) + report_id + body for report_id, body in rows]
 
 
 def test_a_second_folder_of_an_encoder_is_refused(tmp_path):
@@ -140,6 +135,21 @@ def test_a_server_that_declares_people_invalid_opens_no_fewer_and_no_one_twice(t
             leader.release(batch)
 
 
+def test_what_a_server_sends_does_not_depend_on_what_the_other_sent(tmp_path):
+    leader, helper = provers(tmp_path, proving(), few(60))
+    first, sent = leader.prepare().read_bytes(), bytearray(helper.prepare().read_bytes())
+    head = len(leader.encoder.head("helper"))
+    for hostile in (
+        bytes(len(sent) - head),
+        b"\xff" * (len(sent) - head),
+        first[head:],
+        sent[head:],
+    ):
+        (tmp_path / "hostile.bin").write_bytes(sent[:head] + hostile)
+        leader.verify(tmp_path / "hostile.bin")
+        assert leader.prepare().read_bytes() == first
+
+
 def test_shares_and_proofs_of_a_batch_are_gone_from_the_disk(tmp_path):
     leader, helper = provers(tmp_path, proving(), few(70))
     leader.verify(helper.prepare())
@@ -179,6 +189,15 @@ MIXED = {
 }
 
 
+@pytest.mark.parametrize("proofs", [False, True])
+def test_shares_of_all_records_have_one_length(proofs):
+    rule = Encoder.calibrate(schema(50, 4.0, PLACE), proofs)
+    some = {name: axis[-30:] for name, axis in places().items()}  # with the missing one
+    leader, helper = zip(*rule.encode_table(some))
+    for role, shares in (("leader", leader), ("helper", helper)):
+        assert {len(share) for share in shares} == {rule.share_length(role)}
+
+
 @pytest.mark.parametrize(("columns", "records"), [(PLACE, places), (MIXED, mixed)])
 def test_any_two_records_differ_by_the_sensitivity_at_most(columns, records):
     """On borders of cells, beyond the box, at the ends of floats, and missing; all add as much."""
@@ -190,3 +209,13 @@ def test_any_two_records_differ_by_the_sensitivity_at_most(columns, records):
     apart = squares[:, None] + squares - 2 * products
     assert 0.95 * largest**2 < apart.max() <= largest**2
     assert len(np.unique(squares)) == 1  # so none is left out as too long
+
+
+def test_the_tests_that_the_table_of_parties_names_are_there():
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    section = text.partition("## What each party can do")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(test_\w+)`", section))
+    written = "".join(path.read_text(encoding="utf-8") for path in root.glob("tests/*/test_*.py"))
+    assert len(named) > 20
+    assert not {name for name in named if f"def {name}(" not in written}

@@ -407,6 +407,20 @@ def test_the_analyst_counts_each_possible_report_once_and_names_the_others(tmp_p
     assert found.release.guarantee == RANDOMIZER.batch_guarantee(len(people))
 
 
+@pytest.mark.parametrize(
+    "start",
+    [b"", b"\xff" * 65, b"\x02" + bytes(31) + b"\x05", b"\x04" + b"\xff" * 64, b"\x06" + bytes(64)],
+)
+@pytest.mark.parametrize("length", [None, 0, 80, 4000])
+def test_what_is_no_seal_does_not_stop_a_batch(tmp_path, start, length):
+    """Encapsulated keys that are no points, and other lengths than a shuffler accepts."""
+    length = width() if length is None else length
+    batch = [*contents(sealed(drawn(PEOPLE))), (start + bytes(length))[:length]]
+    (tmp_path / "batch").write_bytes(write_batch(batch))
+    found = open_batch(tmp_path / "batch", RANDOMIZER, KEY)
+    assert (len(found.release), len(found.quarantined)) == (PEOPLE, 1)
+
+
 def test_a_batch_of_fewer_than_the_promise_is_refused(tmp_path, monkeypatch):
     path = batch_of(tmp_path, sealed(drawn(PEOPLE - 1)))
     with monkeypatch.context() as patch:
