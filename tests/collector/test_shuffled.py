@@ -407,6 +407,23 @@ def test_the_analyst_counts_each_possible_report_once_and_names_the_others(tmp_p
     assert found.release.guarantee == RANDOMIZER.batch_guarantee(len(people))
 
 
+def test_a_report_sealed_again_into_a_later_batch_is_told_from_all_others(tmp_path):
+    """Why a device seals once: its id is in both batches, and hides among nobody."""
+    mine, others = drawn(1), drawn(2 * PEOPLE - 2)
+    store = opened(tmp_path)
+    once, again = sealed(mine), sealed(mine)
+    store.append(*rows([*once, *sealed(others[: PEOPLE - 1])]))
+    assert write(store, tmp_path) == PEOPLE
+    assert store.append(*rows(once)).tolist() == [DUPLICATE]
+    assert store.append(*rows(again)).tolist() == [NEW]  # nobody without the key can see it
+    store.append(*rows(sealed(others[PEOPLE - 1 :])))
+    assert write(store, tmp_path) == PEOPLE
+    store.close()
+    found = [open_batch(file, RANDOMIZER, KEY) for file in sorted(tmp_path.glob("batches/*"))]
+    first, second = (set(each.release.table.column("report_id").to_pylist()) for each in found)
+    assert first & second == {mine[0].id}
+
+
 @pytest.mark.parametrize(
     "start",
     [b"", b"\xff" * 65, b"\x02" + bytes(31) + b"\x05", b"\x04" + b"\xff" * 64, b"\x06" + bytes(64)],
