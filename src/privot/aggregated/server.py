@@ -23,8 +23,8 @@ guarantee by itself; who reports under two ids has two budgets. In one transacti
 sum is stored and its shares are deleted: after a kill there is the state before, of which nobody saw
 anything, or the sum with its noise, published later as it is. Before its file is written, its reports
 are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses a folder restored from a copy.
-An account makes one leader and one helper of an encoder, ever: a second folder could sum the same shares
-again, or prepare them with a second key, by which the other server reads records.
+An account makes one leader and one helper of an encoder, ever: a second could sum the same shares again,
+or prepare them with a second key, by which the other server reads records.
 
 **With proofs** (`privot.aggregated.prio3`) the servers share a key that no client knows, each sends a
 file of `prepare` to the other, and S holds reports that both verified: each adds what some record adds.
@@ -148,8 +148,7 @@ class Server:
                 servers, and known to nobody who makes shares.
 
         Raises:
-            PrivotError: if the folder exists, the role is unknown, the key is missing or too short, or
-                this account has had such a server of the encoder.
+            PrivotError: if the folder exists, the account has had this server, or role or key are wrong.
         """
         require_choice("role", role, ROLES)
         if encoder.proofs != (verify_key is not None and len(verify_key) == SEED_SIZE):
@@ -292,9 +291,8 @@ class Server:
         name = hashlib.sha256(b"".join(sorted(batch))).hexdigest()
         with self._transaction() as database:
             self._uncounted(database)  # refuses a database that is older than the ledger
-            stored = database.execute(
-                "SELECT text FROM releases WHERE batch = ?", (name,)
-            ).fetchone()
+            query = "SELECT text FROM releases WHERE batch = ?"
+            stored = database.execute(query, (name,)).fetchone()
             text = stored[0] if stored else self._replace_by_sum(database, batch, name)
         with self._transaction() as database:  # one process at a time, after the sum is durable
             if uncounted := self._uncounted(database):
@@ -311,15 +309,8 @@ class Server:
         noise = sample_rounded_gaussian(self.encoder.length, self.encoder.stddev)
         bodies = (self._releasable(database, report_id) for report_id in batch)
         total = self.encoder.total(bodies, self.role, noise)
-        text = sealed(
-            {
-                "encoder": self.encoder.to_json(),
-                "role": self.role,
-                "reports": len(batch),
-                "batch": name,
-                "sums": base64.b64encode(total).decode(),
-            }
-        )
+        fields = {"encoder": self.encoder.to_json(), "role": self.role, "reports": len(batch)}
+        text = sealed(fields | {"batch": name, "sums": base64.b64encode(total).decode()})
         database.execute("INSERT INTO releases VALUES (?, ?, ?)", (name, len(batch), text))
         rows = [(report_id,) for report_id in batch]
         if self.encoder.proofs:
@@ -382,8 +373,8 @@ def _note_server(encoder: Encoder, role: Role) -> None:
         note = state / "ledgers" / f"{encoder.fingerprint}-{role}.json"
         if note.exists():
             raise PrivotError(
-                f"this account has had a {role} of this encoder, and another could open its reports a "
-                "second time: use its folder, or calibrate an encoder for people who report from now on"
+                f"this account has had a {role} of this encoder, and another could open its reports "
+                "twice: use that one's folder, or calibrate again for a new campaign"
             )
         write_down(note, {})
 

@@ -158,8 +158,8 @@ class Encoder(Summarized):
         fitted = one_round_fit(schema)
         plan = fitted.plan()
         assert isinstance(plan, SumPlan)
-        stddev = sensitivity(fitted.query) / plan.ratios[0]
-        return cls(schema, stddev, proofs, secrets.token_hex(_ID_BYTES))
+        campaign = secrets.token_hex(_ID_BYTES)
+        return cls(schema, sensitivity(fitted.query) / plan.ratios[0], proofs, campaign)
 
     @property
     def promise(self) -> Promise:
@@ -305,9 +305,7 @@ class Encoder(Summarized):
         """
         head, length = self.head(role), self.share_length(role)
         if share[: len(head)] != head:
-            raise PrivotError(
-                f"a share is not for the {role}, or of another encoder: send it there"
-            )
+            raise PrivotError(f"a share is not for the {role}, or of another encoder: send it on")
         if len(share) != length:
             raise PrivotError(
                 f"a share has {len(share):,} bytes, not {length:,}: send it again, whole"
