@@ -80,6 +80,8 @@ def test_what_cannot_be_is_refused(whole, tmp_path):
     assert "is the leader's" in refused(whole, "aggregate leader --role helper")
     assert "whole shares" in refused(whole, "aggregate helper shares/leader.shares")
     assert "opened already" in refused(whole, "aggregate leader shares/leader.shares")
+    again = "aggregate again shares/leader.shares --encoder encoder.json --role leader"
+    assert "has had a leader of this encoder" in refused(whole, again)
     (whole / "few.txt").write_text("\n".join((whole / "leader/ids.txt").read_text().split()[:9]))
     few = refused(whole, "aggregate leader --release few.txt -o few.json")
     assert "batch has 9 reports, and the promise is of 300" in few
@@ -118,6 +120,10 @@ def test_the_key_of_proofs_is_secret_and_needed(proven):
     assert (proven / "key").stat().st_mode & 0o77 == 0
     made = "aggregate third --encoder encoder.json --role leader"
     assert "verify_key must be 16 random bytes" in refused(proven, made)
+    helper = "aggregate third --encoder encoder.json --role helper --key other"
+    assert "--key other cannot be read" in refused(proven, helper)  # and none of its own is made
+    assert not (proven / "other").exists()
+    assert not (proven / "third").exists()
     (proven / "torn").write_text("no key")
     assert "--key torn cannot be read" in refused(proven, made + " --key torn")
     bare = SCHEMA[SCHEMA.index("[columns.color]") :]

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 from collections import Counter
 from dataclasses import replace
@@ -271,6 +272,27 @@ def test_a_batch_that_breaks_off_is_written_again_to_its_byte(tmp_path, monkeypa
     store.close()
 
 
+def test_a_store_that_is_restored_puts_no_report_into_two_batches(tmp_path):
+    """Two batches that differ in few reports tell whose those are."""
+    reports, store = sealed(drawn(PEOPLE + 1)), opened(tmp_path)
+    store.append(*rows(reports[: PEOPLE - 1]))
+    store.close()
+    shutil.copytree(tmp_path / "store", tmp_path / "backup")
+    store = opened(tmp_path)
+    store.append(*rows(reports[PEOPLE - 1 : PEOPLE]))
+    assert write(store, tmp_path) == PEOPLE
+    store.close()
+    (first,) = batches(tmp_path)
+    shutil.rmtree(tmp_path / "store")
+    shutil.copytree(tmp_path / "backup", tmp_path / "store")
+    store = opened(tmp_path)
+    store.append(*rows(reports[PEOPLE:]))
+    with pytest.raises(PrivotError, match=r"is there with other reports.*an older copy"):
+        write(store, tmp_path)
+    assert batches(tmp_path) == [first]
+    store.close()
+
+
 def test_damaged_reports_do_not_count_as_people(tmp_path):
     store = opened(tmp_path)
     store.append(*rows(sealed(drawn(PEOPLE))))
@@ -383,6 +405,37 @@ def test_the_analyst_counts_each_possible_report_once_and_names_the_others(tmp_p
     assert reasons.pop("its id is another report's") == 1
     assert sum(reasons.values()) == 1  # the impossible one
     assert found.release.guarantee == RANDOMIZER.batch_guarantee(len(people))
+
+
+def test_a_report_sealed_again_into_a_later_batch_is_told_from_all_others(tmp_path):
+    """Why a device seals once: its id is in both batches, and hides among nobody."""
+    mine, others = drawn(1), drawn(2 * PEOPLE - 2)
+    store = opened(tmp_path)
+    once, again = sealed(mine), sealed(mine)
+    store.append(*rows([*once, *sealed(others[: PEOPLE - 1])]))
+    assert write(store, tmp_path) == PEOPLE
+    assert store.append(*rows(once)).tolist() == [DUPLICATE]
+    assert store.append(*rows(again)).tolist() == [NEW]  # nobody without the key can see it
+    store.append(*rows(sealed(others[PEOPLE - 1 :])))
+    assert write(store, tmp_path) == PEOPLE
+    store.close()
+    found = [open_batch(file, RANDOMIZER, KEY) for file in sorted(tmp_path.glob("batches/*"))]
+    first, second = (set(each.release.table.column("report_id").to_pylist()) for each in found)
+    assert first & second == {mine[0].id}
+
+
+@pytest.mark.parametrize(
+    "start",
+    [b"", b"\xff" * 65, b"\x02" + bytes(31) + b"\x05", b"\x04" + b"\xff" * 64, b"\x06" + bytes(64)],
+)
+@pytest.mark.parametrize("length", [None, 0, 80, 4000])
+def test_what_is_no_seal_does_not_stop_a_batch(tmp_path, start, length):
+    """Encapsulated keys that are no points, and other lengths than a shuffler accepts."""
+    length = width() if length is None else length
+    batch = [*contents(sealed(drawn(PEOPLE))), (start + bytes(length))[:length]]
+    (tmp_path / "batch").write_bytes(write_batch(batch))
+    found = open_batch(tmp_path / "batch", RANDOMIZER, KEY)
+    assert (len(found.release), len(found.quarantined)) == (PEOPLE, 1)
 
 
 def test_a_batch_of_fewer_than_the_promise_is_refused(tmp_path, monkeypatch):

@@ -23,6 +23,8 @@ guarantee by itself; who reports under two ids has two budgets. In one transacti
 sum is stored and its shares are deleted: after a kill there is the state before, of which nobody saw
 anything, or the sum with its noise, published later as it is. Before its file is written, its reports
 are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses a folder restored from a copy.
+An account makes one leader and one helper of an encoder, ever: a second could sum the same shares again,
+or prepare them with a second key, by which the other server reads records.
 
 **With proofs** (`privot.aggregated.prio3`) the servers share a key that no client knows, each sends a
 file of `prepare` to the other, and S holds reports that both verified: each adds what some record adds.
@@ -55,10 +57,10 @@ from privot.aggregated.prio3 import NONCE_SIZE, SEED_SIZE
 from privot.aggregated.shares import ROLES, Encoder, Role
 from privot.collector.store import DUPLICATE, NEW
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice
-from privot.core.files import create, replacing_file, replacing_folder
+from privot.core.files import create, holding_state, replacing_file, replacing_folder, write_down
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy import DistributedDP
-from privot.privacy.ledger import Ledger
+from privot.privacy.ledger import Chain, Ledger
 
 _TABLES = """
 CREATE TABLE server (role TEXT NOT NULL);
@@ -133,8 +135,9 @@ class Server:
         self.encoder = Encoder.load(self.folder / "encoder.json")
         with self._open() as database:
             (self.role,) = database.execute("SELECT role FROM server").fetchone()
-        plan = ServerPlan(self.encoder, self.role)
-        self._ledger = Ledger(plan, self.folder / "ledger.json", resume=True)
+        path = self.folder / "ledger.json"
+        Chain.read(path)  # a ledger that is gone is refused, and not begun again
+        self._ledger = Ledger(ServerPlan(self.encoder, self.role), path, resume=True)
 
     @classmethod
     def create(
@@ -150,7 +153,7 @@ class Server:
                 servers, and known to nobody who makes shares.
 
         Raises:
-            PrivotError: if the folder exists, the role is unknown, or the key is missing or too short.
+            PrivotError: if the folder exists, the account has had this server, or role or key are wrong.
         """
         require_choice("role", role, ROLES)
         if encoder.proofs != (verify_key is not None and len(verify_key) == SEED_SIZE):
@@ -172,7 +175,8 @@ class Server:
                 if encoder.proofs:
                     database.executescript(_TABLES_OF_PROOFS)
                     database.execute("INSERT INTO proofs VALUES (?)", (verify_key,))
-        Ledger(ServerPlan(encoder, role), folder / "ledger.json").begin()
+            Ledger(ServerPlan(encoder, role), draft / "ledger.json").begin()
+            _note_server(encoder, role)
         return cls(folder)
 
     def accept(self, *shares: bytes) -> int:
@@ -289,9 +293,8 @@ class Server:
         name = hashlib.sha256(b"".join(sorted(batch))).hexdigest()
         with self._transaction() as database:
             self._uncounted(database)  # refuses a database that is older than the ledger
-            stored = database.execute(
-                "SELECT text FROM releases WHERE batch = ?", (name,)
-            ).fetchone()
+            query = "SELECT text FROM releases WHERE batch = ?"
+            stored = database.execute(query, (name,)).fetchone()
             text = stored[0] if stored else self._replace_by_sum(database, batch, name)
         with self._transaction() as database:  # one process at a time, after the sum is durable
             if uncounted := self._uncounted(database):
@@ -308,15 +311,8 @@ class Server:
         noise = sample_rounded_gaussian(self.encoder.length, self.encoder.stddev)
         bodies = (self._releasable(database, report_id) for report_id in batch)
         total = self.encoder.total(bodies, self.role, noise)
-        text = sealed(
-            {
-                "encoder": self.encoder.to_json(),
-                "role": self.role,
-                "reports": len(batch),
-                "batch": name,
-                "sums": base64.b64encode(total).decode(),
-            }
-        )
+        fields = {"encoder": self.encoder.to_json(), "role": self.role, "reports": len(batch)}
+        text = sealed(fields | {"batch": name, "sums": base64.b64encode(total).decode()})
         database.execute("INSERT INTO releases VALUES (?, ?, ?)", (name, len(batch), text))
         rows = [(report_id,) for report_id in batch]
         if self.encoder.proofs:
@@ -384,6 +380,18 @@ def _insert(database: sqlite3.Connection, row: _Row) -> int:
     if verifier:
         database.execute("INSERT INTO prepared VALUES (?, ?, ?, 0)", (report_id, *verifier))
     return NEW
+
+
+def _note_server(encoder: Encoder, role: Role) -> None:
+    """Note in the state folder that an encoder has its server of a role; refuse a second one."""
+    with holding_state() as state:
+        note = state / "ledgers" / f"{encoder.fingerprint}-{role}.json"
+        if note.exists():
+            raise PrivotError(
+                f"this account has had a {role} of this encoder, and another could open its reports "
+                "twice: use that one's folder, or calibrate again for a new campaign"
+            )
+        write_down(note, {})
 
 
 def _body(database: sqlite3.Connection, report_id: bytes) -> bytes | None:

@@ -107,6 +107,7 @@ class Encoder(Summarized):
         schema: Columns of a record, and the promise: `where = "aggregated"`.
         stddev: Standard deviation σ of each server's noise on the integer sums.
         proofs: Whether shares prove that they are a record's.
+        campaign: Random public name: shares of one campaign are refused in another of the same schema.
 
     Raises:
         PrivotError: if the noise does not keep the promise, sums could wrap around, or the records
@@ -127,6 +128,7 @@ class Encoder(Summarized):
     schema: Schema
     stddev: float
     proofs: bool = False
+    campaign: str = ""
 
     def __post_init__(self) -> None:
         if self.proofs:
@@ -157,7 +159,8 @@ class Encoder(Summarized):
         fitted = one_round_fit(schema)
         plan = fitted.plan()
         assert isinstance(plan, SumPlan)
-        return cls(schema, sensitivity(fitted.query) / plan.ratios[0], proofs)
+        campaign = secrets.token_hex(_ID_BYTES)
+        return cls(schema, sensitivity(fitted.query) / plan.ratios[0], proofs, campaign)
 
     @property
     def promise(self) -> Promise:
@@ -307,9 +310,7 @@ class Encoder(Summarized):
         """
         head, length = self.head(role), self.share_length(role)
         if share[: len(head)] != head:
-            raise PrivotError(
-                f"a share is not for the {role}, or of another encoder: send it there"
-            )
+            raise PrivotError(f"a share is not for the {role}, or of another encoder: send it on")
         if len(share) != length:
             raise PrivotError(
                 f"a share has {len(share):,} bytes, not {length:,}: send it again, whole"
@@ -344,6 +345,7 @@ class Encoder(Summarized):
         query = {name: getattr(self.query, name) for name in names}
         fields = {"format": _FORMAT, "schema": self.schema.to_dict(), "stddev": self.stddev}
         fields |= {"query": query} | ({"proofs": True} if self.proofs else {})
+        fields |= {"campaign": self.campaign} if self.campaign else {}
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
@@ -352,7 +354,7 @@ class Encoder(Summarized):
         try:
             fields = json.loads(text)
             schema, proofs = Schema.from_dict(fields["schema"]), fields.get("proofs", False)
-            encoder = cls(schema, float(fields["stddev"]), proofs)
+            encoder = cls(schema, float(fields["stddev"]), proofs, str(fields.get("campaign", "")))
         except (KeyError, TypeError, ValueError) as error:
             raise PrivotError(f"the encoder cannot be used ({error}): calibrate it again") from None
         if encoder.to_json() != text.strip():

@@ -411,7 +411,7 @@ def aggregate(
     ),
     output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
     key: Path | None = Option(
-        None, help="With proofs: the servers' verification key, a file; made if it is not there."
+        None, help="With proofs: the servers' verification key, a file; the leader makes it."
     ),
     verify: Path | None = Option(
         None, help="proofs.bin of the other server: verify reports by it."
@@ -456,7 +456,7 @@ def _server(folder: Path, encoder: Path | None, role: str | None, key: Path | No
     if not folder.exists():
         if encoder is None or role is None or role not in _OF_SHARES:
             raise PrivotError(f"{folder} is not there: give --encoder and --role to make it")
-        Server.create(folder, Encoder.load(encoder), role, _verify_key(key) if key else None)
+        Server.create(folder, Encoder.load(encoder), role, _verify_key(key, role) if key else None)
     server = Server(folder)
     if role not in (None, server.role):
         raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
@@ -465,9 +465,9 @@ def _server(folder: Path, encoder: Path | None, role: str | None, key: Path | No
     return server
 
 
-def _verify_key(path: Path) -> bytes:
-    """Return the verification key in a file, and make it if there is none."""
-    if not path.exists():
+def _verify_key(path: Path, role: str) -> bytes:
+    """Return the verification key in a file; the leader makes it if there is none."""
+    if role == "leader" and not path.exists():
         create(path, secret=True)
         path.write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
         print(f"{path}: the key of both servers; give it to the other, and to nobody else")

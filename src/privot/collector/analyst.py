@@ -94,7 +94,7 @@ def public_analyst_key(key: ec.EllipticCurvePrivateKey) -> str:
 
 
 def seal_report(report: Report, public_key: str) -> Report:
-    """Seal a report, without its time, to the analyst.
+    """Seal a report, without its time, to the analyst: once, for its id would link it in two batches.
 
     Arguments:
         report: The report.

@@ -164,7 +164,7 @@ def write_shuffled(
         The number of reports in the batch.
 
     Raises:
-        PrivotError: if so many were damaged on the disk that fewer than the promise's people are left.
+        PrivotError: if damage leaves fewer than the promise's people, or the store is an older copy.
     """
     key = _order_key(store.folder / "order.key")
     batch = store.begin_sealing(campaign.people)
@@ -178,8 +178,17 @@ def write_shuffled(
         )
     sealed = [each.tobytes() for each in records[:, PAYLOAD_AT:-CRC_BYTES]]
     sealed.sort(key=lambda each: hashlib.blake2b(each, key=key).digest())
-    with storage.writing(f"batch-{batch.number:06d}.sealed") as draft:
-        draft.write_bytes(write_batch(sealed))
+    content, name = write_batch(sealed), f"batch-{batch.number:06d}.sealed"
+    if name in storage.names():
+        with TemporaryDirectory(prefix="privot-") as work:
+            storage.fetch(name, copy := Path(work) / name)
+            if copy.read_bytes() != content:
+                raise PrivotError(
+                    f"{name} is there with other reports: {store.folder} is an older copy, and would "
+                    "put reports into two batches; restore the newest"
+                )
+    with storage.writing(name) as draft:
+        draft.write_bytes(content)
     store.finish_sealing(batch, [len(sealed)])
     store.erase_log()
     return len(sealed)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_choice
 from privot.privacy.guarantees import ApproximateDP, Guarantee, Neighboring, require_same
 from privot.privacy.rounding import at_most, odds_factor, require_delta, require_finite, sum_up
 
@@ -57,10 +57,7 @@ class DistributedDP(Guarantee):
 
     def __post_init__(self) -> None:
         require_delta(self.delta)
-        if self.where not in _TRUST_ASSUMPTION:
-            raise PrivotError(
-                f"where is {self.where!r}: choose one of {', '.join(_TRUST_ASSUMPTION)}"
-            )
+        require_choice("where", self.where, tuple(_TRUST_ASSUMPTION))
         if self.neighboring != "replace_one":
             raise PrivotError(
                 f"neighboring is {self.neighboring!r}: a batch has a public size; use 'replace_one'"

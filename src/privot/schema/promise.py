@@ -25,7 +25,7 @@ from typing import ClassVar, Literal, get_args
 
 from pydantic import ConfigDict
 
-from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
+from privot.core.errors import MOST_PEOPLE, PrivotError, require_choice, require_count
 from privot.privacy.rounding import at_most, require_delta, require_finite
 
 Place = Literal["local", "shuffled", "aggregated", "central"]
@@ -60,10 +60,7 @@ class Promise:
 
     def __post_init__(self) -> None:
         require_finite("epsilon", self.epsilon, positive=True)
-        if self.where not in get_args(Place):
-            raise PrivotError(
-                f"where is {self.where!r}: choose one of {', '.join(get_args(Place))}"
-            )
+        require_choice("where", self.where, get_args(Place))
         if self.where == "local":
             require_delta(self.delta)
             self._require_none("people", "floor")
