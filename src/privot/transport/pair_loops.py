@@ -95,7 +95,7 @@ def complete_squares(first, last, rows, columns, products):
 def list_columns(weights, first, last, counts, columns):
     """List each row's columns whose weight is not negligible; return their total number.
 
-    They are written to the beginning of the rows of `columns` (n, m), and their numbers to `counts` (n,).
+    They fill the beginning of each row of `columns` (n, m), and their numbers fill `counts` (n,).
     """
     m = weights.shape[1]
     total = 0
