@@ -164,24 +164,24 @@ class _PointsTrial(_ColumnTrial):
     def _make_records(self) -> None:
         self.column = self.randomizer.schema.point_column(self.name)
         domain = self.column.domain
-        ends = np.array([point for pair in domain.unit.far_apart() for point in pair])
-        ends = domain.unit.project(ends)
+        ends = domain.unit.project(np.concatenate(domain.unit.far_apart()))  # pair after pair
         # A random point, so that repeated audits test other places, and the center.
         inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
-        units = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
-        self.units = units[np.sort(np.unique(units, axis=0, return_index=True)[1])]
-        index = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in units]
-        self.pairs = tuple((index[i], index[i + 1]) for i in range(0, 2 * len(ends), 2))
-        stored = self.units
-        if self.column.is_number:  # dates are whole numbers in a table
+        tested = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
+        # Raw values in unit coordinates, without repetitions, and the row of each tested point.
+        self.units = tested[np.sort(np.unique(tested, axis=0, return_index=True)[1])]
+        rows = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in tested]
+        paired = rows[: 2 * len(ends)]
+        self.pairs = tuple(zip(paired[::2], paired[1::2], strict=True))
+        in_table = self.units
+        if self.column.is_number:  # a table rounds dates to whole numbers
             raw = pa.table(self.column.make_up_points(self.name, self.units))
-            stored = to_unit(domain, self.column.encode_points(self.name, raw))
-        points = domain.unit.project(stored)
+            in_table = to_unit(domain, self.column.encode_points(self.name, raw))
+        points = domain.unit.project(in_table)  # as a device reports them
         if self.column.nullable:
             absent = np.full((1, domain.dimension), np.nan)
             self.units, points = np.vstack([self.units, absent]), np.vstack([points, absent])
-            missing = len(self.units) - 1
-            self.pairs += tuple((missing, i) for i in index[: len(ends)])
+            self.pairs += tuple((len(self.units) - 1, row) for row in rows[: len(ends)])
         self.records = self.mechanism.records(points, domain)
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
@@ -194,7 +194,7 @@ class _PointsTrial(_ColumnTrial):
     def _rounding(self, values: Array) -> Array:
         domain = self.mechanism.report_domain(self.column.domain)
         bound, center = np.zeros(values.shape), np.abs(domain.center) / domain.scale
-        width = len(center)
+        width = len(center)  # the flag of a missing value, if any, follows and is exact
         bound[:, :width] = _ROUNDINGS * (center + np.abs(values[:, :width]) + 1)
         return bound
 
@@ -228,10 +228,10 @@ class _JointTrial(Trial):
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
         answers = self.joint.read(table)
         low, high = self.joint.probability_cells(answers, self.codes[who], rng)
-        # Cells are sorted, so the key of a set can be the sum of its cells' keys.
-        sets = np.add.reduceat(
-            row_keys(answers.cells.astype(np.int64)[:, None]), answers.offsets[:-1]
-        )
+        # A report is a sheet (some columns, each in one coding) and a set of the sheet's cells. Cells
+        # are sorted, so the key of a set can be the sum of its cells' keys.
+        cell_keys = row_keys(answers.cells.astype(np.int64)[:, None])
+        sets = np.add.reduceat(cell_keys, answers.offsets[:-1])
         keys = row_keys(np.stack([sets, answers.sheets.astype(np.uint64)], axis=1))
         return Read(low, high, np.ones(len(low), bool), keys)
 

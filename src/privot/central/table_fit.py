@@ -75,43 +75,44 @@ def fit_pairs(
     starts = np.cumsum([0, *sizes[:-1]])
     # Off the diagonal, every pair occurs twice in the symmetric matrix.
     weight = stddev**-2.0 * (0.25 + 0.25 * np.eye(len(shares)))
-    start = np.log(np.maximum(np.diag(shares), _FLOOR))
-    noise = _SPREAD * rng.standard_normal((len(shares), classes))
-    state = [start[:, None] + noise, np.zeros(classes)]
-    steps = [_Adam(each) for each in state]
+    start = np.log(np.maximum(np.diag(shares), _FLOOR))[:, None]
+    logits = start + _SPREAD * rng.standard_normal((len(shares), classes))
+    log_weights = np.zeros(classes)
+    optimizers = _Adam(logits), _Adam(log_weights)
     for step in range(_STEPS):
         rate = _RATE * (1 + math.cos(math.pi * step / _STEPS)) / 2
-        gradients, tables, loss = _gradients(state[0], state[1], shares, weight, starts)
-        for adam, gradient in zip(steps, gradients, strict=True):
-            adam.step(gradient, rate)
-    weights = _softmax(state[1], np.zeros(1, np.int64))
-    parts = [part / part.sum(axis=0) for part in np.split(tables, starts[1:])]
+        gradients, p, loss = _gradients(logits, log_weights, shares, weight, starts)
+        for optimizer, gradient in zip(optimizers, gradients, strict=True):
+            optimizer.step(gradient, rate)
+    weights = _softmax(log_weights, np.zeros(1, np.int64))
+    parts = [part / part.sum(axis=0) for part in np.split(p, starts[1:])]
     return LatentClasses(weights / weights.sum(), tuple(parts)), loss
 
 
 def _gradients(
     logits: Floats, log_weights: Floats, target: Floats, weight: Floats, starts: Integers
 ) -> tuple[tuple[Floats, Floats], Floats, float]:
-    r"""Return the gradients of the loss in logits and log weights, the probabilities, and the loss.
+    r"""Return the gradients of the loss in logits and log weights, the probabilities P, and the loss.
 
     With $E = P \operatorname{diag}(π) P^\top$ off the diagonal and $E_{ii} = (Pπ)_i$ on it, the loss
     $\sum_{ij} w_{ij} (E_{ij} − T_{ij})^2$ has the gradient $G = 2 w ∘ (E − T)$ in E, which is symmetric.
     With g its diagonal and $G°$ the rest, the gradient in P is
     $2 G° P \operatorname{diag}(π) + g π^\top$, and in π $\operatorname{diag}(P^\top G° P) + P^\top g$.
     """
-    tables, weights = _softmax(logits, starts), _softmax(log_weights, np.zeros(1, np.int64))
-    expected = (tables * weights) @ tables.T
-    np.fill_diagonal(expected, tables @ weights)
+    p, weights = _softmax(logits, starts), _softmax(log_weights, np.zeros(1, np.int64))
+    expected = (p * weights) @ p.T
+    np.fill_diagonal(expected, p @ weights)
     gap = expected - target
     slope = 2 * weight * gap
     own = np.diag(slope).copy()
     np.fill_diagonal(slope, 0.0)
-    product = slope @ tables
-    of_tables = 2 * product * weights + own[:, None] * weights
-    of_weights = (tables * product).sum(axis=0) + own @ tables
-    of_logits = tables * (of_tables - _column_sums(tables * of_tables, starts, len(tables)))
-    of_log_weights = weights * (of_weights - weights @ of_weights)
-    return (of_logits, of_log_weights), tables, float((weight * gap**2).sum())
+    product = slope @ p
+    in_p = 2 * product * weights + own[:, None] * weights
+    in_weights = (p * product).sum(axis=0) + own @ p
+    # A softmax p has the derivative diag(p) − p pᵀ.
+    in_logits = p * (in_p - _column_sums(p * in_p, starts, len(p)))
+    in_log_weights = weights * (in_weights - weights @ in_weights)
+    return (in_logits, in_log_weights), p, float((weight * gap**2).sum())
 
 
 def _column_sums(values: Floats, starts: Integers, size: int) -> Floats:
@@ -219,7 +220,7 @@ class PairCounts(Query):
         column_of_code: Column of every code (D,).
     """
 
-    moment, non_negative, slots = 2, True, 1
+    moment, non_negative, slots = 2, True, 1  # one sum of z zᵀ
 
     def __init__(self, sizes: list[int]) -> None:
         relative = (np.array(sizes) / max(sizes)) ** (1 / 3)
@@ -240,6 +241,7 @@ class PairCounts(Query):
         weights = self.weights[self.column_of_code].astype(float)
         unit = np.outer(weights, weights)
         diagonal = np.eye(self.width, dtype=bool)
+        # Off the diagonal, sums are multiplied by 41 instead of 29 before noise is added.
         stddev = released.stddev * np.where(diagonal, 1.0, DIAGONAL / OTHER) / unit
         same = self.column_of_code[:, None] == self.column_of_code
         return released.sums[0] / unit, np.where(same & ~diagonal, np.inf, stddev)
@@ -266,18 +268,14 @@ class TableFit(OneSumFit):
         """
         query = self.query
         plan = self.budget.plan([1.0])
+        # The noise Δ/μ is added to sums whose diagonal is multiplied by 29 (`privot.central.sums`).
         stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
         nothing = np.zeros((1, query.width, query.width))
         share = np.diag(query.counts(NoisySums(nothing, stddev))[1]) / self.budget.records
         # Expected total variation by Gaussian noise: half the sum of mean absolute errors of shares.
         least = min(np.bincount(query.column_of_code, weights=share)) / math.sqrt(2 * math.pi)
-        self.budget.require_signal(
-            least,
-            _MAX_NOISE,
-            "rows",
-            f"noise alone would move every column by a total variation of {least:.2g} or more",
-            "fewer columns",
-        )
+        words = f"noise alone would move every column by a total variation of {least:.2g} or more"
+        self.budget.require_signal(least, _MAX_NOISE, "rows", words, "fewer columns")
         return plan
 
     def law(self, released: NoisySums) -> TableMixture:

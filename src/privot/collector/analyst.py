@@ -111,9 +111,8 @@ def seal_report(report: Report, public_key: str) -> Report:
             f"public key {public_key!r} is no point of P-256, 65 bytes in base64: give the analyst's"
         ) from None
     held = replace(report, time=0).to_bytes()
-    return sealed_report(
-        report.fingerprint, _SUITE.encrypt(held, key, info=_INFO + report.fingerprint)
-    )
+    sealed = _SUITE.encrypt(held, key, info=_INFO + report.fingerprint)
+    return sealed_report(report.fingerprint, sealed)
 
 
 def sealed_report(fingerprint: bytes, sealed: bytes) -> Report:
@@ -155,11 +154,11 @@ def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateK
             f"batch {path} has {len(sealed):,} reports, and the promise is of {people:,} or more: the "
             "shuffler opened it too early; none of them is opened"
         )
-    opened, against = _opened(sealed, bytes.fromhex(randomizer.fingerprint), key)
+    opened, reasons = _opened(sealed, bytes.fromhex(randomizer.fingerprint), key)
     if not opened:
         raise PrivotError(f"no report of {path} opens: give -r and --key of its campaign")
     found = _each_id_once(collect(opened, randomizer))
-    refused = pa.table({"reason": pa.array(against, pa.string())})
+    refused = pa.table({"reason": pa.array(reasons, pa.string())})
     dropped = pa.concat_tables([refused, found.quarantined], promote_options="default")
     _ = found.release.guarantee  # refuses fewer than the promise's people
     return replace(found, quarantined=dropped.select(found.quarantined.schema.names))
@@ -204,20 +203,20 @@ def _opened(
     sealed: list[bytes], fingerprint: bytes, key: ec.EllipticCurvePrivateKey
 ) -> tuple[list[Report], list[str]]:
     """Return the reports inside seals, and why the others are not counted."""
-    opened, against = list[Report](), list[str]()
+    opened, reasons = list[Report](), list[str]()
     for each in sealed:
         try:
             report = Report.from_bytes(_SUITE.decrypt(each, key, info=_INFO + fingerprint))
         except InvalidTag:
-            against.append("it was sealed to another key, for another campaign, or was damaged")
+            reasons.append("it was sealed to another key, for another campaign, or was damaged")
         except WireError as error:
-            against.append(str(error))
+            reasons.append(str(error))
         else:
             if report.time:
-                against.append("it states the hour, which would say who sent it")
+                reasons.append("it states the hour, which would say who sent it")
             else:
                 opened.append(report)
-    return opened, against
+    return opened, reasons
 
 
 def _each_id_once(found: Collected) -> Collected:

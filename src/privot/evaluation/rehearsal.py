@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from privot.evaluation.estimates import CodeReports, Estimate, cell_shares, estimate
+from privot.evaluation.estimates import CodeReports, Estimate, Questions, cell_shares, estimate
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler
@@ -100,25 +100,26 @@ class Residual:
 
     @classmethod
     def mean(cls, several: Sequence[Residual]) -> Residual:
-        """Return the mean of independent residuals, of questions in several alphabets."""
-        square, noise, trace2, trace3 = np.mean(
-            [astuple(each) for each in several], axis=0
-        ).tolist()
+        """Return the mean of independent residuals."""
+        means = np.mean([astuple(each) for each in several], axis=0)
+        square, noise, trace2, trace3 = means.tolist()
         return cls(square, noise, trace2 / len(several), trace3 / len(several) ** 2)
 
 
 def residuals(reports: CodeReports, atoms: LatentClasses) -> dict[Columns, Residual]:
-    """Return the residuals of every column, and of every pair that some report covers."""
-    by_columns = {}
-    for columns, about in reports.by_columns.items():
-        of_questions = []
-        for questions in about:
-            shares = cell_shares(atoms, *map(reports.questions.__getitem__, questions))
-            # Covariances, which exist because shares add up to 1, matter only where cells are few.
-            full = shares.size <= _MAX_COVARIANCES
-            of_questions.append(Residual.of(estimate(reports, questions, full=full), shares))
-        by_columns[columns] = Residual.mean(of_questions)
-    return by_columns
+    """Return the residuals of every column, and of every pair that some report covers.
+
+    Where reports have several alphabets for a column (questions, see `estimates`), residuals are means.
+    """
+
+    def residual(questions: Questions) -> Residual:
+        shares = cell_shares(atoms, *(reports.questions[number] for number in questions))
+        # Covariances, which exist because shares add up to 1, matter only where cells are few.
+        full = shares.size <= _MAX_COVARIANCES
+        return Residual.of(estimate(reports, questions, full=full), shares)
+
+    groups = reports.by_columns.items()
+    return {columns: Residual.mean([*map(residual, group)]) for columns, group in groups}
 
 
 def contradicted_by(own: Mapping[Columns, Residual]) -> set[Columns]:
@@ -157,23 +158,23 @@ class Rehearsed:
         self, own: dict[Columns, Residual], *, held_out: bool
     ) -> Iterator[tuple[Columns, Fit]]:
         """Yield the fit of each column and pair; `own` are the residuals of the real reports."""
-        growth = [self.growth(own, several, held_out=held_out) for several in (1, 2)]
+        growth = [self.growth(own, num_columns, held_out=held_out) for num_columns in (1, 2)]
         contradicted = contradicted_by(own)
         for columns, error in self.errors.items():
             p_value = own[columns].p_value if columns in own else None
             expected = min(1.0, error * growth[len(columns) - 1])
             yield columns, Fit(expected, p_value, columns in contradicted)
 
-    def growth(self, own: dict[Columns, Residual], several: int, *, held_out: bool) -> float:
+    def growth(self, own: dict[Columns, Residual], num_columns: int, *, held_out: bool) -> float:
         """Estimate the ratio of true to rehearsed errors, of single columns (1) or pairs (2)."""
-        reported = [columns for columns in own if len(columns) == several]
+        reported = [columns for columns in own if len(columns) == num_columns]
         if not reported:
             return 1.0
         # The rehearsed reports may not cover all columns if they are few.
         excess = [self.residuals[c].excess for c in reported if c in self.residuals]
         square = np.mean([self.squares[c] for c in reported])
-        noise = square if held_out else np.mean(excess or [0.0])
-        more = np.mean([own[c].excess for c in reported]) - noise
+        rehearsed = square if held_out else np.mean(excess or [0.0])  # e² or Q_rehearsed
+        more = np.mean([own[c].excess for c in reported]) - rehearsed
         return max(1.0, 1 + float(more / max(float(square), 1e-12))) ** 0.5
 
 

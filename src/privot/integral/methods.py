@@ -1,4 +1,4 @@
-r"""Two methods that learn a density inside a mollifier: boosting (MBDE) and the clipped ratio.
+r"""Two methods that learn a density near a public one: boosting (MBDE) and the clipped ratio.
 
 **Boosting**, spending exactly ε. Start at the public $q_0$. In round $t = 1 … T$ a classifier $c_t$,
 bounded by $\log 2$ **by construction** (a bounded output layer, or clipped trees), learns to distinguish
@@ -20,7 +20,7 @@ With $\sum_t θ_t ≤ ε/(4 \log 2)$ the tilt lies in $[−ε/4, ε/4]$. It is n
   without noise: they are stored in the secret tilt, are not printed, and do not influence draws,
   weights, or the rest of the fit.
 
-**The clipped ratio**: learn $p/q_0$, clip it to the mollifier, normalize; minimax optimal for known $p$.
+**The clipped ratio**: learn $p/q_0$, clip it, normalize; minimax optimal for known $p$.
 The densities between $b\,q_0$ and $e^{w} b\,q_0$ are a mollifier of width $w$, for any public constant
 $b ∈ [e^{−w}, 1]$. For a known density $p$, the best of them, in every $f$-divergence at once, is
 
@@ -61,6 +61,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
 from privot.core.errors import PrivotError, require_choice, require_seed
@@ -238,7 +239,7 @@ def _classify(
 def _edges(
     classifier: Network | Trees, positives: Floats, current: TiltedDensity, seed: int
 ) -> Edges:
-    """Measure γ_P on the records, and γ_Q on draws that were not used for training."""
+    """Measure γ_P = E_P c / log 2 on the records, and γ_Q = −E_Q c / log 2 on fresh draws."""
     drawn = current.draw_seeded(_EDGE_DRAWS, np.random.default_rng([seed, 2]))
     means = classifier(positives).mean(), -classifier(current.reference.features(drawn)).mean()
     gamma_p, gamma_q = np.clip(np.divide(means, BOUND), -1.0, 1.0).tolist()
@@ -380,8 +381,7 @@ def _exact(ratio: Tilt, start: TiltedDensity, grid: GridReference) -> TiltedDens
 
     def log_z(shift: float) -> float:
         tilt = np.clip(values - shift, start.low, start.high)
-        accepted = start.coins_of(tilt).astype(np.float64) * 2.0**-63
-        return math.log(grid.mean(accepted)) + start.high
+        return math.log(grid.mean(_accepted(start.coins_of(tilt)))) + start.high
 
     shift = _root(log_z, float(values.min()) - start.high, float(values.max()) - start.low)
     table = np.clip(values - shift, start.low, start.high)
@@ -432,19 +432,24 @@ def _estimated(ratio: ShiftedTilt, start: TiltedDensity, draws: int) -> TiltedDe
     assert start.normalizer is not None
     allowed = -math.expm1(-start.normalizer.high)
     for _ in range(_ATTEMPTS):
-        public = np.concatenate([ratio(part) for part in _draws(start.reference, draws)])
+        ratios = np.concatenate([ratio(part) for part in _draws(start.reference, draws)])
 
-        def log_z(shift: float, values: Floats = public) -> float:
+        def log_z(shift: float, values: Floats = ratios) -> float:
             return float(np.log(np.exp(np.clip(values - shift, start.low, start.high)).mean()))
 
-        shift = _root(log_z, float(public.min()) - start.high, float(public.max()) - start.low)
+        shift = _root(log_z, float(ratios.min()) - start.high, float(ratios.max()) - start.low)
         candidate = replace(start, tilt=replace(ratio, shift=shift))
-        coins = (candidate.coins(part) for part in _draws(start.reference, draws))
-        total = sum(float((part.astype(np.float64) * 2.0**-63).sum()) for part in coins)
+        parts = map(candidate.coins, _draws(start.reference, draws))
+        total = sum(float(_accepted(coins).sum()) for coins in parts)
         # t is at most a third of what is allowed, as the width is now smaller than when η was chosen.
         if abs(total / draws * math.exp(start.high) - 1) <= allowed * (2 / 3 - 1e-9):
             return candidate
     return start
+
+
+def _accepted(coins: NDArray[np.uint64]) -> Floats:
+    """Return the probabilities e^(s − high) by which draws accept, from their numbers of 2^63 coins."""
+    return coins.astype(np.float64) * 2.0**-63
 
 
 def _draws(reference: Reference, draws: int) -> Iterator[Floats]:

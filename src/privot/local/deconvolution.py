@@ -149,9 +149,8 @@ class _CosineCoordinates:
     def _scales(self) -> Array:
         last = self.shape[0] - 1
         bends = 2 - 2 * np.cos(np.pi * np.arange(last + 1) / last)
-        rough = reduce(np.add.outer, [bends] * len(self.shape)) * (2 / last) ** (
-            len(self.shape) - 2
-        )
+        axes = len(self.shape)
+        rough = reduce(np.add.outer, [bends] * axes) * (2 / last) ** (axes - 2)
         return np.asarray((_FREE_PRECISION + self.strength * rough) ** -0.5)
 
     def __call__(self, flat: Array) -> Array:
@@ -216,7 +215,7 @@ def deconvolve(
     """
     hats = Hats.of(nodes, len(channel.back(channel.counts)))
     around = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
-    misfit = _Objective(channel, nodes, strength, around)
+    objective = _Objective(channel, nodes, strength, around)
     counts = channel.counts[channel.counts > 0]
     floor = -float(counts @ np.log(counts / counts.sum()))  # lower bound of the objective
 
@@ -225,7 +224,7 @@ def deconvolve(
             raise StopIteration
 
     minimum = scipy.optimize.minimize(
-        misfit,
+        objective,
         np.zeros(len(around)),
         jac=True,
         method="L-BFGS-B",
@@ -234,11 +233,11 @@ def deconvolve(
             "maxiter": max_steps or MAX_STEPS,
             "maxfun": 10**9,
             "maxcor": _MEMORY,
-            "ftol": tolerance / max(floor, 1.0),
+            "ftol": tolerance / max(floor, 1.0),  # relative to the objective
             "gtol": 0.0,
         },
     )
-    return GridFit(misfit.weights(minimum.x), int(minimum.nit))
+    return GridFit(objective.weights(minimum.x), int(minimum.nit))
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,18 +356,15 @@ def _find_mode(
         weights = hats.weights(basis @ at)
         change = weights[:, None] * (basis - weights @ basis)
         slope = change.T @ likelihood.slope(weights) - precision * at
-        factor = scipy.linalg.cho_factor(
-            likelihood.information(weights, change) + np.diag(precision)
-        )
+        information = likelihood.information(weights, change) + np.diag(precision)
+        factor = scipy.linalg.cho_factor(information)
         step = scipy.linalg.cho_solve(factor, slope)
         gain = float(slope @ step)
         if gain < _EVIDENCE_TOLERANCE or done == max_steps:
             break
         step *= min(1.0, _MAX_CHANGE / np.abs(basis @ step).max())
-        new_value = value(at + step)
-        while new_value < reached and np.abs(step).max() > 1e-9:
+        while (new_value := value(at + step)) < reached and np.abs(step).max() > 1e-9:
             step = step / 2
-            new_value = value(at + step)
         at, reached, done = at + step, new_value, done + 1
     volume = np.log(np.diag(factor[0])).sum() - np.log(precision).sum() / 2
     return _Mode(at, reached - float(volume), done)

@@ -367,7 +367,7 @@ class WindowMixture:
     ) -> tuple[Array, Array]:
         """Return the ends (…, d) of each coordinate's cell of (0, 1), given the coordinates before it.
 
-        Cells with equal first coordinates have consecutive numbers: two searches count a window's cells.
+        Cells with equal first coordinates have consecutive numbers: two searches count a block's cells.
 
         Arguments:
             reports: Cells (…, d) of reports.
@@ -384,10 +384,10 @@ class WindowMixture:
             return outside * (cells.rank(high) - cells.rank(low)) + excess * near
 
         lows, highs = [], []
-        for width in cells.base ** np.arange(cells.dimension, 0, -1):
-            start, each = report // width * width, width // cells.base
-            own = report // each * each
-            whole = mass(start, start + width)
-            lows.append(mass(start, own) / whole)
-            highs.append(mass(start, own + each) / whole)
+        for block in cells.base ** np.arange(cells.dimension, 0, -1):
+            part = block // cells.base  # numbers of a block with the same next coordinate
+            block_start, part_start = report // block * block, report // part * part
+            whole = mass(block_start, block_start + block)
+            lows.append(mass(block_start, part_start) / whole)
+            highs.append(mass(block_start, part_start + part) / whole)
         return np.stack(lows, axis=-1), np.stack(highs, axis=-1)

@@ -75,7 +75,7 @@ def log_kummer(a: float, b: float, x: Floats) -> Floats:
     x = np.asarray(x, dtype=np.float64)
     if a == b:
         return x
-    by_series = (x <= 40) | (x <= b / 2 if a <= 1 else False)
+    by_series = (x <= 40) | ((a <= 1) & (x <= b / 2))
     result = np.empty_like(x)
     result[by_series] = _series(a, b, x[by_series])
     result[~by_series] = _integral(a, b, x[~by_series])
@@ -101,28 +101,28 @@ def _integral(a: float, b: float, x: Floats) -> Floats:
     log_w = np.where(y < 0.5, np.log1p(-np.minimum(y, 0.5)), np.log(w))
     parts = x * y, a * np.log(y), (b - a) * log_w, _log_beta(a, b - a)
     top = parts[0] + parts[1] + parts[2]
-    lift, y_column, w_column = (x * y * w)[:, None], y[:, None], w[:, None]
+    slope, y_column, w_column = (x * y * w)[:, None], y[:, None], w[:, None]
 
-    def drop(shift: Floats) -> Floats:
-        """Return φ(peak) − φ(peak + shift) without cancellation of large terms."""
-        odds = np.expm1(shift)
-        share = y_column * odds
-        grown, log_grown = 1 + share, np.log1p(np.maximum(share, -0.5))
-        low = share <= -0.5
-        if low.any():  # there 1 + share would cancel
-            far_below = w_column + y_column * np.exp(shift)
-            grown = np.where(low, far_below, grown)
-            log_grown = np.where(low, np.log(far_below), log_grown)
-        return np.asarray(b * log_grown - a * shift - lift * odds / grown)
+    def drop(t: Floats) -> Floats:
+        """Return φ(s) − φ(s + t) = b log D − a t − x y w (e^t − 1)/D, s at the peak.
+
+        The shift changes y to y e^t/D, where D = w + y e^t = 1 + y (e^t − 1).
+        """
+        growth = np.expm1(t)
+        change = y_column * growth
+        d, log_d = 1 + change, np.log1p(np.maximum(change, -0.5))
+        low = change <= -0.5
+        if low.any():  # there 1 + change would cancel
+            far_below = w_column + y_column * np.exp(t)
+            d, log_d = np.where(low, far_below, d), np.where(low, np.log(far_below), log_d)
+        return np.asarray(b * log_d - a * t - slope * growth / d)
 
     def reach(sign: float) -> Floats:
         """Return the distance from the peak at which φ has dropped by 42."""
         inside = drop(sign * _REACHES) < _DROP
         outer = _REACHES[np.where(inside.all(axis=1), -1, inside.argmin(axis=1))][:, None]
-        inside = drop(sign * outer) < _DROP
-        while inside.any():
+        while (inside := drop(sign * outer) < _DROP).any():
             outer = np.where(inside, 2 * outer, outer)
-            inside = drop(sign * outer) < _DROP
         inner = outer / 2
         for _ in range(12):
             half = (inner + outer) / 2

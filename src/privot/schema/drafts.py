@@ -330,7 +330,7 @@ def _column(name: str, column: Mapping[str, Any]) -> DraftColumn:
         return _moments(name, column.get("datetime_format"))
     if kind == "boolean":
         return DraftColumn(name, {"kind": "boolean"}, [NULLABLE])
-    if kind == "id" and _is_plain(pattern):
+    if kind == "id" and _can_generate(pattern):
         return DraftColumn(name, {"kind": "identifier", "pattern": str(pattern)})
     why = {
         "id": "identifiers cannot be learned",
@@ -340,7 +340,7 @@ def _column(name: str, column: Mapping[str, Any]) -> DraftColumn:
     return DraftColumn(name, {}, [f"sdtype {quoted(str(kind))}: {why}"])
 
 
-def _is_plain(pattern: object) -> bool:
+def _can_generate(pattern: object) -> bool:
     """Return whether identifiers of this pattern can be generated."""
     try:
         return bool(IdentifierColumn(kind="identifier", pattern=str(pattern or "")))

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 # Architectures of generator networks.
 Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]
-
-
 Result = TypeVar("Result")
 
 # The time of a step is estimated after 20 steps; the first five, which may compile, are left out.

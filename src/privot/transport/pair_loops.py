@@ -8,7 +8,8 @@ $$ \frac{∂⟨G, C⟩}{∂x_{ik}} = \sum_j G_{ij}\, \mathrm{sign}(x_{ik} − y_
 with sign(0) = 0. The sign is the difference clipped to ±1, after all points are multiplied by a power of
 two so large that only differences below $2^{−100}$ of the largest coordinate are smaller than 1. With
 many coordinates, loops sum the costs of four points with four others along the coordinates, in
-registers; with few, they compute the costs of one point with all others, which are transposed.
+registers; with few, they compute the costs of one point with all others, which are transposed. Threads
+share the rows of the output: each calls a loop for its rows first … last − 1.
 
 **Skipping.** Plans of little regularization are nearly matchings: between images with noise of standard
 deviation 1, 3 % of the pairs have all of the mass. Entries that are each below $10^{−6}/m$ of their
@@ -20,12 +21,12 @@ row's sum change its gradient by less than $10^{−6}$, the error of single prec
 from privot.core.compiled import compiled, compiled_reordering, compiled_reordering_part
 
 _NEGLIGIBLE = 1e-6
-_STRIP = 400
+_STRIP = 400  # coordinates at a time, so few that those of all points y fit in the cache
 
 
 @compiled_reordering
 def cost_blocks(first, last, x, y, out):
-    """Write rows first … last of the costs of x (n, d) and y (m, d); n, m and last − first at least 4.
+    """Write the costs of points x (n, d) and y (m, d) to rows; n, m and last − first are at least 4.
 
     If sizes are not multiples of 4, the last block overlaps the one before.
     """
@@ -92,14 +93,17 @@ def complete_squares(first, last, rows, columns, products):
 
 @compiled
 def list_columns(weights, first, last, counts, columns):
-    """List each row's columns whose weight is not negligible; return their total number."""
+    """List each row's columns whose weight is not negligible; return their total number.
+
+    They fill the beginning of each row of `columns` (n, m), and their numbers fill `counts` (n,).
+    """
     m = weights.shape[1]
     total = 0
     for i in range(first, last):
         limit = _NEGLIGIBLE / m * _mass(weights, i)
         count = 0
         for j in range(m):
-            columns[i, count] = j
+            columns[i, count] = j  # the next column overwrites it unless it counts: no branch
             count += abs(weights[i, j]) > limit
         counts[i] = count
         total += count
@@ -116,7 +120,7 @@ def _mass(weights, i):
 
 @compiled
 def manhattan_gradient(first, last, x, y, weights, out):
-    """Write rows first … last, at least 4, of Σ_j G_ij sign(x_ik − y_jk).
+    """Write rows of Σ_j G_ij sign(x_ik − y_jk), at least 4.
 
     Points must be scaled as described in the module's docstring. If the number of rows is not a multiple
     of 4, the last block overlaps the one before.
@@ -134,7 +138,7 @@ def manhattan_gradient(first, last, x, y, weights, out):
 
 @compiled
 def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
-    """Write rows first … last of Σ_j G_ij sign(x_ik − y_jk), over the listed columns."""
+    """Write rows of Σ_j G_ij sign(x_ik − y_jk), over the listed columns."""
     d = x.shape[1]
     for begin in range(0, d, _STRIP):
         end = min(d, begin + _STRIP)
@@ -147,7 +151,7 @@ def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
 
 @compiled_reordering_part
 def _signs_of_four(x, y, weights, out, i, begin, end):
-    """Add to four rows of the gradient, for coordinates begin … end, so few that all y fit in the cache.
+    """Add to four rows of the gradient, for coordinates begin … end − 1.
 
     Pairs of y are read once for four rows, because the loop is limited by memory reads.
     """
@@ -158,12 +162,10 @@ def _signs_of_four(x, y, weights, out, i, begin, end):
     s2, s3 = out[i + 2, begin:end], out[i + 3, begin:end]
     for j in range(0, m - 1, 2):
         y0, y1 = y[j, begin:end], y[j + 1, begin:end]
-        w00, w01, w10, w11 = (
-            weights[i, j], weights[i, j + 1], weights[i + 1, j], weights[i + 1, j + 1]
-        )  # fmt: skip
-        w20, w21, w30, w31 = (
-            weights[i + 2, j], weights[i + 2, j + 1], weights[i + 3, j], weights[i + 3, j + 1]
-        )  # fmt: skip
+        w00, w01 = weights[i, j], weights[i, j + 1]
+        w10, w11 = weights[i + 1, j], weights[i + 1, j + 1]
+        w20, w21 = weights[i + 2, j], weights[i + 2, j + 1]
+        w30, w31 = weights[i + 3, j], weights[i + 3, j + 1]
         for k in range(end - begin):
             a, b = y0[k], y1[k]
             s = w00 * min(max(p0[k] - a, -one), one)
@@ -219,7 +221,7 @@ def _signs(point, y, weights, columns, sums, begin):
 
 @compiled_reordering
 def squared_gradient(first, last, x, y, weights, counts, columns, out):
-    """Write rows first … last of 2 Σ_j G_ij (x_ik − y_jk), over the listed columns."""
+    """Write rows of 2 Σ_j G_ij (x_ik − y_jk), over the listed columns."""
     d = x.shape[1]
     for i in range(first, last):
         for k in range(d):
@@ -228,9 +230,8 @@ def squared_gradient(first, last, x, y, weights, counts, columns, out):
         whole = count // 4 * 4
         for c in range(0, whole, 4):
             j0, j1, j2, j3 = columns[i, c], columns[i, c + 1], columns[i, c + 2], columns[i, c + 3]
-            w0, w1, w2, w3 = (
-                2 * weights[i, j0], 2 * weights[i, j1], 2 * weights[i, j2], 2 * weights[i, j3]
-            )  # fmt: skip
+            w0, w1 = 2 * weights[i, j0], 2 * weights[i, j1]
+            w2, w3 = 2 * weights[i, j2], 2 * weights[i, j3]
             for k in range(d):
                 a = x[i, k]
                 out[i, k] += (w0 * (a - y[j0, k]) + w1 * (a - y[j1, k])) + (

@@ -19,9 +19,9 @@ fitted to the other reports of this and earlier waves, give the held-out reports
 standard error of the best, the longest is chosen. Later waves are left out, as there are none for the
 newest wave.
 
-**Trends** do not depend on the reach: the likelihood of each wave, around the density of its time, is
-expanded in the shares of a number or of a range, and transformed to paths (`paths`) with their bands.
-Adding a wave costs a few fits.
+**Trends** do not depend on the reach. The distribution is divided into pieces: a range and the rest, or
+overlapping bumps of a number. Each wave's likelihood is expanded in the pieces' shares, around the
+density of its time, and all waves together give paths of the shares, with bands (`paths`).
 
 Privacy: functions of reports' counts, hence post-processing. The model stores the counts of reports.
 
@@ -61,7 +61,7 @@ _HELD_OUT, _MAX_WAVES = 0.5, 5  # held-out share of a wave; number of waves with
 _STIFFNESS_RATIO = 10.0  # λ for finite h, relative to λ of one release
 _MAX_WEIGHT_RATIO = 0.8  # a reach is skipped if its total weight exceeds this share of the last
 _TOLERANCE, _ROUGH_TOLERANCE = 0.01, 0.1  # of an ascent, in nats; the second while h is chosen
-_NUM_HATS, _MIN_MASS = 12, 1e-6  # number of bumps of a number, and their least mass
+_NUM_PIECES, _MIN_MASS = 12, 1e-6  # number of pieces of a number, and their least mass
 _NUMBERS = "asked"  # key of `randomizer_of_wave` in stored models
 
 
@@ -232,9 +232,8 @@ class GridDrift:
     def _likelihood(self) -> LocalLikelihood:
         randomizer, name = self.sampler.randomizer, self.sampler.name
         domain = randomizer.schema.point_column(name).domain
-        nodes = allowed_nodes(
-            randomizer.mechanisms[name].report_domain(domain), len(self.sampler.density.weights) - 1
-        )
+        reported = randomizer.mechanisms[name].report_domain(domain)
+        nodes = allowed_nodes(reported, len(self.sampler.density.weights) - 1)
         return LocalLikelihood(
             self.times, self.counts, self.randomizer_of_wave, self._channels, nodes
         )
@@ -255,27 +254,31 @@ class GridDrift:
         return channel
 
     def ratio(self, column: str, value: Any) -> ShareRatio:
-        """Return the share of people with a value, or the mean of a number: see `WaveModel.trend`."""
+        """Return the share of people with a value, or the mean of a number: see `WaveModel.trend`.
+
+        Both are ratios of sums over people. A piece's weight in a sum is the mean of its terms there.
+        """
         numbers, inside = self._node_values(column, value)
         if inside is None:
-            hats = _hats(numbers, self.sampler.density.flat)
+            pieces = _overlapping_pieces(numbers, self.sampler.density.flat)
             terms = np.nan_to_num(numbers), (~np.isnan(numbers)).astype(np.float64)
         else:
-            hats = np.stack([inside, 1.0 - inside], axis=1)
+            pieces = np.stack([inside, 1.0 - inside], axis=1)
             terms = inside, np.ones(len(inside))
         laws, shares, likelihoods = [], [], []
         for wave, time in enumerate(self.times):
-            joint = self.at(float(time)).density.flat[:, None] * hats
+            joint = self.at(float(time)).density.flat[:, None] * pieces
             shares.append(joint.sum(axis=0))
             laws.append(joint / np.maximum(shares[-1], 1e-300))
             likelihoods.append(self._share_likelihood(wave, laws[-1], shares[-1]))
         coordinates = ShareCoordinates.of(np.mean(shares, axis=0), likelihoods)
         around = [coordinates.coordinates_of(each) for each in shares]
         series = ShareSeries.of(coordinates, self.times, likelihoods, around)
-        return ShareRatio(series, *(np.array([term @ law for law in laws]) for term in terms))
+        numerator, denominator = (np.array([term @ law for law in laws]) for term in terms)
+        return ShareRatio(series, numerator, denominator)
 
     def series_of(self, column: str, value: Any) -> ShareSeries:
-        """Return the series of the shares of a number's bumps, or of one range if `value` is given."""
+        """Return the series of the shares of a number's pieces, or of one range if `value` is given."""
         return self.ratio(column, value).series
 
     def _share_likelihood(self, wave: int, law: Array, shares: Array) -> ShareLikelihood:
@@ -338,17 +341,17 @@ class GridDrift:
         return cls(sampler, arrays["times"], counts, numbers, randomizers, reach)
 
 
-def _hats(numbers: Array, masses: Array) -> Array:
-    """Return hat functions (k, hats) of the ranks of numbers (k,); missing numbers have their own."""
+def _overlapping_pieces(numbers: Array, masses: Array) -> Array:
+    """Return hat functions (k, pieces) of the ranks of numbers (k,); missing numbers have their own."""
     present = ~np.isnan(numbers)
     order = np.unique(numbers[present], return_inverse=True)[1]
     mass = np.bincount(order, masses[present])
-    places = (np.cumsum(mass) - mass / 2) / mass.sum() * (_NUM_HATS - 1)
-    distances = np.abs(places[order][:, None] - np.arange(_NUM_HATS))
-    hats = np.zeros((len(numbers), _NUM_HATS + 1))
-    hats[present, :_NUM_HATS] = np.maximum(1 - distances, 0.0)
-    hats[~present, _NUM_HATS] = 1.0
-    return hats[:, hats.T @ masses > _MIN_MASS]
+    places = (np.cumsum(mass) - mass / 2) / mass.sum() * (_NUM_PIECES - 1)
+    distances = np.abs(places[order][:, None] - np.arange(_NUM_PIECES))
+    pieces = np.zeros((len(numbers), _NUM_PIECES + 1))
+    pieces[present, :_NUM_PIECES] = np.maximum(1 - distances, 0.0)
+    pieces[~present, _NUM_PIECES] = 1.0
+    return pieces[:, pieces.T @ masses > _MIN_MASS]
 
 
 def _empty_release(randomizer: Randomizer) -> Release:

@@ -177,9 +177,8 @@ class Coordinates:
         z, tail = np.split(np.asarray(points), [self.count], axis=1)
         octaves = np.clip(tail[:, :1] / _LENGTH_WEIGHT, -1.0, 1.0) * _MAX_OCTAVES
         z_length = np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-300)
-        bright = np.clip(
-            tail[:, 1:] * (math.sqrt(max(1, self.channels)) / _LENGTH_WEIGHT), -1.0, 1.0
-        )
+        per_unit = math.sqrt(max(1, self.channels)) / _LENGTH_WEIGHT
+        bright = np.clip(tail[:, 1:] * per_unit, -1.0, 1.0)
         return np.asarray(z * (self.typical_length * 2.0**octaves / z_length)), bright
 
     @cached_property

@@ -234,7 +234,7 @@ class ArrayColumn(PointColumn):
         return self.decode_points(name, points)
 
     def decode_pixels(self, name: str, pixels: NDArray[np.floating]) -> dict[str, pa.Array]:
-        """Return table column of images (n, N) in unit pixels, clipped to the bounds."""
+        """Return the table column of images (n, N) in unit pixels, clipped to the bounds."""
         raw = self.from_unit_pixels(pixels)
         return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
 
