@@ -304,6 +304,10 @@ def draw_trust(plan: TrustPlan) -> Figure:
             )
         axis.axhline(plan.floor[plan.measure], color=MUTED, linestyle=":", label="without noise")
         axis.set(xscale="log", yscale="log", xlabel="ε", ylabel=NAMES[plan.measure])
+        epsilons = sorted({row.epsilon for row in plan.rows})
+        axis.set_xticks(epsilons, [f"{each:g}" for each in epsilons])
+        axis.xaxis.minorticks_off()
+        axis.yaxis.set_major_formatter("{x:g}")
         axis.legend(fontsize=8)
     return stamped(figure)
 
