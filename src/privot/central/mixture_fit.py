@@ -142,7 +142,7 @@ class ImageFit(SumFit):
         query = PixelSums(images, np.zeros((images.num_labels, 1, 1)), self.norm)
         size = self.budget.records / images.num_labels
         retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)
-        stddev = sensitivity(query) / plan.ratios[0] / LEVELS  # of a sum, in units of white
+        stddev = sensitivity(query) / plan.ratios[0] / LEVELS  # of a sum: ratio is Δ/σ, white 1
         noise = stddev / size * math.sqrt(retained)
         _require_means(self.budget, noise, "fewer frequencies (low_pass)")
         return plan
@@ -244,7 +244,7 @@ class ImageRoundFit(OneSumFit):
         """
         plan, query = self.budget.plan((1.0,)), self.query
         nothing = np.zeros((1, query.width, query.width))
-        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL  # of a diagonal entry's sum
+        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL  # of a diagonal sum
         error = query.moments(NoisySums(nothing, stddev)).sum_error
         size = self.budget.records / self.records.num_labels
         share = (query.weights**-2.0).sum() / self.records.outputs
@@ -306,7 +306,7 @@ class VectorFit(SumFit):
         """
         plan, vectors = self.budget.plan(_SHARES), self.records
         query = LiftedProducts(np.zeros((vectors.num_labels, 1, vectors.dimension)), self.norm)
-        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL  # of a diagonal entry's sum
+        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL  # of a diagonal sum
         nothing = np.zeros((vectors.num_labels, query.width, query.width))
         error = query.moments(NoisySums(nothing, stddev)).sum_error
         noise = error / (self.budget.records / vectors.num_labels)

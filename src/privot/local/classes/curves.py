@@ -196,7 +196,7 @@ def curves_of_numbers(
     lines: dict[int, OrderedAtoms] = {}
     for column, numbers in by_column.items():
         cells, most = atoms[column].cells, max(sizes[number] for number in numbers)
-        # Needed only where no single alphabet resolves all atoms.
+        # A curve needs several alphabets, none of which resolves all intervals, and over 3 of these.
         if cells is not None and len(numbers) > 1 and max(3, most) < len(cells.widths):
             lines[column] = OrderedAtoms(cells)
     if not lines:
