@@ -5,7 +5,7 @@ import pytest
 
 from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.columns.alphabet import VIEWS, Bins, refine
+from privot.schema.columns.alphabet import NUM_CODINGS, Bins, refine
 from privot.schema.columns.numeric import decode_far
 
 NUMBERS = (
@@ -71,7 +71,7 @@ def column(more, kind="numeric"):
 def test_a_number_that_declares_no_bins_is_asked_in_eight_codings(more):
     declared = column(more)
     alphabet, codings = declared.alphabet, declared.codings
-    assert len(codings) == VIEWS
+    assert len(codings) == NUM_CODINGS
     assert codings[0] == alphabet
     others = len(alphabet.spikes) + alphabet.nullable
     for bins in codings:

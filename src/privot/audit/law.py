@@ -1,6 +1,7 @@
 """Tests that reports have the distribution of their mechanisms, on one large sample and on streams.
 
-`privot.audit` lists the tests; `privot.audit.statistics` computes their p-values.
+`privot.audit` lists the tests; `privot.audit.statistics` computes their p-values. They treat each
+**part** of a report by itself (one column, the joint report, its id: `privot.audit.trials`).
 
 **Streams.** A random generator that is seeded, shared without a lock, or copied into a child process
 repeats its noise, and the difference of two reports then reveals the difference of the records. So
@@ -77,7 +78,7 @@ class Sample:
 def draw_sample(
     randomizer: Randomizer, parts: Sequence[Trial], num_draws: int | None, rng: np.random.Generator
 ) -> Sample:
-    """Draw `num_draws` reports of every record of every part, in random order, in one call."""
+    """Draw at least `num_draws` reports of every record of every part, in random order, in one call."""
     most = max(part.num_records for part in parts)
     if num_draws is None:
         width = _report_width(randomizer, parts, rng)
@@ -94,7 +95,7 @@ def test_law(
 ) -> tuple[LawTest, ...]:
     """Run all tests; the probability that any of them errs is at most `error`."""
     reads = {part.name: part.read(sample.table, sample.who[part.name], rng) for part in parts}
-    few = {name: indices[:100] for name, indices in sample.who.items()}
+    few = {name: indices[:100] for name, indices in sample.who.items()}  # to test the order of ids
     p_values = [
         *_test_support(randomizer, reads, _people(parts, few, rng)),
         *_test_distributions(parts, sample, reads, rng),
@@ -174,10 +175,8 @@ def _test_frequencies(
             for record in range(part.num_records):
                 rows = read.present & (who == record)
                 p_values.append(most_common(Stream(read.keys[rows], read.bits[rows])))
-            yield (
-                f"{part.name}: no report comes more often than its law allows",
-                _bonferroni(p_values),
-            )
+            question = f"{part.name}: no report comes more often than its law allows"
+            yield question, _bonferroni(p_values)
 
 
 def _test_independence(

@@ -83,9 +83,7 @@ _DEGREES = (1, 2, 3, 4)
 _LAGS = (1, 2, 3, 4, 5, 6, 7)
 _LINEAR, _QUADRATIC = np.sqrt(3.0), np.sqrt(5.0)  # largest values of the polynomials
 _BITS = 40  # b − log₂ N
-_KEY_BITS = (
-    60.0  # largest surprisal used: keys of different reports may collide with probability 2^−60
-)
+_KEY_BITS = 60.0  # largest surprisal used: different reports have one key with probability 2^−60
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -250,7 +248,7 @@ def repeats(streams: Sequence[Stream]) -> float | None:
     bits = np.concatenate([stream.bits for stream in streams])
     mean = float(bits.mean()) if bits.size else 0.0
     length = 1
-    while length * mean < 2 * wanted:
+    while length * mean < 2 * wanted:  # so that most sequences have enough bits
         length *= 2
         if mean <= 0 or length > max(len(stream.keys) for stream in streams) // 2:
             return None
@@ -450,11 +448,9 @@ def _clopper_pearson(hits: AnyArray, draws: int, error: float) -> tuple[AnyArray
     """Bound a probability from below and from above, each bound wrong with probability `error`."""
     misses = draws - hits
     # betaincinv is called only inside its domain; the bounds at its ends are 0 and 1.
-    lower = np.where(
-        hits > 0, scipy.special.betaincinv(np.maximum(hits, 1), misses + 1, error), 0.0
-    )
+    lower = scipy.special.betaincinv(np.maximum(hits, 1), misses + 1, error)
     upper = scipy.special.betaincinv(hits + 1, np.maximum(misses, 1), 1 - error)
-    return lower, np.where(misses > 0, upper, 1.0)
+    return np.where(hits > 0, lower, 0.0), np.where(misses > 0, upper, 1.0)
 
 
 def _epsilon(
@@ -504,9 +500,8 @@ def _score_bins(
     draws = len(mine)
     tail = np.geomspace(min(0.4, 20 / draws), 0.5, 90)
     levels = np.concatenate([tail, 1 - tail])
-    edges = np.unique(
-        np.concatenate([np.quantile(scored(outputs), levels) for outputs in (mine, theirs)])
-    )
+    quantiles = [np.quantile(scored(outputs), levels) for outputs in (mine, theirs)]
+    edges = np.unique(np.concatenate(quantiles))
     return lambda outputs: np.searchsorted(edges, scored(outputs), side="right").astype(np.int64)
 
 

@@ -73,7 +73,7 @@ class Trial(ABC):
     num_records: int
     noisy: bool = False
     pairs: tuple[tuple[int, int], ...] = ()
-    work: int = 0  # cost of drawing a report, as a count of numbers beyond its own
+    work: int = 0  # cost of drawing a report, if high, in numbers that cost as much to test
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Return raw table columns of the records with indices `who` (n,), some outside the limits."""
@@ -81,7 +81,7 @@ class Trial(ABC):
 
     @abstractmethod
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
-        """Read the reports in a release's table, whose records have the indices `who` (n,)."""
+        """Read a table's reports of the records `who` (n,); `rng` chooses the tested coordinates."""
 
     def guarantee(self) -> PureDP | ApproximateDP:
         """Return the guarantee of this part alone; by default ε = 0, independence of the record."""

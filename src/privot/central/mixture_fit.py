@@ -84,7 +84,7 @@ _FREQUENCIES_AT_ONCE = 16
 # relative to the widest label's mean norm, and smallest variance.
 _PER_COORDINATE = 32.0
 _SHARES = 0.25, 0.75
-_MAX_LENGTH = 1.25
+_RESIDUAL_LENGTH = 1.25
 _FLOOR = 1e-6
 
 
@@ -142,7 +142,8 @@ class ImageFit(SumFit):
         query = PixelSums(images, np.zeros((images.num_labels, 1, 1)), self.norm)
         size = self.budget.records / images.num_labels
         retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)
-        noise = sensitivity(query) / LEVELS / plan.ratios[0] / size * math.sqrt(retained)
+        stddev = sensitivity(query) / plan.ratios[0] / LEVELS  # of a sum: ratio is Δ/σ, white 1
+        noise = stddev / size * math.sqrt(retained)
         _require_means(self.budget, noise, "fewer frequencies (low_pass)")
         return plan
 
@@ -243,7 +244,7 @@ class ImageRoundFit(OneSumFit):
         """
         plan, query = self.budget.plan((1.0,)), self.query
         nothing = np.zeros((1, query.width, query.width))
-        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
+        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL  # of a diagonal sum
         error = query.moments(NoisySums(nothing, stddev)).sum_error
         size = self.budget.records / self.records.num_labels
         share = (query.weights**-2.0).sum() / self.records.outputs
@@ -257,9 +258,9 @@ class ImageRoundFit(OneSumFit):
         means = moments.sums / np.maximum(counts, _MIN_SIZE)[:, None]
         spread = (moments.products - (means * counts[:, None]).T @ means) / total
         errors = np.array([moments.product_error / total])
-        # Weighted variances fall as 1/w²: the frequencies at which unweighted ones fall so.
-        falling = 4.0 * (query.weights**2 - 1.0)
-        (root,) = _roots(shrink_covariances(spread[None], errors, falling), 0.0)
+        # Prior variances are ∝ 1/(1 + f²/4), and weighted ones here ∝ 1/w²: solve for f².
+        squares = 4.0 * (query.weights**2 - 1.0)
+        (root,) = _roots(shrink_covariances(spread[None], errors, squares), 0.0)
         roots = np.repeat(root[None] / query.weights[:, None], len(means), axis=0)
         pixels = np.clip(_expand(query.images, means / query.weights), 0.0, 1.0)
         return ImageMixture.of(self.records, pixels[:, None], counts[:, None], query.images, roots)
@@ -305,7 +306,7 @@ class VectorFit(SumFit):
         """
         plan, vectors = self.budget.plan(_SHARES), self.records
         query = LiftedProducts(np.zeros((vectors.num_labels, 1, vectors.dimension)), self.norm)
-        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
+        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL  # of a diagonal sum
         nothing = np.zeros((vectors.num_labels, query.width, query.width))
         error = query.moments(NoisySums(nothing, stddev)).sum_error
         noise = error / (self.budget.records / vectors.num_labels)
@@ -331,7 +332,7 @@ class VectorFit(SumFit):
         points = np.clip(means + noise @ roots[:, 0].swapaxes(1, 2), -1.0, 1.0)
         centers = np.array([k_means(own, self.components, rng) for own in points])
         gaps = [_distances(own, each).mean() for own, each in zip(points, centers, strict=True)]
-        counts, means, roots = _estimates(rounds, centers, _MAX_LENGTH * float(max(gaps)))
+        counts, means, roots = _estimates(rounds, centers, _RESIDUAL_LENGTH * float(max(gaps)))
         labels = counts.sum(axis=1, keepdims=True)
         found = (labels[:, 0] / counts.sum(), counts / labels, np.clip(means, -1.0, 1.0), roots)
         return VectorMixture(*(torch.from_numpy(part).float() for part in found))
@@ -342,7 +343,7 @@ def _estimates(rounds: Rounds, centers: Floats, norm: float) -> tuple[Floats, Fl
     query = LiftedProducts(centers, norm)
     moments = query.moments(rounds.release(query))
     size = moments.counts[..., None]
-    # Means of residuals are shrunk to 0 according to their noise.
+    # Means of residuals are shrunk to 0 by their noise; squares weigh by their inverse variance.
     offsets, noise = moments.sums / size, moments.sum_error / size
     precision = noise**-4.0
     signal = np.maximum((precision * (offsets**2 - noise**2)).sum() / precision.sum(), 0.0)

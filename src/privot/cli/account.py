@@ -150,9 +150,8 @@ def _laplace(sensitivity: float, epsilon: float | None, scale: float | None) -> 
     )
     stddev = scale * 2**0.5
     deviation = rounded_up(stddev) if asks_noise else rounded_down(stddev)
-    words = (
-        f"Laplace noise of scale {rounded_up(scale, asks_noise)} (standard deviation {deviation})"
-    )
+    text = rounded_up(scale, asks_noise)
+    words = f"Laplace noise of scale {text} (standard deviation {deviation})"
     return _Answer(epsilon, scale, words, {"stddev": stddev})
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | `campaign` | fingerprint and record length, number of sealings, last group of an unfinished one |
 | `groups` | records in the order of their arrival, up to 1 MiB a row |
-| `sealed_ids` | ids and digests of sealed reports, sorted, 24 bytes each, with a CRC-32 a row |
+| `sealed_ids` | entries (id and digest, 24 bytes) of sealed reports, sorted, with a CRC-32 a row |
 | `shards` | the number of rows of each shard |
 | `deleted` | ids of deleted reports, and whether they are erased from the release |
 
@@ -14,8 +14,9 @@ records are one transaction in WAL mode with `synchronous = FULL`, flushed befor
 the disk is full, the new ids are removed from memory. After any other failure the state of the disk is
 unknown, so the store stops; a restart reads what is on the disk.
 
-**Sealing.** `campaign.last` fixes the groups that a sealing takes. One transaction then records its
-shards and ids, and removes the groups. A sealing that is interrupted before is repeated on these groups.
+**Sealing** moves records into shards of a release. `campaign.last` fixes the groups that it takes. One
+transaction then records its shards and ids, and removes the groups. If interrupted before, it is
+repeated on these groups.
 
 **Delete.** One transaction adds tombstones, and removes records and digests (where few contents are
 possible, a digest would reveal the content). Then VACUUM rebuilds the database and the log is truncated,
@@ -68,7 +69,7 @@ _REPLACE = {
 }
 _GROUP_BYTES, _PIECE_BYTES = 2**20, 2**24
 _LOG_BYTES = 2**24  # maximum size of the log after a checkpoint
-_ENTRY_BYTES, _IDS_ROW = 24, 2**16
+_ENTRY_BYTES, _ROW_ENTRIES = 24, 2**16
 _MAX_NUMBER = 2**63 - 1
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
@@ -129,7 +130,7 @@ class FolderStore:
         """See `Store`."""
         with self._lock:
             self._require_open()
-            statuses, places = self._known.claim(entries)
+            statuses, places = self._known.add(entries)
             data = records[statuses == NEW].tobytes()
             size = max(1, _GROUP_BYTES // self._format.record_bytes) * self._format.record_bytes
             groups = [(data[at : at + size],) for at in range(0, len(data), size)]
@@ -169,8 +170,8 @@ class FolderStore:
         entries = np.concatenate([self._format.validate(each)[1] for each in self.taken(batch)])
         entries = entries[np.lexsort(entries.T[::-1])]  # not in the order of arrival
         ids = [
-            entries[at : at + _IDS_ROW].astype(">u8").tobytes()
-            for at in range(0, len(entries), _IDS_ROW)
+            entries[at : at + _ROW_ENTRIES].astype(">u8").tobytes()
+            for at in range(0, len(entries), _ROW_ENTRIES)
         ]
         with self._transaction() as connection:
             connection.executemany(
@@ -185,7 +186,7 @@ class FolderStore:
         """See `Store`."""
         with self._lock:
             self._require_open()
-            words = self._known.held() if ids is None else _words_of(b"".join(dict.fromkeys(ids)))
+            words = self._known.ids() if ids is None else _words_of(b"".join(dict.fromkeys(ids)))
             already_deleted, count_before = self._known.deleted(words), self._known.count
             unknown = _ids_of(words[~already_deleted & (self._known.reports(words) == 0)])
             if unknown:
@@ -197,10 +198,10 @@ class FolderStore:
                         "INSERT INTO deleted (ids, erased) VALUES (?, 0)", (b"".join(_ids_of(new)),)
                     )
                     deleted = KnownIds()
-                    deleted.bury(new)
+                    deleted.mark_deleted(new)
                     self._remove("groups", self._format.record_bytes, ID_AT, deleted)
                     self._remove("sealed_ids", _ENTRY_BYTES, 0, deleted)
-                self._known.bury(new)
+                self._known.mark_deleted(new)
             self._erase_free_space()
             return count_before - self._known.count
 
@@ -267,21 +268,21 @@ class FolderStore:
         )
         self._known = KnownIds(records // self._format.record_bytes + sealed // _ENTRY_BYTES)
         deleted = self._connection.execute("SELECT ids FROM deleted").fetchall()
-        self._known.bury(_words_of(b"".join(ids for (ids,) in deleted)))
+        self._known.mark_deleted(_words_of(b"".join(ids for (ids,) in deleted)))
         for data, crc in self._connection.execute("SELECT data, crc FROM sealed_ids"):
             entries = np.frombuffer(data, ">u8").reshape(-1, 3).astype(np.uint64)
-            if zlib.crc32(data) != crc or (self._known.claim(entries)[0] != NEW).any():
+            if zlib.crc32(data) != crc or (self._known.add(entries)[0] != NEW).any():
                 raise self._damaged()
         damaged = 0
         for groups in self._rows("groups"):
             undamaged, entries, count = self._undamaged(groups)
             damaged += count - len(undamaged)
-            if (self._known.claim(entries)[0] != NEW).any():
+            if (self._known.add(entries)[0] != NEW).any():
                 waves = "" if self._format.panel else ", or people report again: give --panel"
                 raise PrivotError(f"{self._path} has a report twice: restore it{waves}")
         if damaged:
             self._log(f"{self._path.name}: {damaged:,} records are damaged, and left out")
-        self._known.claim(np.empty((0, 3), np.uint64))  # compiles before the first request
+        self._known.add(np.empty((0, 3), np.uint64))  # compiles before the first request
         self._erase_free_space()
 
     def _rows(self, table: str, last: int = _MAX_NUMBER) -> Iterator[list[tuple[int, bytes]]]:

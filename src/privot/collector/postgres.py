@@ -10,9 +10,9 @@ order of ids and digests (so that servers cannot deadlock). The group is acknowl
 lost before, it is unknown whether the group was stored: it is not acknowledged, and its senders send
 the reports again.
 
-**Sealing** first marks the unsealed reports with its number, in one statement, and takes the marked
-ones; so an interrupted sealing takes the same reports again. Sealed reports stay in the table, so that
-their ids stay known. An advisory lock lets one server seal at a time; others are refused.
+**Sealing** moves reports into shards of a release. It first marks unsealed ones with its number, in one
+statement, and takes the marked ones; so an interrupted sealing takes the same reports again. Sealed
+reports stay in the table: their ids stay known. An advisory lock lets one server seal at a time.
 
 **Deleting** replaces all rows of an id by one tombstone: digest 0 (which no report has), an empty
 report, and sealing −1 once no file of the release contains the report. Groups take a shared lock and
@@ -73,6 +73,7 @@ ARRIVING = """
 CREATE TEMPORARY TABLE IF NOT EXISTS privot_arriving
     (place integer, id uuid, digest bigint, report bytea) ON COMMIT DELETE ROWS
 """
+# Returns the places of the new reports among the arriving ones; the first of equal reports is new.
 INSERT = """
 WITH stored AS (
     INSERT INTO privot_reports (campaign, id, digest, report)
@@ -90,7 +91,7 @@ SELECT place FROM (
     SELECT id, digest, min(place) AS place FROM privot_arriving GROUP BY id, digest
 ) AS firsts JOIN stored USING (id, digest)
 """
-GONE = """
+DELETED_PLACES = """
 SELECT place FROM privot_arriving JOIN privot_reports AS held USING (id)
 WHERE held.campaign = %(campaign)s AND held.digest = 0
 """
@@ -108,7 +109,6 @@ WITH gone AS (
 SELECT count(*) FROM gone
 """
 TO_ERASE = "SELECT id FROM privot_reports WHERE campaign = %s AND digest = 0 AND sealing >= 0"
-
 
 _TABLE_LOCK, _SEAL_LOCK, _DELETE_LOCK = 0x70726976, 0x7365616C, 0x64656C65
 _PIECE_ROWS = 2**14
@@ -319,7 +319,7 @@ class PostgresStore:
         connection.execute(shared_lock, (_DELETE_LOCK, self._campaign))
         statuses = np.full(len(records), DUPLICATE, np.uint8)
         campaign = {"campaign": self._campaign}
-        statuses[[place for (place,) in connection.execute(GONE, campaign)]] = DELETED
+        statuses[[place for (place,) in connection.execute(DELETED_PLACES, campaign)]] = DELETED
         statuses[[place for (place,) in connection.execute(INSERT, campaign)]] = NEW
         return statuses
 

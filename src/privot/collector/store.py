@@ -170,7 +170,7 @@ class KnownIds:
         self._deleted = np.zeros((1, 3), np.uint64)
         self.count = 0
 
-    def claim(self, entries: Words) -> tuple[Statuses, NDArray[np.int64]]:
+    def add(self, entries: Words) -> tuple[Statuses, NDArray[np.int64]]:
         """Add new entries; return each entry's status (n,) and its place in the table (n,).
 
         The first of equal entries is `NEW`, the others are `DUPLICATE`; an entry with a deleted id is
@@ -186,12 +186,12 @@ class KnownIds:
         return statuses, places
 
     def forget(self, places: NDArray[np.int64]) -> None:
-        """Undo the last `claim`, whose reports were not stored."""
+        """Undo the last `add`, whose reports were not stored."""
         taken = places[places >= 0]
         self._table[taken] = 0
         self.count -= len(taken)
 
-    def held(self) -> Words:
+    def ids(self) -> Words:
         """Return the distinct ids of all reports as words (n, 2), in arbitrary order."""
         return _ids_in(self._set_of(self._table[self._table[:, 2] != 0, :2]))
 
@@ -206,7 +206,7 @@ class KnownIds:
         """Return a mask (n,) of the ids (n, 2) that are deleted."""
         return np.asarray(self._deleted[self._find(self._deleted, ids), 2] != 0)
 
-    def bury(self, ids: Words) -> None:
+    def mark_deleted(self, ids: Words) -> None:
         """Mark ids (n, 2) as deleted, whether known or not, and remove their entries."""
         self._deleted = self._set_of(np.concatenate([_ids_in(self._deleted), ids]))
         if self.count:

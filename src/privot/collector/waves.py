@@ -7,11 +7,11 @@ shard (`privot.wave`) state the panel and the wave. Otherwise it is an ordinary 
 
 **Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those of a
 report. A release stores no times; the wave of a shard is a function of the hour of its reports, and
-coarser. Whoever knows the ids of persons can compute who was due in a wave, so that a report of the
-wave comes from one of about N/w persons instead of N; if only one person is due, the wave identifies
-them (the report is still ε-private). Two reports of one person have different ids, are in random order
-in the shards of their waves, and are linked only by the slot, which many persons share. No report
-names a person, and no code here searches for two reports of one person.
+coarser. Whoever knows the ids of persons can compute who was due in a wave: each of the N persons is due
+once in w waves, so a report of the wave comes from one of about N/w; if only one person is due, the
+wave identifies them (the report is still ε-private). Two reports of one person have different ids, are
+in random order in the shards of their waves, and are linked only by wave mod w, which many persons
+share. No report names a person, and no code here searches for two reports of one person.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def check(
             or fewer than 100; if the target is no column of the model, or scikit-learn is missing.
     """
     releases = Releases.of(release)
-    if "averaged" not in model.made_with:
+    if "averaged" not in model.made_with:  # which only a fit of latent classes records
         raise PrivotError(
             f"the model is by estimator {model.made_with['estimator']!r}, and a check is of tables "
             "whose columns are all reported as codes: compare it with real records by `evaluate`"
@@ -288,7 +288,7 @@ def _check(
             pair_checks.append(comparison.pair(columns, fit))
     target_check = None
     if target is not None:
-        growth = rehearsed.growth(model_residuals, 2, held_out=held_out)
+        growth = rehearsed.growth(model_residuals, num_columns=2, held_out=held_out)
         target_check = check_target(model, releases, target, rehearsed, growth, seed=seed)
     progress(steps, steps)
     return Check(
@@ -299,7 +299,7 @@ def _check(
 
 @dataclass(frozen=True, eq=False)
 class _ReportComparison:
-    """Comparison of a model with reports."""
+    """Comparison of a model with reports, by *question*: a column in one of a release's alphabets."""
 
     model: LocalModel
     reports: CodeReports
@@ -332,7 +332,9 @@ class _ReportComparison:
             number = check_number(self.reports, samples)
         people = self.reports.people(column)
         labels = declared.labels_in(questions[shown].alphabet)
-        return ColumnCheck(name, people, labels, shares, *fit, number)
+        return ColumnCheck(
+            name, people, labels, shares, fit.error, fit.p_value, fit.contradicted, number
+        )
 
     def pair(self, columns: Columns, fit: Fit) -> PairCheck:
         """Check the dependence of two columns, and the correlation of two columns of numbers."""

@@ -290,19 +290,21 @@ class IntegralModel(Learned):
 
     def fields(self) -> dict[str, Any]:
         """See `Learned`."""
+        tilt, _ = pack(self.density.tilt)
         return {
             "warning": "SECRET: only draws by `privot integral sample` may leave this folder",
             "plan": self.ledger.plan.to_dict(),
             "limits": [self.density.low, self.density.high],
             "normalizer": self.density.normalizer and asdict(self.density.normalizer),
             "space": self.space.to_dict(),
-            "tilt": pack(self.density.tilt)[0],
+            "tilt": tilt,
             "made_with": self.made_with,
         }
 
     def arrays(self) -> Arrays:
         """See `Learned`."""
-        return pack(self.density.tilt)[1]
+        _, arrays = pack(self.density.tilt)
+        return arrays
 
     @classmethod
     def build(cls, stored: Stored, reference: Reference | None = None) -> Self:
@@ -312,7 +314,7 @@ class IntegralModel(Learned):
         tilt = unpack(fields["tilt"], arrays, space.reference)
         normalizer = fields["normalizer"] and Normalizer(**fields["normalizer"])
         low, high = fields["limits"]
-        drawn_from = getattr(tilt, "grid", space.reference)
+        drawn_from = getattr(tilt, "grid", space.reference)  # a tabulated tilt has a grid of it
         density = TiltedDensity(drawn_from, tilt, low, high, normalizer)
         plan = DrawPlan(**fields["plan"])
         return cls(density, Ledger(plan), space, fields["made_with"])
@@ -326,8 +328,8 @@ class IntegralModel(Learned):
                 that this account does not know, or that is behind.
         """
         with cls.stored(path) as stored:
-            needed = reference is None and stored.fields["space"].get("reference", ()) is None
-            model = None if needed else cls.build(stored, reference)
+            custom = stored.fields["space"].get("reference", ()) is None  # it cannot be stored
+            model = None if custom and reference is None else cls.build(stored, reference)
         if model is None:
             raise PrivotError(
                 f"model {path} was fitted with a reference of your own: give it again"

@@ -82,18 +82,19 @@ def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) ->
 
 
 def _draw(count: int, ratio: float) -> Floats:
+    """Draw about `count` integers, as floats; `settle` decides exactly where a magnitude is NaN."""
     pairs = 5 * count // 8 + 8  # 4 of 5 pairs are accepted
     words = random_words(2 * pairs).view(np.int64).reshape(2, -1)
     value = middles(words)
     square = np.square(value[0])
     square += np.square(value[1])
-    accepted = np.flatnonzero(square <= _SQUARE_REJECT)
-    words, value, square = words.take(accepted, 1), value.take(accepted, 1), square[accepted]
+    near = np.flatnonzero(square <= _SQUARE_REJECT)
+    words, value, square = words.take(near, 1), value.take(near, 1), square[near]
     square[(square < _SQUARE_MIN) | (square > _SQUARE_MAX)] = np.nan
     value *= np.sqrt(np.log(square) * -2.0 / square) * ratio
     np.abs(value, out=value)
     noise = settle(words, value, ratio, enclose)
-    accepted = np.isfinite(noise[0])
+    accepted = np.isfinite(noise[0])  # ∞ where S ≥ 1
     return (noise if accepted.all() else noise[:, accepted]).ravel()
 
 
@@ -133,7 +134,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
     stddev: float
     grid: float
 
-    pure = among_auto = False
+    pure = among_auto = False  # see `Mechanism`
     shares_delta = True
 
     def __post_init__(self) -> None:

@@ -1,6 +1,9 @@
 r"""Privacy-loss distributions of noisy slices: one step, discretized from above, and its composition.
 
-Symbols are those of `privot.privacy.slice_sensitivity`.
+Symbols are those of `privot.privacy.slice_sensitivity`: a step releases k random directions U and the
+projections XU + V, V of standard deviation σ. Rows of neighbors differ by z, ‖z‖ ≤ Δ. The squared
+distance of their projections is $H = ‖Uᵀz‖² = ‖z‖² Σ_j Y_j$, $Y_j$ independent Beta variables (a
+single one for an orthonormal frame).
 
 **The pair.** $(U, XU+V)$ under two neighbors is, once everything independent of the record is fixed,
 $(H, N(0, 1))$ against $(H, N(\sqrt H/σ, 1))$: write Q and P for the two, $R = (1−q) Q + q P$ for a

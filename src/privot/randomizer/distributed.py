@@ -126,7 +126,7 @@ def _make_on_workers(
     source: Path,
     form: RecordForm,
 ) -> tuple[int, dict[str, int]]:
-    """Privatize the missing parts, one task for each; see `make_parts`."""
+    """Privatize the missing parts, a task each; return (records, values outside bounds by column)."""
     done, expected = parts.done(), records.num_rows or 0
     missing = [n for n in range(-(-expected // parts.part_rows)) if n not in done]
     fresh, outside = 0, Counter[str]()

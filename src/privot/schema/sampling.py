@@ -100,22 +100,20 @@ def completed(
         PrivotError: if hardly any record satisfies the rules, or a pattern has too few identifiers.
     """
     identifiers = {name: c.made_up(num_rows, rng) for name, c in schema.identifiers.items()}
-    read = schema.read_rules
-    read = replace(read, conditions={**read.conditions, **(conditions or {})})
-    accepted = tried = requested = 0
+    rules = schema.read_rules
+    rules = replace(rules, conditions={**rules.conditions, **(conditions or {})})
+    accepted = tried = 0
     broken: Counter[str] = Counter()
-    while requested == 0 or accepted < num_rows:
-        requested = _next(num_rows - accepted, accepted, tried)
-        for drawn in draw(requested):
-            table, rules = read.complete(drawn)
+    while True:  # at least once, as 0 records are one empty piece
+        for drawn in draw(_num_to_draw(num_rows - accepted, accepted, tried)):
+            table, breaking = rules.complete(drawn)
             good = np.ones(table.num_rows, np.bool_)
-            for rule, rows in rules.items():
+            for rule, rows in breaking.items():
                 good &= ~rows
                 broken[rule] += int(rows.sum())
             tried += table.num_rows
-            table = (table if good.all() else table.filter(pa.array(good))).slice(
-                0, num_rows - accepted
-            )
+            table = table if good.all() else table.filter(pa.array(good))
+            table = table.slice(0, num_rows - accepted)
             accepted += table.num_rows
             for name, column in schema.images.items():
                 table = column.augmented(name, table, rng)
@@ -123,10 +121,11 @@ def completed(
                 table = table.append_column(name, make_up(table.num_rows))
             yield table.select(list(schema.sampled_columns))
         _require_some(broken, accepted, tried, num_rows)
-        requested = max(requested, 1)
+        if accepted >= num_rows:
+            return
 
 
-def _next(wanted: int, accepted: int, tried: int) -> int:
+def _num_to_draw(wanted: int, accepted: int, tried: int) -> int:
     """Return how many records to draw so that `wanted` satisfy the rules, by the rate so far."""
     if not tried or not wanted:
         return wanted

@@ -6,9 +6,9 @@ a multilayer perceptron after a few convolutions for images, and h is linear. g 
 the features of a record depend on this record alone. They are rectified and normalized, so that every
 record is on the unit sphere, with ⟨g, g′⟩ ≥ 0.
 
-**Queries about unlabeled records** (`ClassSums`, `ClassProducts`) assign a record to the slot of the
-class that a classifier predicts, which was trained on the public source and earlier releases. So the
-slot is a function of the record, whether or not the prediction is correct.
+**Queries about unlabeled records** (`ClassSums`, `ClassProducts`) add a record to one of several sums,
+its *slot* (`privot.central.sums`): that of the class predicted by a classifier trained on the public
+source and earlier releases. So the slot is a function of the record, even if the prediction is wrong.
 
 **Privacy review.** Both queries are functions of one record, of public numbers, and of earlier
 releases. Clipping norms come from the source alone. Adjacency and Δ: `privot.central.sums`.
@@ -312,7 +312,7 @@ class ClassSums(Query):
 
     Attributes:
         unit: Length of one integer step.
-        one: The constant of each vector, in integer steps.
+        one: The constant of each vector, in integer steps; others as in `Query`.
     """
 
     moment = 1
@@ -336,8 +336,8 @@ class ClassProducts(Query):
     """Query: sums of r rᵀ by class, for residuals r of records from their class's mean.
 
     A residual is x minus the released mean of its class, along public directions, clipped to a public
-    norm and rounded towards zero. Moment 2: ⟨u, u′⟩ ≥ 0 for any two products u = r rᵀ, for residuals of
-    any signs (`privot.central.sums`).
+    norm and rounded towards zero. The products u = r rᵀ have ⟨u, u′⟩ ≥ 0, whatever the signs of r, which
+    lowers the sensitivity (`privot.central.sums`, moment 2).
 
     Arguments:
         classifier: Frozen classifier that assigns the class.

@@ -85,7 +85,7 @@ class SecondOrder:
     around: Array  # q (codes,)
     slope_around: Array  # slope at q (codes,)
     curvature_matrix: Array  # information at q (codes, codes)
-    hats: Hats  # hats of the weights
+    hats: Hats  # from a log density to weights, for `average_over_priors`
 
     def value(self, weights: Array) -> float:
         """Compute the log-likelihood, up to a constant."""
@@ -149,9 +149,8 @@ class OrderedAtoms:
         peaks: list[int] = []
 
         def fit_peaks(peaks: Sequence[int]) -> tuple[Array, float]:
-            fitted = average_over_priors(
-                likelihood, self.priors(ORDERS[:1], peaks), strengths=_FEW_STRENGTHS
-            )
+            priors = self.priors(ORDERS[:1], peaks)
+            fitted = average_over_priors(likelihood, priors, strengths=_FEW_STRENGTHS)
             return fitted.weights, fitted.evidence
 
         weights, evidence = fit_peaks(peaks)
@@ -165,10 +164,8 @@ class OrderedAtoms:
             if new_evidence < evidence + np.log(len(logs)):
                 break
             peaks, weights, evidence = more_peaks, new_weights, new_evidence
-        weights = average_over_priors(
-            likelihood, self.priors(ORDERS, peaks), strengths=_STRENGTHS
-        ).weights
-        return self.trim_tails(likelihood, weights), peaks
+        fitted = average_over_priors(likelihood, self.priors(ORDERS, peaks), strengths=_STRENGTHS)
+        return self.trim_tails(likelihood, fitted.weights), peaks
 
     def trim_tails(self, likelihood: SecondOrder, weights: Array) -> Array:
         """Scale down the longest tail on either side whose removal costs at most half a nat."""
@@ -199,6 +196,7 @@ def curves_of_numbers(
     lines: dict[int, OrderedAtoms] = {}
     for column, numbers in by_column.items():
         cells, most = atoms[column].cells, max(sizes[number] for number in numbers)
+        # A curve needs several alphabets, none of which resolves all intervals, and over 3 of these.
         if cells is not None and len(numbers) > 1 and max(3, most) < len(cells.widths):
             lines[column] = OrderedAtoms(cells)
     if not lines:
@@ -222,9 +220,8 @@ def curves_of_numbers(
             curves[column] = Curve(marginal, line.order[peaks], line.excess(weights, peaks))
         for column, curve in curves.items():
             for number in by_column[column]:
-                q[slice(*tables.offsets[number : number + 2])] = (
-                    queries[number].law @ curve.marginal
-                )
+                own = slice(*tables.offsets[number : number + 2])
+                q[own] = queries[number].law @ curve.marginal
     return curves
 
 

@@ -208,7 +208,8 @@ class CandidatesReport:
     def expected(self) -> dict[str, Any]:
         """Describe the noise of the report; see `Randomizer.expected_noise`."""
         total, close = self.mechanism.codebook.num_candidates, self.mechanism.closest
-        keep = self.mechanism.words[0] / 2**64
+        close_words, _ = self.mechanism.words
+        keep = close_words / 2**64
         laplace = self.laplace_stddev
         which = "the closest" if close == 1 else f"one of the {close:,} closest"
         return {
@@ -277,7 +278,7 @@ def coordinates_at(column: PointColumn, epsilon: float) -> Coordinates:
     most = column.domain.dimension
     if column.image_shape is None:
         return Coordinates(column, most)
-    most -= math.prod(column.image_shape[2:])
+    most -= math.prod(column.image_shape[2:])  # each channel's brightness is reported besides
     count = 48
     if epsilon >= 4:
         count = 98 if epsilon >= 8 else 64

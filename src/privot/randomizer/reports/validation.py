@@ -104,9 +104,8 @@ def first_fault(
             return first + int(faulty[0]), str(piece_reasons[faulty[0]])
         words = id_words(one_array(piece.column(REPORT_ID)))
         above = _less(np.concatenate([last, words[:-1]]), words)
-        increasing = increasing and bool(
-            above[first == 0 :].all()
-        )  # the first id has no predecessor
+        # The first id of all has no predecessor.
+        increasing = increasing and bool(above[first == 0 :].all())
         last, first = words[-1:], first + len(words)
     return None if increasing else _repeated(rows)
 

@@ -73,7 +73,7 @@ def exact_text(number: float) -> str:
 def _shortest(number: float, error: float) -> tuple[str, int]:
     """Return (text, digits): the shortest text of a number within `error` of a given one."""
     if abs(number) <= error:
-        return "0", -_FEWER
+        return "0", -_FEWER  # `short_edges` then always takes it
     for digits in range(1, _ALL_DIGITS + 1):
         text = f"{number:.{digits}g}"
         if abs(float(text) - number) <= error:
@@ -326,8 +326,8 @@ def _log_edges(
     return tuple(float(edge) for edge in edges)
 
 
-VIEWS = 8
-_EQUAL = VIEWS // 2  # number of codings with equal bins on a linear scale; the others are geometric
+NUM_CODINGS = 8
+_EQUAL = NUM_CODINGS // 2  # codings with equal bins on a linear scale; the others are geometric
 _EDGES = 10  # number of inner edges of a geometric coding
 _DIGITS = 2  # edges are rounded to so many digits after the first one of their bins' width
 # (Ratio r, offset): edges are at distances width · r^−(offset + k), k = 0, 1, …
@@ -335,9 +335,9 @@ _AT_BOUNDS = ((2.0, 0.33), (3.0, 0.6))
 _AT_ZERO = ((3.0, 0.33), (4.0, 0.75))
 
 
-def later_bins(log: bool) -> int:
+def num_fine_bins(log: bool) -> int:
     """Return the number of equal bins whose unions are the bins of all codings of equal bins."""
-    return DEFAULT_BINS * (VIEWS if log else _EQUAL)
+    return DEFAULT_BINS * (NUM_CODINGS if log else _EQUAL)
 
 
 def spread(alphabet: Bins, fine: Sequence[float], log: bool, zero: bool) -> tuple[Bins, ...]:
@@ -365,7 +365,7 @@ def spread(alphabet: Bins, fine: Sequence[float], log: bool, zero: bool) -> tupl
 
     Arguments:
         alphabet: Alphabet of ten equal bins.
-        fine: Edges of `later_bins` equal bins, or of as many bins as there are integers.
+        fine: Edges of `num_fine_bins` equal bins, or of as many bins as there are integers.
         log: Whether bins are equal in ln x.
         zero: Whether edges are dense around 0, if it lies within the bounds.
 
@@ -380,7 +380,7 @@ def spread(alphabet: Bins, fine: Sequence[float], log: bool, zero: bool) -> tupl
         >>> refine(codings)[0].num_bins
         80
     """
-    inner_edges = list(_shifted_edges(fine, VIEWS if log else _EQUAL))
+    inner_edges = list(_shifted_edges(fine, NUM_CODINGS if log else _EQUAL))
     if not log:
         inner_edges += _geometric_edges(alphabet, zero)
     return (alphabet, *(_coding(alphabet, edges) for edges in inner_edges))
@@ -500,9 +500,8 @@ def equal_mass(
     num_rest = max(2, num_bins - len(spikes))
     edges: list[float] = []
     for level, mass in _levels(num_rest) if len(rest) else ():
-        low, high = np.quantile(
-            rest, [level - _QUANTILE_MARGIN * mass, level + _QUANTILE_MARGIN * mass]
-        )
+        margin = _QUANTILE_MARGIN * mass
+        low, high = np.quantile(rest, [level - margin, level + margin])
         edge = round_between(float(low), float(high)) if low < high else float(low)
         edge = math.ceil(edge) if integer else edge
         last = edges[-1] if edges else -math.inf

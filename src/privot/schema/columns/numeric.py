@@ -22,7 +22,7 @@ from privot.schema.columns.alphabet import (
     choose_edges,
     equal_mass,
     exact_text,
-    later_bins,
+    num_fine_bins,
     refine,
     roundest,
     spread,
@@ -59,7 +59,7 @@ class NumberColumn(PointColumn, CodedColumn):
         values = alphabet.edges[-1] - alphabet.edges[0] if alphabet.integer else math.inf
         if self.bins is not None or alphabet.num_bins == values:
             return (alphabet,)
-        fine = self.equal_bins(int(min(values, later_bins(log))))
+        fine = self.equal_bins(int(min(values, num_fine_bins(log))))
         return spread(alphabet, fine, log, zero=self.step_seconds is None)
 
     @property
