@@ -118,4 +118,4 @@ def test_refusals_name_the_rule_and_the_word(text, words):
 @given(st.text(alphabet="ab()<=+-*/ 19.,\"'`ifthenlsorad", max_size=40))
 def test_any_text_is_a_rule_or_refused(text):
     with contextlib.suppress(PrivotError):
-        assert read_rule(text, COLUMNS)[1].type in ("number", "text", "truth", "missing")
+        assert read_rule(text, COLUMNS)[1].type in ("number", "text", "truth", "missing", "date")
