@@ -103,7 +103,7 @@ def test_four_damaged_bytes_are_refused(folder, name):
         assert len(files) >= 2
         for file in files:
             whole = file.read_bytes()
-            for _ in range(4):
+            for _ in range(8):
                 damaged = bytearray(whole)
                 for place in chance.sample(range(len(whole)), 4):
                     damaged[place] ^= chance.randrange(1, 256)

@@ -20,7 +20,7 @@ def test_an_honest_randomizer_passes(name, monkeypatch):
 
     Reports of hundreds of numbers, or that cost as much, are a third as many.
     """
-    monkeypatch.setattr(law, "_NUM_SINGLES", 4)
+    monkeypatch.setattr(law, "_NUM_SINGLES", 8)
     monkeypatch.setattr(law, "_MAX_STREAM_ROWS", 2**8)
     draws = 300 if name in LONG else 1000
     result = audit_randomizer(HONEST[name](), num_draws=draws, confidence=1 - 1e-6)

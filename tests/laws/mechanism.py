@@ -89,7 +89,6 @@ class MechanismLaws:
     outcomes = None  # outputs that carry all but 1e-12 of the probability, first axis
     tight = 1e-9  # how closely the worst privacy loss must reach the guarantee
     scalars = 12  # numbers of a call that are drawn one by one, at most
-    coarse = COARSE  # a test of single records takes this part of the draws of one of arrays
     invalid_fields = ()  # field values that the constructor must refuse
 
     def index(self, reports):
@@ -136,7 +135,7 @@ class MechanismLaws:
         law, others, draws = self.ratios()
         few = max(1, self.scalars // np.size(self.record))
         records = np.broadcast_to(self.record, (few, *np.shape(self.record)))
-        calls = draws // self.coarse // len(records) + 1
+        calls = draws // COARSE // len(records) + 1
         reports = np.concatenate([self.mechanism.privatize(records) for _ in range(calls)])
         counts = np.bincount(self.index(reports), minlength=len(self.outcomes) + 1)
         assert chi_square(counts, np.append(law, 0.0)) > ONE_OF_SOME

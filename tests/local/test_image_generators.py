@@ -41,7 +41,7 @@ SHARES = np.array([0.5, 0.3, 0.2])
 LABEL = '[columns.label]\nkind = "categorical"\ncategories = ["bar", "beam", "ring"]\n'
 IMAGE = '[columns.image]\nkind = "array"\nshape = [6, 6]\nbounds = [0, 255]\n'
 LOW_PASS = 'transform = "dct"\nlow_pass = 4\n'
-TRAINED = FitSettings(steps=200, batch_size=64, hidden=(32,), latent_dim=4, learning_rate=2e-2)
+TRAINED = FitSettings(steps=300, batch_size=64, hidden=(32,), latent_dim=4, learning_rate=1e-2)
 QUICK = FitSettings(steps=16, batch_size=32, hidden=(16,), latent_dim=3)
 
 
@@ -68,10 +68,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("toml", ORDERS.values(), ids=ORDERS.keys())
 def test_each_label_has_its_images_although_one_report_in_five_names_another(toml):
-    """Mixed with a fifth of the others, a class's mean would be off by 0.3 of 2, or as much.
-
-    Errors are .05 ± .02.
-    """
+    """Mixed with a fifth of the others, a class's mean would be off by 0.3 of 2, or as much."""
     model = fit(released(toml), TRAINED)
     column = model.schema.images["image"]
     for name, shape in zip(NAMES, SHAPES):
@@ -89,7 +86,7 @@ def test_each_label_has_its_images_although_one_report_in_five_names_another(tom
 def test_images_alone_are_learned():
     release = released(IMAGE)
     # A second hidden layer: one alone is too smooth to jump from shape to shape.
-    model = fit(release, replace(TRAINED, steps=300, hidden=(64, 64), learning_rate=1e-2))
+    model = fit(release, replace(TRAINED, steps=600, hidden=(64, 64)))
     assert model.made_with["loss"] == "self_corrected"
     drawn = tensor_values(model.sample(500, seed=0).column("image"))
     gaps = np.abs(drawn[:, None] - SHAPES).mean(axis=(2, 3))
@@ -97,8 +94,7 @@ def test_images_alone_are_learned():
     assert np.bincount(nearest, minlength=3) / 500 == pytest.approx(SHARES, abs=0.1)
     reports = (release.reports("image")[0].reshape(-1, 6, 6) + 1) * 127.5
     noisy = np.abs(reports[:, None] - SHAPES).mean(axis=(2, 3)).min(axis=1).mean()
-    # .47 ± .02 in five runs; reports as they are would have 1.
-    assert gaps.min(axis=1).mean() < 0.65 * noisy
+    assert gaps.min(axis=1).mean() < noisy / 2
 
 
 def test_shares_and_posterior_are_those_of_the_records():

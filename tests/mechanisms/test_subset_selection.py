@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laws.mechanism import COARSE, MechanismLaws
+from laws.mechanism import MechanismLaws
 from privot.core.errors import PrivotError
 from privot.mechanisms import RandomizedResponse, SubsetSelection
 
@@ -23,7 +23,6 @@ class TestSubsetSelection(MechanismLaws):
     worst_pairs = ((np.int64(0), np.int64(5)), (np.int64(3), np.int64(2)))
     records = np.arange(400) % 6
     outcomes = SETS
-    coarse = 4 * COARSE  # an ε that is 10 % wrong shows
     invalid_fields = (
         ("num_cells", 1),
         ("num_cells", 2.5),

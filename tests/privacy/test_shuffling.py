@@ -197,9 +197,9 @@ def test_binomial_probabilities(draws, probability):
     np.testing.assert_allclose(ours, np.array(exact, dtype=float), rtol=1e-10)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
-    epsilon0=st.floats(0.05, 8.0), num_people=st.integers(1, 20_000), exponent=st.floats(-10, -2)
+    epsilon0=st.floats(0.05, 8.0), num_people=st.integers(1, 50_000), exponent=st.floats(-10, -2)
 )
 def test_laws(epsilon0, num_people, exponent):
     delta = 10.0**exponent
