@@ -9,14 +9,6 @@ from privot.transport import ground
 from privot.transport.ground import in_threads
 
 
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
 def test_results_come_in_order(two_threads):
     assert in_threads(lambda k: k * k, 7) == [k * k for k in range(7)]
     assert in_threads(lambda k: k, 0) == []

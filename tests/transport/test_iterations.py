@@ -11,14 +11,6 @@ ONE = RowParts((slice(0, 90),))
 THREE = RowParts((slice(0, 7), slice(7, 11), slice(11, 90)))
 
 
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize("reg", [0.05, 0.5])
 def test_parts_change_nothing_but_the_order_of_sums(reg, two_threads, monkeypatch):
     rng = torch.Generator().manual_seed(0)

@@ -49,8 +49,8 @@ import json
 import math
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -128,7 +128,7 @@ class Encoder(Summarized):
     schema: Schema
     stddev: float
     proofs: bool = False
-    campaign: str = ""
+    campaign: str = field(default_factory=partial(secrets.token_hex, _ID_BYTES))
 
     def __post_init__(self) -> None:
         if self.proofs:
@@ -159,8 +159,7 @@ class Encoder(Summarized):
         fitted = one_round_fit(schema)
         plan = fitted.plan()
         assert isinstance(plan, SumPlan)
-        campaign = secrets.token_hex(_ID_BYTES)
-        return cls(schema, sensitivity(fitted.query) / plan.ratios[0], proofs, campaign)
+        return cls(schema, sensitivity(fitted.query) / plan.ratios[0], proofs)
 
     @property
     def promise(self) -> Promise:
@@ -278,8 +277,8 @@ class Encoder(Summarized):
         total: Elements = np.zeros(prio3.circuit.length, object)
         for body in bodies:
             total = total + prio3.measurement_share(server, body[start:])
-        field = prio3.circuit.field
-        return field.encode((prio3.circuit.truncate(total) + noise) % field.modulus)
+        prime = prio3.circuit.field
+        return prime.encode((prio3.circuit.truncate(total) + noise) % prime.modulus)
 
     def opened(self, leader: bytes, helper: bytes) -> Integers:
         """Return the sums (L,) with both noises, from what the servers published.
@@ -289,8 +288,8 @@ class Encoder(Summarized):
         """
         if not self.proofs:
             return (as_words(leader) + as_words(helper)).view(np.int64)
-        field = self.prio3.circuit.field
-        sums = self.prio3.unshard([field.decode(leader), field.decode(helper)])
+        prime = self.prio3.circuit.field
+        sums = self.prio3.unshard([prime.decode(leader), prime.decode(helper)])
         if (abs(sums) >= 2**63).any():
             raise PrivotError("the two sums are not of the same reports' shares: copy them again")
         return sums.astype(np.int64)
@@ -344,8 +343,7 @@ class Encoder(Summarized):
         names = ("slots", "width", "radius", "moment")
         query = {name: getattr(self.query, name) for name in names}
         fields = {"format": _FORMAT, "schema": self.schema.to_dict(), "stddev": self.stddev}
-        fields |= {"query": query} | ({"proofs": True} if self.proofs else {})
-        fields |= {"campaign": self.campaign} if self.campaign else {}
+        fields |= {"query": query, "proofs": self.proofs, "campaign": self.campaign}
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
@@ -353,8 +351,8 @@ class Encoder(Summarized):
         """Read the canonical JSON; refused if it is any other, or keeps no promise."""
         try:
             fields = json.loads(text)
-            schema, proofs = Schema.from_dict(fields["schema"]), fields.get("proofs", False)
-            encoder = cls(schema, float(fields["stddev"]), proofs, str(fields.get("campaign", "")))
+            schema, stddev = Schema.from_dict(fields["schema"]), float(fields["stddev"])
+            encoder = cls(schema, stddev, bool(fields["proofs"]), str(fields["campaign"]))
         except (KeyError, TypeError, ValueError) as error:
             raise PrivotError(f"the encoder cannot be used ({error}): calibrate it again") from None
         if encoder.to_json() != text.strip():

@@ -351,9 +351,9 @@ class CountTables(NamedTuple):
 
     def nonzero(self) -> CountTables:
         """Return the reports whose count is not 0, in the same order."""
-        kept = self.counts > 0
-        number = np.cumsum(kept) - 1
-        single, multi = kept[self.single_report], kept[self.multi_report]
+        present = self.counts > 0
+        number = np.cumsum(present) - 1
+        single, multi = present[self.single_report], present[self.multi_report]
         factor = np.repeat(np.arange(self.gains.size), np.diff(self.single_start))
         widths = np.diff(self.multi_start)
         pairs = np.repeat(multi, widths)
@@ -365,7 +365,7 @@ class CountTables(NamedTuple):
             multi_factors=self.multi_factors[pairs],
             multi_rows=self.multi_rows[pairs],
             multi_report=number[self.multi_report[multi]],
-            counts=self.counts[kept],
+            counts=self.counts[present],
         )
 
     def held_out(self, folds: int, parts: int, rng: np.random.Generator) -> list[CountTables]:
