@@ -9,7 +9,6 @@ import pytest
 import privot
 from commands import privot as run
 from commands import typed
-from few_settings import few_settings
 from given_classes import fit_four
 from privot.core.errors import PrivotError
 from privot.forecast.fits import with_dependence
@@ -37,8 +36,7 @@ def pilot():
     """Reports of the first 4 000 of 20 000, and their model."""
     first = {name: values[:4_000] for name, values in people(20_000, 0).items()}
     release = privot.Randomizer.calibrate(SCHEMA, 4.0).privatize(first)
-    with few_settings():
-        return release, privot.fit(release)
+    return release, privot.fit(release)
 
 
 def distance(first, second):
@@ -53,8 +51,7 @@ def test_two_phases_find_the_shape_and_what_goes_with_it(pilot):
     others = {name: values[4_000:] for name, values in truth.items()}
     release, first = pilot
     rest = privot.Randomizer.calibrate(refine(first), 4.0).privatize(others)
-    with few_settings():
-        model = privot.fit([release, rest])
+    model = privot.fit([release, rest])
     assert model.guarantee.epsilon == release.guarantee.epsilon
     drawn = model.sample(20_000, seed=0)
     paid, member = (drawn[name].to_numpy(zero_copy_only=False) for name in ("paid", "member"))

@@ -1,7 +1,5 @@
 """Held-out reports choose_trials dependence where there is some, and nothing of them is learned from."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from privot.local.classes.class_fit import (
@@ -72,8 +70,7 @@ def test_strengths_by_column_win_where_most_columns_depend_on_nothing():
     tables = count_tables(joint_reports(rng, people, sizes, 4.0), sizes)
     marginals = stacked_marginals(tables)
     one = Prior(np.ones_like(marginals), LatentClassSettings(class_counts=(8,), strengths=(1.0,)))
-    settings = replace(RELEVANCE_SETTINGS, class_counts=(8,))
-    each = Prior(relevance(tables, marginals, 0), settings)
+    each = Prior(relevance(tables, marginals, 0), RELEVANCE_SETTINGS)
     assert choose_trials(tables, marginals, [one, each], 0, FitMonitor())[0].prior == 1
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from few_settings import few_settings
 from laws.model import ModelLaws
 from moving_people import SCHEMA, USES, people, uses_only, waves
 from privot import Randomizer, fit
@@ -16,8 +15,7 @@ SHARES = np.linspace(0.1, 0.7, 6)
 @pytest.fixture(scope="module")
 def fitted():
     times = [f"2026-0{m}-01" for m in range(1, 7)]
-    with few_settings():
-        return fit(waves(SHARES, 6000), times=times, seed=0)
+    return fit(waves(SHARES, 30_000), times=times, seed=0)
 
 
 class TestWaveModel(ModelLaws):
@@ -37,7 +35,10 @@ def test_samples_are_of_their_time(fitted):
 
 
 def test_a_dependent_column_moves_with_it(fitted):
-    """Red is liked by .3 + .5 uses: .35 at first, .65 at last; and still by those who use it."""
+    """Red is liked by .3 + .5 uses: .35 at first, .65 at last; and still by those who use it.
+
+    In six fits of 30 000 people a wave the last difference was .39 ± .01, nine deviations above .3.
+    """
     red = fitted.trend("color", "red")
     assert np.allclose(red.estimate, 0.3 + 0.5 * SHARES, atol=0.07)
     last = fitted.sample(20_000, seed=2)
