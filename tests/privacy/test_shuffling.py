@@ -15,7 +15,7 @@ from privot.privacy.shuffling import (
     ReportLaw,
     _binomial_nodes,
     _binomial_pmf,
-    _bracket,
+    _narrow,
     _delta_attained,
     calibrate_shuffling,
     composed_shuffled_epsilon,
@@ -401,7 +401,7 @@ def test_a_law_never_needs_more_than_that_of_any_mechanism_however_small_delta_i
 
 
 def test_what_is_no_number_proves_nothing():
-    assert _bracket(lambda e: math.nan if e < 0.5 else 1e-9, 0.0, 1.0, 1e-6)[1] >= 0.5
+    assert _narrow(lambda e: math.nan if e < 0.5 else 1e-9, 0.0, 1.0, 1e-6)[1] >= 0.5
 
 
 @pytest.mark.parametrize(("epsilon0", "num_people"), [(1.0, 12), (3.0, 12)])

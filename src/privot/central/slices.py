@@ -150,14 +150,14 @@ class SlicePlan:
         # A power of two far below a slice of the sensitivity, and so far below useful noise.
         slice_of = free.sensitivity / math.sqrt(free.dim)
         grid = 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)
-        exact = accounting(accounted_grid(grid, free.overflow(steps, delta)[1]))
+        exact = accounting(accounted_grid(grid, free.overflow(steps, delta).rows))
         stddev = exact.calibrate(epsilon, delta, steps, method)
         return cls(exact, stddev, steps, delta, grid, method)
 
     @property
     def rows(self) -> int:
         """Number of rows of every release, padding included: public and constant."""
-        return self.accounting.overflow(self.steps, self.delta)[1]
+        return self.accounting.overflow(self.steps, self.delta).rows
 
     @property
     def uses(self) -> int:

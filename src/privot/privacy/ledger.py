@@ -1,12 +1,13 @@
-r"""Privacy ledgers: counts and limits of the uses of a plan; accounts: all runs on the same records.
+r"""Privacy ledgers of a curator: a `Ledger` counts the uses of one plan, an `Account` lists all runs.
 
 A plan declares a number of uses (releases of slices, draws of a density) and one guarantee for **all**
-of them. `spend` counts a use before it is made, so that a kill may waste uses, but never budget.
+of them. `Ledger.spend` counts a use before it is made, so that a kill may waste uses, but never budget.
 
 **Storage.** A ledger counts in memory, or in a file: a `Chain` of entries, rewritten as a whole and
 flushed with its folder. Where a write takes long compared to a use, uses are reserved from the file in
-blocks (`ahead`); `close` returns unused ones, a kill loses them. A **witness** in the state folder holds
-the head of the chain; file and witness change under one lock of all threads and processes.
+blocks (`ahead`); `close` returns unused ones, a kill loses them. A **witness** in the state folder
+(`privot.core.files`) holds the head of the chain, the hash of its last entry; file and witness change
+under one lock of all threads and processes.
 
 *No overspending.* Every block is appended, under the lock, to a chain that contains the witness's
 head, and the witness then names the new head. So all blocks lie on **one** chain, whose sum never
@@ -22,9 +23,9 @@ Therefore the ledger refuses
 A ledger belongs to **one process**: it cannot be copied or pickled, nor used by a forked child
 (`privot.core.processes`). Threads share it.
 
-The ledger does not detect use on machines without a common state folder after `adopt`, a state folder
-rolled back together with the ledger (a snapshot of the machine), or deliberate changes of files, hashes
-and witness. The curator holds the records and is trusted: a ledger prevents accidents, not fraud.
+Not detected are use on machines without a common state folder after `adopt`, a state folder rolled back
+together with the ledger (a snapshot of the machine), and deliberate changes of files, hashes and
+witness: the curator holds the records and is trusted, and a ledger prevents accidents, not fraud.
 
 **When to stop.** The plan's guarantee, fixed in advance, holds after any number of uses: a part of the
 output is a function of the whole, whatever the stopping rule. The (ε, δ) of the uses that *were* made
@@ -82,7 +83,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,19 +98,14 @@ from privot.privacy import Guarantee, compose, guarantee_from_dict
 class Chain:
     r"""The content of a ledger's file: a hash chain of entries.
 
-    **The chain.** The file names a plan and a random number; together they are the ledger's identity.
-    Entry $i$ holds its number of uses, the total spent so far, and
+    The file names a plan and a random number; together they are the ledger's identity. Entry $i$ holds
+    its number of uses, the total spent so far, and
 
     $$ h_i = \mathrm{SHA256}(\text{entry}_i, h_{i-1}),
     \qquad h_0 = \mathrm{SHA256}(\text{id}, \text{plan}). $$
 
     A negative number of uses returns unused ones. A changed plan, number or order does not match the
     hashes. The hashes are not keyed: they detect accidents, not forgery.
-
-    **The witness** holds the head of the chain, which an older copy of the file does *not* contain. Both
-    are written under one lock, the file first: a kill in between leaves the witness at an earlier entry
-    of the chain, which is accepted. The witness's draft is written first: if the disk is full, neither
-    changes.
 
     Arguments:
         id: Random number of the ledger, 32 hexadecimal digits.
@@ -137,7 +133,7 @@ class Chain:
         identity = _hash({"id": self.id, "plan": self.plan})
         return [identity, *(entry["hash"] for entry in self.entries)]
 
-    def taking(self, uses: int) -> Self:
+    def with_entry(self, uses: int) -> Self:
         """Return the chain with one more entry, of `uses` uses."""
         fields = {
             "uses": uses,
@@ -184,8 +180,13 @@ class Chain:
             previous = entry["hash"]
 
 
-def witnessing(chain: Chain, state: Path) -> AbstractContextManager[None]:
-    """Update the witness to a chain's head after the block; call it with the state folder locked."""
+def updating_witness(chain: Chain, state: Path) -> AbstractContextManager[None]:
+    """Set the witness to a chain's head after the block, which writes the chain's file.
+
+    Call it with the state folder locked. A kill between both writes leaves the witness at an earlier
+    entry of the chain, which is accepted. The draft of the witness is written before the block: if the
+    disk is full, neither changes.
+    """
     return writing_down(_witness_path(chain, state), {"spent": chain.spent, "head": chain.head})
 
 
@@ -222,8 +223,8 @@ def adopt(ledger: Path) -> None:
     with holding_state() as state:
         if _witness_path(chain, state).exists():
             raise PrivotError(f"ledger {ledger} is already known to this account: use it as it is")
-        with witnessing(chain, state):
-            pass
+        with updating_witness(chain, state):
+            pass  # the file exists
 
 
 def _witness_path(chain: Chain, state: Path) -> Path:
@@ -283,9 +284,11 @@ class Ledger(OwnProcess, Generic[P]):
         self, plan: P, path: Path | None = None, *, resume: bool = False, ahead: int = 0
     ) -> None:
         super().__init__()
-        self.plan, self._plan, self.id = plan, _plain(plan), secrets.token_hex(16)
+        self.plan, self.id = plan, secrets.token_hex(16)
+        # The plan's values as they are read back from the file.
+        self._plan_values: dict[str, Any] = json.loads(json.dumps(plan.to_dict()))
         self.path = None if path is None else path.absolute()
-        self._ahead, self._begun = ahead, False
+        self._ahead, self._has_file = ahead, False
         self._lock = threading.Lock()
         # Of `_reserved` uses, `_unused` are still to be made; in memory, all are reserved at once.
         self._reserved = self._unused = plan.uses if path is None else 0
@@ -297,7 +300,7 @@ class Ledger(OwnProcess, Generic[P]):
                     f"ledger {path} has counted {chain.spent:,} {plan.noun} already: go on with "
                     "resume (--resume), or take another path, whose budget adds to this one"
                 )
-            self.id, self._begun = chain.id, True
+            self.id, self._has_file = chain.id, True
             with holding_state() as state:
                 self._reserved = self._verified(state).spent
 
@@ -306,7 +309,7 @@ class Ledger(OwnProcess, Generic[P]):
         """Number of uses counted so far, by all processes that share this file."""
         self._check_process()
         with self._lock:
-            if self._begun and not self._unused:
+            if self._has_file and not self._unused:
                 with holding_state() as state:
                     self._reserved = self._verified(state).spent
             return self._reserved - self._unused
@@ -353,15 +356,14 @@ class Ledger(OwnProcess, Generic[P]):
                     f"ledger {self.path} counts already: a second file would double the budget"
                 )
             target = self.path or path
-            if self._begun or target is None:
-                return
-            self._start(target.absolute())
+            if target is not None and not self._has_file:
+                self._write_first_entry(target.absolute())
 
     def close(self) -> None:
         """Return unused uses to the file, at the end of a run or of a stage."""
         self._check_process()
         with self._lock:
-            if not self._begun or not self._unused:
+            if not self._has_file or not self._unused:
                 return
             # Set to 0 before the file is written: a failure may lose uses, but never doubles them.
             rest, self._unused = self._unused, 0
@@ -372,8 +374,8 @@ class Ledger(OwnProcess, Generic[P]):
         """Reserve at least `needed` more uses from the file."""
         if self.path is None:
             self._refuse(needed, 0)
-        if not self._begun:
-            self._start(self.path)
+        if not self._has_file:
+            self._write_first_entry(self.path)
         with holding_state() as state:
             chain = self._verified(state)
             left = self.plan.uses - chain.spent
@@ -384,24 +386,24 @@ class Ledger(OwnProcess, Generic[P]):
             self._append(chain, block, state)
         self._unused += block
 
-    def _start(self, path: Path) -> None:
+    def _write_first_entry(self, path: Path) -> None:
         used = self._reserved - self._unused
-        chain = Chain(self.id, self._plan).taking(used)
+        chain = Chain(self.id, self._plan_values).with_entry(used)
         with holding_state() as state:
             if path.exists():
                 raise PrivotError(
                     f"ledger {path} was begun by another run: let it finish, or take another path, "
                     "whose budget adds to that one"
                 )
-            with witnessing(chain, state):
+            with updating_witness(chain, state):
                 write_down(path, chain.to_dict())
-        self.path, self._begun = path, True
+        self.path, self._has_file = path, True
         self._reserved, self._unused = used, 0
 
     def _append(self, chain: Chain, uses: int, state: Path) -> None:
         assert self.path is not None
-        longer = chain.taking(uses)
-        with witnessing(longer, state):
+        longer = chain.with_entry(uses)
+        with updating_witness(longer, state):
             write_down(self.path, longer.to_dict())
         self._reserved = longer.spent
 
@@ -418,7 +420,7 @@ class Ledger(OwnProcess, Generic[P]):
         return chain
 
     def _check_plan(self, chain: Chain) -> None:
-        mine = self._plan
+        mine = self._plan_values
         for key in sorted(mine.keys() | chain.plan.keys()):
             if mine.get(key) != chain.plan.get(key):
                 raise PrivotError(
@@ -450,18 +452,13 @@ class Ledger(OwnProcess, Generic[P]):
         raise PrivotError("a ledger is not copied or pickled: a copy would double its budget")
 
 
-def _plain(plan: Countable) -> dict[str, Any]:
-    """Return a plan's values as they are read back from JSON."""
-    return dict(json.loads(json.dumps(plan.to_dict())))
-
-
 class RepeatedRecords(UserWarning):
     """Warning, for the curator alone, that the records of this run were used before."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run on an account's records.
+    """One entry of an account: a run, with the guarantee of its whole plan.
 
     Arguments:
         ledger: Identity of the run's ledger.
@@ -485,6 +482,13 @@ class Run:
         return vars(self) | {"guarantee": self.guarantee.to_dict()}
 
 
+class ComposedRuns(NamedTuple):
+    """Guarantee of several runs together, and their number."""
+
+    guarantee: Guarantee
+    count: int
+
+
 @dataclass(frozen=True)
 class Account:
     """All runs on one set of records; a function of raw data, for the curator alone.
@@ -504,32 +508,32 @@ class Account:
     runs: tuple[Run, ...]
 
     @property
-    def sums(self) -> tuple[tuple[Guarantee, int], ...]:
-        """Return (guarantee, number of runs) of each group of runs that compose; usually one group."""
-        sums: list[tuple[Guarantee, int]] = []
+    def sums(self) -> tuple[ComposedRuns, ...]:
+        """Guarantee of each group of runs that compose; usually one group."""
+        sums: list[ComposedRuns] = []
         for run in self.runs:
             for index, (total, count) in enumerate(sums):
                 try:
-                    sums[index] = compose(total, run.guarantee), count + 1
+                    sums[index] = ComposedRuns(compose(total, run.guarantee), count + 1)
                     break
                 except PrivotError:
                     continue
             else:
-                sums.append((run.guarantee, 1))
+                sums.append(ComposedRuns(run.guarantee, 1))
         return tuple(sums)
 
     def __str__(self) -> str:
         runs = f"{len(self.runs)} runs" if len(self.runs) > 1 else "1 run"
         sums = self.sums
         if len(sums) == 1:
-            return f"{runs}, together {sums[0][0]}"
+            return f"{runs}, together {sums[0].guarantee}"
         parts = "; ".join(f"of {count} alone {total}" for total, count in sums)
         return f"{runs}, and no promise covers what all of them released: {parts}"
 
 
 def fingerprint(batches: Iterable[NDArray[Any]]) -> str:
-    """Return the secret digest, 64 hexadecimal digits, of records in batches (n, …)."""
-    key, total, count = secret_key(), 0, 0
+    """Return the secret digest H_k, 64 hexadecimal digits, of records in batches (n, …)."""
+    key, row_sum, count = secret_key(), 0, 0
     for batch in batches:
         with np.errstate(over="ignore", invalid="ignore"):
             rows = np.ascontiguousarray(batch, np.float32).reshape(len(batch), -1)
@@ -537,9 +541,9 @@ def fingerprint(batches: Iterable[NDArray[Any]]) -> str:
         data, width = rows.tobytes(), 4 * rows.shape[1]
         for start in range(0, len(data), width):
             row = blake2b(data[start : start + width], key=key, digest_size=32)
-            total += int.from_bytes(row.digest(), "little")
+            row_sum += int.from_bytes(row.digest(), "little")
         count += len(rows)
-    return blake2b(b"%d,%d" % (count, total % 2**256), key=key, digest_size=32).hexdigest()
+    return blake2b(b"%d,%d" % (count, row_sum % 2**256), key=key, digest_size=32).hexdigest()
 
 
 def charge(digest: str, ledger: Ledger[Any]) -> Account:
@@ -547,7 +551,7 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
 
     Arguments:
         digest: Fingerprint of the records.
-        ledger: Ledger of the run, before anything of it is released.
+        ledger: Ledger of the run; call this before anything of the run is released.
 
     Raises:
         PrivotError: if the run has already spent uses on other records.
@@ -557,10 +561,10 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
     run = Run(ledger.id, f"{plan.uses:,} {plan.noun}", today, plan.guarantee)
     with holding_state() as state:
         path = state / "accounts" / f"{digest}.json"
-        account = _read(path) if path.exists() else Account(digest, ())
+        account = _read_account(path) if path.exists() else Account(digest, ())
         if any(known.ledger == run.ledger for known in account.runs):
             return account
-        others = map(_read, (state / "accounts").glob("*.json"))
+        others = map(_read_account, (state / "accounts").glob("*.json"))
         if resumed and any(r.ledger == run.ledger for other in others for r in other.runs):
             raise PrivotError(
                 f"ledger {ledger.path} counts a run on other records than these: resume it with those, "
@@ -581,11 +585,11 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
 def accounts() -> list[Account]:
     """Return all accounts of this user, sorted by the day of their first run; for the curator alone."""
     with holding_state() as state:
-        found = [_read(path) for path in sorted((state / "accounts").glob("*.json"))]
+        found = [_read_account(path) for path in sorted((state / "accounts").glob("*.json"))]
     return sorted(found, key=lambda account: account.runs[0].begun)
 
 
-def _read(path: Path) -> Account:
+def _read_account(path: Path) -> Account:
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))["runs"]
         runs = [Run(**r | {"guarantee": guarantee_from_dict(r["guarantee"])}) for r in entries]

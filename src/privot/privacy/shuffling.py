@@ -59,7 +59,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy
@@ -71,17 +71,33 @@ from privot.privacy.slice_losses import LossDistribution, composed_epsilon
 
 Array = NDArray[np.float64]
 
-_LOSSES = 400  # places of a composed loss on either side of 0
-_INFINITE_SHARE = 0.01  # of δ, for losses beyond them
+_LOSSES = 400  # points on either side of 0 of the grid of losses of a composition
+_INFINITE_SHARE = 0.01  # share of δ for losses beyond that grid, which count as infinite
+_LOG_LEFT_OUT = 60.0  # a sum over a central window leaves out probability of at most 2e^−60
 # Special functions here are within 1e-9, and the one cancellation loses a factor ≤ 1e3.
 _NUMERICAL_ERROR = 1e-6
 _TOLERANCE = 1e-7
 _ROUNDING = 1e-13  # error of a difference of probabilities
-# (Largest ratio of a count's standard deviation to that of the sum, nodes in standard deviations).
-_NODES = (
+# Inner nodes of a binomial count, in its standard deviations from the mean, and the largest ratio of the
+# spread of the count's cost to that of the other terms for which these nodes suffice.
+_NODE_RULES = (
     (0.02, np.array([-9.0, 0, 9])), (0.2, np.array([-9.0, -3, 0, 3, 9])), (math.inf, np.arange(-9, 9.5)),
 )  # fmt: skip
 EPSILON0_MAX = 40.0
+
+
+class CostlyDraw(NamedTuple):
+    """A kind of draw that counts for neither N₀ nor N₁, and the cost of each such draw."""
+
+    probability: float  # given that a draw counts for neither
+    cost: float
+
+
+class Node(NamedTuple):
+    """One point of a discrete law, for each of m numbers of draws."""
+
+    probability: Array  # (m,)
+    value: Array  # (m,)
 
 
 @dataclass(frozen=True)
@@ -117,7 +133,7 @@ class ReportLaw:
             )
         if not (0 <= self.one <= 1 and 0 <= self.both <= 1 and self.neither >= 0):
             raise PrivotError(
-                f"masses {self.one}, {self.both} are those of no mechanism: give its own"
+                f"masses one={self.one}, both={self.both} are those of no mechanism: give its own"
             )
 
     @property
@@ -209,11 +225,11 @@ def shuffled_epsilon(report: float | ReportLaw, num_people: int, delta: float) -
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
     num_people = _require_people(num_people)
     closed_form = shuffled_epsilon_closed_form(law.epsilon0, num_people, delta)
-    _, above = _bracket(
+    _, proven = _narrow(
         lambda e: shuffled_delta(law, num_people, e, delta), 0.0, closed_form, delta
     )
-    below, _ = _bracket(lambda e: _delta_attained(law, num_people, e), 0.0, above, delta)
-    return ShuffleBound(above, min(below, above), closed_form)
+    broken, _ = _narrow(lambda e: _delta_attained(law, num_people, e), 0.0, proven, delta)
+    return ShuffleBound(proven, min(broken, proven), closed_form)
 
 
 def composed_shuffled_epsilon(
@@ -221,15 +237,14 @@ def composed_shuffled_epsilon(
 ) -> float:
     """Return ε at δ of several batches of the same people, each batch shuffled by itself.
 
-    Chords between values of δ(e^ε), which is convex, are above it, and belong to a pair of laws whose
-    losses are on a grid (Doroshenko et al. 2022). Losses of several batches add up; a Fourier transform
-    gives their law (`privot.privacy.slice_losses`). A batch may depend on earlier releases.
+    Privacy losses of batches add up; a Fourier transform gives the distribution of their sum
+    (`privot.privacy.slice_losses`). A batch may depend on earlier releases.
 
     Arguments:
         report: ε₀, or the law of a mechanism's reports, as for `shuffled_epsilon`.
-        num_people: How many reports each batch has, at least.
+        num_people: Least number of reports in a batch.
         delta: δ of all batches together.
-        batches: In how many batches one person reports.
+        batches: Number of batches in which one person reports.
 
     Examples:
         >>> one = shuffled_epsilon(3.0, 100_000, 1e-6).epsilon
@@ -245,20 +260,27 @@ def composed_shuffled_epsilon(
     highest = shuffled_epsilon(law, num_people, negligible).epsilon
     if highest == 0:
         return 0.0
+    loss = _batch_loss(law, num_people, highest, negligible)
+    return min(composed_epsilon(loss, batches, delta), batches * law.epsilon0)
+
+
+def _batch_loss(
+    law: ReportLaw, num_people: int, highest: float, resolution: float
+) -> LossDistribution:
+    """Return an upper bound of the privacy losses of one batch, on a grid up to ±`highest`.
+
+    δ is a convex function of e^ε, so chords between its values at grid points lie above it. They are
+    the δ of a pair of laws whose losses are on the grid (Doroshenko et al. 2022).
+    """
     step = highest / _LOSSES
     losses = step * np.arange(_LOSSES + 1)
-    deltas = np.array([shuffled_delta(law, num_people, each, negligible) for each in losses])
+    deltas = np.array([shuffled_delta(law, num_people, each, resolution) for each in losses])
     odds = np.exp(losses)
-    # A slope is the second law's probability, negative, of all losses above it.
+    # The slope of a chord is minus the second law's probability of all losses above the chord.
     slopes = np.append(np.diff(deltas) / np.diff(odds), 0.0)
-    slopes = np.minimum.accumulate(slopes[::-1])[::-1]  # where rounding bends them, δ is larger
+    slopes = np.minimum.accumulate(slopes[::-1])[::-1]  # rounding must not make δ non-convex
     above = np.diff(slopes) * odds[1:]
-    below = (above / odds[1:])[::-1]
-    at_zero = max(1 - deltas[-1] - math.fsum(above) - math.fsum(below), 0.0)
-    loss = LossDistribution(
-        step, -_LOSSES, np.concatenate([below, [at_zero], above]), float(deltas[-1])
-    )
-    return min(composed_epsilon(loss, batches, delta), batches * law.epsilon0)
+    return LossDistribution.around_zero(step, above, above / odds[1:], float(deltas[-1]))
 
 
 def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
@@ -282,7 +304,7 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
         )
     # Slightly smaller, so that `shuffled_epsilon` of the result, which rounds up, is at most epsilon.
     target = epsilon * (1 - 2 * _TOLERANCE)
-    _, epsilon0 = _bracket(
+    _, epsilon0 = _narrow(
         lambda e0: shuffled_delta(e0, num_people, target, delta), EPSILON0_MAX, target, delta
     )
     return max(epsilon, epsilon0)
@@ -319,14 +341,19 @@ def shuffled_delta(
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
     if epsilon >= law.epsilon0:
         return 0.0
+    # Truncation adds 4e^−L, which is to be at most 1e-9 of the resolution.
     log_left_out = math.log(4e9) - math.log(resolution)
-    excess, left = math.expm1(epsilon), max(1 - 2 * law.one, 1e-300)
-    costs = [(law.both / left, excess * math.exp(law.epsilon0)), (law.neither / left, excess)]
-    total = _expected_excess(law.epsilon0, epsilon, num_people, law.one, costs, log_left_out)
-    if resolution < 1e3 * _ROUNDING:  # which hides a smaller δ: that of any mechanism may be less
+    excess, neither_count = math.expm1(epsilon), max(1 - 2 * law.one, 1e-300)
+    costly = [
+        CostlyDraw(law.both / neither_count, excess * math.exp(law.epsilon0)),
+        CostlyDraw(law.neither / neither_count, excess),
+    ]
+    total = _expected_excess(law.epsilon0, epsilon, num_people, law.one, costly, log_left_out)
+    if resolution < 1e3 * _ROUNDING:
+        # Rounding errors of costly draws hide so small a δ; the worst law has no such draws.
         worst = ReportLaw.worst(law.epsilon0).one
-        of_any = _expected_excess(law.epsilon0, epsilon, num_people, worst, [], log_left_out)
-        total = min(total, of_any)
+        of_worst = _expected_excess(law.epsilon0, epsilon, num_people, worst, [], log_left_out)
+        total = min(total, of_worst)
     return total * (1 + _NUMERICAL_ERROR) + 4 * math.exp(-log_left_out)
 
 
@@ -346,8 +373,9 @@ def _delta_attained(law: ReportLaw, num_people: int, epsilon: float) -> float:
         law = ReportLaw(law.epsilon0, 1 / (odds + 2), third=1 / (odds + 2))
     if law.third is not None:
         cost = excess * (1 - law.third * (odds + 1)) / (1 - 2 * law.third)
+        costly = [CostlyDraw(1.0, cost)]
         ternary = _expected_excess(
-            law.epsilon0, epsilon, num_people, law.third, [(1.0, cost)], log_left_out=60.0
+            law.epsilon0, epsilon, num_people, law.third, costly, _LOG_LEFT_OUT
         )
         delta = max(delta, ternary)
     return delta * (1 - _NUMERICAL_ERROR)
@@ -358,21 +386,21 @@ def _expected_excess(
     epsilon: float,
     num_people: int,
     clone: float,
-    costs: Sequence[tuple[float, float]],
+    costly: Sequence[CostlyDraw],
     log_left_out: float,
 ) -> float:
-    """Return (1/n) E[(e^ε₀−e^ε)N₀ − (e^(ε+ε₀)−1)N₁ − Σ cost·N_cost]₊ over the central N₀ + N₁.
+    """Return (1/n) E[(e^ε₀−e^ε)N₀ − (e^(ε+ε₀)−1)N₁ − Σ_c cost_c N_c]₊ over the central N₀ + N₁.
 
-    Counts are multinomial with n draws: N₀ and N₁ have probability `clone` each. `costs` lists
-    (probability, cost) of the other draws, given that a draw counts for neither N₀ nor N₁. N₀ + N₁
-    outside the central range has probability at most 2e^−`log_left_out`.
+    Counts are multinomial with n draws: N₀ and N₁ have probability `clone` each, and N_c counts the
+    `costly` draws of kind c. N₀ + N₁ outside the central window, which is left out, has probability at
+    most 2e^−`log_left_out`.
     """
     gain = math.exp(epsilon) * math.expm1(epsilon0 - epsilon)
     loss = math.expm1(epsilon + epsilon0)
     clones = _central_window(num_people, min(2 * clone, 1.0), log_left_out)
     weights = _binomial_pmf(clones, num_people, min(2 * clone, 1.0))
     total, typical = 0.0, loss * math.sqrt(num_people * clone)
-    for share, cost in _cost_nodes(num_people - clones, costs, typical):
+    for share, cost in _total_cost_nodes(num_people - clones, costly, typical):
         # With M = N₀ + N₁ the bracket is (gain + loss)(room − N₁): positive for N₁ = 0 … ⌊room⌋.
         # N₁, not N₀, is counted because gain/loss may be 1e-16 (ε₀ = 36), and M − room rounds to M.
         room = (gain * clones - cost) / (gain + loss)
@@ -398,41 +426,42 @@ def _mean_positive_part(clones: Array, room: Array) -> Array:
     return np.maximum(excess, 0.0)
 
 
-def _cost_nodes(
-    draws: Array, costs: Sequence[tuple[float, float]], typical: float
-) -> list[tuple[Array, Array]]:
-    """Return (probabilities, values) of Σ cost·N at a few nodes, each (m,); δ is convex in the sum.
+def _total_cost_nodes(draws: Array, costly: Sequence[CostlyDraw], typical: float) -> list[Node]:
+    """Return nodes of Σ_c cost_c N_c, a law above it in the convex order; δ is convex in the sum.
 
     Multinomial counts are negatively associated (Joag-Dev, Proschan 1983), so independent binomial
     counts have a sum that is larger in the convex order (Shao 2000). A binomial count is replaced by
     nodes: a chord between two nodes is above a convex function (Edmundson, Madansky).
+
+    Arguments:
+        draws: Numbers (m,) of draws that count for neither N₀ nor N₁, each one less than the one before.
+        costly: Probability and cost of each kind c.
+        typical: Standard deviation of the other terms, by which the number of nodes is chosen.
     """
-    nodes = [(np.ones_like(draws), np.zeros_like(draws))]
-    for probability, cost in costs:
+    nodes = [Node(np.ones_like(draws), np.zeros_like(draws))]
+    for probability, cost in costly:
         if probability > 0:
             success = min(probability, 1.0)
             spread = cost * math.sqrt(draws.max() * success * (1 - success)) / typical
-            number = next(i for i, (most, _) in enumerate(_NODES) if spread <= most)
-            of_cost = _binomial_nodes(int(draws[0]), len(draws), success, number)
+            rule = next(i for i, (most, _) in enumerate(_NODE_RULES) if spread <= most)
+            counts = _binomial_nodes(int(draws[0]), len(draws), success, rule)
             nodes = [
-                (share * part, total + cost * count)
-                for share, total in nodes
-                for part, count in of_cost
+                Node(total.probability * count.probability, total.value + cost * count.value)
+                for total in nodes
+                for count in counts
             ]
     return nodes
 
 
 @lru_cache(maxsize=4)  # the same for every ε
-def _binomial_nodes(
-    most: int, count: int, success: float, number: int
-) -> list[tuple[Array, Array]]:
-    """Return (probability, place) of nodes: E f(Bin(m, p)) ≤ Σ probability·f(place), f convex.
+def _binomial_nodes(most: int, count: int, success: float, rule: int) -> list[Node]:
+    """Return nodes with E f(Bin(draws, success)) ≤ Σ probability·f(value) for every convex f.
 
-    In the `count` rows, m is `most`, `most` − 1, and so on.
+    `draws` takes `count` values: `most`, `most` − 1, and so on.
     """
-    draws, scores = most - np.arange(count, dtype=np.float64), _NODES[number][1]
+    draws, scores = most - np.arange(count, dtype=np.float64), _NODE_RULES[rule][1]
     if success == 1.0:
-        return [(np.ones_like(draws), draws)]
+        return [Node(np.ones_like(draws), draws)]
     center, deviation = draws * success, np.sqrt(draws * success * (1 - success))
     inner = [np.clip(np.floor(center + score * deviation), 0, draws) for score in scores]
     places = [np.zeros_like(draws), *inner, draws]
@@ -442,6 +471,7 @@ def _binomial_nodes(
     means_below = [center * _binomial_cdf(place - 2, draws - 1, success) for place in places[:-1]]
     means_below.append(center)
     shares = [np.full_like(draws, _ROUNDING) for _ in places]
+    # The mass between two places is shared between them so that its mean is preserved.
     for j, (low, high) in enumerate(itertools.pairwise(places)):
         mass = masses_below[j + 1] - masses_below[j]
         mean = means_below[j + 1] - means_below[j]
@@ -449,11 +479,12 @@ def _binomial_nodes(
         upper = np.clip(upper, 0.0, mass)
         shares[j + 1] += upper
         shares[j] += mass - upper
-    return list(zip(shares, places, strict=True))
+    return [Node(*share_and_place) for share_and_place in zip(shares, places, strict=True)]
 
 
 def _binomial_cdf(successes: Array, draws: Array | int, probability: float) -> Array:
-    # scipy's `bdtr` errs by a seventh at 10⁸ draws, and is NaN beyond 2³¹.
+    """Return P(Bin(draws, probability) ≤ successes), elementwise."""
+    # SciPy's `bdtr` errs by a seventh at 10⁸ draws, and is NaN beyond 2³¹.
     inside = scipy.special.betaincc(
         np.maximum(successes, 0) + 1, np.maximum(draws - successes, 1), probability
     )
@@ -471,7 +502,7 @@ def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     others, one = num_people - 1, law.one
     if others == 0:
         return one * math.exp(epsilon) * math.expm1(law.epsilon0 - epsilon)
-    ones = _central_window(others, one, 60.0)
+    ones = _central_window(others, one, _LOG_LEFT_OUT)
     at = _binomial_pmf(ones, others, one)
     head = _binomial_cdf(ones, others, one)
     tail = scipy.special.betainc(ones + 1, np.maximum(others - ones, 1), one)
@@ -483,7 +514,10 @@ def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
 
 
 def _central_window(draws: int, probability: float, log_left_out: float) -> Array:
-    """Return a range of integers outside which Bin(draws, p) has probability ≤ 2e^−L (Bernstein)."""
+    """Return a range of integers outside which Bin(draws, p) has probability at most 2e^−L.
+
+    L is `log_left_out`; the range follows from Bernstein's inequality.
+    """
     mean = draws * probability
     variance = mean * (1 - probability)
     half = log_left_out / 3 + math.sqrt(log_left_out**2 / 9 + 2 * variance * log_left_out) + 1
@@ -505,11 +539,13 @@ def _binomial_pmf(successes: Array, draws: Array | int, probability: float) -> A
             (safe[1], np.maximum((expected - successes) / safe[1], -1.0)),
         )
     )
-    remainders = _remainder(draws) - _remainder(successes) - _remainder(failures)
+    remainders = (
+        _stirling_remainder(draws) - _stirling_remainder(successes) - _stirling_remainder(failures)
+    )
     return np.asarray(np.exp(remainders - deviance))
 
 
-def _remainder(count: Array) -> Array:
+def _stirling_remainder(count: Array) -> Array:
     """Return log n! − n log n + n, from Stirling's series above 16."""
     large = np.maximum(count, 16.0)
     inverse = 1 / large
@@ -521,12 +557,13 @@ def _remainder(count: Array) -> Array:
     return np.where(count < 16, exact, 0.5 * np.log(2 * np.pi * large) + series)
 
 
-def _bracket(
+def _narrow(
     delta_at: Callable[[float], float], broken: float, proven: float, delta: float
 ) -> tuple[float, float]:
-    """Narrow (broken, proven) with δ(broken) > δ ≥ δ(proven); return `broken` twice if it meets δ.
+    """Narrow the ends (broken, proven) around the point where `delta_at` falls to `delta`.
 
-    The caller must have proven δ(proven) ≤ δ for the given point.
+    δ exceeds `delta` at the first end and not at the second, as the caller must have proven for the
+    given `proven`. If δ does not exceed it at the given `broken`, that point is returned as both ends.
     """
     target = math.log(delta)
 

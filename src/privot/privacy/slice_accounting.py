@@ -35,7 +35,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy
@@ -51,12 +51,14 @@ from privot.core.errors import (
 )
 from privot.privacy.guarantees import ApproximateDP, RenyiDP
 from privot.privacy.rounding import check_delta, exactly, require_delta, require_finite
-from privot.privacy.slice_losses import SampledPair, composed_epsilon, length_law
+from privot.privacy.slice_losses import SampledPair, composed_epsilon
 from privot.privacy.slice_sensitivity import (
     CentralNeighboring,
+    DiscreteLaw,
     Floats,
     ProjectedLength,
     Sampling,
+    length_law,
     record_sensitivity,
 )
 
@@ -70,20 +72,22 @@ FULL_BATCH_ORDERS = 1.0 + np.geomspace(1e-3, 1e6, 400)
 _ERROR = 1e-11
 # Share of δ for overflowing batches of padded Poisson sampling.
 _OVERFLOW_SHARE = 1 / 40
-_MIN_NOISE = 1e-60
+_MIN_NOISE = 1e-60  # smallest noise per sensitivity whose moments are floats
 _COUNTS = {
     "dim": MOST_DIMENSIONS,
     "num_projections": MOST_PROJECTIONS,
     "records": MOST_PEOPLE,
     "batch_size": MOST_PEOPLE,
 }
-_GRID_CELLS, _MAX_REFINEMENTS = 160, 8  # cells per ε/√steps of a grid of losses
+_GRID_CELLS, _MAX_REFINEMENTS = 160, 8  # cells per ε/√steps of a grid of losses; finer grids tried
+# A grid that was made for an ε above 2.5 times the result is too coarse.
+_COARSE = 2.5
 
 
 def full_batch_renyi(
     length: ProjectedLength, stddev: float, rate: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1), rounded up; only for rate 1."""
+    """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1), rounded up; `rate` must be 1."""
     assert rate == 1
     orders = FULL_BATCH_ORDERS
     moments = length.log_moment(orders * (orders - 1) / (2 * stddev**2))
@@ -120,6 +124,7 @@ _CURVES = {
 
 
 def _log_moments(length: ProjectedLength, stddev: float, j: Floats) -> Floats:
+    """Return log M_j for each order j, rounded up."""
     return length.log_moment(j * (j - 1) / (2 * stddev**2)) * (1 + 1e-15)
 
 
@@ -143,6 +148,13 @@ def _log_sums(j: Floats, log_factors: Floats, log_left_out: Floats) -> tuple[Flo
 def _log_expm1(x: Floats) -> Floats:
     """Return log(e^x − 1) for x > 0, without overflow."""
     return np.asarray(x + np.log(-np.expm1(-x)))
+
+
+class Overflow(NamedTuple):
+    """Size of padded Poisson batches, and the cost of cutting larger ones."""
+
+    delta: float  # part of δ that is spent on batches with more sampled records than rows
+    rows: int  # number of rows of a batch
 
 
 @dataclass(frozen=True)
@@ -218,8 +230,8 @@ class SlicedAccounting:
         require_finite("epochs", epochs, positive=True)
         return math.ceil(epochs * self.records / self.batch_size)
 
-    def overflow(self, steps: int, delta: float) -> tuple[float, int]:
-        """Return (δ spent on overflowing padded batches, number of rows of a batch).
+    def overflow(self, steps: int, delta: float) -> Overflow:
+        """Return the number of rows of padded batches, and the δ spent on batches that exceed it.
 
         The number of rows is the smallest that any step exceeds with probability at most δ/40; a batch
         that overflows is cut. The cost is steps · P(Bin(records, rate) > rows), rounded up: the number
@@ -229,7 +241,7 @@ class SlicedAccounting:
         """
         steps = require_count("steps", steps, MOST_STEPS)
         if self.sampling != "padded_poisson":
-            return 0.0, self.batch_size
+            return Overflow(0.0, self.batch_size)
         require_delta(delta, positive=True)
 
         def cost(rows: int) -> float:
@@ -239,7 +251,7 @@ class SlicedAccounting:
         enough = delta * _OVERFLOW_SHARE
         sizes = range(self.batch_size, self.records)
         rows = self.batch_size + bisect_left(sizes, True, key=lambda rows: cost(rows) <= enough)
-        return cost(rows), rows
+        return Overflow(cost(rows), rows)
 
     def renyi(self, stddev: float, steps: int) -> RenyiDP:
         """Return the Rényi curve of `steps` releases, rounded up, given that no batch overflows."""
@@ -260,7 +272,7 @@ class SlicedAccounting:
         `method` is "rdp" (tens of milliseconds) or "pld", the privacy-loss distribution (a second;
         never larger, as the smaller of two valid bounds is taken). Warns if δ > 1/records.
         """
-        return self._epsilon(stddev, steps, self._delta_left(steps, delta), method)
+        return self._epsilon_at(stddev, steps, self._delta_left(steps, delta), method)
 
     def calibrate(self, epsilon: float, delta: float, steps: int, method: Method = "rdp") -> float:
         """Return a stddev that is (ε, δ)-private, above the smallest by at most 1e-9 (1e-5 by "pld").
@@ -287,10 +299,10 @@ class SlicedAccounting:
         return ApproximateDP(epsilon, delta, self.neighboring, self.unit)
 
     @cached_property
-    def _length_law(self) -> tuple[Floats, Floats]:
+    def _length_law(self) -> DiscreteLaw:
         return length_law(self.length)
 
-    def _epsilon(self, stddev: float, steps: int, delta: float, method: Method) -> float:
+    def _epsilon_at(self, stddev: float, steps: int, delta: float, method: Method) -> float:
         """Return ε at `delta`, from which the part spent on overflows was subtracted."""
         require_choice("method", method, get_args(Method))
         by_renyi = self.renyi(stddev, steps).to_approximate(delta).epsilon
@@ -301,13 +313,13 @@ class SlicedAccounting:
         # bound of ε is known: if the result is much smaller, repeat with a finer grid; all are valid.
         for _ in range(_MAX_REFINEMENTS):
             grid = best / (_GRID_CELLS * math.sqrt(steps))
-            before, best = best, min(best, self._epsilon_on(grid, stddev, steps, delta))
-            if best > before / 2.5:
+            before, best = best, min(best, self._epsilon_on_grid(grid, stddev, steps, delta))
+            if best > before / _COARSE:
                 break
         return best
 
-    def _epsilon_on(self, grid: float, stddev: float, steps: int, delta: float) -> float:
-        """Return ε from privacy-loss distributions on a grid of losses."""
+    def _epsilon_on_grid(self, grid: float, stddev: float, steps: int, delta: float) -> float:
+        """Return ε from privacy-loss distributions on a grid of losses of step `grid`."""
         values, weights = self._length_law
         pair = SampledPair(np.sqrt(values) / stddev, weights, self.rate)
         top_mass = 1e-3 * delta / steps
@@ -321,7 +333,7 @@ class SlicedAccounting:
         require_delta(delta, positive=True)
         steps = require_count("steps", steps, MOST_STEPS)
         check_delta(delta, self.records)
-        spent, _ = self.overflow(steps, delta)
+        spent = self.overflow(steps, delta).delta
         return math.nextafter(delta - spent, 0.0) if spent else delta
 
 
@@ -334,20 +346,19 @@ def _calibrated(
     The result is cached because a plan, its run and its report all need it.
     """
 
-    def least(by: Method, start: float, width: float, tolerance: float) -> float:
-        return _least_stddev(
-            lambda noise: setting._epsilon(noise, steps, delta, by),
-            epsilon,
-            start,
-            width,
-            tolerance,
-        )
+    def by_renyi(stddev: float) -> float:
+        return setting._epsilon_at(stddev, steps, delta, "rdp")
 
-    stddev = least("rdp", setting.sensitivity, 1.0, 1e-9)
+    def by_losses(stddev: float) -> float:
+        return setting._epsilon_at(stddev, steps, delta, "pld")
+
+    start = setting.sensitivity
+    stddev = _least_stddev(by_renyi, epsilon, start, width=1.0, tolerance=1e-9)
     if method == "rdp":
         return stddev
-    start = stddev if math.isfinite(stddev) else setting.sensitivity
-    return least("pld", start, 0.08, 1e-5)
+    # An evaluation takes a second: the search begins near the result, which is only little smaller.
+    start = stddev if math.isfinite(stddev) else start
+    return _least_stddev(by_losses, epsilon, start, width=0.08, tolerance=1e-5)
 
 
 def _least_stddev(

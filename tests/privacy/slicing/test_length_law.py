@@ -6,8 +6,7 @@ import pytest
 from scipy import stats
 
 from privot.core.errors import PrivotError
-from privot.privacy.slice_losses import length_law
-from privot.privacy.slice_sensitivity import ProjectedLength
+from privot.privacy.slice_sensitivity import ProjectedLength, length_law
 
 DRAWS = 20_000
 FAR = 5.33  # a false-alarm rate of 1e-7, two-sided

@@ -6,13 +6,8 @@ from dp_accounting.pld import privacy_loss_distribution as oracle
 from scipy import special
 
 from privot.privacy import gaussian_delta
-from privot.privacy.slice_losses import (
-    LossDistribution,
-    SampledPair,
-    composed_epsilon,
-    length_law,
-)
-from privot.privacy.slice_sensitivity import ProjectedLength
+from privot.privacy.slice_losses import LossDistribution, SampledPair, composed_epsilon
+from privot.privacy.slice_sensitivity import ProjectedLength, length_law
 
 ONE = np.array([1.0])
 
