@@ -3,11 +3,11 @@
 import numpy as np
 from scipy import stats
 
-from privot.audit.trials import Read
+from privot.audit.trials import PartReports
 
 LOW = np.array([[0.0, 0.5], [0.75, 0.0], [0.0, 0.0]])
 HIGH = np.array([[0.5, 0.75], [1.25, 0.25], [1.0, 1.0]])
-READ = Read(LOW, HIGH, np.array([True, True, False]), np.arange(3).astype(np.uint64))
+READ = PartReports(LOW, HIGH, np.array([True, True, False]), np.arange(3).astype(np.uint64))
 
 
 def test_bits_are_those_of_the_cells_of_who_reported():

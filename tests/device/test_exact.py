@@ -115,7 +115,7 @@ def test_every_window_of_a_ball_is_among_the_cells_of_reports(
     """Of all cells that points of the ball round to: whose cubes have a point in it."""
     low = steps // 2 if non_negative else 0
     own = WindowGeometry(dimension, steps, radius, "l2_ball", low)
-    reached = {own.reached(i) for i in range(own.count)}
+    reached = {own.report_cell(i) for i in range(own.count)}
     grid = [[]]
     for _ in range(dimension):
         grid = [[*cell, k] for cell in grid for k in range(low, steps + 1)]

@@ -6,17 +6,17 @@ import threading
 import pytest
 
 from privot import PrivotError
-from privot.waves.ledger import holding
+from privot.waves.ledger import locked_journal
 
 
 def written(path, *lines):
     for line in lines:
-        with holding(path) as journal:
+        with locked_journal(path) as journal:
             journal.append(line)
 
 
 def read(path):
-    with holding(path) as journal:
+    with locked_journal(path) as journal:
         return journal.lines
 
 
@@ -90,7 +90,7 @@ def test_a_line_is_flushed_before_anything_follows(tmp_path, monkeypatch):
     monkeypatch.setattr(
         os, "fsync", lambda handle: (fsync(handle), flushed.append(path.read_bytes()))
     )
-    with holding(path) as journal:
+    with locked_journal(path) as journal:
         journal.append({"a": 1})
         assert len(flushed) == 2  # the folder, which has the new file, and the line
         assert flushed[-1] == path.read_bytes() != b""
@@ -101,7 +101,7 @@ def test_threads_append_in_turn(tmp_path):
 
     def count():
         for _ in range(5):
-            with holding(path) as journal:
+            with locked_journal(path) as journal:
                 journal.append({"number": len(journal.lines)})
 
     threads = [threading.Thread(target=count) for _ in range(4)]

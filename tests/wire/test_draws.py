@@ -56,7 +56,7 @@ def test_windows_and_reports_have_the_cells_of_the_mechanism(geometry):
     assert [own.offset(i) for i in range(own.window)] == cells.window.tolist()
     reached = range(cells.numbers) if cells.reached is None else cells.reached.tolist()
     assert own.count == cells.count
-    assert [own.reached(i) for i in range(own.count)] == list(reached)
+    assert [own.report_cell(i) for i in range(own.count)] == list(reached)
 
 
 @pytest.mark.parametrize("nullable", [False, True])
@@ -70,7 +70,7 @@ def test_window_reports_have_the_law_of_the_mechanism(geometry, nullable):
     draw = Window(*geometry, nullable, mixture.words[1], blocks=1)
     assert draw.geometry == own
     inside, outside = mixture.probabilities
-    reached = [own.reached(index) for index in range(own.count)]
+    reached = [own.report_cell(index) for index in range(own.count)]
     places = product(range(own.low, own.steps + 1), repeat=own.dimension)
     records = [list(place) for place in places if own.number(list(place)) in reached]
     for cell in [*records, None] if nullable else records:

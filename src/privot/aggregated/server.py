@@ -57,7 +57,7 @@ from privot.aggregated.prio3 import NONCE_SIZE, SEED_SIZE
 from privot.aggregated.shares import ROLES, Encoder, Role
 from privot.collector.store import DUPLICATE, NEW
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice
-from privot.core.files import create, holding_state, replacing_file, replacing_folder, write_down
+from privot.core.files import create, holding_state, replacing_file, replacing_folder, write_json
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy import DistributedDP
 from privot.privacy.ledger import Chain, Ledger
@@ -391,7 +391,7 @@ def _note_server(encoder: Encoder, role: Role) -> None:
                 f"this account has had a {role} of this encoder, and another could open its reports "
                 "twice: use that one's folder, or calibrate again for a new campaign"
             )
-        write_down(note, {})
+        write_json(note, {})
 
 
 def _body(database: sqlite3.Connection, report_id: bytes) -> bytes | None:

@@ -39,8 +39,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from privot.audit.law import LawTest, Sample, draw_sample, test_law
-from privot.audit.statistics import AnyArray, AuditResult, audit, gaussian_mu_lower
+from privot.audit.law import LawTest, Sample, draw_sample, run_law_tests
+from privot.audit.statistics import AnyArray, AuditResult, audit, gaussian_mu_lower, require_audit
 from privot.audit.trials import Trial, trials
 from privot.core.errors import PrivotError
 from privot.privacy import ApproximateDP, PureDP, calibrate_gaussian, guarantee_from_dict
@@ -129,21 +129,18 @@ def audit_randomizer(
     Raises:
         PrivotError: if num_draws < 100, or the confidence is out of range.
     """
-    if num_draws is not None and num_draws < 100:
-        raise PrivotError(f"num_draws is {num_draws}: give at least 100")
-    if not 0 < confidence < 1:
-        raise PrivotError(f"confidence is {confidence!r}: give a number between 0 and 1")
+    require_audit(num_draws, confidence)
     promised = promised or randomizer.guarantee
     parts = trials(randomizer)
     rng = np.random.default_rng()  # draws invented people and points of cells, no privacy noise
-    error = (1 - confidence) / 2
+    error = (1 - confidence) / 2  # of all tests; of all bounds
     try:
         sample = draw_sample(randomizer, parts, num_draws, rng)
     except PrivotError as refusal:
         # A device refused a record that the schema allows, or made a report that it cannot make.
         failed = LawTest("every record has a possible report", 0.0, 0.0, str(refusal))
         return RandomizerAudit(promised, randomizer.guarantee, (failed,), (), confidence)
-    tests = test_law(randomizer, parts, sample, error, rng)
+    tests = run_law_tests(randomizer, parts, sample, error, rng)
     bounded = [part for part in parts if part.pairs]
     num_bounds = 0
     for part in bounded:  # Gaussian noise has two bounds a pair, on ε and on μ

@@ -1,7 +1,8 @@
 """Tests that reports have the distribution of their mechanisms, on one large sample and on streams.
 
 `privot.audit` lists the tests; `privot.audit.statistics` computes their p-values. They treat each
-**part** of a report by itself (one column, the joint report, its id: `privot.audit.trials`).
+**part** of a report by itself (one column, the joint report, its id): a `Trial` (`privot.audit.trials`)
+has the invented records of a part, and reads its reports as intervals of their distribution function.
 
 **Streams.** A random generator that is seeded, shared without a lock, or copied into a child process
 repeats its noise, and the difference of two reports then reveals the difference of the records. So
@@ -35,13 +36,14 @@ from privot.audit.statistics import (
     Array,
     Stream,
     agreement,
+    bonferroni,
     dependence,
     fit,
     most_common,
     neighbors,
     repeats,
 )
-from privot.audit.trials import Indices, Mask, Read, Trial
+from privot.audit.trials import Indices, Mask, PartReports, Trial
 from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable
 
@@ -86,14 +88,14 @@ def draw_sample(
     return _draw_balanced(randomizer, parts, most * num_draws, rng)
 
 
-def test_law(
+def run_law_tests(
     randomizer: Randomizer,
     parts: Sequence[Trial],
     sample: Sample,
     error: float,
     rng: np.random.Generator,
 ) -> tuple[LawTest, ...]:
-    """Run all tests; the probability that any of them errs is at most `error`."""
+    """Return the results of all tests; any of them rejects wrongly with probability at most `error`."""
     reads = {part.name: part.read(sample.table, sample.who[part.name], rng) for part in parts}
     few = {name: indices[:100] for name, indices in sample.who.items()}  # to test the order of ids
     p_values = [
@@ -141,9 +143,9 @@ def _report_width(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random
 
 
 def _test_support(
-    randomizer: Randomizer, reads: Mapping[str, Read], people: pa.Table
+    randomizer: Randomizer, reads: Mapping[str, PartReports], people: pa.Table
 ) -> Iterator[tuple[str, float]]:
-    """Yield 1 for each fact that holds for certain under an honest randomizer, else 0."""
+    """Test facts that are certain under an honest randomizer: p-values are 0 or 1."""
     for name, read in reads.items():
         yield f"{name}: every report is a possible one", 0.0 if read.impossible else 1.0
     ids = randomizer.privatize(people).table.column(REPORT_ID).to_pylist()
@@ -151,7 +153,10 @@ def _test_support(
 
 
 def _test_distributions(
-    parts: Sequence[Trial], sample: Sample, reads: Mapping[str, Read], rng: np.random.Generator
+    parts: Sequence[Trial],
+    sample: Sample,
+    reads: Mapping[str, PartReports],
+    rng: np.random.Generator,
 ) -> Iterator[tuple[str, float]]:
     """Test every part's distribution: over all records, and given each record of every part."""
     for part in parts:
@@ -161,11 +166,11 @@ def _test_distributions(
         for who in sample.who.values():
             for record in range(int(who.max()) + 1):
                 p_values.append(fit(numbers[read.present & (who == record)]))
-        yield f"{part.name}: reports have the law of {part.kind}", _bonferroni(p_values)
+        yield f"{part.name}: reports have the law of {part.kind}", bonferroni(p_values)
 
 
 def _test_frequencies(
-    parts: Sequence[Trial], sample: Sample, reads: Mapping[str, Read]
+    parts: Sequence[Trial], sample: Sample, reads: Mapping[str, PartReports]
 ) -> Iterator[tuple[str, float]]:
     """Test whether reports of one record agree to the last digit more often than by chance."""
     for part in parts:
@@ -176,11 +181,11 @@ def _test_frequencies(
                 rows = read.present & (who == record)
                 p_values.append(most_common(Stream(read.keys[rows], read.bits[rows])))
             question = f"{part.name}: no report comes more often than its law allows"
-            yield question, _bonferroni(p_values)
+            yield question, bonferroni(p_values)
 
 
 def _test_independence(
-    reads: Mapping[str, Read], rng: np.random.Generator
+    reads: Mapping[str, PartReports], rng: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
     """Test the independence of coordinates, of people, and of parts."""
     numbers, present, owners = _uniform_columns(reads, rng)
@@ -195,7 +200,7 @@ def _test_independence(
 
 
 def _uniform_columns(
-    reads: Mapping[str, Read], rng: np.random.Generator
+    reads: Mapping[str, PartReports], rng: np.random.Generator
 ) -> tuple[Array, Mask, np.ndarray]:
     """Return uniform numbers (n, m), at most 256 a part, their mask, and each column's part (m,)."""
     numbers, present, owners = [], [], []
@@ -230,30 +235,29 @@ def _test_streams(
         numbers = [read.uniforms(rng) for read in reads]
         ways = {"one by one": slice(size, None), "of one record only": slice(size)}
         for way, rows in ways.items():
-            drawn = [u[rows][r.present[rows]] for u, r in zip(numbers, reads, strict=True)]
+            drawn = [
+                uniforms[rows][read.present[rows]]
+                for uniforms, read in zip(numbers, reads, strict=True)
+            ]
             yield f"{part.name}: reports made {way} have the law, too", fit(np.concatenate(drawn))
         agreements = []
         for i, j in combinations(range(len(reads)), 2):
             present = (reads[i].present & reads[j].present)[:, None]
             both = np.broadcast_to(present, numbers[i].shape)
             agreements.append(agreement(numbers[i], numbers[j], both))
-        p_values = [_bonferroni(agreements)]
+        p_values = [bonferroni(agreements)]
         repeated = repeats([piece for read in reads for piece in _pieces(read, size)])
         if repeated is not None:
             p_values.append(repeated)
         question = f"{part.name}: no noise repeats between {', '.join(streams)}"
-        yield question, _bonferroni(p_values)
+        yield question, bonferroni(p_values)
 
 
-def _pieces(read: Read, size: int) -> Iterator[Stream]:
+def _pieces(read: PartReports, size: int) -> Iterator[Stream]:
     """Yield both halves of the reports drawn in one call, and the reports drawn one by one."""
     half = size // 2
     for rows in (slice(0, half), slice(half, size), slice(size, None)):
         yield Stream(read.keys[rows], read.bits[rows])
-
-
-def _bonferroni(p_values: Sequence[float]) -> float:
-    return float(min(1.0, len(p_values) * min(p_values))) if p_values else 1.0
 
 
 # Streams.

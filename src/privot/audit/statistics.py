@@ -65,7 +65,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -79,12 +79,18 @@ from privot.privacy.rounding import require_delta
 Array = NDArray[np.float64]
 
 _BINS = 256
-_DEGREES = (1, 2, 3, 4)
-_LAGS = (1, 2, 3, 4, 5, 6, 7)
+_DEGREES = (1, 2, 3, 4)  # of Legendre polynomials
+_LAGS = (1, 2, 3, 4, 5, 6, 7)  # besides powers of two from 8 on
 _LINEAR, _QUADRATIC = np.sqrt(3.0), np.sqrt(5.0)  # largest values of the polynomials
-_BITS = 40  # b − log₂ N
+_SPARE_BITS = 40  # surprisal of compared sequences beyond log₂ N bits
 _KEY_BITS = 60.0  # largest surprisal used: different reports have one key with probability 2^−60
+# Multipliers and shifts of the hash are those of SplitMix64 (Steele, Lea, Flood 2014).
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def bonferroni(p_values: Sequence[float]) -> float:
+    """Return one p-value of the hypothesis that all of several hypotheses hold; 1 for none."""
+    return float(min(1.0, len(p_values) * min(p_values))) if p_values else 1.0
 
 
 def fit(numbers: Array) -> float:
@@ -104,10 +110,10 @@ def fit(numbers: Array) -> float:
     p_values = [
         width * 2 * np.exp(-2 * count * gap**2),
         _binomial(counts, count, 1 / _BINS),
-        len(_DEGREES) * min(_polynomials(numbers)),
+        bonferroni([*_polynomials(numbers)]),
         _tails(numbers),
     ]
-    return float(min(1.0, len(p_values) * min(p_values)))
+    return bonferroni(p_values)
 
 
 def dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
@@ -135,7 +141,7 @@ def dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
         (linear, quadratic, _LINEAR * _QUADRATIC),
     ):
         p_values.append(_bernstein((left.T @ right)[off_diagonal], both[off_diagonal], bound))
-    return min(1.0, 3 * min(p_values))
+    return bonferroni(p_values)
 
 
 def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
@@ -149,9 +155,8 @@ def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
     count = len(numbers)
     linear, quadratic = _scores(numbers, present)
     powers = [2**j for j in range(3, max(3, count.bit_length() - 1))]
-    lags = [lag for lag in (*_LAGS, *powers) if 2 * lag <= count]
-    p_values = [1.0]
-    for lag in lags:
+    p_values = []
+    for lag in [lag for lag in (*_LAGS, *powers) if 2 * lag <= count]:
         # Rows are cut into blocks of length `lag`: pairs that begin in even blocks share no row.
         odd = np.arange(count - lag) // lag % 2 == 1
         pairs = present[:-lag] & present[lag:]
@@ -159,7 +164,7 @@ def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
             products = scores[:-lag] * scores[lag:]
             for phase in (odd, ~odd):
                 p_values.append(_bernstein(phase @ products, phase @ pairs.astype(float), bound))
-    return min(1.0, 4 * len(lags) * min(p_values))
+    return bonferroni(p_values)
 
 
 def agreement(first: Array, second: Array, present: NDArray[np.bool_]) -> float:
@@ -200,13 +205,14 @@ def _tails(numbers: Array) -> float:
     count, width = numbers.shape
     powers = max(2, count.bit_length() + 4)
     edge = np.minimum(numbers, 1 - numbers)
-    # The largest j with edge < 2^−j; an edge of 0 is below all.
+    # The level of a number is the largest j with edge < 2^−j; an edge of 0 is below all.
     level = np.where(edge > 0, np.clip(-np.frexp(edge)[1], 0, powers), powers)
     cell = (2 * level + (numbers > 0.5)) * width + np.arange(width)
     counts = np.bincount(cell.ravel(), minlength=(powers + 1) * 2 * width)
-    counts = counts.reshape(powers + 1, -1)[::-1].cumsum(axis=0)[::-1]
-    p_values = [_binomial(counts[power], count, 2.0**-power) for power in range(2, powers + 1)]
-    return min(1.0, len(p_values) * min(p_values))
+    counts = counts.reshape(powers + 1, -1)[::-1].cumsum(axis=0)[::-1]  # of this level or higher
+    return bonferroni(
+        [_binomial(counts[power], count, 2.0**-power) for power in range(2, powers + 1)]
+    )
 
 
 def _binomial(counts: NDArray[Any], draws: int, probability: float) -> float:
@@ -226,7 +232,7 @@ class Stream:
 
 
 def row_keys(values: NDArray[np.generic]) -> NDArray[np.uint64]:
-    """Return 64-bit hashes (n,) of rows (n, w) of 64-bit numbers."""
+    """Return 64-bit hashes (n,) of the bits of rows (n, w) of 64-bit numbers."""
     keys = np.zeros(len(values), np.uint64)
     for column in np.ascontiguousarray(values).view(np.uint64).T:
         keys = _mix_bits(keys * _MULTIPLIER + column)
@@ -244,11 +250,11 @@ def repeats(streams: Sequence[Stream]) -> float | None:
     (1.0, True)
     """
     comparisons = sum(len(stream.keys) for stream in streams) ** 2
-    wanted = np.log2(max(comparisons, 2)) + _BITS
+    wanted = np.log2(max(comparisons, 2)) + _SPARE_BITS
     bits = np.concatenate([stream.bits for stream in streams])
     mean = float(bits.mean()) if bits.size else 0.0
     length = 1
-    while length * mean < 2 * wanted:  # so that most sequences have enough bits
+    while length * mean < 2 * wanted:  # twice what is wanted, so that most sequences have enough
         length *= 2
         if mean <= 0 or length > max(len(stream.keys) for stream in streams) // 2:
             return None
@@ -304,11 +310,13 @@ def _mix_bits(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 # Lower bounds on ε.
 
 AnyArray = NDArray[Any]
-Binning = Callable[[AnyArray], NDArray[np.int64]]
+Binning = Callable[[AnyArray], NDArray[np.int64]]  # from outputs to numbers of cells
+Numbering = Callable[[AnyArray], AnyArray]  # from outputs to one float for each
 Score = Callable[[AnyArray, Any, Any], AnyArray]
 
-_MAX_VALUES = 1024
-_DIGITS = (-70, 130)
+_MIN_DRAWS = 100
+_MAX_VALUES = 1024  # most different outputs that are cells by themselves
+_DIGITS = (-70, 130)  # least and most binary digits after the point that are distinguished
 
 
 @dataclass(frozen=True)
@@ -342,12 +350,12 @@ def audit(
 ) -> AuditResult:
     """Return a lower bound on the ε of `randomize`, from worst-case `pairs` of records.
 
-    Args:
+    Arguments:
         randomize: `randomize(record, n)` returns n independent outputs, shape (n,) or (n, d).
-        pairs: neighboring records, as far apart as the domain allows; both orders are tried.
-        num_draws: draws of each record, half of them to choose the event and half to test it.
-        delta: the δ of the claim.
-        confidence: probability that the bound is true.
+        pairs: Neighboring records, as far apart as the domain allows; both orders are tried.
+        num_draws: Draws of each record, half of them to choose the event and half to test it.
+        delta: The δ of the claim.
+        confidence: Probability that the bound is true.
         score: `score(outputs, record, other)` returns n numbers, larger where `record` is more
             likely, ideally the log-likelihood ratio; required for outputs of shape (n, d).
 
@@ -363,22 +371,32 @@ def audit(
     require_delta(delta)
     if not pairs:
         raise PrivotError("pairs is empty: give at least one pair of neighboring records")
-    if num_draws < 100:
-        raise PrivotError(f"num_draws is {num_draws}: give at least 100")
-    if not 0 < confidence < 1:
-        raise PrivotError(f"confidence is {confidence!r}: give a number between 0 and 1")
-    error = (1 - confidence) / (4 * len(pairs))
+    require_audit(num_draws, confidence)
+    error = (1 - confidence) / (4 * len(pairs))  # two bounds for each of both orders of a pair
+    tested = num_draws - num_draws // 2
     results = []
-    for index, pair in enumerate(pairs):
-        outputs = [np.asarray(randomize(record, num_draws)) for record in pair]
-        for swapped in (0, 1):
-            record, other = pair[swapped], pair[1 - swapped]
-            mine, theirs = outputs[swapped], outputs[1 - swapped]
-            family, bound = _bound(mine, theirs, record, other, delta, error, score)
+    for index, (first, second) in enumerate(pairs):
+        of_first, of_second = (np.asarray(randomize(x, num_draws)) for x in (first, second))
+        for swapped, (mine, theirs, record, other) in enumerate(
+            [(of_first, of_second, first, second), (of_second, of_first, second, first)]
+        ):
+            numbering = None if score is None else _scored_by(score, record, other)
+            family, bound = _bound_epsilon(mine, theirs, numbering, delta, error)
             position = 2 * index + swapped
-            tested = num_draws - num_draws // 2
             results.append(AuditResult(bound, delta, confidence, position, family, tested))
     return max(results, key=lambda result: result.epsilon_lower)
+
+
+def require_audit(num_draws: int | None, confidence: float) -> None:
+    """Raise PrivotError unless draws, if given, are at least 100, and 0 < confidence < 1."""
+    if num_draws is not None and num_draws < _MIN_DRAWS:
+        raise PrivotError(f"num_draws is {num_draws}: give at least {_MIN_DRAWS}")
+    if not 0 < confidence < 1:
+        raise PrivotError(f"confidence is {confidence!r}: give a number between 0 and 1")
+
+
+def _scored_by(score: Score, record: Any, other: Any) -> Numbering:
+    return lambda outputs: np.asarray(score(outputs, record, other), dtype=np.float64)
 
 
 def gaussian_mu_lower(mine: AnyArray, theirs: AnyArray, error: float) -> float:
@@ -396,52 +414,61 @@ def gaussian_mu_lower(mine: AnyArray, theirs: AnyArray, error: float) -> float:
     return max(0.0, float(scipy.special.ndtri(lower) - scipy.special.ndtri(upper)))
 
 
-def _bound(
-    mine: AnyArray,
-    theirs: AnyArray,
-    record: Any,
-    other: Any,
-    delta: float,
-    error: float,
-    score: Score | None,
+def _bound_epsilon(
+    mine: AnyArray, theirs: AnyArray, score: Numbering | None, delta: float, error: float
 ) -> tuple[str, float]:
-    """Return the family of the best event and its bound on ε, for one ordered pair."""
+    """Return the family of the best event and its bound on ε, for one ordered pair of records.
+
+    Arguments:
+        mine: Outputs of the first record, (n,) or (n, d).
+        theirs: Outputs of the second record.
+        score: Score of outputs, larger where the first record is more likely.
+        delta: The δ of the claim.
+        error: Probability that either bound of a probability is wrong.
+    """
     half = len(mine) // 2
-    chosen: tuple[str, Binning, AnyArray] | None = None
-    best = -np.inf
-    for family, cells in _families(mine[:half], theirs[:half], record, other, score):
-        for order, counts, draws in _orders(cells(mine[:half]), cells(theirs[:half])):
-            sums = np.cumsum(counts[:, order], axis=1)
-            bounds = _epsilon(sums[0], sums[1], draws, delta, error)
+    family, event, binning, best = "none", None, None, -np.inf
+    for name, cells_of in _event_families(mine[:half], theirs[:half], score):
+        for ranking in _rankings(cells_of(mine[:half]), cells_of(theirs[:half])):
+            hits, other_hits = np.cumsum(ranking.counts[:, ranking.order], axis=1)
+            bounds = _epsilon_lower(hits, other_hits, ranking.draws, delta, error)
             last = int(np.argmax(bounds))
             if bounds[last] > best:
-                chosen, best = (family, cells, order[: last + 1]), bounds[last]
-    if chosen is None:
-        return "none", 0.0
-    family, cells, event = chosen
-    hits, other_hits = (np.isin(cells(draws[half:]), event).sum() for draws in (mine, theirs))
-    tested = _epsilon(hits, other_hits, len(mine) - half, delta, error)
+                family, binning, best = name, cells_of, bounds[last]
+                event = ranking.order[: last + 1]
+    if binning is None or event is None:
+        return family, 0.0
+    hits, other_hits = (np.isin(binning(draws[half:]), event).sum() for draws in (mine, theirs))
+    tested = _epsilon_lower(hits, other_hits, len(mine) - half, delta, error)
     return family, max(0.0, float(tested))
 
 
-def _orders(codes: AnyArray, other_codes: AnyArray) -> Iterator[tuple[AnyArray, AnyArray, int]]:
-    """Yield (order of cells, both records' counts (2, cells), number of draws counted).
+class _Ranking(NamedTuple):
+    """Order of the cells of a family, whose first cells are the events to choose from."""
 
-    The order by likelihood ratio is learned on the first half of the draws and counted on the second:
-    on the same draws it would overfit.
+    order: AnyArray  # (cells,), numbers of cells
+    counts: AnyArray  # (2, cells), draws of both records in each cell
+    draws: int  # number of draws of each record that are counted
+
+
+def _rankings(cells: AnyArray, other_cells: AnyArray) -> Iterator[_Ranking]:
+    """Yield orders of cells from the left, from the right, and by decreasing likelihood ratio.
+
+    The likelihood ratio is learned on the first half of the draws, and the second half is counted: on
+    the same draws it would overfit.
     """
-    draws = len(codes)
-    size = int(max(codes.max(), other_codes.max())) + 1
+    draws = len(cells)
+    size = int(max(cells.max(), other_cells.max())) + 1
 
     def count(part: slice) -> AnyArray:
-        return np.stack([np.bincount(c[part], minlength=size) for c in (codes, other_codes)])
+        return np.stack([np.bincount(c[part], minlength=size) for c in (cells, other_cells)])
 
     ascending, counts = np.arange(size), count(slice(None))
-    yield ascending, counts, draws
-    yield ascending[::-1], counts, draws
-    learned = count(slice(0, draws // 2)) + 0.5
-    ratio_order = np.argsort(-learned[0] / learned[1], kind="stable")
-    yield ratio_order, count(slice(draws // 2, None)), draws - draws // 2
+    yield _Ranking(ascending, counts, draws)
+    yield _Ranking(ascending[::-1], counts, draws)
+    learned = count(slice(0, draws // 2)) + 0.5  # no ratio is 0/0
+    by_ratio = np.argsort(-learned[0] / learned[1], kind="stable")
+    yield _Ranking(by_ratio, count(slice(draws // 2, None)), draws - draws // 2)
 
 
 def _clopper_pearson(hits: AnyArray, draws: int, error: float) -> tuple[AnyArray, AnyArray]:
@@ -453,7 +480,7 @@ def _clopper_pearson(hits: AnyArray, draws: int, error: float) -> tuple[AnyArray
     return np.where(hits > 0, lower, 0.0), np.where(misses > 0, upper, 1.0)
 
 
-def _epsilon(
+def _epsilon_lower(
     hits: AnyArray, other_hits: AnyArray, draws: int, delta: float, error: float
 ) -> AnyArray:
     """Return log((lower(P) − δ)/upper(P′)), −∞ where the numerator is not positive."""
@@ -462,23 +489,19 @@ def _epsilon(
     return np.where(excess > 0, np.log(np.maximum(excess, 1e-300) / upper), -np.inf)
 
 
-def _families(
-    mine: AnyArray, theirs: AnyArray, record: Any, other: Any, score: Score | None
+def _event_families(
+    mine: AnyArray, theirs: AnyArray, score: Numbering | None
 ) -> Iterator[tuple[str, Binning]]:
-    """Yield (name, function from outputs to cell numbers), from the half that chooses the event."""
+    """Yield the name and the cells of each family, from the draws that choose the event."""
     if score is not None:
-
-        def scored(outputs: AnyArray) -> AnyArray:
-            return np.asarray(score(outputs, record, other), dtype=np.float64)
-
-        yield "score", _score_bins(scored, mine, theirs)
+        yield "score", _score_bins(score, mine, theirs)
     elif mine.ndim > 1:
         raise PrivotError(
             f"outputs have shape {mine.shape}: give score=, a number for each output, such as "
             "its log-likelihood ratio"
         )
     for column in range(mine.shape[1] if mine.ndim > 1 else 1):
-        pick = _picker(column)
+        pick = _column_picker(column)
         if score is None:
             yield "score", _score_bins(pick, mine, theirs)
         # If the first draws already have too many values, the others need not be sorted.
@@ -489,23 +512,21 @@ def _families(
         yield "granularity", _granularity(pick)
 
 
-def _picker(column: int) -> Callable[[AnyArray], AnyArray]:
+def _column_picker(column: int) -> Numbering:
     return lambda outputs: np.asarray(outputs.reshape(len(outputs), -1)[:, column], np.float64)
 
 
-def _score_bins(
-    scored: Callable[[AnyArray], AnyArray], mine: AnyArray, theirs: AnyArray
-) -> Binning:
+def _score_bins(score: Numbering, mine: AnyArray, theirs: AnyArray) -> Binning:
     """Return bins at quantiles of both records' scores, geometrically narrower in both tails."""
     draws = len(mine)
-    tail = np.geomspace(min(0.4, 20 / draws), 0.5, 90)
+    tail = np.geomspace(min(0.4, 20 / draws), 0.5, 90)  # the outermost bins have about 20 draws
     levels = np.concatenate([tail, 1 - tail])
-    quantiles = [np.quantile(scored(outputs), levels) for outputs in (mine, theirs)]
+    quantiles = [np.quantile(score(outputs), levels) for outputs in (mine, theirs)]
     edges = np.unique(np.concatenate(quantiles))
-    return lambda outputs: np.searchsorted(edges, scored(outputs), side="right").astype(np.int64)
+    return lambda outputs: np.searchsorted(edges, score(outputs), side="right").astype(np.int64)
 
 
-def _value_cells(pick: Callable[[AnyArray], AnyArray], values: AnyArray) -> Binning:
+def _value_cells(pick: Numbering, values: AnyArray) -> Binning:
     """Return the function from outputs to their index in `values`; other values share one cell."""
 
     def cells(outputs: AnyArray) -> NDArray[np.int64]:
@@ -516,14 +537,16 @@ def _value_cells(pick: Callable[[AnyArray], AnyArray], values: AnyArray) -> Binn
     return cells
 
 
-def _granularity(pick: Callable[[AnyArray], AnyArray]) -> Binning:
+def _granularity(pick: Numbering) -> Binning:
     """Return the function from outputs to the number of binary digits after the point, clipped."""
 
     def cells(outputs: AnyArray) -> NDArray[np.int64]:
         mantissa, exponent = np.frexp(pick(outputs))
-        digits = np.ldexp(mantissa, 53).astype(np.int64)
-        lowest = np.log2(np.maximum(digits & -digits, 1)).astype(np.int64)
-        needed = np.where(digits == 0, _DIGITS[0], 53 - exponent - lowest)
+        significand = np.ldexp(mantissa, 53).astype(
+            np.int64
+        )  # the output is it · 2^(exponent − 53)
+        trailing_zeros = np.log2(np.maximum(significand & -significand, 1)).astype(np.int64)
+        needed = np.where(significand == 0, _DIGITS[0], 53 - exponent - trailing_zeros)
         return np.clip(needed, *_DIGITS).astype(np.int64) - _DIGITS[0]
 
     return cells

@@ -28,12 +28,14 @@ from privot.randomizer.reports.rows import REPORT_ID, id_words, one_array
 from privot.schema import Schema
 from privot.schema.domains import Array, to_unit
 
+_FAR = 1000.0  # factor by which points lie outside the domain
+_ROUNDINGS = 2.0**-50  # relative error of a conversion to the table's units and back
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Read:
+class PartReports:
     """One part's reports of n people, as intervals of their distribution function.
 
     Arguments:
@@ -62,10 +64,16 @@ class Read:
 
 
 class Trial(ABC):
-    """Test of one part of a report, with test records numbered 0 … num_records−1.
+    """Test records for one part of a report, and the part's distribution.
 
-    `pairs` are records to distinguish for a lower bound on ε. The reports of a `noisy` part are points
-    of a grid, so the intervals of `read` have their exact probabilities.
+    Attributes:
+        name: Name of the part.
+        kind: Kind of mechanism that draws it.
+        num_records: Number of test records, which are named by their indices.
+        noisy: Whether reports are points of a grid, so that the intervals of `read` have their exact
+            probabilities.
+        pairs: Records to distinguish for a lower bound on ε.
+        work: Cost of drawing a report, if high, in numbers that cost as much to test.
     """
 
     name: str
@@ -73,14 +81,14 @@ class Trial(ABC):
     num_records: int
     noisy: bool = False
     pairs: tuple[tuple[int, int], ...] = ()
-    work: int = 0  # cost of drawing a report, if high, in numbers that cost as much to test
+    work: int = 0
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Return raw table columns of the records with indices `who` (n,), some outside the limits."""
         return {}
 
     @abstractmethod
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
         """Read a table's reports of the records `who` (n,); `rng` chooses the tested coordinates."""
 
     def guarantee(self) -> PureDP | ApproximateDP:
@@ -96,10 +104,6 @@ class Trial(ABC):
         raise NotImplementedError  # every part of a report defines its own
 
 
-_FAR = 1000.0  # factor by which points lie outside the domain
-_ROUNDINGS = 2.0**-50  # relative error of a conversion to the table's units and back
-
-
 class _ColumnTrial(Trial):
     """Trial of a split column."""
 
@@ -113,19 +117,19 @@ class _ColumnTrial(Trial):
 
     @abstractmethod
     def _make_records(self) -> None:
-        """Set `records` and `pairs`."""
+        """Set `records`, as the mechanism takes them, and `pairs`."""
 
     def _rounding(self, values: Array) -> Array:
         """Bound the rounding errors (n, w) of reports (n, w) due to conversion of units."""
         return np.zeros(values.shape)
 
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
         values, present = self._values(table)
         nearest = self.mechanism.to_grid(values)
         off: Mask = np.any(np.abs(values - nearest) > self._rounding(values), axis=1)
         low, high = self.mechanism.probability_cells(nearest, self.records[who], rng)
         keys = row_keys(nearest.astype(np.float64))
-        return Read(low, high, present, keys, int(off[present].sum()))
+        return PartReports(low, high, present, keys, int(off[present].sum()))
 
     def _values(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
         return self.split.layout.read(table)
@@ -168,11 +172,14 @@ class _PointsTrial(_ColumnTrial):
         # A random point, so that repeated audits test other places, and the center.
         inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
         tested = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
-        # Raw values in unit coordinates, without repetitions, and the row of each tested point.
-        self.units = tested[np.sort(np.unique(tested, axis=0, return_index=True)[1])]
-        rows = [int(np.flatnonzero((self.units == point).all(axis=1))[0]) for point in tested]
-        paired = rows[: 2 * len(ends)]
-        self.pairs = tuple(zip(paired[::2], paired[1::2], strict=True))
+        # Raw values in unit coordinates, without repetitions, and the rows of all ends, near and far.
+        _, first_rows = np.unique(tested, axis=0, return_index=True)
+        self.units = tested[np.sort(first_rows)]
+        rows = [
+            int(np.flatnonzero((self.units == point).all(axis=1))[0])
+            for point in tested[: 2 * len(ends)]
+        ]
+        self.pairs = tuple(zip(rows[::2], rows[1::2], strict=True))
         in_table = self.units
         if self.column.is_number:  # a table rounds dates to whole numbers
             raw = pa.table(self.column.make_up_points(self.name, self.units))
@@ -225,7 +232,7 @@ class _JointTrial(Trial):
             table |= column.make_up_codes(name, column.atoms[0], records[who], rng)
         return table
 
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
         answers = self.joint.read(table)
         low, high = self.joint.probability_cells(answers, self.codes[who], rng)
         # A report is a sheet (some columns, each in one coding) and a set of the sheet's cells. Cells
@@ -233,7 +240,7 @@ class _JointTrial(Trial):
         cell_keys = row_keys(answers.cells.astype(np.int64)[:, None])
         sets = np.add.reduceat(cell_keys, answers.offsets[:-1])
         keys = row_keys(np.stack([sets, answers.sheets.astype(np.uint64)], axis=1))
-        return Read(low, high, np.ones(len(low), bool), keys)
+        return PartReports(low, high, np.ones(len(low), bool), keys)
 
     def guarantee(self) -> PureDP:
         return PureDP(self.joint.epsilon, unit=self.unit)
@@ -275,12 +282,12 @@ class _CandidatesTrial(Trial):
             table |= labels.make_up_codes(report.label, labels.alphabet, self.codes[who], rng)
         return table
 
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
         answers = self.report.read(table)
         reports = (answers.seeds, answers.indices)
         low, high = self.report.mechanism.probability_cells(*reports, self.vectors[who])
         keys = row_keys(np.stack([answers.seeds, answers.indices.astype(np.uint64)], axis=1))
-        return Read(low, high, np.ones(len(low), bool), keys)
+        return PartReports(low, high, np.ones(len(low), bool), keys)
 
     def guarantee(self) -> PureDP:
         return self.report.guarantee(self.unit)
@@ -299,13 +306,13 @@ class _CoinsTrial(Trial):
     def __init__(self, randomizer: Randomizer) -> None:
         self.randomizer = randomizer
 
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
         splits = self.randomizer.splits.values()
         chosen = np.stack([split.reported(table) for split in splits], axis=1)
         count = self.randomizer.num_reported
         sets = np.nonzero(chosen)[1].reshape(-1, count)
         low, high = set_cells(sets, np.full(len(sets), count), chosen.shape[1], rng)
-        return Read(low, high, np.ones(len(sets), bool), row_keys(sets.astype(np.int64)))
+        return PartReports(low, high, np.ones(len(sets), bool), row_keys(sets.astype(np.int64)))
 
 
 class _IdTrial(Trial):
@@ -313,14 +320,14 @@ class _IdTrial(Trial):
 
     name, kind, num_records = "report ids", "fair coins", 1
 
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> Read:
+    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
         # A repeated id counts as impossible: its probability is below 1e-26.
         words = id_words(one_array(table.column(REPORT_ID)))
         numbers = words.astype(">u8").view(">u2").astype(np.float64)
         keys = row_keys(words)
         repeated = len(keys) - len(np.unique(keys))
         present = np.ones(len(keys), bool)
-        return Read(numbers / 2**16, (numbers + 1) / 2**16, present, keys, repeated)
+        return PartReports(numbers / 2**16, (numbers + 1) / 2**16, present, keys, repeated)
 
 
 def trials(randomizer: Randomizer) -> list[Trial]:

@@ -47,7 +47,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from privot.core.errors import PrivotError
-from privot.core.files import flush_folder, holding_state, replacing_file, write_down
+from privot.core.files import flush_folder, holding_state, replacing_file, write_json
 from privot.waves import Panel
 
 try:
@@ -402,5 +402,5 @@ class WaveTickets:
                 )
             if wave > last:
                 key = secrets.token_bytes(32)
-                write_down(self.path, {"wave": wave, "key": key.hex()})
+                write_json(self.path, {"wave": wave, "key": key.hex()})
         return key

@@ -1,8 +1,9 @@
 """Atomic writes of files and folders, the rules for the outputs of all commands, and the state folder.
 
-A full disk or a killed process never destroys an existing file: new content is written to a draft in
-the destination's folder, flushed to the disk, and renamed over the destination. The rename is atomic, so
-a reader sees the old file or the new one. If the destination is a link, its target is replaced.
+**Writes are atomic** (`replacing_file`, `replacing_folder`, `write_json`). A full disk or a killed
+process never destroys an existing file: new content is written to a draft in the destination's folder,
+flushed to the disk, and renamed over the destination. The rename is atomic, so a reader sees the old
+file or the new one. If the destination is a link, its target is replaced.
 
 **Permissions.** A `secret` file, which only the holder of raw records may read, is readable by its owner
 alone from its first byte on. Any other file gets the system's default permissions for new files,
@@ -54,10 +55,10 @@ except ModuleNotFoundError:  # Windows
 
 
 def read_text(path: str | Path, noun: str) -> str:
-    """Return the text of a file, whose noun a refusal names.
+    """Return the text of a file of UTF-8 text.
 
     Raises:
-        PrivotError: if it is no file of UTF-8 text that can be read.
+        PrivotError: naming the file by its `noun` and path, if it cannot be read.
     """
     try:
         return Path(path).read_text(encoding="utf-8")
@@ -67,13 +68,13 @@ def read_text(path: str | Path, noun: str) -> str:
 
 @contextmanager
 def replacing_file(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
-    """Yield a path to write to, which replaces `path` only if the block ends without an error."""
+    """Yield an empty draft to write to, which replaces `path` if the block ends without an error."""
     path = Path(os.path.realpath(path))
     draft = beside(path)
     try:
-        rights = create(draft, secret=secret)
+        permissions = create(draft, secret=secret)
         yield draft
-        os.chmod(draft, rights)
+        os.chmod(draft, permissions)
         flush(draft)
         os.replace(draft, path)
     except OSError as error:
@@ -84,7 +85,7 @@ def replacing_file(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
-    """Yield a new folder to fill, which replaces `path` only if the block ends without an error.
+    """Yield a draft of a folder to fill, which replaces `path` if the block ends without an error.
 
     A folder cannot be replaced in one step: the old one is first set aside under a hidden name, and
     `recover_folder` brings it back if a kill hits between the two renames.
@@ -95,10 +96,11 @@ def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path
     try:
         draft.mkdir(parents=True, mode=0o700 if secret else 0o777)
         yield draft
-        for file in [file for file in draft.rglob("*") if file.is_file()]:
-            if secret:
-                os.chmod(file, 0o600)
-            flush(file)
+        for file in list(draft.rglob("*")):
+            if file.is_file():
+                if secret:
+                    os.chmod(file, 0o600)
+                flush(file)
         recover_folder(path)
         if path.exists():
             if previous.exists():
@@ -168,24 +170,24 @@ def cannot_write(path: Path, error: OSError) -> PrivotError:
     return PrivotError(f"{path} cannot be written ({error.strerror or error}); nothing was changed")
 
 
-def write_down(path: Path, fields: Any) -> None:
-    """Write JSON to a file, readable by its owner alone, and flush it to the disk."""
+def write_json(path: Path, fields: Any) -> None:
+    """Write plain values to a JSON file, readable by its owner alone, and flush it to the disk."""
     with replacing_file(path, secret=True) as draft:
-        _fill(draft, fields)
+        _write_json(draft, fields)
     flush_folder(path.parent)
 
 
 @contextmanager
-def writing_down(path: Path, fields: Any) -> Iterator[None]:
-    """Write a draft of the file, run the block, then rename: without room, the block does not run."""
+def writing_json(path: Path, fields: Any) -> Iterator[None]:
+    """Write a draft of a JSON file, run the block, then rename: without room, the block does not run."""
     with replacing_file(path, secret=True) as draft:
-        _fill(draft, fields)
+        _write_json(draft, fields)
         flush(draft)
         yield
     flush_folder(path.parent)
 
 
-def _fill(draft: Path, fields: Any) -> None:
+def _write_json(draft: Path, fields: Any) -> None:
     draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
 
 
@@ -296,7 +298,7 @@ def holding_state() -> Iterator[Path]:
     try:
         for part in (folder, folder / "ledgers", folder / "accounts"):
             part.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _require_private(part, 0o022, "written to", 700)
+            _require_private(part, 0o022, "written to", "700")
         # `flock` excludes threads, too, if each opens the file itself.
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -328,21 +330,23 @@ def secret_key() -> bytes:
             with replacing_file(path, secret=True) as draft:
                 draft.write_bytes(secrets.token_bytes(32))
             flush_folder(folder)
-        _require_private(path, 0o077, "read or written", 600)
+        _require_private(path, 0o077, "read or written", "600")
         key = path.read_bytes()
     if len(key) != 32:
         raise PrivotError(f"{path} is damaged: restore it; without it, no account is found again")
     return key
 
 
-def _require_private(path: Path, rights: int, what: str, mode: int) -> None:
-    if path.stat().st_mode & rights:
+def _require_private(path: Path, forbidden: int, access: str, remedy: str) -> None:
+    """Refuse a path that gives others `forbidden` permission bits: those to `access` it."""
+    if path.stat().st_mode & forbidden:
         raise PrivotError(
-            f"{path} may be {what} by others: if none of them has done so, `chmod {mode} {path}`"
+            f"{path} may be {access} by others: if none of them has done so, `chmod {remedy} {path}`"
         )
 
 
 def _lock(handle: int, folder: Path) -> None:
+    """Wait for the exclusive lock of the state folder's lock file."""
     if fcntl is None:
         raise PrivotError("this system has no file locks that ledgers know: use POSIX")
     try:

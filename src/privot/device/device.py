@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from privot.core.errors import PrivotError
 from privot.device.exact import VERSION, law_of, read_sealed, require_program, stated_epsilon
@@ -51,12 +51,9 @@ Record = Mapping[str, Any]
 
 def _number(name: str, record: Record, encoding: Encoding) -> float | None:
     """Return a value as a number, in the column's steps or in time steps since 1970; None if missing."""
-    seconds = encoding.get("seconds")
-    value = record.get(name)
+    seconds, value = encoding.get("seconds"), record.get(name)
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        if not encoding["nullable"]:
-            _missing(name, None)
-        return None
+        return None if encoding["nullable"] else _refuse_missing(name)
     if seconds is not None:
         return float(_seconds(name, value) // seconds)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -108,8 +105,10 @@ def _project_units(domain: Mapping[str, Any], point: list[float]) -> list[float]
 
 
 def _project_ball(point: list[float], radius: float, non_negative: bool) -> list[float]:
+    """Return a point, or the multiple of it just inside the ball; negative coordinates become 0."""
     if non_negative:
         point = [max(x, 0.0) for x in point]
+    # Squares of coordinates might overflow or underflow; those of their shares of the largest do not.
     largest = max(*(abs(x) for x in point), radius * 2.0**-60)
     direction = [x / largest for x in point]
     square = 0.0
@@ -121,18 +120,21 @@ def _project_ball(point: list[float], radius: float, non_negative: bool) -> list
     return [x / length * (radius * _INSIDE) for x in direction]
 
 
-def _missing(name: str, code: int | None) -> int:
-    """Return the code of a missing value; raise PrivotError if there is none."""
-    if code is None:
-        raise PrivotError(f"column {name!r} has no value: give one, or a schema that allows none")
-    return code
+def _refuse_missing(name: str) -> NoReturn:
+    raise PrivotError(f"column {name!r} has no value: give one, or a schema that allows none")
 
 
-def _category(encoding: Encoding, record: Record) -> list[int]:
+def _missing_code(name: str, encoding: Encoding) -> int:
+    """Return the code of a missing value; raise PrivotError if the column has none."""
+    code = encoding["missing"]
+    return _refuse_missing(name) if code is None else int(code)
+
+
+def _encode_category(encoding: Encoding, record: Record) -> list[int]:
     (name,) = encoding["columns"]
     value = record.get(name)
     if value is None or (value == "" and "" not in encoding["values"]):
-        return [_missing(name, encoding["missing"])]
+        return [_missing_code(name, encoding)]
     if not isinstance(value, str):
         raise PrivotError(f"column {name!r} holds no text: give one of its categories")
     if value in encoding["values"]:
@@ -142,23 +144,24 @@ def _category(encoding: Encoding, record: Record) -> list[int]:
     return [int(encoding["other"])]
 
 
-def _boolean(encoding: Encoding, record: Record) -> list[int]:
+def _encode_boolean(encoding: Encoding, record: Record) -> list[int]:
     (name,) = encoding["columns"]
     value = record.get(name)
     if value is None:
-        return [_missing(name, encoding["missing"])]
+        return [_missing_code(name, encoding)]
     if not isinstance(value, bool):
         raise PrivotError(f"column {name!r} is neither true nor false")
     return [int(value)]
 
 
-def _bin(encoding: Encoding, record: Record) -> list[int]:
+def _encode_bins(encoding: Encoding, record: Record) -> list[int]:
     (name,) = encoding["columns"]
     number = _number(name, record, encoding)
-    return [_bin_of(encoding, edges, number) for edges in encoding["edges"]]
+    return [_bin_code(encoding, edges, number) for edges in encoding["edges"]]
 
 
-def _bin_of(encoding: Encoding, edges: list[float], number: float | None) -> int:
+def _bin_code(encoding: Encoding, edges: list[float], number: float | None) -> int:
+    """Return the code of a number in one coding: bins first, then spikes, then the missing value."""
     spikes = encoding["spikes"]
     if number is None:
         return len(edges) - 1 + len(spikes)
@@ -171,17 +174,18 @@ def _bin_of(encoding: Encoding, edges: list[float], number: float | None) -> int
     return min(bisect_right(edges, number) - 1, len(edges) - 2)
 
 
-def _cell(encoding: Encoding, record: Record) -> list[int]:
+def _encode_cell(encoding: Encoding, record: Record) -> list[int]:
     units = units_of({**encoding, "nullable": encoding["missing"] is not None}, record)
     if units is None:
-        return [_missing(encoding["columns"][0], encoding["missing"])]
-    code = _flat_cell(encoding, units)
-    if code < 0:
-        code = _flat_cell(encoding, [u * (1 - _PULL) for u in units])
+        return [_missing_code(encoding["columns"][0], encoding)]
+    code = _cell_code(encoding, units)
+    if code < 0:  # rounding put the point into a cell just outside the domain
+        code = _cell_code(encoding, [u * (1 - _PULL) for u in units])
     return [max(code, 0)]  # a code even if the program lists none for the cell
 
 
-def _flat_cell(encoding: Encoding, units: list[float]) -> int:
+def _cell_code(encoding: Encoding, units: list[float]) -> int:
+    """Return the code of the grid cell of unit coordinates; −1 if the program lists none for it."""
     side, codes, flat = encoding["side"], encoding["codes"], 0
     for u in units:
         place = math.floor((u + 1) * (side / 2))
@@ -191,10 +195,10 @@ def _flat_cell(encoding: Encoding, units: list[float]) -> int:
 
 # By kind of encoding: from a record to a column's codes, one for each coding, or to unit coordinates.
 ENCODERS: dict[str, Callable[[Encoding, Record], Any]] = {
-    "category": _category,
-    "boolean": _boolean,
-    "bin": _bin,
-    "cell": _cell,
+    "category": _encode_category,
+    "boolean": _encode_boolean,
+    "bin": _encode_bins,
+    "cell": _encode_cell,
     "point": units_of,
 }
 
@@ -208,13 +212,12 @@ class JointPart:
     Attributes:
         num_bytes: Number of bytes, 0 without a joint report.
         draws: Draws, by number of cells.
-        num_sheets: Number of forms times number of views.
+        num_sheets: Number of sheets, which are pairs of a form and a view.
     """
 
     def __init__(self, program: Program) -> None:
         self.num_bytes = 0
-        joint = program["joint"]
-        if joint:
+        if joint := program["joint"]:
             self._joint, self.draws = joint, joint_draws(program)
             self.num_sheets = len(joint["forms"]) * int(joint["views"])
             longest = max(draw.num_bytes for draw in self.draws.values())

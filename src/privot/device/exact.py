@@ -53,7 +53,12 @@ from privot.wire.draws import (
     whole,
 )
 
-_MARK = ',"fingerprint":"'
+VERSION = 2
+LARGEST = 2**16  # exponent beyond which `exp_below` does not grow, and there is no upper bound
+_FINGERPRINT_FIELD = ',"fingerprint":"'  # the last field of a randomizer's JSON
+_MAX_FORMS, _MAX_SHEETS = 2**16, 2**20
+_SMALLEST, _LARGEST = 2.0**-500, 2.0**500  # whose squares and quotients are floats
+_BITS, _TERMS = 320, 64  # bits after the point, and terms, of series of e^t
 
 
 def read_sealed(text: str) -> tuple[bytes, dict[str, Any]]:
@@ -62,9 +67,9 @@ def read_sealed(text: str) -> tuple[bytes, dict[str, Any]]:
     Raises:
         PrivotError: if it was altered, or is not a JSON object.
     """
-    body, mark, rest = text.strip().rpartition(_MARK)
+    body, found, rest = text.strip().rpartition(_FINGERPRINT_FIELD)
     fingerprint = hashlib.sha256((body + "}").encode()).hexdigest()
-    if not mark or rest != fingerprint + '"}':
+    if not found or rest != fingerprint + '"}':
         raise PrivotError("the randomizer was altered: fetch it again from who published it")
     try:
         fields = json.loads(body + "}")
@@ -73,11 +78,6 @@ def read_sealed(text: str) -> tuple[bytes, dict[str, Any]]:
     if not isinstance(fields, dict):
         raise PrivotError("the randomizer is not readable: fetch it again from who published it")
     return bytes.fromhex(fingerprint), fields
-
-
-VERSION = 2
-_MAX_FORMS, _MAX_SHEETS = 2**16, 2**20
-_SMALLEST, _LARGEST = 2.0**-500, 2.0**500
 
 
 def require_program(value: object) -> Program:
@@ -111,12 +111,14 @@ def require_program(value: object) -> Program:
 
 
 def _fields(where: str, value: object, *names: str) -> Mapping[str, Any]:
+    """Return a field that is an object with fields of these names."""
     present = isinstance(value, dict) and all(name in value for name in names)
     need(present, where, value, f"an object with {', '.join(names) or 'its fields'}")
     return value  # type: ignore[return-value]  # it is a dict, or refused
 
 
 def _number(where: str, value: object, least: float = -_LARGEST, most: float = _LARGEST) -> float:
+    """Return a field that is a number from `least` to `most`."""
     fits = type(value) in (int, float) and least <= value <= most  # type: ignore[operator]
     need(fits, where, value, f"a number from {least:.3g} to {most:.3g}")
     return float(value)  # type: ignore[arg-type]  # it is a number, or refused
@@ -157,6 +159,7 @@ def _with_special_codes(where: str, encoding: Mapping[str, Any], count: int) -> 
 
 
 def _num_bin_codes(where: str, encoding: Mapping[str, Any]) -> list[int]:
+    """Check the encoding of a number in bins; return its number of codes in each coding."""
     spikes = items(where, encoding.get("spikes"), 0)
     for spike in spikes:
         _number(f"{where}, spikes", spike)
@@ -173,6 +176,7 @@ def _num_bin_codes(where: str, encoding: Mapping[str, Any]) -> list[int]:
 
 
 def _num_cell_codes(where: str, encoding: Mapping[str, Any], dimension: int) -> int:
+    """Check the encoding of a place in cells of a grid; return its number of codes."""
     _check_domain(where, encoding.get("domain"), dimension)
     side = whole(f"{where}, side", encoding.get("side"), 1, MAX_CELLS)
     codes, cells = encoding.get("codes"), side ** min(dimension, 30)
@@ -250,10 +254,6 @@ def _sheet_cells(sizes: list[list[int]], forms: list[list[int]], views: int) -> 
     return counts
 
 
-_BITS, _TERMS = 320, 64
-LARGEST = 2**16  # exponent beyond which `exp_below` does not grow, and there is no upper bound
-
-
 def exp_below(x: Fraction) -> Fraction:
     """Return a rational number at most e^x, for x ≥ 0; within 2^−200 of it, relatively, for x ≤ 2^16.
 
@@ -271,7 +271,7 @@ def exp_above(x: Fraction) -> Fraction:
 
 
 def _exp(x: Fraction, divide: Callable[[int, int], int], rest: int = 0) -> Fraction:
-    """Return the sum of the series of e^x and `rest` times the next term, with divisions by `divide`."""
+    """Return the series of e^x plus `rest` times the next term; `divide` rounds up or down."""
     halvings = 0
     while x > 1 << halvings:
         halvings += 1
@@ -287,7 +287,7 @@ def _exp(x: Fraction, divide: Callable[[int, int], int], rest: int = 0) -> Fract
 
 
 class Ratio(NamedTuple):
-    """The number $\\text{factor} · e^{\\text{exponent}}$, at least 1, exactly."""
+    """A likelihood ratio $\\text{factor} · e^{\\text{exponent}}$, at least 1, exactly."""
 
     factor: Fraction = Fraction(1)
     exponent: Fraction = Fraction(0)
@@ -298,8 +298,8 @@ class Ratio(NamedTuple):
 
     def is_within(self, epsilon: float) -> bool:
         """Return whether it is proved to be at most e^ε, for the exact value of the float ε."""
-        left = Fraction(epsilon) - self.exponent
-        return left >= 0 and self.factor <= exp_below(left)
+        remaining = Fraction(epsilon) - self.exponent
+        return remaining >= 0 and self.factor <= exp_below(remaining)
 
     @property
     def above(self) -> Fraction | None:
@@ -342,14 +342,19 @@ class ExactLaw:
 
     @cached_property
     def totals(self) -> list[Ratio]:
-        """Bounds of whole reports with the j largest parts of Laplace noise, for every possible j."""
-        fixed = _product(part.ratio for part in self.always)
-        noise = sorted((p.ratio for p in self.split if p.ratio.exponent), key=lambda r: -r.exponent)
-        codes = sorted((p.ratio for p in self.split if not p.ratio.exponent), reverse=True)
+        """Ratios of whole reports with the j largest split parts of Laplace noise, for each possible j.
+
+        The other split parts are those with the largest factors. Which j is the worst is not decided
+        here, since factors and exponents are compared by bounds of e^x only.
+        """
+        ratios = [part.ratio for part in self.split]
+        exponents = sorted((ratio for ratio in ratios if ratio.exponent), key=lambda r: -r.exponent)
+        factors = sorted((ratio for ratio in ratios if not ratio.exponent), reverse=True)
+        always = [part.ratio for part in self.always]
         return [
-            _product([fixed, *noise[:j], *codes[: self.choose - j]])
+            _product([*always, *exponents[:j], *factors[: self.choose - j]])
             for j in range(self.choose + 1)
-            if j <= len(noise) and self.choose - j <= len(codes)
+            if j <= len(exponents) and self.choose - j <= len(factors)
         ]
 
     @property
@@ -381,7 +386,7 @@ def check_randomizer(text: str) -> ExactLaw:
     if fields.get("candidates"):
         raise PrivotError(_NO_INTEGERS.format("its candidates report publishes no integers"))
     if not fields.get("device"):
-        kinds = _kinds(fields.get("mechanisms"))
+        kinds = _columns_and_kinds(fields.get("mechanisms"))
         raise PrivotError(_NO_INTEGERS.format(f"{kinds or 'it'} publishes no integers"))
     return law_of(require_program(fields["device"]), epsilon)
 
@@ -392,7 +397,8 @@ _NO_INTEGERS = (
 )
 
 
-def _kinds(mechanisms: object) -> str:
+def _columns_and_kinds(mechanisms: object) -> str:
+    """Return the names of columns with the kinds of their mechanisms, as text."""
     if not isinstance(mechanisms, Mapping):
         return ""
     kinds = {n: m.get("kind") for n, m in mechanisms.items() if isinstance(m, Mapping)}
@@ -416,7 +422,7 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
 
 def law_of(program: Program, epsilon: float) -> ExactLaw:
     """Return the likelihood ratios of a program that `require_program` accepted."""
-    always, parts = [], []
+    always, split = [], []
     if program["joint"]:
         ratio = max(Ratio(*draw.worst_ratio(None)) for draw in joint_draws(program).values())
         always.append(Part("joint report", Subset.kind, ratio))
@@ -425,9 +431,9 @@ def law_of(program: Program, epsilon: float) -> ExactLaw:
         assert ratio.factor == 1 or not ratio.exponent, (
             "`ExactLaw.totals` needs one of them trivial"
         )
-        parts.append(Part(name, draw.kind, ratio, getattr(draw, "blocks", 1)))
-    choose = program["split"]["choose"] if parts else 0
-    return ExactLaw(tuple(always), tuple(parts), choose, epsilon)
+        split.append(Part(name, draw.kind, ratio, getattr(draw, "blocks", 1)))
+    choose = program["split"]["choose"] if split else 0
+    return ExactLaw(tuple(always), tuple(split), choose, epsilon)
 
 
 def _product(ratios: Iterable[Ratio]) -> Ratio:

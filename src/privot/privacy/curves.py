@@ -41,10 +41,11 @@ from privot.privacy.rounding import bracket, divide_up, require_delta, require_f
 
 _LARGEST_EPSILON, _LARGEST_RATIO = 1e6, 1e100  # far above any useful guarantee
 _DIGITS = 50  # decimal digits of logarithms
-_UNIT = 2.0**-52
+_UNIT = 2.0**-52  # relative distance of neighboring floats, the unit of bounds on rounding errors
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
-# Ten-point Gauss–Legendre rule on [−1, 1]: exact to 1e-20 for the integrand over m < ½.
-_NODES = (
+# Nodes > 0, whose negatives are nodes too, and weights of the ten-point Gauss–Legendre rule on [−1, 1]:
+# exact to 1e-20 for the integrand over m < ½.
+_NODES_AND_WEIGHTS = (
     (0.1488743389816312, 0.2955242247147529),
     (0.4333953941292472, 0.2692667193099964),
     (0.6794095682990244, 0.2190863625159820),
@@ -59,8 +60,11 @@ def _require_epsilon(epsilon: float) -> None:
         raise PrivotError(f"epsilon is {epsilon!r}: give at most {_LARGEST_EPSILON:g}")
 
 
-def _ratio(sensitivity: float, stddev: float, epsilon: float = 0.0) -> float:
-    """Return Δ/σ, rounded up, or ε/10⁵ if that is larger: δ grows with it, and is still < e^(−10⁹)."""
+def _distance(sensitivity: float, stddev: float, epsilon: float = 0.0) -> float:
+    """Return m = Δ/σ, rounded up, but at least ε/10⁵, so that u = ε/m − m/2 does not overflow.
+
+    δ grows with m, so a larger m is safe; at m = ε/10⁵, δ is still below e^(−10⁹).
+    """
     m = divide_up(sensitivity, stddev)
     if m > _LARGEST_RATIO:
         raise PrivotError(
@@ -84,7 +88,7 @@ def gaussian_delta(stddev: float, sensitivity: float, epsilon: float) -> float:
     _require_epsilon(epsilon)
     if sensitivity == 0:
         return 0.0
-    log_delta = _log_delta(_ratio(sensitivity, stddev, epsilon), epsilon)
+    log_delta = _log_delta(_distance(sensitivity, stddev, epsilon), epsilon)
     return min(1.0, math.nextafter(math.exp(log_delta) * (1 + 4 * _UNIT), math.inf))
 
 
@@ -102,8 +106,9 @@ def gaussian_epsilon(stddev: float, sensitivity: float, delta: float) -> float:
     require_delta(delta, positive=True)
     if sensitivity == 0:
         return 0.0
-    m = _ratio(sensitivity, stddev)
-    # Below log δ by the rounding of this logarithm and of the exponential in gaussian_delta.
+    m = _distance(sensitivity, stddev)
+    # The target is below log δ by the rounding errors of this logarithm and of the exponential in
+    # `gaussian_delta`.
     target = math.log(delta) - _UNIT * (8 + 2 * abs(math.log(delta)))
     if _log_delta(m, 0.0) <= target:
         return 0.0
@@ -129,15 +134,15 @@ def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> floa
     _require_epsilon(epsilon)
     require_delta(delta, positive=True)
     target = math.log(delta)
-    # δ(ε) increases with m = Δ/σ: bracket the root, then narrow the bracket.
-    above = 1.0
-    while _log_delta(above, epsilon) <= target:
-        above *= 2
-    below = above / 2
-    while _log_delta(below, epsilon) > target:
-        below /= 2
-    below = bracket(lambda m: _log_delta(m, epsilon) - target, above, below, 1e-13)[1]
-    stddev = divide_up(sensitivity, below)
+    # δ(ε) increases with m = Δ/σ: bracket the largest m that is safe, then narrow the bracket.
+    unsafe = 1.0
+    while _log_delta(unsafe, epsilon) <= target:
+        unsafe *= 2
+    safe = unsafe / 2
+    while _log_delta(safe, epsilon) > target:
+        safe /= 2
+    safe = bracket(lambda m: _log_delta(m, epsilon) - target, unsafe, safe, 1e-13)[1]
+    stddev = divide_up(sensitivity, safe)
     while gaussian_delta(stddev, sensitivity, epsilon) > delta:
         stddev *= 1 + 1e-13
     return stddev
@@ -166,29 +171,35 @@ def calibrate_gaussian_zhao(sensitivity: float, epsilon: float, delta: float) ->
 
 
 def _log_delta(m: float, epsilon: float) -> float:
-    """Return log δ(ε) at Δ/σ = m > 0, plus a bound on its rounding error."""
+    """Return log δ(ε) at Δ/σ = m > 0, plus a bound on its rounding error; u is the module's."""
     u = epsilon / m - m / 2
-    density = -u * u / 2 - _LOG_SQRT_TWO_PI
+    log_density = -u * u / 2 - _LOG_SQRT_TWO_PI
     u_error = _UNIT * (epsilon / m + m)
-    error = 32 * _UNIT + 4 * _UNIT * abs(density) + (abs(u) + 1) * u_error
-    if m < 0.5 and u * m < 1:
-        half = m / 2
-        centre = u + half
-        ends = ((w, centre - half * node, centre + half * node) for node, w in _NODES)
-        # −R′(x) = 1 − x R(x), at pairs of nodes.
-        total = math.fsum(w * ((1 - x * _mills(x)) + (1 - y * _mills(y))) for w, x, y in ends)
-        logarithm = density + math.log(half * total)
+    error = 32 * _UNIT + 4 * _UNIT * abs(log_density) + (abs(u) + 1) * u_error
+    if m < 0.5 and u * m < 1:  # the difference would cancel
+        logarithm = log_density + math.log(_mills_decrease(u, m))
         error += 32 * _UNIT * (2 + u) ** 2
     elif u < 0:
-        delta = 0.5 * math.erfc(u / math.sqrt(2)) - math.exp(density) * _mills(u + m)
+        delta = 0.5 * math.erfc(u / math.sqrt(2)) - math.exp(log_density) * _mills(u + m)
         logarithm = math.log(delta)
         error += 64 * _UNIT / delta
     else:
         near, far = _mills(u), _mills(u + m)
-        logarithm = density + math.log(near - far)
+        logarithm = log_density + math.log(near - far)
         error += 64 * _UNIT * (near + far) / (near - far)
     # The last term covers the rounding of the logarithm itself, and of its exponential later.
     return logarithm + error + 4 * _UNIT * abs(logarithm)
+
+
+def _mills_decrease(u: float, m: float) -> float:
+    """Return R(u) − R(u+m) as the integral of −R′(x) = 1 − x R(x), for m < ½."""
+    half = m / 2
+    center = u + half
+    terms = []
+    for node, weight in _NODES_AND_WEIGHTS:
+        left, right = center - half * node, center + half * node
+        terms.append(weight * ((1 - left * _mills(left)) + (1 - right * _mills(right))))
+    return half * math.fsum(terms)
 
 
 def _mills(x: float) -> float:

@@ -1,4 +1,8 @@
-"""The guarantee of a batch of reports in the shuffle model, or summed by two servers."""
+"""The guarantee of a batch of reports in the shuffle model, or summed by two servers.
+
+It depends on whom to trust: (ε, δ) between batches holds if a named party is honest. The noise that it
+needs is computed by `privot.privacy.shuffling` and `privot.aggregated`.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Literal, Self
@@ -66,14 +70,14 @@ class DistributedDP(Guarantee):
             require_finite("floor", self.floor)
         super().__post_init__()
 
-    def _loss(self) -> str:
+    def losses_text(self) -> str:
+        """See `Guarantee`."""
         without = "nothing" if self.floor is None else f"ε = {at_most(self.floor)} (pure, local)"
         trusted = f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
         return f"{trusted} if {_TRUST_ASSUMPTION[self.where]}, else {without}"
 
     def describe(self) -> str:
         """Return, in plain words, the trust assumption, the guarantee, and the one without trust."""
-        promise = self.to_approximate().describe().split(" The curator, who")[0]
         if self.floor is None:
             left = "If both servers work together, they can read every record: nothing is promised then."
         else:
@@ -84,12 +88,12 @@ class DistributedDP(Guarantee):
             )
         return (
             f"{_TRUST_SENTENCE[self.where]}the batch of {self.people:,} reports has this promise. "
-            f"{promise} {left} Another batch with a report of the same {self.unit} is not covered: the "
-            "ε and δ of both add up."
+            f"{self.to_approximate().describe_bound()} {left} Another batch with a report of the same "
+            f"{self.unit} is not covered: the ε and δ of both add up."
         )
 
     def plus(self, other: Self) -> Self:
-        """Return the guarantee of both batches: losses and floors add up; None if a floor is None."""
+        """Return the guarantee of both batches: losses add up, and so do floors where both have one."""
         require_same(self, other, ("where", "unit"))
         floor = None
         if self.floor is not None and other.floor is not None:

@@ -28,13 +28,11 @@ there the ratio is bounded between two data sets that differ in one record, and 
 somebody who knows all other records. What other people's records reveal about a person, for example by
 a correlation, is not bounded.
 
-A δ > 0 does **not** mean "the guarantee fails with probability δ": it is the slack added to the
-probability of every set of outcomes. A mechanism that publishes each record outright with chance δ
-satisfies it, and so does one that never publishes a record; `describe` is true of both.
+A δ > 0 is **not** the probability that the guarantee fails, but slack added to the probability of every
+set of outcomes: a mechanism may publish each record outright with chance δ, or never publish one.
 
-**Coverage.** A guarantee covers the releases that it was computed for, and their post-processing, but no
-other release of the curator. A second report of the same person, or a second run on the same records,
-spends a second budget.
+**Coverage.** A guarantee covers the releases that it was computed for, and their post-processing. A
+second report of the same person, or a second run on the same records, spends a second budget.
 
 **Composition** (`compose`). Adaptive composition adds up within one kind: ε for pure, (ε, δ)
 componentwise for approximate (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006), ε(α) order by order for
@@ -46,7 +44,7 @@ guarantee's adjacency. Any other difference in adjacency or unit is refused.
 
 **Rényi orders.** With the Rényi divergence D_α(P ‖ Q) = log E_Q (dP/dQ)^α / (α−1), a mechanism is (α,
 ε(α))-RDP if D_α(M(D) ‖ M(D′)) ≤ ε(α) for all neighboring D, D′ (Mironov 2017), and ρ-zCDP if ε(α) = ρ α
-for all α > 1 (Bun, Steinke 2016). Both add up under composition.
+for all α > 1 (Bun, Steinke 2016).
 
 **Conversion.** D_α ≤ ε(α) implies (ε, δ) with, for every α > 1,
 
@@ -93,6 +91,7 @@ from privot.privacy.rounding import (
 
 Neighboring = Literal["local", "replace_one", "zero_out", "any"]
 
+_CONVERSION_ERROR = 1e-14  # bounds the relative rounding error of a sum of a few logarithms
 _SEES_RELEASES = "whoever sees everything computed from these releases"
 _ADVERSARY = {
     "local": "whoever sees one {unit}'s report",
@@ -139,11 +138,11 @@ class Guarantee(ABC):
             raise PrivotError("unit is empty: say whom one record belongs to, such as 'person'")
 
     def __str__(self) -> str:
-        return f"{self._loss()}, {self.neighboring}, per {self.unit}"
+        return f"{self.losses_text()}, {self.neighboring}, per {self.unit}"
 
     @abstractmethod
-    def _loss(self) -> str:
-        """Return the losses as text."""
+    def losses_text(self) -> str:
+        """Return the losses as text, upper bounds rounded up."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -218,20 +217,25 @@ class ApproximateDP(Guarantee):
         require_delta(self.delta)
         super().__post_init__()
 
-    def _loss(self) -> str:
+    def losses_text(self) -> str:
+        """See `Guarantee`."""
         return f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
 
     def describe(self) -> str:
         """Return the guarantee in plain words; δ is added to probabilities, not a failure rate."""
+        return f"{self.describe_bound()} {self._coverage('ε and δ' if self.delta else 'ε')}"
+
+    def describe_bound(self) -> str:
+        """Return the bound in plain words, without what is covered and who is trusted."""
         if self.delta == 0:
-            return PureDP(self.epsilon, self.neighboring, self.unit).describe()
+            return PureDP(self.epsilon, self.neighboring, self.unit).describe_bound()
         who, compared = self._parties()
         added = at_most(self.delta, 3)
         return (
             f"For {who.removesuffix(',')}: between {compared}, the probability of any set of outcomes "
             f"changes by a factor of at most {odds_factor(self.epsilon)} plus {added}. The added "
             f"{added} bounds how much probability exceeds the factor, over all outcomes together, and "
-            f"says nothing about how bad those are. {self._coverage('ε and δ')}"
+            "says nothing about how bad those are."
         )
 
 
@@ -247,15 +251,20 @@ class PureDP(Guarantee):
     neighboring: Neighboring = "local"
     unit: str = "person"
 
-    def _loss(self) -> str:
+    def losses_text(self) -> str:
+        """See `Guarantee`."""
         return f"ε = {at_most(self.epsilon)} (pure)"
 
     def describe(self) -> str:
         """Return the guarantee in plain words."""
+        return f"{self.describe_bound()} {self._coverage()}"
+
+    def describe_bound(self) -> str:
+        """Return the bound in plain words, without what is covered and who is trusted."""
         who, compared = self._parties()
         return (
             f"{who[0].upper()}{who[1:]} can change their odds between {compared} by a factor of at most "
-            f"{odds_factor(self.epsilon)}. {self._coverage()}"
+            f"{odds_factor(self.epsilon)}."
         )
 
     def to_approximate(self) -> ApproximateDP:
@@ -285,7 +294,8 @@ class IntegralPrivacy(Guarantee):
                 "data sets; leave it 'any', or use to_pure(neighboring) for the weaker promise"
             )
 
-    def _loss(self) -> str:
+    def losses_text(self) -> str:
+        """See `Guarantee`."""
         return f"ε = {at_most(self.epsilon)} (integral)"
 
     def describe(self) -> str:
@@ -311,10 +321,6 @@ class IntegralPrivacy(Guarantee):
                 "use 'replace_one' or 'zero_out'"
             )
         return PureDP(self.epsilon, neighboring, self.unit)
-
-
-# Bounds the relative rounding error of a sum of a few logarithms.
-_CONVERSION_ERROR = 1e-14
 
 
 @dataclass(frozen=True)
@@ -353,11 +359,12 @@ class RenyiDP(Guarantee):
         curve = (min(epsilon, multiply_up(order, 0.5, epsilon, epsilon)) for order in orders)
         return cls(orders, tuple(curve), pure.neighboring, pure.unit)
 
-    def _loss(self) -> str:
-        # Pairs are compared by order first: the bound at the smallest order is shown.
-        order, epsilon = min(zip(self.orders, self.epsilons, strict=True))
+    def losses_text(self) -> str:
+        """See `Guarantee`."""
+        # `min` compares pairs by their order first.
+        smallest_order, epsilon = min(zip(self.orders, self.epsilons, strict=True))
         more = len(self.orders) - 1
-        return f"Rényi ε({at_least(order)}) = {at_most(epsilon)} and {more} more orders"
+        return f"Rényi ε({at_least(smallest_order)}) = {at_most(epsilon)} and {more} more orders"
 
     def _sum(self, other: Self, name: str) -> tuple[float, ...]:
         return tuple(map(sum_up, zip(self.epsilons, other.epsilons, strict=True)))
@@ -395,7 +402,8 @@ class ZeroConcentratedDP(Guarantee):
         rho = min(pure.epsilon, multiply_up(0.5, pure.epsilon, pure.epsilon))
         return cls(rho, pure.neighboring, pure.unit)
 
-    def _loss(self) -> str:
+    def losses_text(self) -> str:
+        """See `Guarantee`."""
         return f"ρ = {at_most(self.rho)} (zero-concentrated)"
 
     def describe(self) -> str:
@@ -471,7 +479,8 @@ class GeoIndistinguishability(Guarantee):
         if not self.distance_unit:
             raise PrivotError("distance_unit is empty: name it, such as 'kilometer'")
 
-    def _loss(self) -> str:
+    def losses_text(self) -> str:
+        """See `Guarantee`."""
         rounding = f" plus {at_most(self.epsilon_rounding, 2)}" if self.epsilon_rounding else ""
         figures = f"{at_most(self.epsilon_per_unit)} per {self.distance_unit}{rounding}"
         return f"ε = {figures} (geo-indistinguishability)"

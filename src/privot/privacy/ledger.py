@@ -89,7 +89,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.core.errors import MOST_ROWS, PrivotError, require_count
-from privot.core.files import holding_state, secret_key, write_down, writing_down
+from privot.core.files import holding_state, secret_key, write_json, writing_json
 from privot.core.processes import OwnProcess
 from privot.privacy import Guarantee, compose, guarantee_from_dict
 
@@ -187,7 +187,7 @@ def updating_witness(chain: Chain, state: Path) -> AbstractContextManager[None]:
     entry of the chain, which is accepted. The draft of the witness is written before the block: if the
     disk is full, neither changes.
     """
-    return writing_down(_witness_path(chain, state), {"spent": chain.spent, "head": chain.head})
+    return writing_json(_witness_path(chain, state), {"spent": chain.spent, "head": chain.head})
 
 
 def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
@@ -396,7 +396,7 @@ class Ledger(OwnProcess, Generic[P]):
                     "whose budget adds to that one"
                 )
             with updating_witness(chain, state):
-                write_down(path, chain.to_dict())
+                write_json(path, chain.to_dict())
         self.path, self._has_file = path, True
         self._reserved, self._unused = used, 0
 
@@ -404,7 +404,7 @@ class Ledger(OwnProcess, Generic[P]):
         assert self.path is not None
         longer = chain.with_entry(uses)
         with updating_witness(longer, state):
-            write_down(self.path, longer.to_dict())
+            write_json(self.path, longer.to_dict())
         self._reserved = longer.spent
 
     def _verified(self, state: Path) -> Chain:
@@ -571,7 +571,7 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
                 "or give these a run of their own"
             )
         account = Account(digest, (*account.runs, run))
-        write_down(path, {"runs": [each.to_dict() for each in account.runs]})
+        write_json(path, {"runs": [each.to_dict() for each in account.runs]})
     if len(account.runs) > 1:
         warnings.warn(
             f"these records were used before ({account.runs[-2].begun}), and another run is another "

@@ -29,6 +29,7 @@ panel and earlier draws, never on a value; a record that cannot be used is refus
 """
 
 import base64
+import errno
 import hashlib
 import json
 import math
@@ -38,12 +39,13 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from privot.core.errors import PrivotError, printable
+from privot.core.files import flush_folder
 from privot.device.device import Device, Record
 from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.guarantees import guarantee_from_dict
@@ -57,7 +59,9 @@ try:
 except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]  # stands for "no such module"
 
-_SEAL = 16
+_FORMAT = 1
+_SEAL_DIGITS, _FIRST_SEAL = 16, "0" * 16  # the first line has no line before it
+_DAY = 86_400  # seconds
 # The beginning of a line, or zeros where a loss of power left allocated space without content.
 _INCOMPLETE_LINE = re.compile(rb"[0-9a-f]{1,16}|[0-9a-f]{16} (\{[^\n]*)?|\0+", re.DOTALL)
 
@@ -79,13 +83,18 @@ class Journal:
 
     Arguments:
         path: The file, for error messages.
-        lines: Parsed JSON objects of the lines.
+        lines: Parsed JSON objects of the lines: the ledger's header, then one for each draw.
     """
 
     path: Path
     lines: list[dict[str, Any]]
     _handle: int
-    _seal: str = field(default="0" * _SEAL)
+    _last_seal: str
+
+    @property
+    def draws(self) -> list[dict[str, Any]]:
+        """Lines of the draws, oldest first."""
+        return self.lines[1:]
 
     def append(self, line: dict[str, Any]) -> None:
         """Append one line; it is on the disk when this returns.
@@ -94,23 +103,23 @@ class Journal:
             PrivotError: if it cannot be written; the file is then as before.
         """
         if not self.lines:
-            _flush_folder(self.path.parent)
-        text, seal = _sealed(self._seal, line)
+            flush_folder(self.path.parent)
+        text, seal = _sealed(self._last_seal, line)
         size_before = os.lseek(self._handle, 0, os.SEEK_END)
         try:
             written = os.write(self._handle, text)
             if written != len(text):
-                raise OSError(28, "no space left")
+                raise OSError(errno.ENOSPC, "no space left")
             os.fsync(self._handle)
         except OSError as error:
             os.ftruncate(self._handle, size_before)
-            raise _cannot(self.path, "written", error) from None
+            raise _unusable(self.path, "written", error) from None
         self.lines.append(line)
-        self._seal = seal
+        self._last_seal = seal
 
 
 @contextmanager
-def holding(path: Path) -> Iterator[Journal]:
+def locked_journal(path: Path) -> Iterator[Journal]:
     """Lock the journal at a path against other threads and processes; create a missing file.
 
     Raises:
@@ -122,12 +131,12 @@ def holding(path: Path) -> Iterator[Journal]:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            journal = _read(path, handle)
+            journal = _read_journal(path, handle)
         except BaseException:
             os.close(handle)
             raise
     except OSError as error:
-        raise _cannot(path, "opened", error) from None
+        raise _unusable(path, "opened", error) from None
     try:
         yield journal
     finally:
@@ -136,21 +145,22 @@ def holding(path: Path) -> Iterator[Journal]:
         os.close(handle)
 
 
-def _read(path: Path, handle: int) -> Journal:
+def _read_journal(path: Path, handle: int) -> Journal:
+    """Read and verify the lines of a locked file, cut off an incomplete one, and flush them."""
     data = b""
     while block := os.pread(handle, 2**20, len(data)):
         data += block
     end = data.rfind(b"\n") + 1
-    seal, lines = "0" * _SEAL, []
+    last_seal, lines = _FIRST_SEAL, []
     for number, text in enumerate(data[:end].splitlines(), 1):
         try:
-            line = json.loads(text[_SEAL + 1 :])
+            line = json.loads(text[_SEAL_DIGITS + 1 :])
         except ValueError:
             line = None
-        expected, after = _sealed(seal, line) if isinstance(line, dict) else (b"", "")
+        expected, seal = _sealed(last_seal, line) if isinstance(line, dict) else (b"", "")
         if expected != text + b"\n":
             raise _damaged(path, number)
-        seal = after
+        last_seal = seal
         lines.append(line)
     if end < len(data):
         if not _INCOMPLETE_LINE.fullmatch(data, end):
@@ -158,7 +168,7 @@ def _read(path: Path, handle: int) -> Journal:
         os.ftruncate(handle, end)
     if lines:
         os.fsync(handle)
-    return Journal(path, lines, handle, seal)
+    return Journal(path, lines, handle, last_seal)
 
 
 def _damaged(path: Path, number: int) -> PrivotError:
@@ -168,28 +178,21 @@ def _damaged(path: Path, number: int) -> PrivotError:
     )
 
 
-def _sealed(before: str, line: dict[str, Any]) -> tuple[bytes, str]:
+def _sealed(previous_seal: str, line: dict[str, Any]) -> tuple[bytes, str]:
+    """Return a line as it is written, with its seal and the line break, and the seal."""
     text = json.dumps(line, sort_keys=True)
-    seal = hashlib.sha256((before + text).encode()).hexdigest()[:_SEAL]
+    seal = hashlib.sha256((previous_seal + text).encode()).hexdigest()[:_SEAL_DIGITS]
     return f"{seal} {text}\n".encode(), seal
 
 
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _unusable(path: Path, action: str, error: OSError) -> PrivotError:
+    return PrivotError(
+        f"{printable(str(path))} cannot be {action} ({error.strerror or error}): give a file in a "
+        "folder on a local disk, with room"
+    )
 
 
-def _cannot(path: Path, what: str, error: OSError) -> PrivotError:
-    words = f"{printable(str(path))} cannot be {what} ({error.strerror or error})"
-    return PrivotError(f"{words}: give a file in a folder on a local disk, with room")
-
-
-_DAY = 86_400
-
-Draws = Sequence[Mapping[str, Any]]
+Draws = Sequence[Mapping[str, Any]]  # lines of a journal
 
 
 class LimitReached(PrivotError):  # noqa: N818 (an end, not a fault)
@@ -262,11 +265,6 @@ class Limit:
             )
 
 
-def latest(draws: Draws) -> float:
-    """Return the time of the last draw; 0 if there is none."""
-    return max((float(line["time"]) for line in draws), default=0.0)
-
-
 def losses(draws: Draws, days: float | None, now: float) -> tuple[Fraction, Fraction]:
     """Return the sums of ε and of δ of draws, in exact decimals: three times 0.1 is 0.3."""
     since = -math.inf if days is None else now - days * _DAY
@@ -279,9 +277,6 @@ def losses(draws: Draws, days: float | None, now: float) -> tuple[Fraction, Frac
 def _as_decimal(number: float) -> Fraction:
     """Return a number's shortest decimal notation as an exact fraction."""
     return Fraction(repr(float(number)))
-
-
-_FORMAT = 1
 
 
 class NotDue(PrivotError):  # noqa: N818 (an answer, not a fault)
@@ -318,12 +313,14 @@ class DeviceLedger:
         now: float | None = None,
     ) -> None:
         self.path, self.limit, self.wait = Path(path), limit, wait
-        with holding(self.path) as journal:
+        with locked_journal(self.path) as journal:
             if not journal.lines:
-                begun = time.time() if now is None else now
-                own_id = person is None
-                stored_id = secrets.token_hex(16) if person is None else person
-                header = {"ledger": _FORMAT, "person": stored_id, "own_id": own_id, "begun": begun}
+                header = {
+                    "ledger": _FORMAT,
+                    "person": secrets.token_hex(16) if person is None else person,
+                    "own_id": person is None,
+                    "begun": time.time() if now is None else now,
+                }
                 journal.append(header)
             self._header = journal.lines[0]
         if self._header.get("ledger") != _FORMAT:
@@ -345,7 +342,7 @@ class DeviceLedger:
         Raises:
             PrivotError: if the file that was opened has been removed or replaced.
         """
-        with holding(self.path) as journal:
+        with locked_journal(self.path) as journal:
             if journal.lines[:1] != [self._header]:
                 raise PrivotError(
                     f"{printable(str(self.path))} was removed or replaced since this ledger was opened: "
@@ -384,14 +381,14 @@ class DeviceLedger:
             if wave not in drawn:
                 self._require_due(panel, wave, [*drawn])
                 if self.limit is not None:
-                    self.limit.require(panel.name, promise, journal.lines[1:], seconds)
+                    self.limit.require(panel.name, promise, journal.draws, seconds)
                 content = device.report(record, word=word, now=seconds).to_bytes()
                 journal.append(
                     {
                         "campaign": panel.to_dict(),
                         "wave": wave,
                         "promise": promise.to_dict(),
-                        "time": max(seconds, latest(journal.lines[1:])),
+                        "time": max([seconds, *(float(line["time"]) for line in journal.draws)]),
                         "report": base64.b64encode(content).decode(),
                     }
                 )
@@ -407,13 +404,13 @@ class DeviceLedger:
     def spent(self, days: float | None = None, now: float | None = None) -> ApproximateDP:
         """Return the sum of the guarantees of all draws, or of those of the last `days`."""
         with self.holding() as journal:
-            epsilon, delta = losses(journal.lines[1:], days, time.time() if now is None else now)
+            epsilon, delta = losses(journal.draws, days, time.time() if now is None else now)
         return ApproximateDP(float(epsilon), float(delta))
 
     def _reports_in(self, journal: Journal, panel: Panel) -> dict[int, bytes]:
         """Return the reports of a campaign in binary form, by wave; refuse a changed panel."""
         campaign = panel.to_dict()
-        draws = [line for line in journal.lines[1:] if line["campaign"]["name"] == panel.name]
+        draws = [line for line in journal.draws if line["campaign"]["name"] == panel.name]
         if any(line["campaign"] != campaign for line in draws):
             raise PrivotError(
                 f"campaign {panel.name!r} had another panel when this device reported: give "

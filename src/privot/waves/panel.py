@@ -72,11 +72,8 @@ class Panel:
     def __post_init__(self) -> None:
         for name in ("name", "seed"):
             text = getattr(self, name)
-            if (
-                not isinstance(text, str)
-                or not 0 < len(text) <= _MAX_TEXT
-                or not text.isprintable()
-            ):
+            one_line = isinstance(text, str) and text.isprintable()
+            if not (one_line and 0 < len(text) <= _MAX_TEXT):
                 raise PrivotError(
                     f"{name} {text!r:.40} of a panel cannot be: give 1 to {_MAX_TEXT} characters "
                     "of one line"
@@ -124,7 +121,7 @@ class Panel:
     def most_reports(self, waves: int | None = None) -> int | None:
         """Return ⌈k/w⌉, the maximum number of a person's reports in k waves; None if k is infinite."""
         count = self.waves if waves is None else waves
-        return None if count is None else -(-count // self.window)
+        return None if count is None else _most_reports(count, self.window)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -146,13 +143,9 @@ class Panel:
         except ValueError:
             values = None
         names = {field.name for field in fields(cls)}
-        if (
-            not isinstance(values, dict)
-            or set(values) != names | {"format"}
-            or values["format"] != _FORMAT
-        ):
+        is_panel = isinstance(values, dict) and set(values) == names | {"format"}
+        if not is_panel or values.pop("format") != _FORMAT:
             raise PrivotError("this is no panel: give the JSON that `privot waves new` wrote")
-        del values["format"]
         return cls(**values)
 
     @classmethod
@@ -169,6 +162,11 @@ class Panel:
         """Write `panel.json`; an existing file survives any failure."""
         with replacing_file(path) as draft:
             draft.write_text(self.to_json() + "\n", encoding="utf-8")
+
+
+def _most_reports(waves: int, window: int) -> int:
+    """Return ⌈waves/window⌉."""
+    return -(-waves // window)
 
 
 @dataclass(frozen=True)
@@ -210,7 +208,7 @@ class PanelGuarantee:
         """Return the guarantee of all reports of one person in `waves` consecutive waves."""
         if waves < 1:
             raise PrivotError(f"waves {waves!r} cannot be: give a number of waves, at least 1")
-        count, report = -(-waves // self.window), self.report
+        count, report = _most_reports(waves, self.window), self.report
         losses: dict[str, Any] = {
             name: multiply_up(getattr(report, name), count) for name in report.losses
         }
@@ -231,10 +229,10 @@ class PanelGuarantee:
         total = (
             "without bound for ever"
             if whole_course is None
-            else f"{_losses_text(whole_course)} over {self.waves}"
+            else f"{whole_course.losses_text()} over {self.waves}"
         )
         return (
-            f"{_losses_text(self.in_window)} in any {self.window} consecutive waves, {total}, local, "
+            f"{self.in_window.losses_text()} in any {self.window} consecutive waves, {total}, local, "
             f"per {self.report.unit}, for any values"
         )
 
@@ -244,7 +242,7 @@ class PanelGuarantee:
         total = (
             "The waves have no end, and what all of them together tell has no bound."
             if whole_course is None
-            else f"All {self.waves} waves together promise {_losses_text(whole_course)}."
+            else f"All {self.waves} waves together promise {whole_course.losses_text()}."
         )
         return (
             f"Each {unit} reports at most once in any {self.window} consecutive waves, in a slot that "
@@ -262,7 +260,3 @@ class PanelGuarantee:
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
         return cls(guarantee_from_dict(values["report"]), values["window"], values["waves"])
-
-
-def _losses_text(guarantee: PureDP | ApproximateDP) -> str:
-    return str(guarantee).partition(", local")[0]

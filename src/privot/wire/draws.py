@@ -34,10 +34,10 @@ from privot.core.errors import PrivotError
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers
 from privot.wire.windows import WindowGeometry
 
-WORDS = 2**64
-MAX_CELLS, MAX_VALUES = 2**24, 2**31
-_MAX_WINDOW_CELLS, _MAX_STEPS, _MAX_RADIUS = 2**26, 2**16, 2**18
-_ROOT_BITS = 128
+WORDS = 2**64  # number W of words
+MAX_CELLS, MAX_VALUES = 2**24, 2**31  # of a set; of randomized response
+_MAX_WINDOW_CELLS, _MAX_STEPS, _MAX_RADIUS = 2**26, 2**16, 2**18  # of a grid of windows
+_ROOT_BITS = 128  # bits after the point of square roots
 _HEXADECIMAL = re.compile(r"[0-9a-f]{1,400}")
 
 NextWord = Callable[[], int]
@@ -50,7 +50,7 @@ def system_word() -> int:
 
 
 def below(bound: int, word: NextWord) -> int:
-    """Draw a uniform integer 0 … bound−1, by rejection of words from the largest multiple of it on."""
+    """Draw a uniform integer 0 … bound−1; words beyond the largest multiple of `bound` are rejected."""
     limit = WORDS - WORDS % bound
     drawn = word()
     while drawn >= limit:
@@ -112,8 +112,8 @@ class Draw(ABC):
     """Base of the kinds of draws: frozen dataclasses of a program's integers.
 
     Subclasses name their `kind`, `class Response(Draw, kind="response")`, which registers them;
-    programs name it in the field `draw`. The value that is drawn of is a list of a column's codes, one
-    for each coding, or the unit coordinates of a point, None if missing.
+    programs name it in the field `draw`. A value to report is a list of a column's codes, one for each
+    coding, or the unit coordinates of a point, None if missing.
 
     Examples:
         >>> from privot.wire.draws import Draw
@@ -407,6 +407,7 @@ class Window(Draw, kind="window"):
 
     @cached_property
     def _total(self) -> int:
+        """Number of answers: report cells, and m more that stand for a missing value."""
         return self.geometry.count + (self.geometry.window if self.nullable else 0)
 
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
@@ -436,10 +437,12 @@ class Window(Draw, kind="window"):
     def draw_cell(self, cell: list[int] | None, word: NextWord) -> int:
         """Draw the number of a reported cell; None is a missing record."""
         cells, near, total = self.geometry, self.geometry.window, self._total
-        drawn = below(near * total, word)
+        drawn = below(
+            near * total, word
+        )  # modulo `total` any answer, modulo `near` one of the window
         if word() < self.anywhere:
             index = drawn % total
-            return cells.reached(index) if index < cells.count else cells.numbers
+            return cells.report_cell(index) if index < cells.count else cells.numbers
         return cells.numbers if cell is None else cells.number(cell) + cells.offset(drawn % near)
 
 
@@ -532,7 +535,7 @@ class Laplace(Draw, kind="laplace"):
 
 
 def _exp_coin(x: int, y: int, word: NextWord) -> bool:
-    """Return True with probability $e^{−x/y}$, for x ≤ y."""
+    """Return True with probability $e^{−x/y}$, for x ≤ y; `Laplace` has the method."""
     step = 1
     while below(y * step, word) < x:
         step += 1

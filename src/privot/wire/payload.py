@@ -85,12 +85,13 @@ class Numbers(Layout):
 
     def pack(self, answer: list[int]) -> bytes:
         """See `Layout`."""
-        return b"".join([number.to_bytes(self.width, "big") for number in answer])
+        return _join(answer, self.width)
 
     def unpack(self, data: bytes) -> list[int]:
         """See `Layout`."""
         answer = _split(data, self.width)
-        return answer if max(answer) < self.bound else _refuse()
+        _require_valid(max(answer) < self.bound)
+        return answer
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,7 @@ class CellSet(Layout):
 
     def pack(self, answer: list[int]) -> bytes:
         """See `Layout`."""
-        if not self.width:
-            return pack_bits(answer, self.cells)
-        return b"".join([cell.to_bytes(self.width, "big") for cell in answer])
+        return _join(answer, self.width) if self.width else pack_bits(answer, self.cells)
 
     def unpack(self, data: bytes) -> list[int]:
         """See `Layout`."""
@@ -129,8 +128,9 @@ class CellSet(Layout):
         else:
             bits = int.from_bytes(data, "little")
             answer = [place for place in range(8 * len(data)) if bits >> place & 1]
-        ordered = answer == sorted(set(answer)) and answer[-1:] < [self.cells]
-        return answer if ordered and len(answer) == self.count else _refuse()
+        _require_valid(len(answer) == self.count)
+        _require_valid(answer == sorted(set(answer)) and answer[-1:] < [self.cells])
+        return answer
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,16 @@ class SignedIntegers(Layout):
         return [number - (number >> 63 << 64) for number in _split(data, 8)]
 
 
+def _join(numbers: list[int], width: int) -> bytes:
+    return b"".join([number.to_bytes(width, "big") for number in numbers])
+
+
 def _split(data: bytes, width: int) -> list[int]:
     return [int.from_bytes(data[at : at + width], "big") for at in range(0, len(data), width)]
 
 
-def _refuse() -> list[int]:
-    raise WireError("format", "a payload has bytes that no device writes: send it as it was made")
+def _require_valid(valid: bool) -> None:
+    if not valid:
+        raise WireError(
+            "format", "a payload has bytes that no device writes: send it as it was made"
+        )

@@ -42,6 +42,7 @@ MAX_PAYLOAD = 2**20  # bytes; schemas need far less
 
 _HEAD = struct.Struct(">B32s16sIB")
 _HEXADECIMAL = re.compile("[0-9a-f]*")
+_INVALID_TEXT = "a report's text is no hexadecimal or base64 of its length: send it as specified"
 _FIELDS = ("version", "fingerprint", "id", "time", "extensions", "payload", "checksum")
 
 
@@ -50,12 +51,12 @@ class WireError(PrivotError):
 
     Arguments:
         reason: One word by which such errors are counted.
-        words: Message with the remedy.
+        message: Message with the remedy.
     """
 
-    def __init__(self, reason: str, words: str) -> None:
+    def __init__(self, reason: str, message: str) -> None:
         self.reason = reason
-        super().__init__(words)
+        super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.reason, str(self))
@@ -97,7 +98,7 @@ class Report:
         """
         if len(data) < _HEAD.size + 8:
             raise WireError("length", f"a report has {len(data)} bytes: it was cut, send it again")
-        version, fingerprint, name, time, extensions = _HEAD.unpack_from(data)
+        version, fingerprint, identity, time, extensions = _HEAD.unpack_from(data)
         if version != VERSION:
             raise WireError("version", f"a report has version {version}: this reads {VERSION}")
         if zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "big"):
@@ -107,9 +108,11 @@ class Report:
         length = int.from_bytes(data[_HEAD.size : _HEAD.size + 4], "big")
         payload = data[_HEAD.size + 4 : -4]
         if len(payload) != length:
-            words = f"a payload has {len(payload)} bytes and says {length}: send it as it was made"
-            raise WireError("length", words)
-        return cls(fingerprint, name, time, payload)
+            raise WireError(
+                "length",
+                f"a payload has {len(payload)} bytes and says {length}: send it as it was made",
+            )
+        return cls(fingerprint, identity, time, payload)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form: the same content, ids in hexadecimal and the payload in base64."""
@@ -182,36 +185,33 @@ def read_batch(data: bytes) -> Iterator[bytes]:
     version, count = struct.unpack_from(">BI", data, 4)
     if version != VERSION:
         raise WireError("version", f"the batch has version {version}: this reads {VERSION}")
-    places, at = [], head
+    places, end = [], head
     for _ in range(count):
-        if at + 4 > len(data):
+        start = end + 4
+        end = start + int.from_bytes(data[end:start], "big")
+        if start > len(data) or end > len(data):
             raise WireError("length", "the batch was cut short: send it again")
-        length = int.from_bytes(data[at : at + 4], "big")
-        places.append((at + 4, at + 4 + length))
-        at += 4 + length
-        if at > len(data):
-            raise WireError("length", "the batch was cut short: send it again")
-    if at != len(data):
+        places.append((start, end))
+    if end != len(data):
         raise WireError("length", "the batch is longer than its reports: send it as it was made")
-    return (data[first:last] for first, last in places)
+    return (data[start:end] for start, end in places)
 
 
 def _hexadecimal(text: object, count: int) -> bytes:
+    """Return the `count` bytes that a text writes in hexadecimal digits."""
     # `bytes.fromhex` skips blanks, and would accept a shorter id.
-    valid = isinstance(text, str) and len(text) == 2 * count and _HEXADECIMAL.fullmatch(text)
-    return bytes.fromhex(text) if valid else _refuse_text()  # type: ignore[arg-type]  # it is a string
+    if isinstance(text, str) and len(text) == 2 * count and _HEXADECIMAL.fullmatch(text):
+        return bytes.fromhex(text)
+    raise WireError("format", _INVALID_TEXT)
 
 
 def _base64(text: object) -> bytes:
+    """Return the bytes that a text writes in base64."""
     try:
         data = base64.b64decode(text, validate=True)  # type: ignore[arg-type]  # refused below
     except (binascii.Error, TypeError, ValueError):
-        return _refuse_text()
+        raise WireError("format", _INVALID_TEXT) from None
     # Unused bits after the last byte must be 0: they could mark a report.
-    return data if base64.b64encode(data).decode() == text else _refuse_text()
-
-
-def _refuse_text() -> bytes:
-    raise WireError(
-        "format", "a report's text is no hexadecimal or base64 of its length: send it as specified"
-    )
+    if base64.b64encode(data).decode() != text:
+        raise WireError("format", _INVALID_TEXT)
+    return data

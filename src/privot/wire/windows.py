@@ -1,7 +1,9 @@
 """Window geometry: numbering of the cells of windows and reports, by rows.
 
-A row is the set of cells that agree in all but the last coordinate. A ball intersects it in an interval,
-so the i-th cell is found by bisection. `privot.mechanisms.window_cells` enumerates the same cells.
+A cell x has d integer coordinates; its number has the digits x_i + r in base N + 2r + 1. The window of a
+record is the ball of radius r around its cell; report cells are those of all windows. A row is the set
+of cells that agree in all but the last coordinate. A ball intersects it in an interval, so the i-th cell
+of a ball is found by bisection. `privot.mechanisms.window_cells` enumerates the same cells.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ class WindowGeometry:
 
     @cached_property
     def _zero(self) -> int:
+        """Number of the cell whose coordinates are all 0."""
         return sum(self.radius * self.base**place for place in range(self.dimension))
 
     def number(self, cell: list[int]) -> int:
@@ -68,7 +71,7 @@ class WindowGeometry:
         """Number n of report cells."""
         return self.numbers if self.area == "box" else self._report_rows.count
 
-    def reached(self, index: int) -> int:
+    def report_cell(self, index: int) -> int:
         """Return the number of the index-th report cell."""
         return index if self.area == "box" else self._zero + self._report_rows.cell(index)
 
@@ -86,7 +89,7 @@ class WindowGeometry:
 
 @dataclass(frozen=True)
 class Rows:
-    """Numbers of the cells of some rows.
+    """Numbers of the cells of an area that is an interval in each row.
 
     Arguments:
         firsts: Number of each row's first cell.
@@ -111,7 +114,10 @@ class Rows:
     def of_ball(
         dimension: int, base: int, low: int, high: int, times: int, center: int, square: int
     ) -> Rows:
-        """Return the rows of the cells y with low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square."""
+        """Return the rows of the cells y with low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square.
+
+        All are integers, so that no rounding error moves a cell; `times` 2 allows half-integer centers.
+        """
         firsts, starts = [], [0]
         for row in product(range(low, high + 1), repeat=dimension - 1):
             rest = square - sum((times * k - center) ** 2 for k in row)
