@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from privot.wire.draws import split_draws
+from privot.wire.draws import Laplace, Window, split_draws
 
 Grid = Callable[[random.Random], float]
 
@@ -86,8 +86,10 @@ def grids_of(program: Any) -> dict[str, Grid]:
     """By column: unit coordinates at which rounding to the grid, or to a cell, changes its mind."""
     grids = {name: partial(_multiple, 2**11, 1) for name in program["columns"]}
     for name, draw in split_draws(program):
-        if draw.resolution:
-            grids[name] = partial(_multiple, draw.resolution, 1)
+        if isinstance(draw, Window):
+            grids[name] = partial(_multiple, draw.steps, 1)
+        elif isinstance(draw, Laplace):
+            grids[name] = partial(_multiple, 2 ** (1 + draw.grid_bits), 1)
     for name, take in program["columns"].items():
         if take["take"] == "cell":
             grids[name] = partial(_multiple, take["side"], 0)

@@ -24,7 +24,7 @@ from conformance.campaigns import CAMPAIGNS, Campaign
 from conformance.records import grids_of, values_of, wrong_records
 from privot.core.errors import PrivotError
 from privot.device import Device
-from privot.wire.draws import WORDS, NextWord, joint_draws, split_draws
+from privot.wire.draws import WORDS, NextWord, Response, joint_draws, split_draws
 
 FOLDER = Path(__file__).parent / "vectors"
 PER_CAMPAIGN, WRITTEN_OUT = 380, 20
@@ -121,4 +121,9 @@ def _thresholds(program: Any) -> set[int]:
     draws = [draw for _, draw in split_draws(program)]
     draws += joint_draws(program).values() if program["joint"] else []
     found = {0, WORDS - WORDS % 3, WORDS - WORDS % 1000}
-    return found.union(*(draw.thresholds for draw in draws))
+    for draw in draws:
+        numbers = [getattr(draw, name) for name in draw.in_hexadecimal]
+        found |= {number for number in numbers if isinstance(number, int)}
+        if isinstance(draw, Response):
+            found.add(draw.slot * (draw.values - 1))
+    return found

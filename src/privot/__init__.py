@@ -5,8 +5,6 @@ Names and submodules load on first use, so `import privot` takes milliseconds. T
 `Release` need the extra `release`, and all packages that learn models need the extra `learn`.
 """
 
-from __future__ import annotations
-
 import importlib
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
@@ -44,23 +42,9 @@ _NEED_LEARN = {
 _MODULE_OF = {name: package for package, names in _NAMES.items() for name in names}
 
 __all__ = [
-    "FitSettings",
-    "Model",
-    "PrivotError",
-    "Randomizer",
-    "Release",
-    "Schema",
-    "__version__",
-    "check",
-    "collect",
-    "evaluate",
-    "fit",
-    "load",
-    "plot",
-    "read_table",
-    "write_report",
-    "write_table",
-]
+    "FitSettings", "Model", "PrivotError", "Randomizer", "Release", "Schema", "__version__", "check",
+    "collect", "evaluate", "fit", "load", "plot", "read_table", "write_report", "write_table",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -31,8 +31,6 @@ refuted with probability at most 1 − confidence.
 differently on other machines, and access to raw values before the noise.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -13,8 +13,6 @@ one, which is another code path. A child writes its reports to a file. If it doe
 when a process with threads forks, it is killed, and its stream is left out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -235,10 +233,7 @@ def _test_streams(
         numbers = [read.uniforms(rng) for read in reads]
         ways = {"one by one": slice(size, None), "of one record only": slice(size)}
         for way, rows in ways.items():
-            drawn = [
-                uniforms[rows][read.present[rows]]
-                for uniforms, read in zip(numbers, reads, strict=True)
-            ]
+            drawn = [u[rows][read.present[rows]] for u, read in zip(numbers, reads, strict=True)]
             yield f"{part.name}: reports made {way} have the law, too", fit(np.concatenate(drawn))
         agreements = []
         for i, j in combinations(range(len(reads)), 2):

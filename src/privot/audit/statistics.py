@@ -7,8 +7,7 @@ r"""Empirical lower bounds on ε, and exact tests of uniformity, independence an
 Draw from M(x) and M(x′), choose S on one half of the draws, count the draws in S on the other half, and
 bound both probabilities by Clopper–Pearson (1934). S is independent of the draws that test it, so the
 bound holds with the stated confidence, however S is chosen. The error is split evenly over both bounds
-of every ordered pair (Ding et al. 2018; Jagielski, Ullman, Oprea 2020). A bound above the claimed ε
-refutes the claim; a bound below it proves nothing.
+of every ordered pair (Ding et al. 2018; Jagielski, Ullman, Oprea 2020).
 
 **Events** are unions of cells, the cells being of three families:
 
@@ -27,9 +26,9 @@ probability near one half gives a lower bound on μ. A δ far below the inverse 
 tested by counting, but μ can (Nasr et al. 2023).
 
 **Tests of numbers that should be independent and uniform.** Rosenblatt's transform (1952) turns reports
-into such numbers, so these tests apply to every distribution. Each returns a **p-value** that is valid
-at every sample size: if the numbers are independent and uniform, the p-value is at most α with
-probability at most α. The p-values of several statistics are combined by Bonferroni's correction.
+into such numbers, so these tests apply to every distribution. Their **p-values** are valid at every
+sample size: if the numbers are independent and uniform, a p-value is at most α with probability at most
+α. The p-values of several statistics are combined by Bonferroni's correction.
 
 - *fit*: the empirical distribution function (Dvoretzky, Kiefer, Wolfowitz 1956, with Massart's
   constant): $P(\sup |F_n − F| > t) ≤ 2 e^{−2nt^2}$; counts in equal bins, and in tails of mass
@@ -60,8 +59,6 @@ References:
     Rosenblatt, *Remarks on a multivariate transformation* (1952); Massart, *The tight constant in the
     Dvoretzky–Kiefer–Wolfowitz inequality* (1990); Neyman, *"Smooth test" for goodness of fit* (1937).
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -417,14 +414,10 @@ def gaussian_mu_lower(mine: AnyArray, theirs: AnyArray, error: float) -> float:
 def _bound_epsilon(
     mine: AnyArray, theirs: AnyArray, score: Numbering | None, delta: float, error: float
 ) -> tuple[str, float]:
-    """Return the family of the best event and its bound on ε, for one ordered pair of records.
+    """Return the family of the best event and its bound on ε, from the outputs of an ordered pair.
 
-    Arguments:
-        mine: Outputs of the first record, (n,) or (n, d).
-        theirs: Outputs of the second record.
-        score: Score of outputs, larger where the first record is more likely.
-        delta: The δ of the claim.
-        error: Probability that either bound of a probability is wrong.
+    `score` is larger where the first record (of `mine`) is more likely; `error` is the probability
+    that one bound of a probability is wrong.
     """
     half = len(mine) // 2
     family, event, binning, best = "none", None, None, -np.inf

@@ -8,8 +8,6 @@ values, where they are allowed. The distributions are those that the mechanisms 
 **Privacy review.** All records are invented here, from the public schema alone.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -64,24 +62,16 @@ class PartReports:
 
 
 class Trial(ABC):
-    """Test records for one part of a report, and the part's distribution.
+    """Test records for one part of a report, and the distribution of the part for each of them."""
 
-    Attributes:
-        name: Name of the part.
-        kind: Kind of mechanism that draws it.
-        num_records: Number of test records, which are named by their indices.
-        noisy: Whether reports are points of a grid, so that the intervals of `read` have their exact
-            probabilities.
-        pairs: Records to distinguish for a lower bound on ε.
-        work: Cost of drawing a report, if high, in numbers that cost as much to test.
-    """
-
-    name: str
-    kind: str
-    num_records: int
-    noisy: bool = False
-    pairs: tuple[tuple[int, int], ...] = ()
-    work: int = 0
+    name: str  # of the part
+    kind: str  # of the mechanism that draws it
+    num_records: int  # test records are numbered 0 … num_records − 1
+    noisy: bool = (
+        False  # reports are points of a grid: intervals of `read` have exact probabilities
+    )
+    pairs: tuple[tuple[int, int], ...] = ()  # records to distinguish for a lower bound on ε
+    work: int = 0  # cost of drawing a report, if high, in numbers that cost as much to test
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Return raw table columns of the records with indices `who` (n,), some outside the limits."""

@@ -1,12 +1,9 @@
 """Loops compiled by Numba when they are first called, and cached on disk between processes.
 
-Importing a module with compiled loops costs nothing: Numba itself, a third of a second, is imported by
-the first call. That call also puts Numba's own function into the module, in place of the `Loop` that
-stood for it, so that loops call each other without a detour. Compiled code runs without the
-interpreter's lock: plain threads can share the work.
+Numba is imported by the first call of a loop, since its import takes a third of a second. That call also
+puts Numba's own function into the module, in the place of the `Loop`, so that loops call each other
+directly. Compiled code runs without the interpreter's lock: plain threads can share the work.
 """
-
-from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
@@ -94,7 +91,7 @@ def compiled(
         True
     """
     # Division by zero gives infinity, as in NumPy: a loop that could raise would not be vectorized.
-    # Such checks, and wrappers for callers that do not exist, also double the time of compilation.
+    # Checks for it, and wrappers for callers that do not exist, would double the time of compilation.
     options = {
         "cache": True,
         "nogil": True,

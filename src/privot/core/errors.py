@@ -8,8 +8,6 @@ practical values and far below those that exhaust a machine, so that a typo of t
 one line of error. An argument has the same limit in every function and command.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 import operator
@@ -48,12 +46,7 @@ _EXTRAS = {
 
 
 class PrivotError(ValueError):
-    """An unusable input, or a privacy guarantee that cannot be given.
-
-    Examples:
-        >>> issubclass(PrivotError, ValueError)
-        True
-    """
+    """An unusable input, or a privacy guarantee that cannot be given."""
 
 
 def extra_of(error: ModuleNotFoundError) -> tuple[str, str] | None:
@@ -90,12 +83,10 @@ def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
 
 
 def load_object(place: str, purpose: str) -> Any:
-    """Import and return the object at "package.module:name".
-
-    Use it for code that needs a package of an optional extra.
+    """Import and return the object at "package.module:name", which needs an optional extra.
 
     Raises:
-        ModuleNotFoundError: naming the purpose, the missing package and the extra that brings it.
+        ModuleNotFoundError: naming the purpose, the missing package and the extra that installs it.
 
     Examples:
         >>> load_object("math:sqrt", "a square root")(4.0)
@@ -109,13 +100,12 @@ def load_object(place: str, purpose: str) -> Any:
 def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a package's `__getattr__`, which imports the module of a name on first use.
 
+    The function raises an AttributeError for a name that the package does not have, and a
+    ModuleNotFoundError that names the extra which a name needs.
+
     Arguments:
         package: Name of the package.
         places: The module of each public name.
-
-    Raises:
-        AttributeError: (the function) for a name that the package does not have.
-        ModuleNotFoundError: (the function) naming the extra that a name needs.
     """
 
     def find(name: str) -> Any:

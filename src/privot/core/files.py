@@ -29,12 +29,10 @@ whatever permissions the draft has.
     pipes/           reports that may not have gone through a pipe (`privot.randomizer.privatize`)
 
 The folder must stay secret: with the key, anybody can test whether a guessed set of records was used.
-A lost key is not replaced while accounts exist, because every run would then count as the first on its
-records. A key that others may read, or a folder that they may write to, is refused. File locks are
-reliable on local disks only: keep the state folder on one.
+A key that others may read, or a folder that they may write to, is refused. A lost key is not replaced
+while accounts exist, because every run would then count as the first on its records. File locks are
+reliable on local disks only.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -46,7 +44,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, printable
 
 try:
     import fcntl
@@ -63,7 +61,7 @@ def read_text(path: str | Path, noun: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PrivotError(f"{noun} {path} cannot be read: {error}") from None
+        raise PrivotError(f"{noun} {printable(str(path))} cannot be read: {error}") from None
 
 
 @contextmanager
@@ -191,6 +189,39 @@ def _write_json(draft: Path, fields: Any) -> None:
     draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
 
 
+def open_locked(path: Path, flags: int = 0) -> int:
+    """Open a file, made for its owner alone if missing; lock it against other threads and processes.
+
+    Arguments:
+        path: The file, on a local disk.
+        flags: Flags of `os.open`, beside those for reading and writing.
+
+    Raises:
+        OSError: if the file cannot be opened.
+        PrivotError: if it cannot be locked.
+    """
+    if fcntl is None:
+        raise PrivotError("this system has no file locks that ledgers know: use POSIX")
+    # `flock` excludes threads, too, if each opens the file itself.
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError as error:
+        os.close(handle)
+        raise PrivotError(
+            f"{path} cannot be locked ({error.strerror}): keep it on a local disk (of the state "
+            "folder, PRIVOT_STATE_DIR names the place)"
+        ) from None
+    return handle
+
+
+def close_locked(handle: int) -> None:
+    """Unlock and close a file of `open_locked`."""
+    # A child forked meanwhile shares the handle: closing it here would not release the lock.
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    os.close(handle)
+
+
 # Outputs.
 
 
@@ -221,11 +252,7 @@ def claim_folder(
 ) -> None:
     """Raise PrivotError unless a folder may and can be written, by the rules of this module.
 
-    Arguments:
-        path: The output.
-        patterns: Patterns that match the names of all files of such a folder.
-        inputs: Files and folders that the command reads.
-        force: Whether to replace an existing folder.
+    The names of all files of such a folder match `patterns`; `claim_file` has the other arguments.
     """
     require_place(path, inputs)
     recover_folder(path)
@@ -299,22 +326,16 @@ def holding_state() -> Iterator[Path]:
         for part in (folder, folder / "ledgers", folder / "accounts"):
             part.mkdir(parents=True, exist_ok=True, mode=0o700)
             _require_private(part, 0o022, "written to", "700")
-        # `flock` excludes threads, too, if each opens the file itself.
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = open_locked(folder / "lock")
     except OSError as error:
         raise PrivotError(
             f"{folder} cannot be written ({error.strerror}): set PRIVOT_STATE_DIR to a folder that "
             "stays and that this account may write to"
         ) from None
     try:
-        _lock(handle, folder)
-        try:
-            yield folder
-        finally:
-            # A child forked meanwhile shares the handle: closing it here would not release the lock.
-            fcntl.flock(handle, fcntl.LOCK_UN)
+        yield folder
     finally:
-        os.close(handle)
+        close_locked(handle)
 
 
 def secret_key() -> bytes:
@@ -343,16 +364,3 @@ def _require_private(path: Path, forbidden: int, access: str, remedy: str) -> No
         raise PrivotError(
             f"{path} may be {access} by others: if none of them has done so, `chmod {remedy} {path}`"
         )
-
-
-def _lock(handle: int, folder: Path) -> None:
-    """Wait for the exclusive lock of the state folder's lock file."""
-    if fcntl is None:
-        raise PrivotError("this system has no file locks that ledgers know: use POSIX")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError as error:
-        raise PrivotError(
-            f"{folder} cannot be locked ({error.strerror}): set PRIVOT_STATE_DIR to a folder on a "
-            "local disk"
-        ) from None

@@ -13,8 +13,6 @@ References:
     BoringSSL, `fork_detect.c`, for the cleared page and the test for emulators that ignore the advice.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import signal

@@ -1,7 +1,5 @@
 """Summaries of objects: one line in a terminal, a small table in a notebook."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from html import escape
 
@@ -18,9 +16,6 @@ class Summarized:
     def __repr__(self) -> str:
         facts = [f"{name}: {_in_short(fact)}" for name, fact in self.summary().items()]
         return f"{type(self).__name__}({'; '.join(facts)})"
-
-    def __str__(self) -> str:
-        return repr(self)
 
     def _repr_html_(self) -> str:
         rows = [_row(name, fact) for name, fact in self.summary().items()]

@@ -1,8 +1,8 @@
 r"""Exact verification of a program: its integers imply a likelihood ratio of at most the stated e^ε.
 
-A fingerprint proves that a text was not altered, not that its content is private. A device draws by
-comparing uniform integers with those of the program, so the probability of every report is a known
-fraction. Before anything is drawn,
+A fingerprint proves that a text was not altered, not that its content is private. A device compares
+uniform integers with those of the program, so the probability of every report is a known fraction.
+Before anything is drawn,
 
 - `read_sealed` compares the fingerprint;
 - `require_program` refuses programs that no proof covers. Every code that a column takes is below the
@@ -342,11 +342,7 @@ class ExactLaw:
 
     @cached_property
     def totals(self) -> list[Ratio]:
-        """Ratios of whole reports with the j largest split parts of Laplace noise, for each possible j.
-
-        The other split parts are those with the largest factors. Which j is the worst is not decided
-        here, since factors and exponents are compared by bounds of e^x only.
-        """
+        """Ratios of whole reports with j split parts of Laplace noise, the largest, for each j."""
         ratios = [part.ratio for part in self.split]
         exponents = sorted((ratio for ratio in ratios if ratio.exponent), key=lambda r: -r.exponent)
         factors = sorted((ratio for ratio in ratios if not ratio.exponent), reverse=True)

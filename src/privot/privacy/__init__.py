@@ -33,24 +33,9 @@ with naming_extra("privot.privacy", "release"):
     )
 
 __all__ = [
-    "ApproximateDP",
-    "DistributedDP",
-    "GeoIndistinguishability",
-    "Guarantee",
-    "IntegralPrivacy",
-    "Neighboring",
-    "PureDP",
-    "RenyiDP",
-    "ZeroConcentratedDP",
-    "calibrate_gaussian",
-    "calibrate_gaussian_zhao",
-    "calibrate_laplace",
-    "calibrate_randomized_response",
-    "compose",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "guarantee_from_dict",
-    "laplace_epsilon",
-    "randomized_response_epsilon",
-    "weakest",
-]
+    "ApproximateDP", "DistributedDP", "GeoIndistinguishability", "Guarantee", "IntegralPrivacy",
+    "Neighboring", "PureDP", "RenyiDP", "ZeroConcentratedDP", "calibrate_gaussian",
+    "calibrate_gaussian_zhao", "calibrate_laplace", "calibrate_randomized_response", "compose",
+    "gaussian_delta", "gaussian_epsilon", "guarantee_from_dict", "laplace_epsilon",
+    "randomized_response_epsilon", "weakest",
+]  # fmt: skip

@@ -22,11 +22,10 @@ pair of *neighboring* inputs D, D′, how much the distributions of M(D) and M(D
 
 **In words** a pure guarantee bounds odds: whoever sees the output can multiply their odds between two
 values of the protected record by at most e^ε (Bayes' rule: posterior odds are prior odds times the
-likelihood ratio). A local report is drawn from one record alone, and nothing computed from a report
-reveals more of the record than the report (post-processing). A curator's output depends on all records:
-there the ratio is bounded between two data sets that differ in one record, and so the odds are those of
-somebody who knows all other records. What other people's records reveal about a person, for example by
-a correlation, is not bounded.
+likelihood ratio). A local report is drawn from one record alone, and nothing computed from it reveals
+more of the record (post-processing). A curator's output depends on all records: there the odds are those
+of somebody who knows all other records. What other people's records reveal about a person, for example
+by a correlation, is not bounded.
 
 A δ > 0 is **not** the probability that the guarantee fails, but slack added to the probability of every
 set of outcomes: a mechanism may publish each record outright with chance δ, or never publish one.
@@ -52,17 +51,13 @@ for all α > 1 (Bun, Steinke 2016).
 
 (Canonne, Kamath, Steinke 2020, Proposition 12): any order gives a valid ε, the best is taken.
 
-**Geo-indistinguishability.** A randomizer of locations is ε-geo-indistinguishable if for any two places
-$x, x′$ and every event
-
-$$ P(M(x) ∈ S) ≤ e^{ε ‖x − x′‖_2} P(M(x′) ∈ S) . $$
-
-Adjacency: any two values of one person's record (`local`), but the loss between them grows with their
-distance. It is weaker than local privacy of the same ε, and suits data of which only the exact place is
-sensitive. On a domain of ℓ2 diameter Δ it implies local privacy at $εΔ$ (`to_pure`). Records are rounded
-to a public grid before the noise, which changes their distance by at most a constant;
-`epsilon_rounding` is the cost of that constant, at any distance. Reports of one person compose by adding
-both numbers, for the same unit of distance only; other kinds need `to_pure` first.
+**Geo-indistinguishability.** P(M(x) ∈ S) ≤ e^(ε ‖x − x′‖₂) P(M(x′) ∈ S) for any two values x, x′ of one
+person's record (`local`) and every event S: the loss between two places grows with their distance. It is
+weaker than local privacy of the same ε, and suits data of which only the exact place is sensitive. On a
+domain of ℓ2 diameter Δ it implies local privacy at εΔ (`to_pure`). Records are rounded to a public grid
+before the noise, which changes their distance by at most a constant; `epsilon_rounding` is the cost of
+that constant, at any distance. Reports of one person compose by adding both numbers, for the same unit
+of distance only; other kinds need `to_pure` first.
 
 References:
     Andrés, Bordenabe, Chatzikokolakis, Palamidessi, *Geo-indistinguishability: differential privacy

@@ -27,12 +27,11 @@ Not detected are use on machines without a common state folder after `adopt`, a 
 together with the ledger (a snapshot of the machine), and deliberate changes of files, hashes and
 witness: the curator holds the records and is trusted, and a ledger prevents accidents, not fraud.
 
-**When to stop.** The plan's guarantee, fixed in advance, holds after any number of uses: a part of the
-output is a function of the whole, whatever the stopping rule. The (ε, δ) of the uses that *were* made
-is not a guarantee if their number depends on their output: each number has its own event of probability
-δ, and a reader who stops when the loss is large collects all these events.
-
-Who sees what: counts are public, because they depend on no record. The curator alone sees the times.
+**When to stop.** The plan's guarantee, fixed in advance, holds after any number of uses, whatever the
+stopping rule: a part of the output is a function of the whole. The (ε, δ) of the uses that *were* made
+is not a guarantee if their number depends on their output: a reader who stops when the loss is large
+collects the events of probability δ of all numbers. The curator alone sees the times of uses; counts are
+public, because they depend on no record.
 
 **Accounts** hold all runs on the same records. A plan's guarantee covers one run. A second run on the
 same records spends a second budget, also if the first run's ledger was deleted or the second uses
@@ -61,10 +60,10 @@ $$ H_k(M) = F_k\Big(|M|,\ \sum_{x ∈ M} F_k(x) \bmod 2^{256}\Big). $$
 A sum does not depend on order, and counts repeated rows. Without $k$ the digests are random: they reveal
 neither records nor, from one user account to another, whether two sets are equal. **With the key one can
 test whether a guessed set is the one that was used**: the digest is a function of raw data and stays in
-the state folder, with the curator. A row is the whole record, its label included. Rows are compared in
-single precision, flattened, so that it does not matter whether pixels were divided by 255 in single
-or in double precision. One more or fewer record, another label, scale or encoding makes another set; for
-example, one table encoded as coordinates for slices and as codes for sums gives two digests.
+the state folder, with the curator. A row is the whole record, its label included, flattened and in
+single precision: it does not matter in which precision pixels were divided by 255. One more or fewer
+record, another label, scale or encoding makes another set; for example, one table encoded as coordinates
+for slices and as codes for sums gives two digests.
 
 References:
     Clarke, Devadas, van Dijk, Gassend, Suh, *Incremental multiset hash functions and their application
@@ -465,11 +464,6 @@ class Run:
         uses: Declared uses of the plan, in words.
         begun: Day of the entry, ISO 8601.
         guarantee: Guarantee of the whole plan.
-
-    Examples:
-        >>> from privot.privacy import ApproximateDP
-        >>> Run("a1", "10 draws", "2026-11-01", ApproximateDP(1.0, 1e-6, "replace_one")).uses
-        '10 draws'
     """
 
     ledger: str

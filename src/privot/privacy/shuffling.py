@@ -87,7 +87,7 @@ EPSILON0_MAX = 40.0
 
 
 class CostlyDraw(NamedTuple):
-    """A kind of draw that counts for neither N₀ nor N₁, and the cost of each such draw."""
+    """A kind of draw that counts for neither N₀ nor N₁ (`_expected_excess`), and its cost."""
 
     probability: float  # given that a draw counts for neither
     cost: float
@@ -427,16 +427,12 @@ def _mean_positive_part(clones: Array, room: Array) -> Array:
 
 
 def _total_cost_nodes(draws: Array, costly: Sequence[CostlyDraw], typical: float) -> list[Node]:
-    """Return nodes of Σ_c cost_c N_c, a law above it in the convex order; δ is convex in the sum.
+    """Return nodes of Σ_c cost_c N_c among `draws` (m,), which descend by 1; δ is convex in the sum.
 
     Multinomial counts are negatively associated (Joag-Dev, Proschan 1983), so independent binomial
     counts have a sum that is larger in the convex order (Shao 2000). A binomial count is replaced by
-    nodes: a chord between two nodes is above a convex function (Edmundson, Madansky).
-
-    Arguments:
-        draws: Numbers (m,) of draws that count for neither N₀ nor N₁, each one less than the one before.
-        costly: Probability and cost of each kind c.
-        typical: Standard deviation of the other terms, by which the number of nodes is chosen.
+    nodes: a chord between two nodes is above a convex function (Edmundson, Madansky). `typical` is the
+    standard deviation of the other terms, by which the number of nodes is chosen.
     """
     nodes = [Node(np.ones_like(draws), np.zeros_like(draws))]
     for probability, cost in costly:
@@ -514,10 +510,7 @@ def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
 
 
 def _central_window(draws: int, probability: float, log_left_out: float) -> Array:
-    """Return a range of integers outside which Bin(draws, p) has probability at most 2e^−L.
-
-    L is `log_left_out`; the range follows from Bernstein's inequality.
-    """
+    """Return integers outside which Bin(draws, p) has mass ≤ 2e^−`log_left_out` (Bernstein)."""
     mean = draws * probability
     variance = mean * (1 - probability)
     half = log_left_out / 3 + math.sqrt(log_left_out**2 / 9 + 2 * variance * log_left_out) + 1
@@ -560,10 +553,9 @@ def _stirling_remainder(count: Array) -> Array:
 def _narrow(
     delta_at: Callable[[float], float], broken: float, proven: float, delta: float
 ) -> tuple[float, float]:
-    """Narrow the ends (broken, proven) around the point where `delta_at` falls to `delta`.
+    """Narrow (broken, proven), points where `delta_at` exceeds `delta` and where it does not.
 
-    δ exceeds `delta` at the first end and not at the second, as the caller must have proven for the
-    given `proven`. If δ does not exceed it at the given `broken`, that point is returned as both ends.
+    The caller has proven the latter. If `broken` meets `delta`, too, it is returned as both ends.
     """
     target = math.log(delta)
 

@@ -80,8 +80,7 @@ _COUNTS = {
     "batch_size": MOST_PEOPLE,
 }
 _GRID_CELLS, _MAX_REFINEMENTS = 160, 8  # cells per ε/√steps of a grid of losses; finer grids tried
-# A grid that was made for an ε above 2.5 times the result is too coarse.
-_COARSE = 2.5
+_COARSE = 2.5  # a grid that was made for an ε so many times the result is too coarse
 
 
 def full_batch_renyi(

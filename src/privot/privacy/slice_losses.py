@@ -56,9 +56,9 @@ error is relative to δ itself, not to 1: tiny δ keep their digits (Koskela, J�
 by Fourier transforms; tilting is the saddle point's).
 
 **Aliasing.** The transform adds up losses that differ by multiples of the window. Sums below the window
-turn up inside it, which only overstates δ. Sums at or above its end h might be lost; they contribute at
-most $E[1; L ≥ h] ≤ e^{TK(s) − sh}$, which is added. So is $10^{−9}$ of Chernoff's bound (more beyond
-$10^5$ steps), for rounding.
+turn up inside it, which only overstates δ. Sums at or above its end h contribute at most
+$E[1; L ≥ h] ≤ e^{TK(s) − sh}$, which is added, and $10^{−9}$ of Chernoff's bound for rounding (more
+beyond $10^5$ steps).
 """
 
 import math

@@ -12,13 +12,13 @@ the ledger finds entries of later waves and refuses. If it was set forward, the 
 waves; there are at most T of them, so the ⌈T/w⌉ ε over all waves hold too. (Such reports state the wave
 of the clock, and collectors may refuse them.)
 
-*A lost ledger.* After a new installation or cleared data, a new ledger has no entries of earlier draws,
-so it **waits**: until the next wave if the person's id outlives the file, and for w waves if the ledger
+*A lost ledger.* A new ledger, after a new installation or cleared data, has no entries of earlier draws.
+So it **waits**: until the next wave if the person's id outlives the file, and for w waves if the ledger
 drew the id itself, which has another slot. The lost ledger drew in the wave of the loss or before, so
 any w consecutive waves still contain one draw; with `wait=False` they contain one more for each loss
-within them. A `DeviceLedger` whose file is removed or replaced while it is in use refuses to draw. Not
-covered in any case: an older copy of the file that is restored, two devices of one person, and a clock
-that is set back before a ledger is created.
+within them. A ledger whose file is removed or replaced while in use refuses to draw. Not covered are an
+older copy of the file that is restored, two devices of one person, and a clock that is set back before a
+ledger is created.
 
 *Several campaigns.* Guarantees to one person add up. The owner's limit is on all draws of all campaigns
 together; `Limit` says how a wrong clock affects it.
@@ -45,7 +45,7 @@ from pathlib import Path
 from typing import Any
 
 from privot.core.errors import PrivotError, printable
-from privot.core.files import flush_folder
+from privot.core.files import close_locked, flush_folder, open_locked
 from privot.device.device import Device, Record
 from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.guarantees import guarantee_from_dict
@@ -53,11 +53,6 @@ from privot.privacy.rounding import at_most, exactly, require_delta, require_fin
 from privot.waves.panel import Panel
 from privot.wire.draws import NextWord, system_word
 from privot.wire.report import Report
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # stands for "no such module"
 
 _FORMAT = 1
 _SEAL_DIGITS, _FIRST_SEAL = 16, "0" * 16  # the first line has no line before it
@@ -125,24 +120,18 @@ def locked_journal(path: Path) -> Iterator[Journal]:
     Raises:
         PrivotError: if it cannot be read or written, or is damaged.
     """
-    if fcntl is None:
-        raise PrivotError("this system has no file locks that a ledger knows: use POSIX")
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            journal = _read_journal(path, handle)
-        except BaseException:
-            os.close(handle)
-            raise
+        handle = open_locked(path, os.O_APPEND)
     except OSError as error:
         raise _unusable(path, "opened", error) from None
     try:
+        try:
+            journal = _read_journal(path, handle)
+        except OSError as error:
+            raise _unusable(path, "read", error) from None
         yield journal
     finally:
-        # A process forked meanwhile shares the handle, so that closing it would not release the lock.
-        fcntl.flock(handle, fcntl.LOCK_UN)
-        os.close(handle)
+        close_locked(handle)
 
 
 def _read_journal(path: Path, handle: int) -> Journal:

@@ -35,8 +35,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from privot.core.errors import PrivotError, printable, require_count
-from privot.core.files import replacing_file
+from privot.core.errors import PrivotError, require_count
+from privot.core.files import read_text, replacing_file
 from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.guarantees import guarantee_from_dict
 from privot.privacy.rounding import multiply_up
@@ -121,7 +121,7 @@ class Panel:
     def most_reports(self, waves: int | None = None) -> int | None:
         """Return ⌈k/w⌉, the maximum number of a person's reports in k waves; None if k is infinite."""
         count = self.waves if waves is None else waves
-        return None if count is None else _most_reports(count, self.window)
+        return None if count is None else -(-count // self.window)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -151,22 +151,12 @@ class Panel:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read `panel.json`."""
-        try:
-            return cls.from_json(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError):
-            raise PrivotError(
-                f"panel {printable(str(path))} cannot be read: check the path"
-            ) from None
+        return cls.from_json(read_text(path, "panel"))
 
     def save(self, path: str | Path) -> None:
         """Write `panel.json`; an existing file survives any failure."""
         with replacing_file(path) as draft:
             draft.write_text(self.to_json() + "\n", encoding="utf-8")
-
-
-def _most_reports(waves: int, window: int) -> int:
-    """Return ⌈waves/window⌉."""
-    return -(-waves // window)
 
 
 @dataclass(frozen=True)
@@ -208,7 +198,7 @@ class PanelGuarantee:
         """Return the guarantee of all reports of one person in `waves` consecutive waves."""
         if waves < 1:
             raise PrivotError(f"waves {waves!r} cannot be: give a number of waves, at least 1")
-        count, report = _most_reports(waves, self.window), self.report
+        count, report = -(-waves // self.window), self.report
         losses: dict[str, Any] = {
             name: multiply_up(getattr(report, name), count) for name in report.losses
         }

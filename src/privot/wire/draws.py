@@ -216,17 +216,6 @@ class Draw(ABC):
         """Read an answer from its bytes; raise a `WireError` if they are invalid."""
         return self.layout.unpack(data)
 
-    @property
-    def resolution(self) -> int | None:
-        """Number of steps of [−1, 1] that coordinates of points are rounded to; None for codes."""
-        return None
-
-    @property
-    def thresholds(self) -> frozenset[int]:
-        """Words at which the answer changes, for tests: by default, the fields in hexadecimal."""
-        numbers = (getattr(self, name) for name in self.in_hexadecimal)
-        return frozenset(number for number in numbers if isinstance(number, int))
-
 
 def _integers(digits: Any) -> Any:
     return int(digits, 16) if isinstance(digits, str) else tuple(int(part, 16) for part in digits)
@@ -272,11 +261,6 @@ class Response(Draw, kind="response"):
     def layout(self) -> Layout:
         """See `Draw`."""
         return Numbers(self.values)
-
-    @property
-    def thresholds(self) -> frozenset[int]:
-        """See `Draw`."""
-        return frozenset((self.slot, self.slot * (self.values - 1)))
 
     def draw(self, value: list[int], word: NextWord) -> list[int]:
         """See `Draw`."""
@@ -422,11 +406,6 @@ class Window(Draw, kind="window"):
         """See `Draw`: the number of each block's cell; a missing value has the next larger number."""
         return Numbers(self.geometry.numbers + self.nullable, self.blocks)
 
-    @property
-    def resolution(self) -> int:
-        """See `Draw`."""
-        return self.steps
-
     def draw(self, value: list[float] | None, word: NextWord) -> list[int]:
         """See `Draw`."""
         if value is None:
@@ -507,11 +486,6 @@ class Laplace(Draw, kind="laplace"):
     def layout(self) -> Layout:
         """See `Draw`."""
         return SignedIntegers(self.dimension)
-
-    @property
-    def resolution(self) -> int:
-        """See `Draw`."""
-        return 2 ** (1 + self.grid_bits)
 
     def draw(self, value: list[float], word: NextWord) -> list[int]:
         """See `Draw`."""

@@ -12,8 +12,6 @@ being bit j mod 8 of byte ⌊j/8⌋. A payload holds the joint report, then the 
 So the length of a payload reveals nothing, and payloads are equal if and only if the reports are.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property

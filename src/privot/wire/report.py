@@ -22,8 +22,6 @@ bits, and the hour of the report, which depends on when a person takes part and 
 `docs/sharp_edges.md` discusses who can observe that hour. The checksum is a function of the rest.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -114,10 +114,7 @@ class Rows:
     def of_ball(
         dimension: int, base: int, low: int, high: int, times: int, center: int, square: int
     ) -> Rows:
-        """Return the rows of the cells y with low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square.
-
-        All are integers, so that no rounding error moves a cell; `times` 2 allows half-integer centers.
-        """
+        """Return the rows of the cells y with low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square."""
         firsts, starts = [], [0]
         for row in product(range(low, high + 1), repeat=dimension - 1):
             rest = square - sum((times * k - center) ** 2 for k in row)
