@@ -80,15 +80,14 @@ def compiled(
             is the same in every run on a machine.
         python_entry: Whether Python code calls the loop; False if only other loops do.
 
-    Examples:
-        >>> @compiled
-        ... def total(x):
-        ...     s = 0.0
-        ...     for each in x:
-        ...         s += each
-        ...     return s
-        >>> total.options["nogil"]
-        True
+    >>> @compiled
+    ... def total(x):
+    ...     s = 0.0
+    ...     for each in x:
+    ...         s += each
+    ...     return s
+    >>> total.options["nogil"]
+    True
     """
     # Division by zero gives infinity, as in NumPy: a loop that could raise would not be vectorized.
     # Checks for it, and wrappers for callers that do not exist, would double the time of compilation.

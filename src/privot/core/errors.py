@@ -88,9 +88,8 @@ def load_object(place: str, purpose: str) -> Any:
     Raises:
         ModuleNotFoundError: naming the purpose, the missing package and the extra that installs it.
 
-    Examples:
-        >>> load_object("math:sqrt", "a square root")(4.0)
-        2.0
+    >>> load_object("math:sqrt", "a square root")(4.0)
+    2.0
     """
     module, _, name = place.partition(":")
     with naming_extra(purpose):

@@ -108,10 +108,9 @@ def deferred_interruption() -> Iterator[Interruption]:
 
     The caller finishes its step before it stops, because half a step cannot be resumed.
 
-    Examples:
-        >>> with deferred_interruption() as interruption:
-        ...     interruption.requested
-        False
+    >>> with deferred_interruption() as interruption:
+    ...     interruption.requested
+    False
     """
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():

@@ -279,12 +279,11 @@ class Device:
         program: Field `device` of the randomizer.
         promise: Field `guarantee` of the randomizer: the privacy of one report, in plain values.
 
-    Examples:
-        >>> from privot import Randomizer, Schema
-        >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
-        >>> device = Device.from_json(Randomizer.calibrate(schema, epsilon=1.0).to_json())
-        >>> len(device.report({"age": 44}).to_bytes())
-        64
+    >>> from privot import Randomizer, Schema
+    >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
+    >>> device = Device.from_json(Randomizer.calibrate(schema, epsilon=1.0).to_json())
+    >>> len(device.report({"age": 44}).to_bytes())
+    64
     """
 
     fingerprint: bytes

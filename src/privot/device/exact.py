@@ -152,9 +152,8 @@ def _with_special_codes(where: str, encoding: Mapping[str, Any], count: int) -> 
     """Return a number of codes with those of unlisted and of missing values."""
     for special in ("other", "missing"):
         if encoding.get(special) is not None:
-            count = max(
-                count, 1 + whole(f"{where}, {special}", encoding[special], 0, MAX_VALUES - 1)
-            )
+            code = whole(f"{where}, {special}", encoding[special], 0, MAX_VALUES - 1)
+            count = max(count, 1 + code)
     return count
 
 
@@ -370,12 +369,11 @@ def check_randomizer(text: str) -> ExactLaw:
     Raises:
         PrivotError: if it was altered, if it contains no program, or one that no proof covers.
 
-    Examples:
-        >>> from privot import Randomizer, Schema
-        >>> schema = Schema.from_dict({"columns": {"yes": {"kind": "boolean"}}})
-        >>> law = check_randomizer(Randomizer.calibrate(schema, epsilon=1.0).to_json())
-        >>> law.holds, float(law.total.factor)
-        (True, 2.718281828459045)
+    >>> from privot import Randomizer, Schema
+    >>> schema = Schema.from_dict({"columns": {"yes": {"kind": "boolean"}}})
+    >>> law = check_randomizer(Randomizer.calibrate(schema, epsilon=1.0).to_json())
+    >>> law.holds, float(law.total.factor)
+    (True, 2.718281828459045)
     """
     _, fields = read_sealed(text)
     epsilon = stated_epsilon(fields)
@@ -424,9 +422,7 @@ def law_of(program: Program, epsilon: float) -> ExactLaw:
         always.append(Part("joint report", Subset.kind, ratio))
     for name, draw in split_draws(program):
         ratio = Ratio(*draw.worst_ratio(program["columns"][name].get("domain")))
-        assert ratio.factor == 1 or not ratio.exponent, (
-            "`ExactLaw.totals` needs one of them trivial"
-        )
+        assert ratio.factor == 1 or not ratio.exponent  # `ExactLaw.totals` relies on it
         split.append(Part(name, draw.kind, ratio, getattr(draw, "blocks", 1)))
     choose = program["split"]["choose"] if split else 0
     return ExactLaw(tuple(always), tuple(split), choose, epsilon)

@@ -45,9 +45,8 @@ class DistributedDP(Guarantee):
         floor: ε₀ that holds even if all other parties collude; None if nothing does.
         unit: Whom one record belongs to.
 
-    Examples:
-        >>> print(DistributedDP(1.0, 1e-6, "shuffled", 200_000, floor=8.5))
-        ε = 1, δ = 1e-06 if the shuffler is honest, else ε = 8.5 (pure, local), replace_one, per person
+    >>> print(DistributedDP(1.0, 1e-6, "shuffled", 200_000, floor=8.5))
+    ε = 1, δ = 1e-06 if the shuffler is honest, else ε = 8.5 (pure, local), replace_one, per person
     """
 
     losses = ("epsilon", "delta")

@@ -107,9 +107,8 @@ class Guarantee(ABC):
 
     A kind is a frozen dataclass of plain values; `losses` names the fields that `compose` adds up.
 
-    Examples:
-        >>> isinstance(PureDP(1.0), Guarantee)
-        True
+    >>> isinstance(PureDP(1.0), Guarantee)
+    True
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -322,9 +321,8 @@ class IntegralPrivacy(Guarantee):
 class RenyiDP(Guarantee):
     """D_α(M(D) ‖ M(D′)) ≤ ε(α) for all neighboring D, D′ at each listed order α > 1.
 
-    Examples:
-        >>> print(RenyiDP.of_pure(PureDP(1.0), orders=(2.0, 8.0)))
-        Rényi ε(2) = 1 and 1 more orders, local, per person
+    >>> print(RenyiDP.of_pure(PureDP(1.0), orders=(2.0, 8.0)))
+    Rényi ε(2) = 1 and 1 more orders, local, per person
     """
 
     losses = ("epsilons",)
@@ -555,9 +553,8 @@ def _weaker(first: Any, second: Any) -> Any:
 def guarantee_from_dict(values: dict[str, Any]) -> Any:
     """Return the guarantee that `to_dict` wrote.
 
-    Examples:
-        >>> guarantee_from_dict(PureDP(1.0).to_dict()) == PureDP(1.0)
-        True
+    >>> guarantee_from_dict(PureDP(1.0).to_dict()) == PureDP(1.0)
+    True
     """
     kind = values.get("kind")
     if kind not in Guarantee.kinds:

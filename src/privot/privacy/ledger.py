@@ -272,11 +272,10 @@ class Ledger(OwnProcess, Generic[P]):
     Raises:
         PrivotError: if the file is another plan's, a copy or damaged, or exists and `resume` is False.
 
-    Examples:
-        >>> from privot.integral.model import DrawPlan
-        >>> ledger = Ledger(DrawPlan("a model", draws=10, epsilon=0.5, delta=0.0, unit="person"))
-        >>> ledger.spent, ledger.left
-        (0, 10)
+    >>> from privot.integral.model import DrawPlan
+    >>> ledger = Ledger(DrawPlan("a model", draws=10, epsilon=0.5, delta=0.0, unit="person"))
+    >>> ledger.spent, ledger.left
+    (0, 10)
     """
 
     def __init__(
@@ -491,11 +490,10 @@ class Account:
         digest: Keyed fingerprint of the records.
         runs: Runs, oldest first.
 
-    Examples:
-        >>> from privot.privacy import ApproximateDP
-        >>> run = Run("a1", "10 releases", "2026-11-01", ApproximateDP(1.0, 1e-6, "replace_one"))
-        >>> print(Account("digest", (run, run)))
-        2 runs, together ε = 2, δ = 2e-06, replace_one, per person
+    >>> from privot.privacy import ApproximateDP
+    >>> run = Run("a1", "10 releases", "2026-11-01", ApproximateDP(1.0, 1e-6, "replace_one"))
+    >>> print(Account("digest", (run, run)))
+    2 runs, together ε = 2, δ = 2e-06, replace_one, per person
     """
 
     digest: str

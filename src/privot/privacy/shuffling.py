@@ -113,10 +113,9 @@ class ReportLaw:
         third: Part of a on reports that a third record does not support, for lower bounds; None if it
             is unknown.
 
-    Examples:
-        >>> window = ReportLaw.of_sets(1.0, supported=100, total=1000)
-        >>> round(window.one, 4), round(ReportLaw.worst(1.0).one, 4)
-        (0.0853, 0.2689)
+    >>> window = ReportLaw.of_sets(1.0, supported=100, total=1000)
+    >>> round(window.one, 4), round(ReportLaw.worst(1.0).one, 4)
+    (0.0853, 0.2689)
     """
 
     epsilon0: float
@@ -246,11 +245,10 @@ def composed_shuffled_epsilon(
         delta: δ of all batches together.
         batches: Number of batches in which one person reports.
 
-    Examples:
-        >>> one = shuffled_epsilon(3.0, 100_000, 1e-6).epsilon
-        >>> four = composed_shuffled_epsilon(3.0, 100_000, 1e-6, batches=4)
-        >>> bool(2 * one < four < 2.5 * one)
-        True
+    >>> one = shuffled_epsilon(3.0, 100_000, 1e-6).epsilon
+    >>> four = composed_shuffled_epsilon(3.0, 100_000, 1e-6, batches=4)
+    >>> bool(2 * one < four < 2.5 * one)
+    True
     """
     batches = require_count("batches", batches, MOST_STEPS)
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
@@ -343,10 +341,10 @@ def shuffled_delta(
         return 0.0
     # Truncation adds 4e^−L, which is to be at most 1e-9 of the resolution.
     log_left_out = math.log(4e9) - math.log(resolution)
-    excess, neither_count = math.expm1(epsilon), max(1 - 2 * law.one, 1e-300)
+    excess, uncounted = math.expm1(epsilon), max(1 - 2 * law.one, 1e-300)  # not for N₀ nor N₁
     costly = [
-        CostlyDraw(law.both / neither_count, excess * math.exp(law.epsilon0)),
-        CostlyDraw(law.neither / neither_count, excess),
+        CostlyDraw(law.both / uncounted, excess * math.exp(law.epsilon0)),
+        CostlyDraw(law.neither / uncounted, excess),
     ]
     total = _expected_excess(law.epsilon0, epsilon, num_people, law.one, costly, log_left_out)
     if resolution < 1e3 * _ROUNDING:

@@ -352,19 +352,22 @@ def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
         one = _rounded_beta(b, step, math.ceil(share / step))
         return step, _normalized(scipy.fft.irfft(scipy.fft.rfft(one, size) ** count, size))
     step, half = _sum_law(dim, count // 2)
-    size = scipy.fft.next_fast_len(2 * len(half), real=True)
-    both = _normalized(scipy.fft.irfft(scipy.fft.rfft(half, size) ** 2, size))
+    total = _convolved(half, half)
     if count % 2:
         # One more share, rounded up to this step; it is far narrower than the sum.
-        one = _rounded_beta(b, step, math.ceil(_sum_quantile(dim, 1) / step))
-        size = scipy.fft.next_fast_len(len(both) + len(one), real=True)
-        product = scipy.fft.rfft(both, size) * scipy.fft.rfft(one, size)
-        both = _normalized(scipy.fft.irfft(product, size))
+        total = _convolved(total, _rounded_beta(b, step, math.ceil(_sum_quantile(dim, 1) / step)))
     top = _sum_quantile(dim, count)
     factor = max(1, math.ceil(top / (_SUM_CELLS * step)))
-    coarse = -(-np.arange(len(both)) // factor)
-    law = np.asarray(np.bincount(coarse, both), dtype=np.float64)
+    coarse = -(-np.arange(len(total)) // factor)  # rounded up
+    law = np.asarray(np.bincount(coarse, total), dtype=np.float64)
     return step * factor, _normalized(law[: math.ceil(1.01 * top / (step * factor)) + 1])
+
+
+def _convolved(first: Floats, second: Floats) -> Floats:
+    """Return the law of the sum of two independent variables on one grid."""
+    size = scipy.fft.next_fast_len(len(first) + len(second), real=True)
+    product = scipy.fft.rfft(first, size) * scipy.fft.rfft(second, size)
+    return _normalized(scipy.fft.irfft(product, size))
 
 
 def _normalized(law: Floats) -> Floats:

@@ -209,9 +209,8 @@ class Limit:
         days: Length of the period, in days, over which ε and δ are summed; None for all time.
         delta: Largest sum of δ.
 
-    Examples:
-        >>> print(Limit(8.0, days=365))
-        ε = 8 in any 365 days
+    >>> print(Limit(8.0, days=365))
+    ε = 8 in any 365 days
     """
 
     epsilon: float
@@ -285,11 +284,10 @@ class DeviceLedger:
     Raises:
         PrivotError: if the file is damaged, or another person's.
 
-    Examples:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     DeviceLedger(Path(folder) / "ledger", "device 7", limit=Limit(8.0)).person
-        'device 7'
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     DeviceLedger(Path(folder) / "ledger", "device 7", limit=Limit(8.0)).person
+    'device 7'
     """
 
     def __init__(

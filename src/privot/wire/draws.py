@@ -115,11 +115,10 @@ class Draw(ABC):
     programs name it in the field `draw`. A value to report is a list of a column's codes, one for each
     coding, or the unit coordinates of a point, None if missing.
 
-    Examples:
-        >>> from privot.wire.draws import Draw
-        >>> draw = Draw.from_dict({"draw": "response", "values": 3, "slot": "2000000000000000"})
-        >>> draw.unpack(draw.pack(draw.draw([2], word=lambda: 2**63))), draw.num_bytes
-        ([2], 1)
+    >>> from privot.wire.draws import Draw
+    >>> draw = Draw.from_dict({"draw": "response", "values": 3, "slot": "2000000000000000"})
+    >>> draw.unpack(draw.pack(draw.draw([2], word=lambda: 2**63))), draw.num_bytes
+    ([2], 1)
     """
 
     kinds: ClassVar[dict[str, type[Draw]]] = {}

@@ -63,9 +63,8 @@ class Layout(ABC):
 class Numbers(Layout):
     """Numbers 0 … bound−1, at most 2^63, the highest byte first.
 
-    Examples:
-        >>> Numbers(bound=300, count=2).pack([1, 299]).hex()
-        '0001012b'
+    >>> Numbers(bound=300, count=2).pack([1, 299]).hex()
+    '0001012b'
     """
 
     bound: int
@@ -96,9 +95,8 @@ class Numbers(Layout):
 class CellSet(Layout):
     """A set of cells: increasing numbers, or one bit for each cell if that takes fewer bytes.
 
-    Examples:
-        >>> [CellSet(9, 2).pack([0, 8]).hex(), CellSet(9, 3).pack([0, 1, 8]).hex()]
-        ['0008', '0301']
+    >>> [CellSet(9, 2).pack([0, 8]).hex(), CellSet(9, 3).pack([0, 1, 8]).hex()]
+    ['0008', '0301']
     """
 
     cells: int

@@ -40,7 +40,7 @@ MAX_PAYLOAD = 2**20  # bytes; schemas need far less
 
 _HEAD = struct.Struct(">B32s16sIB")
 _HEXADECIMAL = re.compile("[0-9a-f]*")
-_INVALID_TEXT = "a report's text is no hexadecimal or base64 of its length: send it as specified"
+_BAD_TEXT = "a report's text is no hexadecimal or base64 of its length: send it as specified"
 _FIELDS = ("version", "fingerprint", "id", "time", "extensions", "payload", "checksum")
 
 
@@ -70,10 +70,9 @@ class Report:
         time: Number of the program's time steps since 1970.
         payload: Drawn answers as bytes.
 
-    Examples:
-        >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
-        >>> len(report.to_bytes()), Report.from_bytes(report.to_bytes()) == report
-        (67, True)
+    >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
+    >>> len(report.to_bytes()), Report.from_bytes(report.to_bytes()) == report
+    (67, True)
     """
 
     fingerprint: bytes
@@ -151,10 +150,9 @@ class Report:
 def write_batch(reports: Iterable[Report | bytes]) -> bytes:
     r"""Write reports, objects or their bytes, as one batch.
 
-    Examples:
-        >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
-        >>> write_batch([report, report])[:9]
-        b'PVTB\x01\x00\x00\x00\x02'
+    >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
+    >>> write_batch([report, report])[:9]
+    b'PVTB\x01\x00\x00\x00\x02'
     """
     parts = [r if isinstance(r, bytes) else r.to_bytes() for r in reports]
     framed = b"".join(struct.pack(">I", len(part)) + part for part in parts)
@@ -172,10 +170,9 @@ def read_batch(data: bytes) -> Iterator[bytes]:
     Raises:
         WireError: at the call, if the batch is truncated or invalid.
 
-    Examples:
-        >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
-        >>> [Report.from_bytes(data) == report for data in read_batch(write_batch([report, report]))]
-        [True, True]
+    >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
+    >>> [Report.from_bytes(data) == report for data in read_batch(write_batch([report, report]))]
+    [True, True]
     """
     head = len(MAGIC) + 5
     if len(data) < head or data[:4] != MAGIC:
@@ -200,7 +197,7 @@ def _hexadecimal(text: object, count: int) -> bytes:
     # `bytes.fromhex` skips blanks, and would accept a shorter id.
     if isinstance(text, str) and len(text) == 2 * count and _HEXADECIMAL.fullmatch(text):
         return bytes.fromhex(text)
-    raise WireError("format", _INVALID_TEXT)
+    raise WireError("format", _BAD_TEXT)
 
 
 def _base64(text: object) -> bytes:
@@ -208,8 +205,8 @@ def _base64(text: object) -> bytes:
     try:
         data = base64.b64decode(text, validate=True)  # type: ignore[arg-type]  # refused below
     except (binascii.Error, TypeError, ValueError):
-        raise WireError("format", _INVALID_TEXT) from None
+        raise WireError("format", _BAD_TEXT) from None
     # Unused bits after the last byte must be 0: they could mark a report.
     if base64.b64encode(data).decode() != text:
-        raise WireError("format", _INVALID_TEXT)
+        raise WireError("format", _BAD_TEXT)
     return data

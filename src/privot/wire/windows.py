@@ -26,10 +26,9 @@ class WindowGeometry:
         area: `"box"` or `"l2_ball"`.
         low: Smallest coordinate of a record: 0, or N/2 in the non-negative part.
 
-    Examples:
-        >>> cells = WindowGeometry(dimension=1, steps=4, radius=1, area="box", low=0)
-        >>> [cells.number([2]) + cells.offset(i) for i in range(cells.window)], cells.count
-        ([2, 3, 4], 7)
+    >>> cells = WindowGeometry(dimension=1, steps=4, radius=1, area="box", low=0)
+    >>> [cells.number([2]) + cells.offset(i) for i in range(cells.window)], cells.count
+    ([2, 3, 4], 7)
     """
 
     dimension: int
