@@ -179,7 +179,7 @@ def _audit_part(
     for pair in part.pairs:
         ratios = _log_ratios(part, sample, pair)
         ratio = max(ratio, float(np.abs(ratios).max()))
-        bounds.append(_bound_epsilon(ratios, delta, error))
+        bounds.append(_bound_from_ratios(ratios, delta, error))
         if mu is not None:
             mu_lower = max(mu_lower, gaussian_mu_lower(*ratios, error))
     best = max(bounds, key=lambda result: result.epsilon_lower)
@@ -197,7 +197,9 @@ def _audit_part(
     )
 
 
-def _bound_epsilon(ratios: tuple[AnyArray, AnyArray], delta: float, error: float) -> AuditResult:
+def _bound_from_ratios(
+    ratios: tuple[AnyArray, AnyArray], delta: float, error: float
+) -> AuditResult:
     """Bound ε from the log-likelihood ratios of the reports of two records, numbered 0 and 1."""
     return audit(
         lambda record, count: ratios[record],

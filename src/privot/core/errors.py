@@ -19,8 +19,8 @@ from typing import Any, SupportsIndex
 MOST_CODES = 2**16
 # Numbers in one image; the noise alone takes dozens of bytes for each number.
 MOST_PIXELS = 2**24
-MOST_COORDINATES = 2**16
-MOST_PEOPLE = 2 * 10**11
+MOST_COORDINATES = 2**16  # of one vector
+MOST_PEOPLE = 2 * 10**11  # more than ever lived
 MOST_ROWS = 10**10
 # Limits of the accounting of slices, which was tested up to these values.
 MOST_DIMENSIONS = 10**7
@@ -66,9 +66,6 @@ def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
     Arguments:
         purpose: Use of the imports: a package of the library, or a kind of model.
         extra: Extra to recommend; by default the smallest one with the missing package.
-
-    Raises:
-        ModuleNotFoundError: naming purpose, missing package and extra.
     """
     try:
         yield
@@ -83,10 +80,7 @@ def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
 
 
 def load_object(place: str, purpose: str) -> Any:
-    """Import and return the object at "package.module:name", which needs an optional extra.
-
-    Raises:
-        ModuleNotFoundError: naming the purpose, the missing package and the extra that installs it.
+    """Import and return the object at "package.module:name", for `purpose`; see `naming_extra`.
 
     >>> load_object("math:sqrt", "a square root")(4.0)
     2.0

@@ -53,11 +53,7 @@ except ModuleNotFoundError:  # Windows
 
 
 def read_text(path: str | Path, noun: str) -> str:
-    """Return the text of a file of UTF-8 text.
-
-    Raises:
-        PrivotError: naming the file by its `noun` and path, if it cannot be read.
-    """
+    """Return the text of a UTF-8 file; raise a PrivotError that names it by `noun` and path."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -209,8 +205,8 @@ def open_locked(path: Path, flags: int = 0) -> int:
     except OSError as error:
         os.close(handle)
         raise PrivotError(
-            f"{path} cannot be locked ({error.strerror}): keep it on a local disk (of the state "
-            "folder, PRIVOT_STATE_DIR names the place)"
+            f"{path} cannot be locked ({error.strerror}): keep it on a local disk "
+            "(PRIVOT_STATE_DIR moves the state folder)"
         ) from None
     return handle
 

@@ -214,6 +214,7 @@ def _check_domain(where: str, value: object, dimension: int) -> None:
 
 
 def _check_joint(value: object, codes: Mapping[str, list[int]]) -> None:
+    """Check the joint report: every sheet has a set draw for as many cells as its columns' codes."""
     names = ("columns", "sizes", "views", "forms", "weights", "sets")
     joint = _fields("joint", value, *names)
     columns, sizes = items("columns", joint["columns"]), items("sizes", joint["sizes"])
@@ -238,8 +239,8 @@ def _check_joint(value: object, codes: Mapping[str, list[int]]) -> None:
     for cells in counts:
         fits = cells <= MAX_CELLS and str(cells) in sets
         need(fits, "sets", sorted(sets), f"also of {cells} cells")
-        law = _fields("sets", sets[str(cells)])
-        Subset.check("sets", {**law, "cells": cells}, {}, cells)
+        subset = _fields("sets", sets[str(cells)])
+        Subset.check("sets", {**subset, "cells": cells}, {}, cells)
     need({*sets} <= {str(cells) for cells in counts}, "sets", [*sets], "of its sheets")
 
 

@@ -570,6 +570,7 @@ def guarantee_from_dict(values: dict[str, Any]) -> Any:
 
 
 def _compose_two(first: Any, second: Any) -> Guarantee:
+    """Return the sum of two guarantees, brought to one adjacency and one kind before."""
     first, second = _weakened(first, second.neighboring), _weakened(second, first.neighboring)
     require_same(first, second, ("neighboring", "unit"))
     for one, other in ((first, second), (second, first)):

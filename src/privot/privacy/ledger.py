@@ -385,6 +385,7 @@ class Ledger(OwnProcess, Generic[P]):
         self._unused += block
 
     def _write_first_entry(self, path: Path) -> None:
+        """Make the file, with the uses made so far, and count in it from now on."""
         used = self._reserved - self._unused
         chain = Chain(self.id, self._plan_values).with_entry(used)
         with holding_state() as state:
@@ -428,6 +429,7 @@ class Ledger(OwnProcess, Generic[P]):
                 )
 
     def _refuse(self, needed: int, left: int) -> NoReturn:
+        """Refuse uses of which `needed` are beyond those reserved, and the file has only `left`."""
         uses, noun, left = self.plan.uses, self.plan.noun, left + self._unused
         if not left:
             raise BudgetExhausted(
@@ -479,7 +481,7 @@ class ComposedRuns(NamedTuple):
     """Guarantee of several runs together, and their number."""
 
     guarantee: Guarantee
-    count: int
+    runs: int
 
 
 @dataclass(frozen=True)

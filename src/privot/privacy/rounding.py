@@ -80,13 +80,13 @@ def bracket(
     (Dowell, Jarratt 1971) alternate with one of bisection. It also ends if both ends are below
     `smallest`.
     """
-    high, low = excess(unsafe), excess(safe)
-    step, last_moved = 0, 0  # 1 if the unsafe end moved last, −1 if the safe end did
+    at_unsafe, at_safe = excess(unsafe), excess(safe)
+    step, last_moved = 0, ""
     while abs(unsafe - safe) > tolerance * max(unsafe, safe) > tolerance * smallest:
         step += 1
         middle = unsafe + (safe - unsafe) / 2
-        if step % 3 and high > low > -math.inf:
-            chord = unsafe + (safe - unsafe) * (high / (high - low))
+        if step % 3 and at_unsafe > at_safe > -math.inf:
+            chord = unsafe + (safe - unsafe) * (at_unsafe / (at_unsafe - at_safe))
             # A margin from both ends ensures that every step narrows the bracket.
             margin = 0.4 * tolerance * max(unsafe, safe)
             first, last = sorted((unsafe, safe))
@@ -95,11 +95,11 @@ def bracket(
         value = excess(middle)
         # The Illinois rule halves the value at an end that stays twice in a row.
         if value > 0:
-            low = low / 2 if last_moved > 0 else low
-            unsafe, high, last_moved = middle, value, 1
+            at_safe = at_safe / 2 if last_moved == "unsafe" else at_safe
+            unsafe, at_unsafe, last_moved = middle, value, "unsafe"
         else:
-            high = high / 2 if last_moved < 0 else high
-            safe, low, last_moved = middle, value, -1
+            at_unsafe = at_unsafe / 2 if last_moved == "safe" else at_unsafe
+            safe, at_safe, last_moved = middle, value, "safe"
     return unsafe, safe
 
 

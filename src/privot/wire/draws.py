@@ -233,7 +233,7 @@ def _ratio_or_inverse(ratio: Fraction) -> tuple[Fraction, Fraction]:
 class Response(Draw, kind="response"):
     """Randomized response: the code, or any other (`privot.mechanisms.RandomizedResponse`).
 
-    Of the W words, s each have the quotients 0 … k − 2 by s, which stand for the k − 1 other codes; the
+    The quotients 0 … k − 2 of words by s stand for the k − 1 other codes: s words lead to each. The
     remaining $W − (k−1)s$ words report the code. So $P(y|x)$ is $(W − (k−1)s)/W$ for y = x and $s/W$
     otherwise, and R is the larger of their ratio and its inverse.
 
@@ -525,7 +525,7 @@ def _root_above(number: int) -> Fraction:
 def joint_draws(program: Program) -> dict[int, Subset]:
     """Return the draws of a program's joint report, by number of cells."""
     sets = program["joint"]["sets"].items()
-    return {int(n): Subset(int(n), law["size"], int(law["out"], 16)) for n, law in sets}
+    return {int(n): Subset(int(n), each["size"], int(each["out"], 16)) for n, each in sets}
 
 
 def split_draws(program: Program) -> list[tuple[str, Draw]]:
