@@ -67,9 +67,7 @@ class Trial(ABC):
     name: str  # of the part
     kind: str  # of the mechanism that draws it
     num_records: int  # test records are numbered 0 … num_records − 1
-    noisy: bool = (
-        False  # reports are points of a grid: intervals of `read` have exact probabilities
-    )
+    noisy: bool = False  # reports are grid points: intervals of `read` have exact probabilities
     pairs: tuple[tuple[int, int], ...] = ()  # records to distinguish for a lower bound on ε
     work: int = 0  # cost of drawing a report, if high, in numbers that cost as much to test
 
@@ -91,7 +89,7 @@ class Trial(ABC):
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
         """Return log-likelihood ratios (n,) of reports for two records; 0 where not reported."""
-        raise NotImplementedError  # every part of a report defines its own
+        raise NotImplementedError  # asked of parts with `pairs` only
 
 
 class _ColumnTrial(Trial):

@@ -23,9 +23,9 @@ law of d (a constant) are below that of a in the convex order. The worst case is
 
     Z = e^ε₀ − e^ε  or  1 − e^(ε+ε₀), each with probability 1/(e^ε₀+1), else 0:
 
-the pair of Feldman, McMillan, Talwar (2023), C ~ Bin(n−1, 2/(e^ε₀+1)) clones of which half say
-0, and person 1's binary randomized response among them. Swapping R₀ and R₁ swaps the corners,
-so both orders of the pair have this same δ.
+the pair of Feldman, McMillan, Talwar (2023), C ~ Bin(n−1, 2/(e^ε₀+1)) clones of which half say 0, and
+person 1's binary randomized response among them. Swapping R₀ and R₁ swaps the corners, so both orders of
+the pair have this same δ.
 
 **Two-level mechanisms.** In many mechanisms, a record either *supports* a report, which is then e^ε₀
 times likelier than otherwise, or not: R_x ∈ {ω, e^ε₀ ω} (windows, randomized response, subsets,
@@ -40,10 +40,11 @@ of the masses, is larger in the convex order. So the bound for the pair of recor
 a + c/(1 + e^−ε₀), and c = 0, holds for all pairs. If a public coin, independent of the record, chooses
 the form of the report, the laws of the forms are averaged.
 
-**Evaluation.** Given the number M ~ Bin(n, 2a) of reports that are not 0, a sum over the half
-binomial N₀ has a closed form: Σ_{j≥k} (j − M/2) pmf(j) = (k/2) pmf(k). The terms left out of the sum
-over M have probability at most 2e^−L (Bernstein), and so at most 4e^−L of δ, which is added. In the
-numbers of reports that both or neither support δ is convex, so chords between a few nodes bound it.
+**Evaluation.** N₀ and N₁ count the reports at the first and the second atom. Given M = N₀ + N₁, of law
+Bin(n, 2a), N₁ has the law Bin(M, ½), and a sum over it a closed form: Σ_{j≥k} (j − M/2) pmf(j) = (k/2)
+pmf(k). The terms left out of the sum over M have probability at most 2e^−L (Bernstein), and so at most
+4e^−L of δ, which is added. δ is convex in the numbers of reports that both or neither support, so chords
+between a few nodes bound it.
 
 **Calibration.** The right side grows with ε₀ too, as [1, e^ε₀]² does, so the largest ε₀ for a
 given ε and δ is found by bracketing. The returned ε₀ was itself evaluated, so its guarantee holds.
