@@ -207,6 +207,7 @@ def _bound_from_ratios(
         num_draws=len(ratios[0]),
         delta=delta,
         confidence=1 - error,
+        # The ratio is that of record 0 to record 1: in the other order it has the other sign.
         score=lambda outputs, record, other: outputs * (other - record),
     )
 

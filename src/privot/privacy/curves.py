@@ -39,7 +39,7 @@ from fractions import Fraction
 from privot.core.errors import PrivotError, require_count
 from privot.privacy.rounding import bracket, divide_up, require_delta, require_finite, round_up
 
-_LARGEST_EPSILON, _LARGEST_RATIO = 1e6, 1e100  # far above any useful guarantee
+_MOST_EPSILON, _MOST_RATIO = 1e6, 1e100  # far above any useful guarantee, and still evaluated well
 _DIGITS = 50  # decimal digits of logarithms
 _UNIT = 2.0**-52  # relative distance of neighboring floats, the unit of bounds on rounding errors
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -56,8 +56,8 @@ _NODES_AND_WEIGHTS = (
 
 def _require_epsilon(epsilon: float) -> None:
     require_finite("epsilon", epsilon)
-    if epsilon > _LARGEST_EPSILON:
-        raise PrivotError(f"epsilon is {epsilon!r}: give at most {_LARGEST_EPSILON:g}")
+    if epsilon > _MOST_EPSILON:
+        raise PrivotError(f"epsilon is {epsilon!r}: give at most {_MOST_EPSILON:g}")
 
 
 def _distance(sensitivity: float, stddev: float, epsilon: float = 0.0) -> float:
@@ -66,10 +66,10 @@ def _distance(sensitivity: float, stddev: float, epsilon: float = 0.0) -> float:
     δ grows with m, so a larger m is safe; at m = ε/10⁵, δ is still below e^(−10⁹).
     """
     m = divide_up(sensitivity, stddev)
-    if m > _LARGEST_RATIO:
+    if m > _MOST_RATIO:
         raise PrivotError(
             f"sensitivity {sensitivity!r} is {m:g} times stddev {stddev!r}: "
-            f"give at most {_LARGEST_RATIO:g} times"
+            f"give at most {_MOST_RATIO:g} times"
         )
     return max(m, 1e-5 * epsilon)
 

@@ -72,7 +72,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_choice
 from privot.privacy.rounding import (
     at_least,
     at_most,
@@ -125,9 +125,7 @@ class Guarantee(ABC):
             loss = getattr(self, name)
             for number in loss if isinstance(loss, tuple) else (loss,):
                 require_finite(name, number)
-        if self.neighboring not in get_args(Neighboring):
-            choices = ", ".join(get_args(Neighboring))
-            raise PrivotError(f"neighboring is {self.neighboring!r}: choose one of {choices}")
+        require_choice("neighboring", self.neighboring, get_args(Neighboring))
         if not self.unit:
             raise PrivotError("unit is empty: say whom one record belongs to, such as 'person'")
 
@@ -557,8 +555,7 @@ def guarantee_from_dict(values: dict[str, Any]) -> Any:
     True
     """
     kind = values.get("kind")
-    if kind not in Guarantee.kinds:
-        raise PrivotError(f"kind is {kind!r}: choose one of {', '.join(Guarantee.kinds)}")
+    require_choice("kind", kind, tuple(Guarantee.kinds))
     given = {name: value for name, value in values.items() if name != "kind"}
     known = [field.name for field in fields(Guarantee.kinds[kind])]
     if unknown := sorted(set(given) - set(known)):
