@@ -404,8 +404,11 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
     """Return the stated ε of a randomizer; raise PrivotError unless it is a finite number ≥ 0."""
     guarantee = fields.get("guarantee")
     epsilon = guarantee.get("epsilon") if isinstance(guarantee, Mapping) else None
-    is_number = isinstance(epsilon, int | float) and not isinstance(epsilon, bool)
-    if not is_number or not 0 <= epsilon < math.inf:
+    if (
+        not isinstance(epsilon, int | float)
+        or isinstance(epsilon, bool)
+        or not 0 <= epsilon < math.inf
+    ):
         raise PrivotError(
             f"the randomizer states epsilon {epsilon!r:.40}, which is no promise: calibrate it again"
         )

@@ -554,7 +554,7 @@ def guarantee_from_dict(values: dict[str, Any]) -> Any:
     >>> guarantee_from_dict(PureDP(1.0).to_dict()) == PureDP(1.0)
     True
     """
-    kind = values.get("kind")
+    kind: Any = values.get("kind")
     require_choice("kind", kind, tuple(Guarantee.kinds))
     given = {name: value for name, value in values.items() if name != "kind"}
     known = [field.name for field in fields(Guarantee.kinds[kind])]
