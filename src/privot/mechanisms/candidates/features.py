@@ -26,7 +26,7 @@ from privot.schema.columns.column import PointColumn
 from privot.schema.domains import Array
 from privot.schema.images import ImageDomain
 
-_LABEL_WEIGHT = 0.02  # a₀ of features with labels
+_LABEL_WEIGHT = 0.02  # a₀ of features with labels, of nearly least error
 _LENGTH_WEIGHT = 0.3  # β, the weight of a vector's length and of an image's brightness
 _MAX_OCTAVES = 2.0  # octaves by which a length differs from ρ₀ at |t| = 1
 # Prior variances of length and brightness, relative to those of the direction's coordinates.
