@@ -17,7 +17,6 @@ References:
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,21 +27,8 @@ from privot.schema import Column, Domain
 
 _NEARLY_BEST = 0.98  # share of the most information from which the shortest report is chosen
 PEOPLE = 100_000
-
-
-class _ErrorModel(NamedTuple):
-    """Constants of the planned error in d coordinates; see `planned_error`."""
-
-    prior: float  # s
-    variance_factor: float  # κ
-    waves: int  # frequencies along each axis; higher ones hardly change the sum
-
-
-_ERROR_MODELS = {
-    1: _ErrorModel(0.3, 3.0, 256),
-    2: _ErrorModel(0.3, 6.0, 48),
-    3: _ErrorModel(0.15, 6.0, 16),
-}
+# (Prior s, factor κ, frequencies along each axis) of `planned_error`, by number of coordinates.
+_ERROR_MODELS = {1: (0.3, 3.0, 256), 2: (0.3, 6.0, 48), 3: (0.15, 6.0, 16)}
 
 
 def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) -> float:
@@ -76,8 +62,8 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
     dimension = 1 if domain.area == "curve" else domain.dimension
     if dimension not in _ERROR_MODELS:
         return math.nan
-    model = _ERROR_MODELS[dimension]
-    axis = np.arange(model.waves) * math.pi / 2
+    prior_scale, variance_factor, per_axis = _ERROR_MODELS[dimension]
+    axis = np.arange(per_axis) * math.pi / 2
     grid = np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1)
     frequencies = grid.reshape(-1, dimension)[1:]  # without ω = 0
     square = (frequencies**2).sum(axis=1)
@@ -88,8 +74,8 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
         half_diameter = float(domain.unit.diameter(2)) / 2
         frequencies = np.pad(frequencies / half_diameter, ((0, 0), (0, extra)))
     gain = mechanism.attenuation(frequencies)
-    variance = model.variance_factor / (2 * people * np.maximum(gain**2, 1e-30))
-    prior = model.prior / (1 + square)
+    variance = variance_factor / (2 * people * np.maximum(gain**2, 1e-30))
+    prior = prior_scale / (1 + square)
     return math.sqrt(float((np.minimum(prior, variance) / square).sum()))
 
 

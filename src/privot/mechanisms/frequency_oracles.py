@@ -177,8 +177,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     References:
         Warner, *Randomized response* (1965); Kairouz, Bonawitz, Ramage, *Discrete distribution
-        estimation under local privacy* (2016); Wang, Blocki, Li, Jha, *Locally differentially private
-        protocols for frequency estimation* (2017).
+        estimation under local privacy* (2016).
 
     Examples:
         >>> mechanism = RandomizedResponse(num_categories=2, epsilon=1.0)

@@ -102,11 +102,6 @@ def sample_rounded_gaussian(size: Size, ratio: float) -> Integers:
 
     Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
     for a ratio outside $(0, 2^{40}]$.
-
-    Examples:
-        >>> noise = sample_rounded_gaussian(3, ratio=100.0)
-        >>> noise.shape, noise.dtype
-        ((3,), dtype('int64'))
     """
     return fill_array(size, ratio, _draw)
 

@@ -90,11 +90,6 @@ def sample_discrete_laplace(size: Size, ratio: float) -> Integers:
 
     Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
     for a ratio outside $(0, 2^{40}]$.
-
-    Examples:
-        >>> noise = sample_discrete_laplace((2, 3), ratio=100.0)
-        >>> noise.shape, noise.dtype
-        ((2, 3), dtype('int64'))
     """
     return fill_array(size, ratio, _draw)
 

@@ -236,34 +236,20 @@ class Mechanism(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values: `kind` and the dataclass fields; nested mechanisms are converted, too."""
-        plain: dict[str, Any] = {"kind": self.kind}
-        for name in (field.name for field in fields(self)):
-            value = getattr(self, name)
-            plain[name] = value.to_dict() if isinstance(value, Mechanism) else value
-        return plain
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {n: v.to_dict() if isinstance(v, Mechanism) else v for n, v in values.items()}
+        return {"kind": self.kind} | plain
 
 
 def mechanism_kind(kind: object) -> "type[Mechanism]":
-    """Return the mechanism class of a kind.
-
-    Examples:
-        >>> from privot.mechanisms import Laplace
-        >>> mechanism_kind("laplace") is Laplace
-        True
-    """
+    """Return the mechanism class of a kind, such as `"laplace"`."""
     if not isinstance(kind, str) or kind not in _KINDS:
         raise PrivotError(f"mechanism kind {kind!r} is unknown: use one of {', '.join(_KINDS)}")
     return _KINDS[kind]
 
 
 def mechanism_kinds(column: Column | None = None) -> "dict[str, type[Mechanism]]":
-    """Return the mechanism classes of all kinds, or of those that can report a column, by kind.
-
-    Examples:
-        >>> from privot.schema import BooleanColumn
-        >>> "randomized_response" in mechanism_kinds(BooleanColumn(kind="boolean"))
-        True
-    """
+    """Return the mechanism classes of all kinds, or of those that can report a column, by kind."""
     return {kind: cls for kind, cls in _KINDS.items() if column is None or not cls.unfit(column)}
 
 

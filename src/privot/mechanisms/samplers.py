@@ -134,13 +134,7 @@ def _stream() -> _Stream:
 
 
 def random_words(count: int, out: Words | None = None) -> Words:
-    """Draw uniform 64-bit words, shape (count,); into `out` (contiguous uint64) when given.
-
-    Examples:
-        >>> words = random_words(3)
-        >>> words.shape, words.dtype
-        ((3,), dtype('uint64'))
-    """
+    """Draw uniform 64-bit words, shape (count,); into `out` (contiguous uint64) when given."""
     if out is None:
         out = np.empty(count, np.uint64)
     if count:
@@ -165,12 +159,7 @@ def random_word() -> int:
 
 
 def random_bits(count: int) -> int:
-    """Draw a uniform integer of `count` bits from the operating system.
-
-    Examples:
-        >>> 0 <= random_bits(10) < 1024
-        True
-    """
+    """Draw a uniform integer of `count` bits from the operating system."""
     return int.from_bytes(os.urandom((count + 7) // 8), "big") >> (-count % 8)
 
 

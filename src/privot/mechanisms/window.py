@@ -57,18 +57,17 @@ _CHUNK = 2**15  # reports drawn at once
 
 
 class _Geometry(NamedTuple):
-    """Set of a window's records, in unit coordinates."""
+    """Set of a domain's records: number of coordinates (1 on a curve), area, and sign."""
 
-    dimension: int  # number of coordinates; 1 on a curve
+    dimension: int
     area: Area | None
     non_negative: bool
 
-    @classmethod
-    def of(cls, domain: Domain) -> Self:
-        """Return the geometry of a domain's records."""
-        if domain.area == "curve":
-            return cls(1, "curve", False)
-        return cls(domain.dimension, domain.area, not domain.symmetric)
+
+def _geometry(domain: Domain) -> _Geometry:
+    if domain.area == "curve":
+        return _Geometry(1, "curve", False)
+    return _Geometry(domain.dimension, domain.area, not domain.symmetric)
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class Window(Mechanism, kind="window"):
         domain, bins = column.domain, column.alphabet
         if domain is None or (isinstance(bins, Bins) and bins.spikes):
             return "it is for places and numbers without spikes: use 'laplace'"
-        if _Geometry.of(domain).dimension > 3 or domain.area is None:
+        if _geometry(domain).dimension > 3 or domain.area is None:
             return "it is for at most 3 coordinates in a box or ball, and for curves: use 'laplace'"
         return ""
 
@@ -134,7 +133,7 @@ class Window(Mechanism, kind="window"):
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, *, nullable: bool = False) -> Self:
         """Return the window of `window_plan`, at ε or 40 if that is less."""
-        d, area, non_negative = _Geometry.of(domain)
+        d, area, non_negative = _geometry(domain)
         assert area is not None
         epsilon = min(epsilon, _MAX_EPSILON)
         steps, radius = window_plan(d, epsilon)
@@ -161,7 +160,7 @@ class Window(Mechanism, kind="window"):
         if column.domain is None or self.unfit(column):
             return False
         own = _Geometry(self.dimension, self.area, self.non_negative)
-        return own == _Geometry.of(column.domain) and self.nullable == column.nullable
+        return own == _geometry(column.domain) and self.nullable == column.nullable
 
     @property
     def flagged(self) -> bool:

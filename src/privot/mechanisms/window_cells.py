@@ -63,18 +63,14 @@ def window_plan(dimension: int, epsilon: float) -> WindowPlan:
     $$ I(τ) = \frac{ε τ e^ε}{1 + τ(e^ε − 1)} − \ln(1 + τ(e^ε − 1)), \qquad
     τ^* = \frac{ε e^ε − e^ε + 1}{(e^ε − 1)^2} \text{ being the best,} $$
 
-    which is the square wave's width. For ε > 5 the width is that of ε = 5, since then the number of
-    reports limits the accuracy, not the width.
+    which is the square wave's width (Li et al. 2020; see `window`). For ε > 5 the width is that of
+    ε = 5, since then the number of reports limits the accuracy, not the width.
 
     **Disks and balls.** W₂ weighs a frequency k by $|k|^{−2}$; mutual information does not. On public
     synthetic clusters and filaments (`python -m studies reports.windows`), the radius of least W₂, in
     unit coordinates, is about $0.9 / ε$ in the plane and $1.6 / ε$ in space, for ε from 1 to 8 and 10⁴
     to 2·10⁶ reports; a radius a third smaller or larger costs up to 12 %. A product of windows, at ε/d
     each, has 1.3 to 1.6 times the error, at any width, and a mixture of radii is no better than one.
-
-    References:
-        Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li, *Estimating numerical distributions under local
-        differential privacy* (2020).
 
     >>> window_plan(1, 1.0)
     WindowPlan(steps=1024, radius=262)
@@ -97,11 +93,7 @@ def coarsest_plan(dimension: int, radius: float) -> WindowPlan:
 
 
 def best_window_share(epsilon: float) -> float:
-    """Return τ*, the share with the most mutual information: ½ − ε/6 + … for small ε.
-
-    >>> round(best_window_share(1.0), 3)
-    0.339
-    """
+    """Return τ*, the share with the most mutual information: ½ − ε/6 + … for small ε."""
     if epsilon < 2.0**-12:  # the formula would cancel
         return 0.5 - epsilon / 6
     power = math.expm1(epsilon)

@@ -45,12 +45,7 @@ _INSIDE = 1.0 - 2.0**-40
 
 @runtime_checkable
 class Domain(Protocol):
-    """Set of the possible values of one column; points are rows of shape (n, d).
-
-    Examples:
-        >>> isinstance(Box((0.0,), (10.0,)), Domain)
-        True
-    """
+    """Set of the possible values of one column; points are rows of shape (n, d)."""
 
     @property
     def dimension(self) -> int:
@@ -254,10 +249,6 @@ class _Ball:
     def unit(self) -> Self:
         return replace(self, radius=1.0)
 
-    @property
-    def program(self) -> dict[str, Any] | None:
-        return None
-
 
 @dataclass(frozen=True)
 class L2Ball(_Ball):
@@ -329,6 +320,7 @@ class L1Ball(_Ball):
     """
 
     area: ClassVar[Literal["l1_ball"]] = "l1_ball"
+    program = None
 
     def diameter(self, norm: int) -> float:
         """See `Domain`; the class docstring states the formulas."""

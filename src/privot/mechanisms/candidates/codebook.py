@@ -204,11 +204,7 @@ def _flip(x: Floats, flips: NDArray[np.uint32]) -> Floats:
 
 
 def best_close_share(epsilon: float) -> float:
-    """Return the share Q(t) of close candidates that maximizes the gain.
-
-    >>> round(best_close_share(5.0), 4)
-    0.0321
-    """
+    """Return the share Q(t) of close candidates that maximizes the gain g(t)."""
     odds = math.exp(-epsilon) / -math.expm1(-epsilon)
     grid = np.linspace(0.0, 9.0, 2**16 + 1)
     share = scipy.special.ndtr(-grid)

@@ -20,7 +20,7 @@ from privot.schema.columns.raw_values import (
     Problem,
     explain_unlisted,
     find_texts,
-    missing,
+    missing_values,
     read_texts,
 )  # fmt: skip
 
@@ -68,7 +68,7 @@ class _ListedColumn(CodedColumn):
         last, other_code = self.alphabet.size - 1, 0 if other is None else names.index(other)
         by_place = [*self._codes.values(), last, last, other_code]  # unlisted texts have place −1
         codes = np.array(by_place, np.int64)[places]
-        return codes, problems + missing(absent, self.nullable, name, problems)
+        return codes, problems + missing_values(absent, self.nullable, name, problems)
 
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator
