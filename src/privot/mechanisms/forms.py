@@ -14,8 +14,7 @@ $$ f(y | v) = c(y) (1 + (r−1) A_{yv}), \quad 0 ≤ A_{yv} ≤ 1 ≤ r, \qquad
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
@@ -127,49 +126,6 @@ class TableForm(CodeForm):
     step: float = 1.0
     nullable: bool = False
 
-    @classmethod
-    def over_bins(
-        cls,
-        likelihood: Callable[[Array, Array], Array],
-        reports: Array,
-        grid: float,
-        column: Column,
-    ) -> TableForm:
-        """Tabulate the likelihood of a mechanism of numbers, averaged over the values of each bin.
-
-        Arguments:
-            likelihood: $f(y | x)$ for reports (n, 1, 1) and records (m, 1), giving (n, m).
-            reports: All possible reports (n,), evenly spaced, in unit coordinates.
-            grid: Step of the grid, starting at −1, that the mechanism rounds records to.
-            column: Column of numbers or dates, in bins.
-        """
-        bins, domain = column.alphabet, column.domain
-        assert isinstance(bins, Bins)
-        assert domain is not None
-        columns = []
-        for low, high in pairwise(bins.edges):
-            if bins.integer and high - low <= _MAX_VALUES:
-                values = np.arange(low, high)
-            else:
-                values = low + (high - low) * (np.arange(_MAX_VALUES) + 0.5) / _MAX_VALUES
-            units = (values - domain.center[0]) / domain.scale[0]
-            cells, count = np.unique(np.rint((units + 1) / grid), return_counts=True)
-            by_cell = likelihood(reports[:, None, None], (cells * grid - 1)[:, None])
-            columns.append(by_cell @ (count / count.sum()))
-        return cls(np.stack(columns, axis=1), float(reports[0]), float(reports[1] - reports[0]))
-
-    def with_missing(self, right: float, wrong: float) -> TableForm:
-        """Append a code and a report for a missing value, whose other reports are equally likely.
-
-        Arguments:
-            right: P(the report is "missing" | the value is missing).
-            wrong: P(the report is "missing" | the value is not missing).
-        """
-        others = (1 - right) / len(self.likelihood)
-        table = np.pad(self.likelihood, ((0, 1), (0, 1)), constant_values=others)
-        table[-1, :-1], table[-1, -1] = wrong, right
-        return replace(self, likelihood=table, nullable=True)
-
     def rows(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         """Return the table's row (n,) of each report (n, 1), or (n, 2) with a flag."""
         rows = np.rint((reports[:, 0] - self.first) / self.step).astype(np.int64)
@@ -250,19 +206,31 @@ class WindowForm(Form):
         return window_offsets(self.dimension if self.shape == "ball" else 1, self.radius)
 
     def by_bins(self, column: Column) -> TableForm:
-        """Tabulate the likelihood of all reports of a number, given each bin of the column."""
-        cells = np.arange(-self.radius, self.steps + self.radius + 1.0)
-        width = 2 / self.steps
+        """Tabulate the likelihood of all reports of a number, averaged over the values of each bin.
 
-        def likelihood(y: Array, x: Array) -> Array:
-            near = np.abs(y - x) <= self.radius * width  # exact: y and x are on the grid
-            return np.where(near, self.inside, self.outside)[..., 0]
-
-        form = TableForm.over_bins(likelihood, cells * width - 1, width, column)
-        if not self.nullable:
-            return form
-        window_size = 2 * self.radius + 1
-        return form.with_missing(window_size * self.inside, window_size * self.outside)
+        `column` holds numbers or dates, in bins. A missing value has a code and a report of its own.
+        """
+        bins, domain, width = column.alphabet, column.domain, 2 / self.steps
+        assert isinstance(bins, Bins)
+        assert domain is not None
+        reports = np.arange(-self.radius, self.steps + self.radius + 1)[:, None]
+        columns = []
+        for low, high in pairwise(bins.edges):
+            if bins.integer and high - low <= _MAX_VALUES:
+                values = np.arange(low, high)
+            else:
+                values = low + (high - low) * (np.arange(_MAX_VALUES) + 0.5) / _MAX_VALUES
+            units = (values - domain.center[0]) / domain.scale[0]
+            cells, count = np.unique(np.rint((units + 1) / width), return_counts=True)
+            by_cell = np.where(np.abs(reports - cells) <= self.radius, self.inside, self.outside)
+            columns.append(by_cell @ (count / count.sum()))
+        table = np.stack(columns, axis=1)
+        if self.nullable:
+            p_flag = self.inside * len(self.offsets), self.outside * len(self.offsets)
+            others = (1 - p_flag[0]) / len(table)  # any other report of a missing value
+            table = np.pad(table, ((0, 1), (0, 1)), constant_values=others)
+            table[-1, :-1], table[-1, -1] = p_flag[1], p_flag[0]
+        return TableForm(table, -self.radius * width - 1, width, self.nullable)
 
     def cells(self, reports: Array) -> NDArray[np.int64]:
         """Return the cells (n, d), each −r … N + r, of reports in unit coordinates; ignore flags."""

@@ -379,15 +379,11 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return max(1, int(share.to_integral_value(ROUND_HALF_EVEN)))
 
     @cached_property
-    def _words_out(self) -> int:
-        """Number L of words that leave the true cell out."""
-        size, rest = self.subset_size, self.num_cells - self.subset_size
-        return words_outside(self.epsilon, size, rest, rest)
-
-    @property
     def words(self) -> tuple[int, int]:
-        """Numbers of the 2^64 words that put the true cell in the set, and leave it out."""
-        return WORDS - self._words_out, self._words_out
+        """Numbers of the 2^64 words that put the true cell in the set, and that leave it out (L)."""
+        size, rest = self.subset_size, self.num_cells - self.subset_size
+        outside = words_outside(self.epsilon, size, rest, rest)
+        return WORDS - outside, outside
 
     @property
     def num_values(self) -> int:
@@ -437,7 +433,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     def program(self, column: Column | None = None) -> dict[str, Any]:
         """See `Mechanism`: K, w and L."""
-        law = {"size": self.subset_size, "out": f"{self._words_out:x}"}
+        law = {"size": self.subset_size, "out": f"{self.words[1]:x}"}
         return {"draw": "subset", "cells": self.num_cells} | law
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -461,7 +457,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
             drawn.append(other + (other >= cell))
         drawn.sort()
         place, word = uniform_below(size), random_word()
-        drawn[place] = cell if word >= self._words_out else drawn[place]
+        drawn[place] = cell if word >= self.words[1] else drawn[place]
         drawn.sort()
         return drawn
 
@@ -476,7 +472,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         drawn = np.flatnonzero(flat).reshape(count, size) - starts[:, None]
         drawn += drawn >= cells[:, None]
         rows, place = np.arange(count), uniforms_below(size, count)
-        inside = random_words(count) >= np.uint64(self._words_out)
+        inside = random_words(count) >= np.uint64(self.words[1])
         drawn[rows, place] = np.where(inside, cells, drawn[rows, place])
         drawn.sort(axis=1)
         return drawn
