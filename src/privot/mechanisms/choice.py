@@ -209,6 +209,5 @@ def _choose_codes(candidates: Mapping[str, Mechanism], column: Column, epsilon: 
         claim = "as much as any but for 2 %, in the shortest report" if tied else "the most"
         why = f"{claim}; {', '.join(compared)}"
     start = f"{best}: of {column.alphabet.size} categories at ε = {at_most(epsilon)}"
-    return Choice(
-        candidates[best], f"{start}, its report tells {bits:.3g} bits, {why}", information
-    )
+    reason = f"{start}, its report tells {bits:.3g} bits, {why}"
+    return Choice(candidates[best], reason, information)

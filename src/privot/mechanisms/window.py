@@ -50,9 +50,7 @@ from privot.schema.domains import Array, from_unit, to_unit
 
 Shape = Literal["ball", "product"]
 
-_MAX_EPSILON = (
-    40.0  # beyond, e^ε is so large that too few of the 2^64 words lead outside the window
-)
+_MAX_EPSILON = 40.0  # beyond, hardly any of the 2^64 words lead outside the window
 _CHUNK = 2**15  # reports drawn at once
 
 

@@ -249,12 +249,7 @@ class ImageDomain:
 
 @lru_cache(maxsize=64)
 def cosine_rows(size: int, count: int) -> Array:
-    """Return the first `count` rows of the orthonormal DCT-II matrix of a size, shape (count, size).
-
-    >>> rows = cosine_rows(8, 3)
-    >>> bool(np.allclose(rows @ rows.T, np.eye(3)))
-    True
-    """
+    """Return the first `count` rows of the orthonormal DCT-II matrix of a size, shape (count, size)."""
     rows = np.asarray(scipy.fft.dct(np.eye(size), axis=0, norm="ortho")[:count], np.float64)
     rows.setflags(write=False)
     return rows

@@ -106,7 +106,7 @@ def completed(
     Raises:
         PrivotError: if hardly any record satisfies the rules, or a pattern has too few identifiers.
     """
-    identifiers = {name: c.generator(num_rows, rng) for name, c in schema.identifiers.items()}
+    generators = {name: c.generator(num_rows, rng) for name, c in schema.identifiers.items()}
     rules = schema.read_rules
     rules = replace(rules, conditions={**rules.conditions, **(conditions or {})})
     accepted = tried = 0
@@ -124,7 +124,7 @@ def completed(
             accepted += table.num_rows
             for name, column in schema.images.items():
                 table = column.augmented(name, table, rng)
-            for name, generate in identifiers.items():
+            for name, generate in generators.items():
                 table = table.append_column(name, generate(table.num_rows))
             yield table.select(list(schema.sampled_columns))
         if accepted >= num_rows:

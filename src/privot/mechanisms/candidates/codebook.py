@@ -249,8 +249,8 @@ class ClosestCandidates:
     r"""Mechanism for vectors of length at most 1: a report (seed, index) names a likely close candidate.
 
     The device draws a fresh **public** seed s, which expands into unit vectors $Y_1 … Y_K$, computes the
-    scores $⟨x, Y_j⟩$ of its record x, takes the set T(x, s) of the w candidates with the largest (ties
-    by index), and sends (s, j),
+    scores $\sqrt D ⟨x, Y_j⟩$ of its record x, takes the set T(x, s) of the w candidates with the largest
+    scores (ties by index), and sends (s, j),
 
     $$ P(j | x, s) = a \text{ if } j ∈ T(x, s), \text{ else } b, \quad a w + b (K − w) = 1, \; a ≤ e^ε b
     . $$
@@ -279,7 +279,7 @@ class ClosestCandidates:
     at ε = 10, 1.85 at 5, .79 at 2.
 
     **The likelihood** of one report, averaged over the other candidates, is a smooth function of the
-    score $u = ⟨x, Y_j⟩$ alone: each other candidate has a higher score with a known probability
+    reported candidate's score u alone: each other candidate has a higher score with a known probability
     $\bar F(u)$, so
 
     $$ f(y | x) = b + (a − b)\, P\big(\mathrm{Bin}(K−1, \bar F(u)) < w\big) . $$

@@ -175,9 +175,8 @@ def _escaped(character: str) -> str:
 def permuted(numbers: Words, size: int, keys: Words) -> Words:
     """Return the images of numbers (n,) under a keyed permutation of 0 … size − 1.
 
-    >>> keys = np.arange(4, dtype=np.uint64)
-    >>> sorted(permuted(np.arange(10, dtype=np.uint64), 10, keys).tolist())
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    The Feistel network permutes a larger set, of an even number of bits. An image that is not below
+    `size` is permuted again until it is.
     """
     half = np.uint64(max(1, (max(size - 1, 1).bit_length() + 1) // 2))  # bits of each side
     mask = np.uint64((1 << int(half)) - 1)

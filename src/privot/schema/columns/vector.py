@@ -306,6 +306,7 @@ class Cells(Alphabet):
         return np.where(absent, self.size - 1, codes)
 
     def _code(self, units: Array) -> Codes:
+        """Return the codes (n,) of points (n, d); −1 in a cell without code."""
         places = np.floor((units + 1) * (self.side / 2)).astype(np.int64)
         return self._codes[self._flat_index(places.clip(0, self.side - 1))]
 
