@@ -81,14 +81,12 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen mechanism, the reason in one sentence, and the score of each kind.
+    """The chosen mechanism of `choose_mechanism`.
 
-    Scores are planned errors for points, and bits of information for codes.
-
-    Examples:
-        >>> from privot.mechanisms import RandomizedResponse
-        >>> Choice(RandomizedResponse(4, 1.0), "the most bits", {"randomized_response": 0.1}).reason
-        'the most bits'
+    Arguments:
+        mechanism: The mechanism.
+        reason: Why it was chosen, in one sentence.
+        compared: Score of each kind: planned error for points, bits of information for codes.
     """
 
     mechanism: Mechanism

@@ -59,14 +59,7 @@ def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.
 
 
 class FrequencyOracle(Mechanism):
-    """A pure ε-local randomizer of categories; subclasses prove their ε.
-
-    Examples:
-        >>> from privot.mechanisms import RandomizedResponse
-        >>> oracle = RandomizedResponse(num_categories=4, epsilon=1.0)
-        >>> isinstance(oracle, FrequencyOracle), oracle.support_size
-        (True, 1)
-    """
+    """A pure ε-local randomizer of categories; subclasses prove their ε."""
 
     epsilon: float
 
