@@ -1,7 +1,7 @@
 """Rules between columns, which samples satisfy and devices never evaluate.
 
 A rule **defines** a column, `total = rooms + board`, or is a **condition**, `discharge >= admission`,
-`if pregnant then sex = F` (`privot.schema.rules`).
+`if pregnant then sex = F`.
 
 - A defined column is not reported, so it costs no privacy: it is computed in samples. Its declared
   bounds, or categories, are a condition.
@@ -315,8 +315,8 @@ def _require_value(text: str, column: Term, term: Term) -> None:
             f"rule {text!r} defines a {column.type} by a {term.type}: correct it; a condition on a "
             "column stands in parentheses"
         )
-    texts = term.listed or (() if term.literal is None else (term.literal,))
-    unlisted = [text for text in texts if column.listed is not None and text not in column.listed]
+    possible = term.listed or (() if term.literal is None else (term.literal,))
+    unlisted = [] if column.listed is None else [v for v in possible if v not in column.listed]
     if unlisted:
         raise PrivotError(
             f"rule {text!r} says {unlisted[0]!r}, which is none of the categories of "

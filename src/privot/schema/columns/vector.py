@@ -45,7 +45,7 @@ from privot.schema.columns.raw_values import Problem, read_numbers
 from privot.schema.domains import Array, Box, Domain, L1Ball, L2Ball, Polyline, from_unit
 
 _PSEUDO_POINTS = 4.0  # added to the number of points of every cell
-_MAX_TRIES = 100
+_MAX_TRIES = 100  # draws of an integer until it is none of the points
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
@@ -64,10 +64,8 @@ def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_
     ends = np.empty((2, *places.shape))
     for axis in range(dimension):
         padded = np.pad(masses, [(int(j == axis),) * 2 for j in range(dimension)], mode="edge")
-        for end in (
-            0,
-            1,
-        ):  # the neighbors below have places 0 … side − 1 in `padded`, those above 2 …
+        # In `padded`, the neighbors below have places 0 … side − 1, those above 2 … side + 1.
+        for end in (0, 1):
             neighbors = np.take(padded, np.arange(side) + 2 * end, axis=axis)
             ratio = np.where(np.isnan(neighbors), 1.0, 2 * neighbors / (neighbors + masses))
             ends[end, :, axis] = ratio[tuple(places.T)]
@@ -75,7 +73,7 @@ def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_
 
 
 def draw_within(ends: Array, rng: np.random.Generator) -> Array:
-    """Draw places (…) in [0, 1) by densities of mean 1: two segments with end densities (2, …) ≤ 2.
+    """Draw positions (…) in [0, 1) by densities of mean 1: two segments, end densities (2, …) ≤ 2.
 
     Examples:
         >>> ends = np.array([[[0.0]], [[2.0]]]) * np.ones((2, 10_000, 1))  # the density is 2u
@@ -98,8 +96,8 @@ def draw_within(ends: Array, rng: np.random.Generator) -> Array:
     # Quantile `share` of a linear density from `start` to `end`.
     root = np.sqrt(np.maximum(start**2 + (end**2 - start**2) * share, 0.0))
     along = share * (start + end) / np.maximum(start + root, 1e-300)
-    places = np.where(left, knot * along, knot + (1 - knot) * along)
-    return np.asarray(np.clip(places, 0.0, _BELOW_ONE))
+    positions = np.where(left, knot * along, knot + (1 - knot) * along)
+    return np.asarray(np.clip(positions, 0.0, _BELOW_ONE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +178,8 @@ class LineCells:
         for _ in range(_MAX_TRIES):
             if not len(pending):
                 break
-            places = draw_within(ends[:, cells[pending], classes[pending]], rng)
-            numbers[pending] = low[pending] + places * width[pending]
+            positions = draw_within(ends[:, cells[pending], classes[pending]], rng)
+            numbers[pending] = low[pending] + positions * width[pending]
             if not self.integer:
                 break
             numbers[pending] = np.floor(numbers[pending])
@@ -191,7 +189,7 @@ class LineCells:
 
 # Default number of bins along each axis, by dimension: about 200 cells in all.
 DEFAULT_BINS = {2: 16, 3: 6}
-_TRIES = 64
+_TRIES = 64  # draws of a point until it is in the domain
 _ROUNDING = 1e-9
 # A cell that only touches the domain has no code: cells are shrunk by the share _SLIVER of their side,
 # and points in a cell without code move toward 0 by the larger share _PULL.
@@ -242,7 +240,7 @@ class Cells(Alphabet):
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
-        """Bins (K, d) of every cell that intersects the domain."""
+        """Bin along each axis (K, d), from 0 to b − 1, of every cell that intersects the domain."""
         d, unit = self.domain.dimension, self.domain.unit
         places = np.indices((self.side,) * d).reshape(d, -1).T
         # A cell intersects a box, a ball, or its non-negative part if its point nearest to 0 is inside.
@@ -320,8 +318,8 @@ class Cells(Alphabet):
         points, pending = low.copy(), np.flatnonzero(~absent)
         index_in_ends = np.cumsum(~absent) - 1
         for _ in range(_TRIES):
-            within = draw_within(ends[:, index_in_ends[pending]], rng)
-            points[pending] = low[pending] + within * (2 / self.side)
+            positions = draw_within(ends[:, index_in_ends[pending]], rng)
+            points[pending] = low[pending] + positions * (2 / self.side)
             moved = np.abs(unit.project(points[pending]) - points[pending]).max(axis=1, initial=0.0)
             pending = pending[moved > _ROUNDING]
         points[pending] = self._nearest(low[pending])  # cells with a tiny intersection
@@ -390,7 +388,7 @@ class VectorColumn(PointColumn, CodedColumn):
         return domain
 
     @cached_property
-    def alphabet(self) -> Cells | None:  # type: ignore[override]  # where there are none
+    def alphabet(self) -> Cells | None:  # type: ignore[override]  # some have no codes
         """Cells, and the missing vector; None if it cannot be reported as a code."""
         if self.support is not None or len(self.columns) not in DEFAULT_BINS:
             if self.bins is not None:
