@@ -81,12 +81,14 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen mechanism of `choose_mechanism`.
+    """The chosen mechanism, the reason in one sentence, and the score of each kind.
 
-    Arguments:
-        mechanism: The mechanism.
-        reason: Why it was chosen, in one sentence.
-        compared: Score of each kind: planned error for points, bits of information for codes.
+    Scores are planned errors for points, and bits of information for codes.
+
+    Examples:
+        >>> from privot.mechanisms import RandomizedResponse
+        >>> Choice(RandomizedResponse(4, 1.0), "the most bits", {"randomized_response": 0.1}).reason
+        'the most bits'
     """
 
     mechanism: Mechanism

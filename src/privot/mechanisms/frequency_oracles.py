@@ -59,7 +59,13 @@ def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.
 
 
 class FrequencyOracle(Mechanism):
-    """A pure ε-local randomizer of categories; subclasses prove their ε."""
+    """A pure ε-local randomizer of categories; subclasses prove their ε.
+
+    Examples:
+        >>> from privot.mechanisms import RandomizedResponse
+        >>> RandomizedResponse(num_categories=4, epsilon=1.0).support_size
+        1
+    """
 
     epsilon: float
 
