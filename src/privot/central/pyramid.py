@@ -62,7 +62,7 @@ from privot.local.grid_channels import draw_given
 from privot.local.model import read_condition
 from privot.schema import Schema
 from privot.schema.columns.column import PointColumn
-from privot.schema.columns.vector import draw_ends, draw_within
+from privot.schema.columns.vector import draw_within, end_densities
 from privot.schema.domains import from_unit
 
 _MAX_NOISE = 0.35  # total variation of the coarsest cells
@@ -238,7 +238,7 @@ class PlaceDensity(Law):
         absent = drawn >= self.shares.size
         side, dimension = self.shares.shape[0], self.shares.ndim
         cells = np.stack(np.unravel_index(drawn[~absent], self.shares.shape), axis=1)
-        slopes = draw_ends(cells, side, np.ones(self.shares.shape, bool))
+        slopes = end_densities(cells, side, np.ones(self.shares.shape, bool))
         points = np.full((count, dimension), np.nan)
         points[~absent] = (cells + draw_within(slopes, rng)) * (2 / side) - 1
         return points

@@ -282,7 +282,7 @@ def _show(name: str, schema: Schema) -> None:
     import numpy as np
 
     if name in schema.identifiers:
-        made = schema.identifiers[name].made_up(_EXAMPLES, np.random.default_rng())
+        made = schema.identifiers[name].generator(_EXAMPLES, np.random.default_rng())
         note(f"  made up, never reported: {', '.join(made(_EXAMPLES).to_pylist())}, …")
         return
     column: CodedColumn = schema.coded[name]
