@@ -244,12 +244,13 @@ class GridDrift:
         return [self._channel_of(_empty_release(each)) for each in self.randomizers]
 
     def _channel_of(self, release: Release) -> GridChannel:
-        most = len(self.sampler.density.weights) - 1
-        channel = grid_channel([release], self.sampler.name, most)
-        if channel.spacings != most:
+        """Build the channel of a release on the sampler's grid."""
+        spacings = len(self.sampler.density.weights) - 1
+        channel = grid_channel([release], self.sampler.name, spacings)
+        if channel.spacings != spacings:
             raise PrivotError(
                 f"a wave's reports are on a grid of {channel.spacings} spacings, the others' on one of "
-                f"{most}: give waves whose mechanisms agree, or fit them again together"
+                f"{spacings}: give waves whose mechanisms agree, or fit them again together"
             )
         return channel
 
