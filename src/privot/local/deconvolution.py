@@ -83,11 +83,7 @@ class Hats:
 
     @classmethod
     def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Hats:
-        """Build the hats of a grid.
-
-        Arguments:
-            nodes: Mask of the allowed nodes (K+1, …, K+1).
-            num_weights: Number of weights: one more than nodes if values may be missing.
+        """Build the hats of the allowed nodes, a mask (K+1, …, K+1), and of missing values, if any.
 
         Examples:
             >>> Hats.of(np.ones(3, bool), 4).volumes
