@@ -62,7 +62,7 @@ _STIFFNESS_RATIO = 10.0  # λ for finite h, relative to λ of one release
 _MAX_WEIGHT_RATIO = 0.8  # a reach is skipped if its total weight exceeds this share of the last
 _TOLERANCE, _ROUGH_TOLERANCE = 0.01, 0.1  # of an ascent, in nats; the second while h is chosen
 _NUM_PIECES, _MIN_MASS = 12, 1e-6  # number of pieces of a number, and their least mass
-_NUMBERS = "asked"  # key of `randomizer_of_wave` in stored models
+_RANDOMIZER_KEY = "asked"  # key of `randomizer_of_wave` in stored models
 
 
 def wave_weights(ages: Array, reach: float) -> Array:
@@ -123,8 +123,8 @@ class LocalLikelihood:
         # In one dimension no density is the reference of another, so only the last reach is fitted.
         reaches = self._reaches(reach) if self.nodes.ndim > 1 else [reach]
         ages = np.abs(self.times - time)
-        *_, flat = self._densities(ages, self.counts, reaches, self._pooled)
-        return GridDensity.of(flat, self.nodes.shape)
+        *_, weights = self._densities(ages, self.counts, reaches, _TOLERANCE, self._pooled)
+        return GridDensity.of(weights, self.nodes.shape)
 
     def choose_reach(self, seed: int) -> float:
         """Choose the reach in units of time by the likelihood of held-out reports."""
@@ -143,23 +143,27 @@ class LocalLikelihood:
         """Yield by reach the log-likelihoods of a wave's reports, given the others until this wave."""
         counts, channel = list(self.counts), self.channels[self.channel_of_wave[wave]]
         counts[wave] = counts[wave] - held_out
-        for density in self._densities(self.times[wave] - self.times, counts, self._reaches(0.0)):
-            yield np.asarray(np.log(channel.forward(density)))
+        ages, reaches = self.times[wave] - self.times, self._reaches(0.0)
+        for weights in self._densities(ages, counts, reaches, _ROUGH_TOLERANCE):
+            yield np.asarray(np.log(channel.forward(weights)))
 
     def _densities(
         self,
         ages: Array,
         counts: Sequence[Array],
         reaches: Sequence[float],
+        tolerance: float,
         pooled: Array | None = None,
     ) -> Iterator[Array]:
-        """Yield the flat weights for each reach; the first reference is `pooled`, if it is given."""
-        tolerance = _ROUGH_TOLERANCE if pooled is None else _TOLERANCE
-        total, density = (np.inf, None) if pooled is None else (len(ages), pooled)
+        """Yield the flat weights of the nodes for each reach, longest first.
+
+        `pooled` are those of all waves with equal weights, if they were fitted before.
+        """
+        density, total = pooled, float(len(ages))  # the last fit, and the sum of its waves' weights
         for reach in reaches:
             weights = wave_weights(ages, reach)
             if density is None or weights.sum() <= _MAX_WEIGHT_RATIO * total:
-                total, density = weights.sum(), self._fit(weights, counts, density, tolerance)
+                density, total = self._fit(weights, counts, density, tolerance), weights.sum()
             yield density
 
     def _reaches(self, last: float) -> list[float]:
@@ -169,6 +173,7 @@ class LocalLikelihood:
 
     @cached_property
     def _pooled(self) -> Array:
+        """Flat weights of the nodes, fitted to all waves with equal weights."""
         return self._fit(np.ones(len(self.times)), self.counts, None, _TOLERANCE)
 
     def _fit(
@@ -177,10 +182,10 @@ class LocalLikelihood:
         """Fit the flat weights of nodes to the sum of the waves' counts, weighted by `weights` (T,)."""
         channels = []
         for number in range(len(self.channels)):
-            used = np.flatnonzero((np.array(self.channel_of_wave) == number) & (weights > 0))
-            if used.size:
+            waves = np.flatnonzero((np.array(self.channel_of_wave) == number) & (weights > 0))
+            if waves.size:
                 channel: Any = self.channels[number]  # both kinds are dataclasses
-                total = np.sum([weights[int(i)] * counts[int(i)] for i in used], axis=0)
+                total = np.sum([weights[wave] * counts[wave] for wave in waves.tolist()], axis=0)
                 channels.append(replace(channel, counts=total))
         channel = channels[0] if len(channels) == 1 else StackedChannel(channels)
         if self.nodes.ndim == 1:
@@ -257,16 +262,19 @@ class GridDrift:
     def ratio(self, column: str, value: Any) -> ShareRatio:
         """Return the share of people with a value, or the mean of a number: see `WaveModel.trend`.
 
-        Both are ratios of sums over people. A piece's weight in a sum is the mean of its terms there.
+        Both are ratios of sums over people of a term in the numerator and one in the denominator. The
+        weight of a piece in a sum is the mean of the term in the piece.
         """
-        numbers, inside = self._node_values(column, value)
-        if inside is None:
+        numbers = self._numbers_at_nodes(column)
+        if value is None:
             pieces = _overlapping_pieces(numbers, self.sampler.density.flat)
             terms = np.nan_to_num(numbers), (~np.isnan(numbers)).astype(np.float64)
         else:
+            low, high = _read_range(column, value)
+            inside = ((numbers >= low) & (numbers <= high)).astype(np.float64)
             pieces = np.stack([inside, 1.0 - inside], axis=1)
             terms = inside, np.ones(len(inside))
-        laws, shares, likelihoods = [], [], []
+        laws, shares, likelihoods = [], [], []  # laws are P(weight | piece), (k, pieces)
         for wave, time in enumerate(self.times):
             joint = self.at(float(time)).density.flat[:, None] * pieces
             shares.append(joint.sum(axis=0))
@@ -291,14 +299,14 @@ class GridDrift:
         ratios = report_law[sent] / (report_law[sent] @ shares)[:, None]
         return ShareLikelihood(people @ ratios, (ratios * people[:, None]).T @ ratios)
 
-    def _node_values(self, column: str, value: Any) -> tuple[Array, Array | None]:
-        """Return a column's numbers at all weights (k,), and their indicator (k,) of a range, if any."""
+    def _numbers_at_nodes(self, column: str) -> Array:
+        """Return the numbers of a table's column at all nodes, and NaN if values may be missing (k,)."""
         name, randomizer = self.sampler.name, self.sampler.randomizer
         declared, density = randomizer.schema.point_column(name), self.sampler.density
         axes = [np.linspace(-1, 1, len(density.weights))] * density.weights.ndim
-        nodes = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
-        places = randomizer.mechanisms[name].places(nodes, declared.domain)
-        points = from_unit(declared.domain, places)
+        nodes = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+        units = randomizer.mechanisms[name].places(nodes, declared.domain)
+        points = from_unit(declared.domain, units)
         if density.missing:
             points = np.vstack([points, np.full(points.shape[1], np.nan)])
         table = declared.decode_points(name, points)
@@ -307,22 +315,12 @@ class GridDrift:
             raise PrivotError(
                 f"column {column!r} has no numbers to follow: sample two times instead"
             )
-        numbers = np.array(table[column].to_numpy(zero_copy_only=False), np.float64)
-        if value is None:
-            return numbers, None
-        low, _, high = str(value).partition(RANGE)
-        try:
-            ends = float(low), float(high)
-        except ValueError:
-            raise PrivotError(
-                f"value {value!r} is no range of column {column!r}: write two numbers, as 30{RANGE}40"
-            ) from None
-        return numbers, ((numbers >= ends[0]) & (numbers <= ends[1])).astype(np.float64)
+        return np.array(table[column].to_numpy(zero_copy_only=False), np.float64)
 
     def fields(self) -> dict[str, Any]:
         """Return plain values, for storage."""
         return {
-            _NUMBERS: list(self.randomizer_of_wave),
+            _RANDOMIZER_KEY: list(self.randomizer_of_wave),
             "reach": self.reach,
             "randomizers": [each.to_json() for each in self.randomizers],
         }
@@ -336,19 +334,34 @@ class GridDrift:
         cls, sampler: GridSampler, fields: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> Self:
         """Restore the drift that `fields` and `arrays` describe."""
-        numbers, reach = tuple(fields[_NUMBERS]), float(fields["reach"])
-        counts = tuple(arrays[f"counts_{i}"] for i in range(len(numbers)))
+        randomizer_of_wave = tuple(fields[_RANDOMIZER_KEY])
+        counts = tuple(arrays[f"counts_{i}"] for i in range(len(randomizer_of_wave)))
         randomizers = tuple(map(Randomizer.from_json, fields["randomizers"]))
-        return cls(sampler, arrays["times"], counts, numbers, randomizers, reach)
+        reach = float(fields["reach"])
+        return cls(sampler, arrays["times"], counts, randomizer_of_wave, randomizers, reach)
+
+
+def _read_range(column: str, value: Any) -> tuple[float, float]:
+    """Read the ends of a range of numbers, as `"30..40"`."""
+    low, _, high = str(value).partition(RANGE)
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise PrivotError(
+            f"value {value!r} is no range of column {column!r}: write two numbers, as 30{RANGE}40"
+        ) from None
 
 
 def _overlapping_pieces(numbers: Array, masses: Array) -> Array:
-    """Return hat functions (k, pieces) of the ranks of numbers (k,); missing numbers have their own."""
+    """Return hat functions (k, pieces) at equal distances of the share of people below a number (k,).
+
+    Missing numbers are the last piece. Pieces with hardly any of the `masses` (k,) are left out.
+    """
     present = ~np.isnan(numbers)
-    order = np.unique(numbers[present], return_inverse=True)[1]
-    mass = np.bincount(order, masses[present])
+    ranks = np.unique(numbers[present], return_inverse=True)[1]
+    mass = np.bincount(ranks, masses[present])
     places = (np.cumsum(mass) - mass / 2) / mass.sum() * (_NUM_PIECES - 1)
-    distances = np.abs(places[order][:, None] - np.arange(_NUM_PIECES))
+    distances = np.abs(places[ranks][:, None] - np.arange(_NUM_PIECES))
     pieces = np.zeros((len(numbers), _NUM_PIECES + 1))
     pieces[present, :_NUM_PIECES] = np.maximum(1 - distances, 0.0)
     pieces[~present, _NUM_PIECES] = 1.0
