@@ -57,8 +57,8 @@ from privot.local.classes.counts import Array, CountTables, Ints, Queries
 
 # Over-relaxation: powers of the ratio by which a plain pass changes a probability.
 _FIRST_POWER, _GROWTH, _MAX_POWER = 1.8, 1.15, 4.0
-_MAX_RATIO = 1e3
-_FLOOR = 1e-300
+_MAX_RATIO = 1e3  # largest factor by which an over-relaxed step changes a probability
+_FLOOR = 1e-300  # least probability whose logarithm is taken
 _UNIFORM_SHARE = 0.3  # share of the uniform distribution in the center of random starts
 
 
@@ -82,9 +82,9 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
         probabilities: $p_c(v|z)$ of all columns' pieces end to end, shape (pieces, classes).
         weights: π, shape (classes,).
     """
-    logs = np.zeros(tables.counts.size)
     q = code_probabilities(tables.queries, probabilities)
-    expected = Expectation(np.zeros_like(q), np.zeros_like(weights), logs)
+    log_likelihood = np.zeros(tables.counts.size)
+    expected = Expectation(np.zeros_like(q), np.zeros_like(weights), log_likelihood)
     _add_single(tables, q, weights, expected)
     if tables.multi_report.size:
         _add_multi(tables, q, weights, expected)
@@ -126,8 +126,8 @@ def em_step(tables: CountTables, p: Array, weights: Array) -> tuple[Array, Expec
 def normalized(table: Array, tables: CountTables) -> Array:
     """Divide every column's block of `table` (pieces, classes) by its sum; uniform if that is 0."""
     sums = np.add.reduceat(table, tables.offsets[:-1], axis=0)
-    level = np.where(sums > 0, 0, 1 / tables.sizes[:, None])
-    return table / np.where(sums > 0, sums, 1)[tables.columns] + level[tables.columns]
+    uniform = np.where(sums > 0, 0, 1 / tables.sizes[:, None])
+    return table / np.where(sums > 0, sums, 1)[tables.columns] + uniform[tables.columns]
 
 
 @compiled_reordering_part
@@ -229,16 +229,16 @@ def _cell_weights(tables: CountTables, factor: int, mixture: Array, logs: Array)
     for i in range(tables.single_start[factor], tables.single_start[factor + 1]):
         report, row = tables.single_report[i], tables.single_rows[i]
         start, stop = tables.row_start[row], tables.row_start[row + 1]
-        total = 0.0
+        supported = 0.0  # mean of A over cells
         if values.size:
             for t in range(start, stop):
-                total += values[t] * mixture[cells[t]]
+                supported += values[t] * mixture[cells[t]]
         else:
             for t in range(start, stop):
-                total += mixture[cells[t]]
-        ratio = 1.0 + gain * total
-        logs[report] = math.log(ratio)
-        weight = tables.counts[report] * gain / ratio
+                supported += mixture[cells[t]]
+        likelihood = 1.0 + gain * supported
+        logs[report] = math.log(likelihood)
+        weight = tables.counts[report] * gain / likelihood
         if weight == 0.0:
             continue
         if values.size:
@@ -351,10 +351,10 @@ def random_start(
     if num_classes == 1:
         return marginals, weights
     rng = np.random.default_rng([seed, num_classes, start])
-    factors = np.exp(rng.standard_normal((len(marginals), num_classes)))
+    noise = np.exp(rng.standard_normal((len(marginals), num_classes)))
     uniform = 1 / tables.sizes[tables.columns, None]
     center = (1 - _UNIFORM_SHARE) * marginals + _UNIFORM_SHARE * uniform
-    return normalized(center * factors, tables), weights
+    return normalized(center * noise, tables), weights
 
 
 def ascend(
@@ -362,27 +362,28 @@ def ascend(
 ) -> tuple[Array, Array]:
     """Run EM passes; return probabilities (pieces, classes) and weights (classes,).
 
-    All passes but the last are over-relaxed with growing powers; a step that lowers the objective is
-    undone, and followed by a plain step.
+    All passes but the last are over-relaxed with growing powers. A step that lowers the objective is
+    replaced by the plain step from the same point, and followed by a plain step. The prior has
+    `strength` pseudo-counts per class, distributed over pieces as `prior` (pieces, 1).
     """
-    best, power, plain = -np.inf, _FIRST_POWER, (p, weights)
+    best, power, plain_step = -np.inf, _FIRST_POWER, (p, weights)
     prior_counts = strength * prior
-    for left in range(passes, 0, -1):
+    for passes_left in range(passes, 0, -1):
         expected = expectation(tables, p, weights)
         value = expected.total(tables.counts) + _log_prior(prior_counts, p, weights)
         if value < best:
-            (p, weights), best, power = plain, -np.inf, 1.0
-            if left > 1:
+            (p, weights), best, power = plain_step, -np.inf, 1.0
+            if passes_left > 1:
                 continue
             expected = expectation(tables, p, weights)
         best = value
-        shares = expected.classes + 1.0
-        plain = normalized(expected.cells + prior_counts, tables), shares / shares.sum()
-        if left == 1 or power == 1.0:
-            (p, weights), power = plain, _FIRST_POWER
+        people = expected.classes + 1.0  # with one pseudo-count per class
+        plain_step = normalized(expected.cells + prior_counts, tables), people / people.sum()
+        if passes_left == 1 or power == 1.0:
+            (p, weights), power = plain_step, _FIRST_POWER
             continue
-        p = normalized(_over_relaxed(p, plain[0], power), tables)
-        weights = _over_relaxed(weights, plain[1], power)
+        p = normalized(_over_relaxed(p, plain_step[0], power), tables)
+        weights = _over_relaxed(weights, plain_step[1], power)
         weights = weights / weights.sum()
         power = min(power * _GROWTH, _MAX_POWER)
     return p, weights
@@ -409,63 +410,64 @@ class Curvature(NamedTuple):
 
 def curvature(tables: CountTables, q: Array) -> Curvature:
     """Expand the log-likelihood to second order around the probabilities q of all codes (codes,)."""
-    factor_of_row, counts = _row_counts(tables)
-    widest = int(tables.queries.sizes.max(initial=1))
-    found = Curvature(np.zeros(len(q)), np.zeros((len(q), widest)))
-    _accumulate(tables, q, factor_of_row, counts, found)
-    return found
+    factor_of_row, people_of_row = _answers(tables)
+    largest_query = int(tables.queries.sizes.max(initial=1))
+    total = Curvature(np.zeros(len(q)), np.zeros((len(q), largest_query)))
+    _add_curvature(tables, q, factor_of_row, people_of_row, total)
+    return total
 
 
-def _row_counts(tables: CountTables) -> tuple[Ints, Array]:
+def _answers(tables: CountTables) -> tuple[Ints, Array]:
     """Return the factor of every row, which is a distinct answer, and the people who gave it."""
     rows = tables.row_start.size - 1
-    factor, counts = np.full(rows, -1), np.zeros(rows)
-    factor[tables.single_rows] = np.repeat(
-        np.arange(tables.gains.size), np.diff(tables.single_start)
-    )
-    np.add.at(counts, tables.single_rows, tables.counts[tables.single_report])
-    factor[tables.multi_rows] = tables.multi_factors
-    sent = np.repeat(tables.counts[tables.multi_report], np.diff(tables.multi_start))
-    np.add.at(counts, tables.multi_rows, sent)
-    return factor, counts
+    factor_of_row, people_of_row = np.full(rows, -1), np.zeros(rows)
+    single_factors = np.repeat(np.arange(tables.gains.size), np.diff(tables.single_start))
+    factor_of_row[tables.single_rows] = single_factors
+    np.add.at(people_of_row, tables.single_rows, tables.counts[tables.single_report])
+    factor_of_row[tables.multi_rows] = tables.multi_factors
+    people = np.repeat(tables.counts[tables.multi_report], np.diff(tables.multi_start))
+    np.add.at(people_of_row, tables.multi_rows, people)
+    return factor_of_row, people_of_row
 
 
 @compiled
-def _accumulate(
-    tables: CountTables, q: Array, factor_of_row: Ints, counts: Array, found: Curvature
+def _add_curvature(
+    tables: CountTables, q: Array, factor_of_row: Ints, people_of_row: Array, total: Curvature
 ) -> None:
-    """Add the slopes and the information of all answers to `found`."""
+    """Add the slopes and the information of all answers to `total`."""
     sizes, offsets, values = tables.queries.sizes, tables.queries.offsets, tables.values
-    slopes = np.zeros(q.size)
-    digits = np.zeros(tables.factor_queries.size, np.int64)
+    slopes = np.zeros(q.size)  # g b of an answer; 0 again after it
+    codes = np.zeros(
+        tables.factor_queries.size, np.int64
+    )  # of a cell, for each query of the factor
     for row in range(factor_of_row.size):
         factor = factor_of_row[row]
-        if counts[row] == 0.0:
+        if people_of_row[row] == 0.0:
             continue
         start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-        ratio = 1.0
+        likelihood = 1.0
         for t in range(tables.row_start[row], tables.row_start[row + 1]):
             weight = tables.gains[factor] * (values[t] if values.size else 1.0)
             rest, product = tables.cells[t], weight
             for place in range(stop - 1, start - 1, -1):
                 query = tables.factor_queries[place]
-                digits[place] = offsets[query] + rest % sizes[query]
+                codes[place] = offsets[query] + rest % sizes[query]
                 rest //= sizes[query]
-                product *= q[digits[place]]
-            ratio += product
+                product *= q[codes[place]]
+            likelihood += product
             for place in range(start, stop):
                 others = weight
                 for other in range(start, stop):
                     if other != place:
-                        others *= q[digits[other]]
-                slopes[digits[place]] += others
+                        others *= q[codes[other]]
+                slopes[codes[place]] += others
         for place in range(start, stop):
             query = tables.factor_queries[place]
             first, end = offsets[query], offsets[query + 1]
             for k in range(first, end):
                 if slopes[k] != 0.0:
-                    part = counts[row] * slopes[k] / ratio
-                    found.slope[k] += part
+                    part = people_of_row[row] * slopes[k] / likelihood
+                    total.slope[k] += part
                     for other in range(first, end):
-                        found.information[k, other - first] += part * slopes[other] / ratio
+                        total.information[k, other - first] += part * slopes[other] / likelihood
             slopes[first:end] = 0.0
