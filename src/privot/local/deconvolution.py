@@ -100,13 +100,7 @@ class Hats:
         return np.asarray(unnormalized / unnormalized.sum())
 
     def logs(self, weights: Array) -> Array:
-        """Convert weights to logarithms of the density, from −690 to 0.
-
-        Examples:
-            >>> hats = Hats.of(np.ones(3, bool), 3)
-            >>> hats.weights(hats.logs(np.array([0.2, 0.6, 0.2])))
-            array([0.2, 0.6, 0.2])
-        """
+        """Convert weights to logarithms of the density, whose maximum is 0."""
         densities = weights / np.where(self.volumes > 0, self.volumes, 1.0)
         return np.asarray(np.log(np.maximum(densities / densities.max(), _FLOOR)))
 
@@ -139,11 +133,14 @@ def roughness(logs: Array) -> tuple[float, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class _CosineCoordinates:
-    """Cosine coordinates of a grid function, in which the penalty is nearly isotropic."""
+class _Objective:
+    """Negative objective, as a function of the cosine coordinates of the log ratio to a reference."""
 
-    shape: tuple[int, ...]  # shape of the grid
+    channel: GridChannel  # channel of the reports
+    shape: tuple[int, ...]  # shape of the grid, (K+1, …, K+1)
     strength: float  # λ
+    hats: Hats
+    reference: Array  # logarithms of the reference density (weights,)
 
     @cached_property
     def _scales(self) -> Array:
@@ -153,7 +150,7 @@ class _CosineCoordinates:
         total = reduce(np.add.outer, [axis_roughness] * axes) * (2 / last) ** (axes - 2)
         return np.asarray((_FREE_PRECISION + self.strength * total) ** -0.5)
 
-    def transform(self, flat: Array) -> Array:
+    def _transform(self, flat: Array) -> Array:
         """Map coordinates to logarithms; entries beyond the nodes are unchanged.
 
         The map is symmetric, so it also takes gradients in the logarithms to those in coordinates.
@@ -163,34 +160,19 @@ class _CosineCoordinates:
         nodes = scipy.fft.idctn(self._scales * cosines, type=1, norm="ortho")
         return np.append(nodes.ravel(), flat[size:])
 
-
-@dataclass(frozen=True, eq=False)
-class _Objective:
-    """Negative objective, as a function of the cosine coordinates of the log ratio to a reference."""
-
-    channel: GridChannel  # channel of the reports
-    nodes: NDArray[np.bool_]  # mask of the allowed nodes (K+1, …, K+1)
-    strength: float  # λ
-    hats: Hats
-    reference: Array  # logarithms of the reference density (weights,)
-
-    @cached_property
-    def cosines(self) -> _CosineCoordinates:
-        return _CosineCoordinates(self.nodes.shape, self.strength)
-
     def weights(self, coordinates: Array) -> Array:
-        return self.hats.weights(self.reference + self.cosines.transform(coordinates))
+        return self.hats.weights(self.reference + self._transform(coordinates))
 
     def value_and_gradient(self, coordinates: Array) -> tuple[float, Array]:
-        ratio = self.cosines.transform(coordinates)
+        ratio, num_nodes = self._transform(coordinates), self._scales.size
         weights = self.hats.weights(self.reference + ratio)
         counts, probabilities = self.channel.counts, self.channel.forward(weights)
         sent = counts > 0
-        rough, rough_slope = roughness(ratio[: self.nodes.size].reshape(self.nodes.shape))
+        rough, rough_slope = roughness(ratio[:num_nodes].reshape(self.shape))
         slope = weights * (counts.sum() - self.channel.back(counts / probabilities))
-        slope[: self.nodes.size] += self.strength * rough_slope.ravel()
+        slope[:num_nodes] += self.strength * rough_slope.ravel()
         value = self.strength * rough - float(counts[sent] @ np.log(probabilities[sent]))
-        return value, self.cosines.transform(slope)
+        return value, self._transform(slope)
 
 
 def deconvolve(
@@ -216,7 +198,7 @@ def deconvolve(
     """
     hats = Hats.of(nodes, _num_weights(channel))
     reference_logs = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
-    objective = _Objective(channel, nodes, strength, hats, reference_logs)
+    objective = _Objective(channel, nodes.shape, strength, hats, reference_logs)
     counts = channel.counts[channel.counts > 0]
     floor = -float(counts @ np.log(counts / counts.sum()))  # lower bound of the objective
 

@@ -90,13 +90,7 @@ _COMPLETION_FIELDS, _COMPLETION_PREFIX = ("texture", "means", "shifted", "stretc
 
 @dataclass(frozen=True)
 class SmoothChannel:
-    """Density of a report given a record, relative to the density of all candidates.
-
-    Examples:
-        >>> channel = SmoothChannel.of(ClosestCandidates.for_dimension(500, epsilon=5.0), 0.02)
-        >>> round(channel.inside), round(channel.outside, 2), round(channel.threshold, 1)
-        (26, 0.18, 1.9)
-    """
+    """Density of a report given a record, relative to the density of all candidates."""
 
     inside: float  # a
     outside: float  # b

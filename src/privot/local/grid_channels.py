@@ -1,7 +1,5 @@
 r"""Densities on a grid, and channels: counts of reports and their probabilities under such a density.
 
-Both are for the estimators of points with few coordinates (`privot.local.deconvolution`).
-
 **Density.** A density on $[−1, 1]^d$ is multilinear between the nodes $−1 + 2k/K$, $k ∈ 0 … K$ in each
 coordinate. The weight of a node is the share of its **hat**: the product over coordinates of triangular
 densities of half-width $2/K$ (half a triangle at the ends). So the density is continuous, samples do not
@@ -57,13 +55,7 @@ class GridDensity:
         return np.append(weights, self.missing) if self.missing else weights
 
     def sample(self, num_rows: int, rng: np.random.Generator) -> Array:
-        """Draw points (num_rows, d) in unit coordinates; a missing point is a row of NaN.
-
-        Examples:
-            >>> density = GridDensity(np.array([0.0, 1.0, 0.0]))
-            >>> float(abs(density.sample(1000, np.random.default_rng(0))).max()) < 1
-            True
-        """
+        """Draw points (num_rows, d) in unit coordinates; a missing point is a row of NaN."""
         last = self.weights.shape[0] - 1
         shares = np.append(self.weights.ravel(), self.missing)
         ends = np.cumsum(shares)
@@ -205,10 +197,9 @@ class ProductChannel:
 
     def back(self, ratios: Array) -> Array:
         """See `GridChannel`."""
-        shape = [matrix.shape[0] for matrix in self.matrices]
-        return apply_along_axes(
-            [matrix.T for matrix in self.matrices], ratios.reshape(shape)
-        ).ravel()
+        transposed = [matrix.T for matrix in self.matrices]
+        shape = [matrix.shape[1] for matrix in transposed]
+        return apply_along_axes(transposed, ratios.reshape(shape)).ravel()
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from privot.local.waves.paths import Paths, random_slope, random_walk
+from privot.local.waves.paths import _DRIFTS, Paths, random_slope, random_walk
 
 TIMES = np.linspace(0.0, 1.0, 12)
 STEPS, SUDDEN = (0.01, 0.03, 0.1, 0.3, 1.0), 0.02
@@ -76,7 +76,11 @@ def test_drift_is_learned_and_bands_hold():
     rng = np.random.default_rng(1)
     still = Paths(TIMES, *reported(np.ones((12, 3)), 200.0, rng))
     moves = Paths(TIMES, *reported(np.outer(TIMES, [1, -2, 3]), 200.0, rng))
-    assert still.drift < 0.02 < 0.3 < moves.drift
+    slow, fast = (
+        np.array([each.total for each in paths._weights]) @ [*_DRIFTS, *_DRIFTS[1:]]
+        for paths in (still, moves)
+    )
+    assert slow < 0.02 < 0.3 < fast
     error = np.abs(moves.mean - np.outer(TIMES, [1, -2, 3]))
     spread = np.sqrt(np.diagonal(moves.covariance, axis1=1, axis2=2)).T
     assert (error < 3.5 * spread).all()
@@ -109,7 +113,7 @@ def test_evidence_of_a_step_is_that_of_its_kernel():
     after = np.tril(np.ones((12, 12)))[:, 1:]
     gain = one.step_gains(slopes.T, after)
     w = after[:, 4]
-    wider = type(one).of(one.prior + 0.1 * np.outer(w, w), np.sqrt(precisions.T), 0.0)
+    wider = type(one).of(one.prior + 0.1 * np.outer(w, w), np.sqrt(precisions.T))
     assert np.isclose(gain[2, 4], wider.log_evidence(slopes.T) - one.log_evidence(slopes.T))
 
 

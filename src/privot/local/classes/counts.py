@@ -149,20 +149,14 @@ class Queries(NamedTuple):
         """
         num_codes = np.array([len(each.law) for each in queries], np.int64)
         first_piece = run_starts(np.array(sizes, np.int64))
-        # Empty arrays come first, because there may be no queries.
-        pieces, shares = [np.zeros(0, np.int64)], [np.zeros(0)]
-        pieces_per_code = [np.zeros(0, np.int64)]
-        for query in queries:
-            codes, own_pieces = np.nonzero(query.law)
-            pieces.append(own_pieces + first_piece[query.column])
-            shares.append(query.law[codes, own_pieces])
-            pieces_per_code.append(np.bincount(codes, minlength=len(query.law)))
+        laws = [(query.column, scipy.sparse.csr_array(query.law)) for query in queries]
+        pieces = [law.indices + first_piece[column] for column, law in laws]
         return cls(
             sizes=num_codes,
             offsets=run_starts(num_codes),
-            pieces=np.concatenate(pieces).astype(np.int32),
-            shares=np.concatenate(shares),
-            starts=run_starts(np.concatenate(pieces_per_code)),
+            pieces=_concatenate(pieces).astype(np.int32),
+            shares=np.concatenate([np.zeros(0), *(law.data for _, law in laws)]),
+            starts=run_starts(_concatenate([np.diff(law.indptr) for _, law in laws])),
         )
 
 

@@ -240,11 +240,6 @@ class Pieces:
     curve: Curve | None = None  # curve of a number reported in several alphabets
 
     @classmethod
-    def atoms(cls, number: int) -> Self:
-        """Return one piece per atom."""
-        return cls(np.eye(number), np.full(number, 1 / number))
-
-    @classmethod
     def bumps(cls, curve: Curve, cells: LineCells) -> Self:
         """Divide a curve into bumps; peaks and atoms of large probability are pieces of their own.
 
@@ -282,7 +277,7 @@ def pieces_of_columns(
         if number in curves and column.cells is not None:
             pieces.append(Pieces.bumps(curves[number], column.cells))
         else:
-            pieces.append(Pieces.atoms(len(column.codes)))
+            pieces.append(Pieces(np.eye(column.size), np.full(column.size, 1 / column.size)))
     return pieces, [Query(each.column, each.law @ pieces[each.column].law) for each in queries]
 
 

@@ -210,14 +210,9 @@ def shrink_marginals(
 
 
 def shrunk_shares(around: Array, slope: Array, information: Array, order: Ints) -> Array:
-    r"""Estimate the shrunk shares p of a column (K,).
+    """Estimate shares p (K,), for the log-likelihood $s^⊤Δ − ½ Δ^⊤ I Δ$ with Δ = p − `around`.
 
-    Arguments:
-        around: Shares around which the log-likelihood $s^⊤ Δ − \tfrac12 Δ^⊤ I Δ$ is expanded (K,), with
-            Δ their difference to p.
-        slope: s (K,).
-        information: I (K, K).
-        order: Bins of a number from left to right; else an empty array.
+    The slope is s (K,) and the information I (K, K); `order` is as in `shrink_marginals`.
     """
     smooth_stddevs = _SMOOTH_STDDEVS if len(order) >= _MIN_BINS else (0.0,)
     correlation = np.zeros((len(around), len(around)))  # R

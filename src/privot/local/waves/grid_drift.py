@@ -88,12 +88,6 @@ def longest_likely_reach(logs: Sequence[Array], people: Array) -> int:
 
     The standard error is that of the difference of log-likelihoods over people.
 
-    Examples:
-        >>> likely = np.log([0.5, 0.5])
-        >>> logs = [likely - [0.1, -0.09], likely, likely - 1.0]
-        >>> [longest_likely_reach(logs, np.array([n, n])) for n in (10.0, 9000.0)]
-        [0, 1]
-
     Arguments:
         logs: For each density, longest reach first, the log-likelihoods of distinct reports (reports,).
         people: Counts of the reports (reports,).

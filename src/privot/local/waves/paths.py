@@ -89,7 +89,7 @@ class Paths:
         roots = np.sqrt(self.precisions.T)
         walk, slope = random_walk(self._unit_times), random_slope(self._unit_times)
         pairs = [(walk, q) for q in _DRIFTS] + [(slope, q) for q in _DRIFTS[1:]]
-        return [_Posterior.of(_START_VARIANCE + q * unit, roots, float(q)) for unit, q in pairs]
+        return [_Posterior.of(_START_VARIANCE + q * unit, roots) for unit, q in pairs]
 
     @cached_property
     def _log_evidence(self) -> Array:
@@ -115,12 +115,6 @@ class Paths:
             weights.append((without, priors * np.exp(log + gain - highest)))
         total = sum(without + steps.sum() for without, steps in weights)
         return [_Weights(float(without / total), steps / total) for without, steps in weights]
-
-    @property
-    def drift(self) -> float:
-        """Posterior mean of q, the variance in logits that a path gains from the first to last wave."""
-        pairs = zip(self._weights, self._posteriors, strict=True)
-        return float(sum(weights.total * each.drift for weights, each in pairs))
 
     @cached_property
     def _moments(self) -> list[_Moments]:
@@ -236,16 +230,15 @@ class _Posterior:
     v: Array  # V (K, T, T)
     precisions: Array  # D (K, T)
     half_log_det: float  # ½ ln det(I + C D), summed over numbers
-    drift: float  # q
 
     @classmethod
-    def of(cls, prior: Array, roots: Array, drift: float) -> Self:
+    def of(cls, prior: Array, roots: Array) -> Self:
         """Compute the posterior for a prior covariance C (T, T) and roots D^½ (K, T)."""
         # V = D^½ (I + D^½ C D^½)⁻¹ D^½ exists also if precisions are 0.
         b = roots[:, :, None] * prior * roots[:, None, :] + np.eye(len(prior))
         v = roots[:, :, None] * np.linalg.inv(b) * roots[:, None, :]
         half_log_det = float(np.linalg.slogdet(b)[1].sum()) / 2
-        return cls(prior, prior - prior @ v @ prior, v, roots**2, half_log_det, drift)
+        return cls(prior, prior - prior @ v @ prior, v, roots**2, half_log_det)
 
     def mean(self, slopes: Array) -> Array:
         """Compute posterior means (K, T) for slopes h (K, T)."""
