@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import scipy
@@ -82,7 +82,7 @@ class Hats:
     volumes: Array  # of the nodes (0 outside the domain), flat, then of missing values if any
 
     @classmethod
-    def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Hats:
+    def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Self:
         """Build the hats of the allowed nodes, a mask (K+1, …, K+1), and of missing values, if any.
 
         Examples:
@@ -196,7 +196,7 @@ def deconvolve(
         tolerance: The ascent stops after a step that gains fewer nats over all reports.
         monitor: Time limit and interruption of the ascent.
     """
-    hats = Hats.of(nodes, _num_weights(channel))
+    hats = Hats.of(nodes, len(channel.back(channel.counts)))
     reference_logs = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
     objective = _Objective(channel, nodes.shape, strength, hats, reference_logs)
     counts = channel.counts[channel.counts > 0]
@@ -223,11 +223,6 @@ def deconvolve(
     return GridFit(objective.weights(minimum.x), int(minimum.nit))
 
 
-def _num_weights(channel: GridChannel) -> int:
-    """Return the number of weights that a channel takes."""
-    return len(channel.back(channel.counts))
-
-
 @dataclass(frozen=True, eq=False)
 class SmoothPrior:
     """Gaussian prior of one order m: g is a linear combination of basis functions.
@@ -241,9 +236,7 @@ class SmoothPrior:
     free_precision: Array  # precision of the functions that λ does not penalize; 0 for the others
 
     @classmethod
-    def of(
-        cls, order: int, axis: Array, num_weights: int, peaks: Sequence[int] = ()
-    ) -> SmoothPrior:
+    def of(cls, order: int, axis: Array, num_weights: int, peaks: Sequence[int] = ()) -> Self:
         """Build the prior of an order.
 
         Arguments:
@@ -404,7 +397,7 @@ def average_by_evidence(
 
     `max_steps` (200 by default) and `monitor` are those of `average_over_priors`.
     """
-    num_weights, num_nodes = _num_weights(channel), channel.spacings + 1
+    num_weights, num_nodes = len(channel.back(channel.counts)), channel.spacings + 1
     law = np.stack([channel.forward(weights) for weights in np.eye(num_weights)], axis=1)
     hats = Hats.of(np.ones(num_nodes, bool), num_weights)
     likelihood = CountLikelihood(channel.counts, law, hats)

@@ -73,13 +73,7 @@ class GridDensity:
 def draw_given(
     draw: Callable[[int], pa.Table], schema: Schema, where: Mapping[str, list[int]], num_rows: int
 ) -> pa.Table:
-    """Draw records of one column with given codes, by rejection.
-
-    Arguments:
-        draw: Function that draws a number of records.
-        schema: Schema of the column.
-        where: Allowed codes, by the column's name.
-        num_rows: Number of records.
+    """Draw records of one column by rejection, `draw(num_rows)`, until enough have an allowed code.
 
     Raises:
         PrivotError: if hardly any record has one of the codes.

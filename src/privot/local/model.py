@@ -204,10 +204,8 @@ def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed:
         raise PrivotError(f"rarest is {rarest!r}: give a share from 0, which merges nothing, to 1")
     schema, rng = model.schema, np.random.default_rng(seed)
     drawn = pa.concat_tables(model.draw(_REFINE_ROWS, rng, {}))
-    refined = {
-        name: column.refined(name, drawn, num_codes, rarest)
-        for name, column in schema.coded.items()
-    }
+    coded = schema.coded.items()
+    refined = {name: column.refined(name, drawn, num_codes, rarest) for name, column in coded}
     fields = {"unit": schema.unit, "rules": schema.rules, "promise": schema.promise}
     return Schema.from_dict(fields | {"columns": {**schema.declared, **refined}})
 

@@ -70,17 +70,11 @@ class ReportedColumn(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """Atoms of one column.
+    """Atoms of one column."""
 
-    Arguments:
-        codings: For each release, the codings in which it reports the column; empty if it does not.
-        codes: Code of each atom in the newest schema (a,).
-        cells: Intervals and points of the atoms of a number or date.
-    """
-
-    codings: tuple[tuple[Coding, ...], ...]
-    codes: Codes
-    cells: LineCells | None = None
+    codings: tuple[tuple[Coding, ...], ...]  # those of each release; empty if it has no such column
+    codes: Codes  # code of each atom in the newest schema (a,)
+    cells: LineCells | None = None  # intervals and points of the atoms of a number or date
 
     @classmethod
     def of(cls, name: str, by_release: Sequence[ReportedColumn | None]) -> Self:
@@ -95,11 +89,8 @@ class Atoms:
             cells = _intersect(cast("list[Bins]", [*alphabets, newest.alphabet]), codes)
         codings, next_codes = list[tuple[Coding, ...]](), iter(codes_by_release)
         for each in by_release:
-            if each is None:
-                codings.append(())
-            else:
-                pairs = zip(next(next_codes), each.alphabets, strict=True)
-                codings.append(tuple(Coding(codes, alphabet.size) for codes, alphabet in pairs))
+            rows = () if each is None else zip(next(next_codes), each.alphabets, strict=True)
+            codings.append(tuple(Coding(row, alphabet.size) for row, alphabet in rows))
         return cls(tuple(codings), newest_codes, cells)
 
     @property

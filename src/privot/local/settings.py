@@ -121,21 +121,13 @@ def settings_with(settings: FitSettings | None, keywords: Mapping[str, Any]) -> 
 
 @dataclass(frozen=True)
 class Run:
-    """Options of the execution of a fit, and a custom loss.
+    """Options of the execution of a fit, and a custom loss: see `privot.local.fitting.fit`."""
 
-    Arguments:
-        device: `"auto"`, `"cpu"`, `"cuda"`.
-        checkpoint: File for the state of the run.
-        resume: Whether to continue from the checkpoint.
-        progress: Callback after every step (see `fit`).
-        loss: Custom loss of a step, which replaces the loss of the settings.
-    """
-
-    device: str = "cpu"
-    checkpoint: Path | None = None
-    resume: bool = False
-    progress: Progress | None = None
-    loss: "StepLoss | None" = None
+    device: str = "cpu"  # "auto", "cpu", "cuda", or "cuda:1" and so on
+    checkpoint: Path | None = None  # file for the state of the run
+    resume: bool = False  # whether to continue from the checkpoint
+    progress: Progress | None = None  # callback after every step
+    loss: "StepLoss | None" = None  # loss of a step, which replaces the loss of the settings
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):

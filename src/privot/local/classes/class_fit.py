@@ -69,10 +69,7 @@ from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.training import FitMonitor
 
-_RELEVANCE_CLASSES, _RELEVANCE_PASSES = (
-    8,
-    60,
-)  # of the fit from which the prior's factors are estimated
+_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60  # of the fit from which relevance is estimated
 _RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10  # folds, each of one in ten people
 _MAX_STRENGTH = 1000.0  # largest strength of the prior for one column, in people
 _SHRINKAGES = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])  # grid of s
@@ -150,7 +147,7 @@ class Prior:
     """Dirichlet prior centered on the marginals, and the settings to try with it."""
 
     factors: Array  # factors of the strength for each piece (pieces, 1), equal within a column
-    settings: LatentClassSettings  # class numbers and strengths
+    settings: LatentClassSettings
 
 
 def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
@@ -174,9 +171,8 @@ def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
             for number, shrinkage in enumerate(_SHRINKAGES):
                 shrunk = p.copy()
                 shrunk[rows] = (1 - shrinkage) * p[rows] + shrinkage * means[rows]
-                logs[column, number] += expectation(held_out, shrunk, weights).total(
-                    held_out.counts
-                )
+                expected = expectation(held_out, shrunk, weights)
+                logs[column, number] += expected.total(held_out.counts)
         counts = expectation(training, p, weights).cells.sum(axis=1)
         people = np.add.reduceat(counts, tables.offsets[:-1])
         people_per_class += people / (_RELEVANCE_FOLDS * _RELEVANCE_CLASSES)
@@ -311,7 +307,7 @@ class _Fold:
 
 @dataclass(frozen=True, eq=False)
 class _Score:
-    """Trial with the gains of which its gain is the mean."""
+    """Trial, and the gains of the held-out reports, whose mean is its gain."""
 
     trial: Trial
     gains: Array  # gain of every distinct held-out report of all folds (reports,)

@@ -1,7 +1,5 @@
 r"""Sufficient statistics of reports: counts of distinct reports and their likelihoods, in flat arrays.
 
-The estimators of tables (`expectation`, `marginals`, `curves`, `class_fit`) read these only.
-
 | word | meaning |
 |---|---|
 | piece | element of a column's distribution that is estimated: an atom, or a bump over atoms |
@@ -167,19 +165,14 @@ def run_starts(lengths: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Likelihoods of the distinct answers to the same queries.
+    """Likelihoods of the distinct answers to the same queries."""
 
-    Arguments:
-        queries: Numbers of the queries; if every column has one alphabet, the columns' numbers.
-        shape: Sizes of the queries' alphabets; cells are numbered in C order.
-        likelihood: A, sparse or dense, shape (answers, cells), with entries from 0 to 1.
-        ratio: Finite likelihood ratio r ≥ 1 of a cell with A = 1 to a cell with A = 0.
-    """
-
-    queries: tuple[int, ...]
-    shape: tuple[int, ...]
-    likelihood: Any
-    ratio: float
+    queries: tuple[
+        int, ...
+    ]  # their numbers; if every column has one alphabet, the columns' numbers
+    shape: tuple[int, ...]  # sizes of the queries' alphabets; cells are numbered in C order
+    likelihood: Any  # A, sparse or dense, shape (answers, cells), with entries from 0 to 1
+    ratio: float  # finite likelihood ratio r ≥ 1 of a cell with A = 1 to a cell with A = 0
 
 
 @dataclass(frozen=True, eq=False)

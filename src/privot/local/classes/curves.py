@@ -60,12 +60,10 @@ from privot.schema.columns.vector import LineCells
 _NEIGHBORS = 6  # atoms on either side whose widths are averaged
 _STRENGTHS = np.logspace(3, -3, 13)  # of the prior, for the final average
 _FEW_STRENGTHS = np.logspace(2, -2, 5)  # while peaks are searched
-_MAX_PEAKS = 8
+_MAX_PEAKS, NUM_BUMPS = 8, 10
 _ROUNDS = 2  # expansions of the likelihood
 _MAX_LOSS = 0.5  # largest loss of log-likelihood by removing a tail: that of one standard error
-_MAX_TAIL_MASS = 0.005
-_TAIL_FACTOR = 1e-4  # a removed tail is multiplied by this factor
-NUM_BUMPS = 10
+_MAX_TAIL_MASS, _TAIL_FACTOR = 0.005, 1e-4  # share of people in a tail; factor that removes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,15 +217,15 @@ def curves_of_numbers(
             numbers = queries_of_column[column]
             codes_by_query = [np.arange(*tables.offsets[n : n + 2]) for n in numbers]
             codes, law = np.hstack(codes_by_query), np.vstack([queries[n].law for n in numbers])
-            blocks = [expansion.information[own, : len(own)] for own in codes_by_query]
+            blocks = [expansion.information[c, : len(c)] for c in codes_by_query]
             slope, information = expansion.slope[codes], scipy.linalg.block_diag(*blocks)
             curves[column] = line.fit_curve(
                 SecondOrder(law[:, line.order], q[codes], slope, information, line.hats)
             )
         for column, curve in curves.items():
             for number in queries_of_column[column]:
-                codes = slice(*tables.offsets[number : number + 2])
-                q[codes] = queries[number].law @ curve.marginal
+                own = slice(*tables.offsets[number : number + 2])
+                q[own] = queries[number].law @ curve.marginal
     return curves
 
 

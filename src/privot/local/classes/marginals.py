@@ -2,16 +2,12 @@ r"""One-way marginals: maximum likelihood, raking of a mixture to marginals, and
 
 **Maximum likelihood** (`stacked_marginals`). Marginals are estimated from all reports about a column
 under the assumption that columns are independent, which is the model of `expectation` with one class. If
-every report is about one column, the columns separate and the log-likelihood $\sum_y n_y \ln(1 + (r−1)
-(Ap)_y)$ is concave in p; for randomized response the maximizer is
-
-$$ p_v = \Bigl(\frac{n_v}{λ} − \frac{1}{r−1}\Bigr)_+ , \qquad
-   \text{λ such that } \textstyle\sum_v p_v = 1 , $$
-
-the unbiased estimate, cut at zero and normalized. Split reports are of this kind. The cells of a joint
-report are weighted by the current marginals of its other columns. This lowers the variance, but if
-columns depend on each other, it leaves a bias that does not vanish with more reports; from about a
-hundred thousand people on, the marginals of a model with dependence (`class_fit`) are more accurate.
+every report is about one column, as split reports are, the columns separate and the log-likelihood
+$\sum_y n_y \ln(1 + (r−1) (Ap)_y)$ is concave in p; for randomized response its maximizer is the unbiased
+estimate, cut at zero and normalized. The cells of a joint report are weighted by the current marginals
+of its other columns. This lowers the variance, but if columns depend on each other, it leaves a bias
+that does not vanish with more reports; from about a hundred thousand people on, the marginals of a model
+with dependence (`class_fit`) are more accurate.
 
 EM steps $F$ converge slowly, so pairs of steps are extrapolated (SQUAREM, scheme S3): with
 $r = F(p) − p$ and $d = F(F(p)) − F(p) − r$, the next point is $p + 2s\,r + s^2 d$, $s = ‖r‖/‖d‖$,

@@ -73,8 +73,6 @@ def wave_weights(ages: Array, reach: float) -> Array:
     Examples:
         >>> wave_weights(np.array([5.0, 3.0, 1.0]), 2.0).round(3)
         array([0.135, 0.368, 1.   ])
-        >>> wave_weights(np.array([4.0, 2.5, 0.5, -0.1]), 0.0)
-        array([0., 0., 1., 0.])
     """
     nearest = ages[ages >= 0].min()
     if reach == 0.0:

@@ -127,9 +127,9 @@ class TableDrift:
             codes = {c for each in values_of(value) for c in declared.find_codes(column, each)}
             numerator = np.isin(places.codes, sorted(codes)).astype(np.float64)
             denominator = np.ones(len(numerator))
-        law, every_wave = self.pieces[number].law, np.ones((len(self.times), 1))
+        series, law, waves = self.series[number], self.pieces[number].law, (len(self.times), 1)
         return ShareRatio(
-            self.series[number], every_wave * (numerator @ law), every_wave * (denominator @ law)
+            series, np.tile(numerator @ law, waves), np.tile(denominator @ law, waves)
         )
 
     def series_of(self, column: str, value: Any) -> ShareSeries:
@@ -210,10 +210,7 @@ def _settled(before: Array, series: ShareSeries) -> bool:
 def _expand_factor(
     factor: Factor, counts: Array, queries: Sequence[Query], atoms: LatentClasses
 ) -> Iterator[tuple[Query, Array, Array]]:
-    """Yield each query of a factor, with the slope and the information in the shares of its codes.
-
-    `counts` are those of the factor's answers (answers,).
-    """
+    """Yield each query of a factor, with the slope and the information in the shares of its codes."""
     own_queries = [queries[number] for number in factor.queries]
     tables = [each.law @ atoms.probabilities[each.column] for each in own_queries]
     joint = atoms.weights[None]
@@ -221,7 +218,7 @@ def _expand_factor(
         joint = (joint[:, None] * table[None]).reshape(-1, atoms.num_classes)
     p, gain = joint.sum(axis=1), factor.ratio - 1  # p and g
     sent = counts > 0
-    a, people = scipy.sparse.csr_array(factor.likelihood)[sent], counts[sent]
+    a, people = scipy.sparse.csr_array(factor.likelihood)[sent], counts[sent]  # of sent answers
     likelihood = 1 + gain * (a @ p)  # L
     cells = np.arange(len(p))
     codes_by_query = np.unravel_index(cells, factor.shape)

@@ -319,12 +319,9 @@ class WaveModel(Model):
             raise PrivotError(
                 f"time {time} is not after the last wave's, {self.times[-1]}: give a later one"
             )
-        return replace(
-            self,
-            drift=self.drift.with_wave(release, number),
-            people=(*self.people, len(release)),
-            added=distinct([*self.added, release.randomizer]),
-        )
+        people, added = (*self.people, len(release)), distinct([*self.added, release.randomizer])
+        drift = self.drift.with_wave(release, number)
+        return replace(self, drift=drift, people=people, added=added)
 
     def fields(self) -> dict[str, Any]:
         """See `Learned`."""
