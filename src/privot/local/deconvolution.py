@@ -58,13 +58,15 @@ from privot.local.grid_channels import GridChannel
 from privot.schema.domains import Array
 from privot.training import FitMonitor
 
+# Fixed penalty.
 STRENGTH = 0.1  # λ
 MAX_STEPS = 1000
 _TOLERANCE = 0.01  # the ascent stops after a step that gains fewer nats over all reports
 _MEMORY = 20  # pairs of vectors that L-BFGS stores
 _FREE_PRECISION = 3.0  # precision added to all coordinates, since the penalty of the constant is 0
-_FLOOR = 1e-300  # least density relative to its maximum, which has a logarithm
+_FLOOR = 1e-300  # least density relative to its maximum, so that its logarithm is finite
 
+# Average over penalties.
 ORDERS = (1, 2)  # m
 _STRENGTHS = np.logspace(2, -10, 25)  # values of λ, tried in decreasing order
 _EVIDENCE_DROP = 8.0  # nats below the best evidence at which smaller λ are not tried
@@ -122,14 +124,14 @@ def roughness(logs: Array) -> tuple[float, Array]:
         >>> round(roughness(np.add.outer(3 * axis, 0 * axis))[0])  # 3² / 2, over a square of 4
         18
     """
-    volume = (2 / (len(logs) - 1)) ** (logs.ndim - 2)
+    scale = (2 / (len(logs) - 1)) ** (logs.ndim - 2)  # volume of a cell / squared spacing
     total, slope = 0.0, np.zeros_like(logs)
     for axis in range(logs.ndim):
         rise = np.diff(logs, axis=axis)
         total += float((rise**2).sum())
         edge = [(1, 1) if a == axis else (0, 0) for a in range(logs.ndim)]
         slope -= np.diff(np.pad(rise, edge), axis=axis)
-    return total * volume / 2, slope * volume
+    return total * scale / 2, slope * scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +171,7 @@ class _Objective:
         counts, probabilities = self.channel.counts, self.channel.forward(weights)
         sent = counts > 0
         rough, rough_slope = roughness(ratio[:num_nodes].reshape(self.shape))
+        # Weights p are normalized, so the slope of −Σ n ln A p in the logarithms is p (Σ n − Aᵀ(n / A p)).
         slope = weights * (counts.sum() - self.channel.back(counts / probabilities))
         slope[:num_nodes] += self.strength * rough_slope.ravel()
         value = self.strength * rough - float(counts[sent] @ np.log(probabilities[sent]))

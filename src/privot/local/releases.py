@@ -144,13 +144,9 @@ def _ends_of_codes(bins: Bins) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Releases:
-    """Releases that are fitted together, the newest last.
+    """One or more releases that are fitted together, the newest last."""
 
-    Arguments:
-        parts: One or more releases; every column of an earlier one is in the newest, of the same kind.
-    """
-
-    parts: tuple[Release, ...]
+    parts: tuple[Release, ...]  # every column of an earlier one is in the newest, of the same kind
 
     def __post_init__(self) -> None:
         for number, part in enumerate(self.parts[:-1], start=1):

@@ -87,26 +87,18 @@ _HEAVY = 0.6  # share of the people in one interval above which the fit warns
 class LatentClassSettings:
     """Settings that cross-validation tries, and its stopping rules.
 
-    Arguments:
-        class_counts: Numbers of classes, increasing; 1 (independence) is always tried.
-        strengths: Values of α; the first is used while the number of classes is chosen.
-        starts: Number of fits of each retained setting.
-        reach: Largest distance from the best score, in standard errors, of a retained setting.
-        max_passes: Most EM steps; the best number up to it is chosen.
-        check_every: EM steps between evaluations on the held-out reports.
-        patience: Evaluations without improvement after which a setting's fit ends.
-
     Raises:
         PrivotError: if a number is not positive.
     """
 
-    class_counts: tuple[int, ...] = (2, 4, 8, 16, 24, 32)
+    class_counts: tuple[int, ...] = (2, 4, 8, 16, 24, 32)  # increasing; 1 is always tried
+    # Values of α; the first is used while the number of classes is chosen.
     strengths: tuple[float, ...] = (1.0, 0.3, 3.0, 10.0)
-    starts: int = 3
-    reach: float = 3.0
-    max_passes: int = 150
-    check_every: int = 5
-    patience: int = 3
+    starts: int = 3  # fits of each retained setting
+    reach: float = 3.0  # standard errors by which a retained setting is at most below the best
+    max_passes: int = 150  # most EM steps; the best number up to it is chosen
+    check_every: int = 5  # EM steps between evaluations on the held-out reports
+    patience: int = 3  # evaluations without improvement after which a setting's fit ends
 
     def __post_init__(self) -> None:
         numbers = (self.starts, self.max_passes, self.check_every, self.patience)

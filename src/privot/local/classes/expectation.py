@@ -176,6 +176,7 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
             table[0, z] = weights[z]
         _fill_products(table, front, sizes, offsets, p)
         tail = p[offsets[last] : offsets[last + 1]]
+        # Probabilities of cells, summed over classes.
         mixture = np.zeros((rows, sizes[last]))
         used = _used_cells(tables, factor, mixture.size)
         for row in range(rows):
@@ -184,6 +185,7 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
                     for z in range(weights.size):
                         mixture[row, v] += table[row, z] * tail[v, z]
         cell_weights = _cell_weights(tables, factor, mixture.ravel(), expected.log_likelihood)
+        # Expected counts of the last column; `sums` are those of the columns before it.
         tail_cells = expected.cells[offsets[last] : offsets[last + 1]]
         sums = np.zeros((rows, weights.size))
         for row in range(rows):

@@ -41,10 +41,10 @@ from privot.training import Progress
 
 # A number, a date, or the text of either; dates are converted to days.
 Time = float | int | str | date
-_FIRST = date(1970, 1, 1)
-_NUM_SIMULATIONS = 199
-_CREDIBILITY = 0.9
-_MIN_WAVES = 3  # in which a change can be detected
+_FIRST = date(1970, 1, 1)  # day 0
+_NUM_SIMULATIONS = 199  # of a p-value, which is a multiple of 1/200
+_CREDIBILITY = 0.9  # probability of the interval of a change
+_MIN_WAVES = 3  # fewest waves in which a change can be detected
 _BASE_PREFIX = "base."
 
 
@@ -103,23 +103,14 @@ def in_words(time: float, dated: bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Trend:
-    """Estimate of a share or a mean at every wave, with a band.
+    """Estimate of a share or a mean at every wave, with a band."""
 
-    Arguments:
-        name: Name of the share or mean.
-        times: Times of the waves, as they were given.
-        estimate: Estimate at each time (T,).
-        low: Lower end of the band (T,).
-        high: Upper end (T,).
-        level: Level of the band, pointwise.
-    """
-
-    name: str
-    times: tuple[str, ...]
-    estimate: Array
-    low: Array
-    high: Array
-    level: float
+    name: str  # name of the share or mean
+    times: tuple[str, ...]  # times of the waves, as they were given
+    estimate: Array  # estimate at each time (T,)
+    low: Array  # lower end of the band (T,)
+    high: Array  # upper end of the band (T,)
+    level: float  # level of the band, pointwise
 
     def within(self, low: float, high: float) -> Self:
         """Clip the band to a range."""
@@ -128,23 +119,14 @@ class Trend:
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """Most probable time of a sudden change of a column's distribution, and the evidence for a change.
+    """Most probable time of a sudden change of a column's distribution, and the evidence for it."""
 
-    Arguments:
-        column: Name of the column.
-        time: Most probable time of the first wave after the change.
-        low: First wave of the interval that has the change with probability 0.9, if there is one.
-        high: Last wave of that interval.
-        p_value: p-value of the hypothesis that the population only drifts.
-        log_odds: Log evidence of one change, at an unknown wave, against no change.
-    """
-
-    column: str
-    time: str
-    low: str
-    high: str
-    p_value: float
-    log_odds: float
+    column: str  # name of the column
+    time: str  # most probable time of the first wave after the change
+    low: str  # first wave of the interval that has the change with probability 0.9, if there is one
+    high: str  # last wave of that interval
+    p_value: float  # p-value of the hypothesis that the population only drifts
+    log_odds: float  # log evidence of one change, at an unknown wave, against no change
 
 
 def trend_of(name: str, ratio: ShareRatio, times: tuple[str, ...], level: float) -> Trend:
