@@ -171,7 +171,7 @@ class _Objective:
         counts, probabilities = self.channel.counts, self.channel.forward(weights)
         sent = counts > 0
         rough, rough_slope = roughness(ratio[:num_nodes].reshape(self.shape))
-        # Weights p are normalized, so the slope of −Σ n ln A p in the logarithms is p (Σ n − Aᵀ(n / A p)).
+        # Since the weights p are normalized, −Σ n ln A p has the slope p (Σ n − Aᵀ(n / A p)) in g.
         slope = weights * (counts.sum() - self.channel.back(counts / probabilities))
         slope[:num_nodes] += self.strength * rough_slope.ravel()
         value = self.strength * rough - float(counts[sent] @ np.log(probabilities[sent]))

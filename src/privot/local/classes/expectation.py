@@ -254,34 +254,37 @@ def _cell_weights(tables: CountTables, factor: int, mixture: Array, logs: Array)
 
 @compiled_reordering_part
 def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
-    """Return cell probabilities (cells, classes) of multi-factor reports, and the first row of each."""
+    """Return the cells' probabilities in classes (cells, classes), and every factor's first cell.
+
+    Factors that are in no report with several factors have no cells here.
+    """
     num_factors, queries = tables.gains.size, tables.queries
     used = np.zeros(num_factors, np.bool_)
     used[tables.multi_factors] = True
-    place = np.zeros(num_factors + 1, np.int64)
+    first_cell = np.zeros(num_factors + 1, np.int64)
     for factor in range(num_factors):
-        rows = 0
+        num_cells = 0
         if used[factor]:
-            rows = 1
+            num_cells = 1
             for t in range(tables.factor_start[factor], tables.factor_start[factor + 1]):
-                rows *= queries.sizes[tables.factor_queries[t]]
-        place[factor + 1] = place[factor] + rows
-    table = np.ones((place[-1], p.shape[1]))
+                num_cells *= queries.sizes[tables.factor_queries[t]]
+        first_cell[factor + 1] = first_cell[factor] + num_cells
+    table = np.ones((first_cell[-1], p.shape[1]))
     for factor in range(num_factors):
         if used[factor]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-            part = table[place[factor] : place[factor + 1]]
+            part = table[first_cell[factor] : first_cell[factor + 1]]
             _fill_products(
                 part, tables.factor_queries[start:stop], queries.sizes, queries.offsets, p
             )
-    return table, place
+    return table, first_cell
 
 
 @compiled_reordering
 def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
     """Add the expected counts of reports with several factors to `expected`."""
     num_classes = weights.size
-    table, place = _cell_tables(tables, p)
+    table, first_cell = _cell_tables(tables, p)
     cell_weights = np.zeros_like(table)
     values, cells, row_start = tables.values, tables.cells, tables.row_start
     widest = 0
@@ -293,6 +296,7 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
         first, end = tables.multi_start[i], tables.multi_start[i + 1]
         for z in range(num_classes):
             posterior[z] = weights[z]
+        # Terms 1 + t of the factors, and their product with π, divided by exp(shift).
         shift = 0.0
         for s in range(first, end):
             factor, row = tables.multi_factors[s], tables.multi_rows[s]
@@ -301,7 +305,7 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
             for t in range(row_start[row], row_start[row + 1]):
                 weight = tables.gains[factor] * (values[t] if values.size else 1.0)
                 for z in range(num_classes):
-                    term[z] += weight * table[place[factor] + cells[t], z]
+                    term[z] += weight * table[first_cell[factor] + cells[t], z]
             for z in range(num_classes):
                 posterior[z] *= term[z]
             largest = posterior.max()
@@ -317,6 +321,7 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
         for z in range(num_classes):
             expected.classes[z] += scale * (posterior[z] - silent * weights[z])
             posterior[z] *= scale
+        # Expected counts of revealed cells, divided by the cells' probabilities.
         for s in range(first, end):
             factor, row = tables.multi_factors[s], tables.multi_rows[s]
             term = terms[s - first]
@@ -325,12 +330,12 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
             for t in range(row_start[row], row_start[row + 1]):
                 weight = tables.gains[factor] * (values[t] if values.size else 1.0)
                 for z in range(num_classes):
-                    cell_weights[place[factor] + cells[t], z] += weight * term[z]
+                    cell_weights[first_cell[factor] + cells[t], z] += weight * term[z]
     cell_weights *= table
     for factor in range(tables.gains.size):
-        if place[factor] < place[factor + 1]:
+        if first_cell[factor] < first_cell[factor + 1]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-            part = cell_weights[place[factor] : place[factor + 1]]
+            part = cell_weights[first_cell[factor] : first_cell[factor + 1]]
             _add_margins(
                 expected.cells,
                 part,

@@ -216,10 +216,10 @@ def _expand_factor(
     joint = atoms.weights[None]
     for table in tables:
         joint = (joint[:, None] * table[None]).reshape(-1, atoms.num_classes)
-    p, gain = joint.sum(axis=1), factor.ratio - 1  # p and g
-    sent = counts > 0
-    a, people = scipy.sparse.csr_array(factor.likelihood)[sent], counts[sent]  # of sent answers
-    likelihood = 1 + gain * (a @ p)  # L
+    # As in the formulas above, p is the distribution of cells, and A and L are those of answers sent.
+    p, g, sent = joint.sum(axis=1), factor.ratio - 1, counts > 0
+    a, people = scipy.sparse.csr_array(factor.likelihood)[sent], counts[sent]
+    likelihood = 1 + g * (a @ p)
     cells = np.arange(len(p))
     codes_by_query = np.unravel_index(cells, factor.shape)
     for query, table, codes in zip(own_queries, tables, codes_by_query, strict=True):
@@ -227,7 +227,7 @@ def _expand_factor(
         conditional = p / np.maximum(marginal, 1e-300)[codes]
         shape = (len(p), len(marginal))
         p_given_code = scipy.sparse.csr_array((conditional, (cells, codes)), shape=shape)
-        slopes = gain * (a @ p_given_code).toarray() / likelihood[:, None]
+        slopes = g * (a @ p_given_code).toarray() / likelihood[:, None]
         yield query, people @ slopes, (slopes * people[:, None]).T @ slopes
 
 
