@@ -82,7 +82,7 @@ _NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5  # clips of an image; corrections of Î
 _MAX_IMAGES, _MIN_IMAGES_PER_CLASS, _MAX_NUMBERS = 3000, 32, 2**23
 _LAST_COSINES = 10  # number of highest learned cosines from which Ïƒ is estimated
 _MIN_VARIANCE_RATIO = 1e-4  # floor of variances, relative to the largest
-_MAX_STRETCH = 1.3  # per correction
+_MAX_STRETCH = 1.3  # largest eigenvalue of the transport map of a correction
 # Names of stored arrays; those of `_COMPLETION_FIELDS` begin with the prefix.
 _LAW_FIELDS = ("shares", "missing", "means", "factors", "variances")
 _COMPLETION_FIELDS, _COMPLETION_PREFIX = ("texture", "means", "shifted", "stretch"), "picture."
@@ -101,13 +101,14 @@ class SmoothChannel:
     @classmethod
     def of(cls, mechanism: ClosestCandidates, label_weight: float) -> Self:
         """Approximate the channel of a mechanism."""
-        size = mechanism.codebook.dimension
+        dimension = mechanism.codebook.dimension
         inside, outside = (p * mechanism.codebook.num_candidates for p in mechanism.probabilities)
-        ratio = np.exp(mechanism.log_likelihood(_SCORE_GRID / np.sqrt(size)))
-        steps = np.diff((ratio - outside) / (inside - outside))
-        places = (_SCORE_GRID[1:] + _SCORE_GRID[:-1]) / 2
-        threshold = float(steps @ places / steps.sum())
-        width = float(np.sqrt(steps @ (places - threshold) ** 2 / steps.sum()))
+        density = np.exp(mechanism.log_likelihood(_SCORE_GRID / np.sqrt(dimension)))
+        # The rise of the density from b to a is the distribution of the score to be exceeded.
+        masses = np.diff((density - outside) / (inside - outside))
+        scores = (_SCORE_GRID[1:] + _SCORE_GRID[:-1]) / 2
+        threshold = float(masses @ scores / masses.sum())
+        width = float(np.sqrt(masses @ (scores - threshold) ** 2 / masses.sum()))
         return cls(inside, outside, threshold, width, label_weight)
 
     def tilt(self, squared_lengths: Array) -> Array:
@@ -251,10 +252,8 @@ class ImageCompletion:
 
     def arrays(self) -> dict[str, Array]:
         """Return arrays by name, for storage."""
-        return {
-            _COMPLETION_PREFIX + name: np.asarray(getattr(self, name))
-            for name in _COMPLETION_FIELDS
-        }
+        fields = {name: np.asarray(getattr(self, name)) for name in _COMPLETION_FIELDS}
+        return {_COMPLETION_PREFIX + name: array for name, array in fields.items()}
 
     def _draw_texture(self, count: int, rng: np.random.Generator) -> Array:
         """Draw random images (count, N) whose frequencies are all higher than the learned ones."""

@@ -9,7 +9,7 @@ show the grid, and the probabilities of record cells are linear in the weights.
 are linear in the weights p: $P(y) = \sum_k A_{yk} p_k$. The matrix A is never formed. Windows that are
 balls are a convolution, computed by fast Fourier transforms; mechanisms that treat coordinates
 independently are a product of one small matrix per coordinate. Weights are flat arrays of the nodes in C
-order; if values may be missing, their share is last. Reports are numbered in the same way.
+order; if values may be missing, their share is last.
 """
 
 import math
@@ -31,7 +31,7 @@ from privot.schema.domains import Array, from_unit
 # Conditional sampling: least records drawn at a time, and limits of all draws before it gives up.
 _MIN_DRAWS, _MAX_DRAWS, _MAX_DRAWS_PER_ROW = 2**14, 2**22, 200
 _TAIL = 6.0  # standard deviations of Gaussian noise beyond which reports share one bin
-_MAX_BINS = 1024
+_MAX_BINS = 1024  # of reports with noise, per coordinate
 MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # largest K, by dimension
 
 
@@ -216,7 +216,7 @@ class BallChannel:
         return outside + (form.inside - form.outside) * in_window
 
     def back(self, ratios: Array) -> Array:
-        """See `GridChannel`."""
+        """See `GridChannel`; windows are symmetric, so their transpose is the same convolution."""
         form = self.form
         weighted = ratios * self._multiplicity
         cells = self._without_missing(weighted).reshape((self._width,) * form.dimension)

@@ -47,9 +47,7 @@ class ReportedColumn(NamedTuple):
     """Column as one release reports it."""
 
     column: CodedColumn  # as the release's schema declares it
-    jointly: (
-        bool  # True in joint reports, which use all codings; else the column's alphabet is used
-    )
+    jointly: bool  # True in joint reports, which use all codings; others use the column's alphabet
 
     @property
     def alphabets(self) -> tuple[Alphabet, ...]:
@@ -87,10 +85,10 @@ class Atoms:
             alphabets = [alphabet for each in reported for alphabet in each.alphabets]
             codes = np.concatenate([*codes_by_release, newest_codes[None]])
             cells = _intersect(cast("list[Bins]", [*alphabets, newest.alphabet]), codes)
-        codings, next_codes = list[tuple[Coding, ...]](), iter(codes_by_release)
+        codings, next_rows = list[tuple[Coding, ...]](), iter(codes_by_release)
         for each in by_release:
-            rows = () if each is None else zip(next(next_codes), each.alphabets, strict=True)
-            codings.append(tuple(Coding(row, alphabet.size) for row, alphabet in rows))
+            pairs = () if each is None else zip(next(next_rows), each.alphabets, strict=True)
+            codings.append(tuple(Coding(row, alphabet.size) for row, alphabet in pairs))
         return cls(tuple(codings), newest_codes, cells)
 
     @property

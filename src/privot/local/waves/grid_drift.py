@@ -227,6 +227,7 @@ class GridDrift:
 
     @cached_property
     def _likelihood(self) -> LocalLikelihood:
+        """Local likelihood of the waves' reports on the sampler's grid."""
         randomizer, name = self.sampler.randomizer, self.sampler.name
         domain = randomizer.schema.point_column(name).domain
         reported = randomizer.mechanisms[name].report_domain(domain)
@@ -283,13 +284,18 @@ class GridDrift:
         return self.ratio(column, value).series
 
     def _share_likelihood(self, wave: int, law: Array, shares: Array) -> ShareLikelihood:
-        """Expand a wave's log-likelihood around shares (pieces,) of pieces over weights (k, pieces)."""
+        """Expand a wave's log-likelihood around `shares` (pieces,).
+
+        `law` has the probability of each weight in each piece (k, pieces).
+        """
         channel = self._channels[self.randomizer_of_wave[wave]]
-        report_law = np.stack([channel.forward(piece) for piece in law.T], axis=1)
+        report_given_piece = np.stack([channel.forward(piece) for piece in law.T], axis=1)
         sent = self.counts[wave] > 0
-        people = self.counts[wave][sent]
-        ratios = report_law[sent] / (report_law[sent] @ shares)[:, None]
-        return ShareLikelihood(people @ ratios, (ratios * people[:, None]).T @ ratios)
+        people, probabilities = self.counts[wave][sent], report_given_piece[sent]
+        slopes = (
+            probabilities / (probabilities @ shares)[:, None]
+        )  # of the reports' log-likelihoods
+        return ShareLikelihood(people @ slopes, (slopes * people[:, None]).T @ slopes)
 
     def _numbers_at_nodes(self, column: str) -> Array:
         """Return the numbers of a table's column at all nodes, and NaN if values may be missing (k,)."""
