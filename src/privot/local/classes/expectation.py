@@ -274,9 +274,8 @@ def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
         if used[factor]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
             part = table[first_cell[factor] : first_cell[factor + 1]]
-            _fill_products(
-                part, tables.factor_queries[start:stop], queries.sizes, queries.offsets, p
-            )
+            columns = tables.factor_queries[start:stop]
+            _fill_products(part, columns, queries.sizes, queries.offsets, p)
     return table, first_cell
 
 
@@ -287,6 +286,7 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
     table, first_cell = _cell_tables(tables, p)
     cell_weights = np.zeros_like(table)
     values, cells, row_start = tables.values, tables.cells, tables.row_start
+    sizes, offsets = tables.queries.sizes, tables.queries.offsets
     widest = 0
     for i in range(tables.multi_report.size):
         widest = max(widest, tables.multi_start[i + 1] - tables.multi_start[i])
@@ -336,13 +336,8 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
         if first_cell[factor] < first_cell[factor + 1]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
             part = cell_weights[first_cell[factor] : first_cell[factor + 1]]
-            _add_margins(
-                expected.cells,
-                part,
-                tables.factor_queries[start:stop],
-                tables.queries.sizes,
-                tables.queries.offsets,
-            )
+            columns = tables.factor_queries[start:stop]
+            _add_margins(expected.cells, part, columns, sizes, offsets)
 
 
 def random_start(

@@ -292,9 +292,7 @@ class GridDrift:
         report_given_piece = np.stack([channel.forward(piece) for piece in law.T], axis=1)
         sent = self.counts[wave] > 0
         people, probabilities = self.counts[wave][sent], report_given_piece[sent]
-        slopes = (
-            probabilities / (probabilities @ shares)[:, None]
-        )  # of the reports' log-likelihoods
+        slopes = probabilities / (probabilities @ shares)[:, None]  # of ln P(report)
         return ShareLikelihood(people @ slopes, (slopes * people[:, None]).T @ slopes)
 
     def _numbers_at_nodes(self, column: str) -> Array:
