@@ -96,6 +96,7 @@ def _from_zero(column: NDArray[Any]) -> tuple[Ints, int]:
     """Map a column's values to integers in the same order, from 0 to below m; return them and m."""
     if column.dtype.kind in "iub":
         low, high = int(column.min()), int(column.max())
+        # The range of these values times the number of ranks, at most one per row, is a possible key.
         if max(-low, high) < _MAX_KEY // (2 * len(column)):
             return column.astype(np.int64) - low, high - low + 1
     distinct, ranks = np.unique(column, return_inverse=True)
