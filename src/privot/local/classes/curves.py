@@ -256,8 +256,8 @@ class Pieces:
         mass_below = np.cumsum(marginal[smooth]) - marginal[smooth] / 2
         u = mass_below / max(marginal[smooth].sum(), 1e-300)
         hats = np.maximum(1 - np.abs(u[:, None] * (NUM_BUMPS - 1) - np.arange(NUM_BUMPS)), 0.0)
-        # Joint probabilities of atoms and pieces, first of the bumps, then of all other atoms. These keep
-        # positive shares, because EM cannot raise a probability of 0.
+        # Joint probabilities of atoms and pieces: the bumps, then all other atoms, which keep positive
+        # shares, because EM cannot raise a probability of 0.
         joint = np.zeros((len(marginal), NUM_BUMPS + len(others)))
         joint[smooth, :NUM_BUMPS] = marginal[smooth, None] * hats
         joint[others, NUM_BUMPS + np.arange(len(others))] = np.maximum(marginal[others], 1e-12)
