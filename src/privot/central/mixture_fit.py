@@ -184,7 +184,7 @@ class ImageFit(SumFit):
         released = rounds.release(query)
         scale = query.unit**2 / counts.sum(axis=1)
         noisy, errors = released.sums * scale[:, None, None], released.stddev * scale
-        return _roots(shrink_covariances(noisy, errors, low.frequencies), 0.0)
+        return _roots(shrink_covariances(noisy, errors, low.squared_frequencies), 0.0)
 
     def _first_centers(self, mean: Floats, root: Floats, rng: np.random.Generator) -> Floats:
         """Return centers (K, p) by k-means on images sampled from a label's Gaussian."""

@@ -284,7 +284,7 @@ class LabeledProducts(AnchoredProducts):
     def __init__(self, images: ImageRecords, norm: float) -> None:
         super().__init__(norm)
         self.images = images
-        self.weights: Floats = (1.0 + images.frequencies / 4.0) ** 0.25
+        self.weights: Floats = (1.0 + images.squared_frequencies / 4.0) ** 0.25
         self.width = images.num_coordinates + images.num_labels
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
