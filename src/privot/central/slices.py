@@ -26,22 +26,21 @@ multiplied together, and so the last bits of every row. Each of their projection
 √(rows·k)·g in all.
 
 **Batches** are drawn by the scheme that is accounted. Amplification by sampling holds only if nobody
-knows who was drawn, so batches use the operating system's entropy, and are neither seeded, logged nor
-stored.
+knows who was drawn, so batches are neither seeded, logged nor stored.
 
 - `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**: of
   exactly uniform indices, the first occurrences in order of appearance.
 - `padded_poisson`: every record enters with probability at most q, independently of the others, into
   uniformly random slots of a public, constant number of rows; the other slots stay empty. The
   accounting is conditional on no overflow of the slots; δ includes the probability of an overflow, in
-  which case records without a slot are left out.
+  which case records without a slot are omitted.
 - `none`: all records.
 
 **Directions** are drawn anew for each release, uniform on the sphere and never longer than 1, since the
-accounting averages over U with independent uniform unit columns (or a uniform frame). Columns are
-normalized Gaussian vectors from the operating system's entropy (`privot.mechanisms.samplers`).
-So no two runs (also resumed ones), threads or forked processes share directions, as the accounting
-requires. Directions do not depend on the data. Box–Muller pairs
+accounting averages over U with independent uniform unit columns (or a uniform frame: orthonormal
+columns). Columns are normalized Gaussian vectors from the operating system's entropy
+(`privot.mechanisms.samplers`), so no two runs (also resumed ones), threads or forked processes share
+directions, as the accounting requires; they do not depend on the data. Box–Muller pairs
 
 $$ (\sqrt{−2 \ln u} \cos φ, \sqrt{−2 \ln u} \sin φ), \qquad u = (w + ½)/2^{32}, \quad φ = π w'/2^{31} $$
 
@@ -88,14 +87,14 @@ from privot.privacy.ledger import Ledger, charge, fingerprint
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 
 Indices = NDArray[np.int64]
-EMPTY = -1
+EMPTY = -1  # index of an empty slot
 # The grid is at least 2^19 times finer than the root mean square sensitivity of a slice.
 _GRID_BITS = 19
 # Columns are scaled to this norm, so that errors of single precision never make one longer than 1.
 _LENGTH = 1.0 - 2.0**-19
 # Records are clipped to this factor times the radius, so that rounding errors never exceed it.
 _INSIDE = 1.0 - 2.0**-40
-_CHUNK = 4096
+_CHUNK = 4096  # records projected at once
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,8 @@ class SlicePlan:
     noun: ClassVar[str] = "releases"
 
     def __post_init__(self) -> None:
-        paid_for = self.accounting.grid >= accounted_grid(self.grid, self.rows)
-        if math.frexp(self.grid)[0] != 0.5 or not paid_for:
+        accounted = self.accounting.grid >= accounted_grid(self.grid, self.rows)
+        if math.frexp(self.grid)[0] != 0.5 or not accounted:
             raise PrivotError(
                 f"grid {self.grid} is no power of two, or more than the accounted "
                 f"{self.accounting.grid} pays for in {self.rows} rows: use SlicePlan.calibrate"
@@ -146,18 +145,20 @@ class SlicePlan:
         method: Method = "rdp",
     ) -> Self:
         """Return the plan with the least noise for (ε, δ); `accounting` maps a grid to parameters."""
-        free = accounting(0.0)
+        without_grid = accounting(0.0)
         # A power of two far below a slice of the sensitivity, and so far below useful noise.
-        slice_of = free.sensitivity / math.sqrt(free.dim)
-        grid = 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)
-        exact = accounting(accounted_grid(grid, free.overflow(steps, delta)[1]))
-        stddev = exact.calibrate(epsilon, delta, steps, method)
-        return cls(exact, stddev, steps, delta, grid, method)
+        projected_sensitivity = without_grid.sensitivity / math.sqrt(without_grid.dim)
+        grid = 2.0 ** (math.floor(math.log2(projected_sensitivity)) - _GRID_BITS)
+        _, rows = without_grid.overflow(steps, delta)
+        with_grid = accounting(accounted_grid(grid, rows))
+        stddev = with_grid.calibrate(epsilon, delta, steps, method)
+        return cls(with_grid, stddev, steps, delta, grid, method)
 
     @property
     def rows(self) -> int:
         """Number of rows of every release, padding included: public and constant."""
-        return self.accounting.overflow(self.steps, self.delta)[1]
+        _, rows = self.accounting.overflow(self.steps, self.delta)
+        return rows
 
     @property
     def uses(self) -> int:
@@ -196,13 +197,14 @@ def draw_batch(plan: SlicePlan, rows: int) -> Indices:
 
 def ordered_sample(population: int, size: int) -> Indices:
     """Draw a uniformly random subset of `size` of range(population), in uniformly random order."""
-    if 4 * size > population:
+    if 4 * size > population:  # redrawing repeated indices would take longer
         return random_order(population)[:size]
     chosen = np.empty(0, np.int64)
     while len(chosen) < size:
         more = uniforms_below(population, 2 * (size - len(chosen)) + 8)
         chosen = np.concatenate([chosen, more])
-        chosen = chosen[np.sort(np.unique(chosen, return_index=True)[1])]
+        _, first_occurrences = np.unique(chosen, return_index=True)
+        chosen = chosen[np.sort(first_occurrences)]
     return chosen[:size]
 
 
@@ -248,10 +250,10 @@ def draw_directions(dim: int, count: int, orthonormal: bool = False) -> Tensor:
     normal = _normal(count, dim)
     if orthonormal:
         return (_LENGTH * torch.linalg.qr(normal.T.double()).Q).float()
-    # Rows are contiguous: numpy then sums pairwise, which the bound on the length counts on.
+    # Rows are contiguous: numpy then sums pairwise, which the bound on the length requires.
     squares = np.square(normal.numpy()).sum(axis=1)
-    empty = np.flatnonzero(squares == 0)  # in one dimension, once in 2^25 columns
-    normal[empty, 0], squares[empty] = 1.0, 1.0
+    zeros = np.flatnonzero(squares == 0)  # in one dimension, once in 2^25 columns
+    normal[zeros, 0], squares[zeros] = 1.0, 1.0
     normal *= torch.from_numpy(_LENGTH / np.sqrt(squares))[:, None]
     return normal.T
 
@@ -261,7 +263,7 @@ def _normal(rows: int, columns: int) -> Tensor:
     half = (rows * columns + 1) // 2
     words = torch.from_numpy(random_words(half).view(np.int32).reshape(2, half))
     angle = words[0].float().mul_(math.pi / 2**31)
-    # Signed words move up by 2^31 in double precision: small u keep all their bits.
+    # 2^31 is added to signed words in double precision, so that small u have all their bits.
     radius = words[1].double().add_(2.0**31 + 0.5).mul_(2.0**-32).float()
     radius = radius.log_().mul_(-2.0).sqrt_()
     pairs = torch.empty(2, half)
@@ -322,7 +324,7 @@ class SlicingMechanism:
                 "calibrate it for the unit of the records"
             )
         self.map, self.ledger = record_map, ledger
-        self._values = _prepared(values, record_map)
+        self._coordinates = _prepared(values, record_map)
         self._labels = given_labels(labels, len(values), record_map.num_labels)
         self._rows = ledger.plan.rows
         self._digest = fingerprint(
@@ -350,20 +352,21 @@ class SlicingMechanism:
 
     def _project(self, batch: np.ndarray, directions: Tensor) -> Tensor:
         """Return XU (rows, k) of the records in the slots, zeros in empty ones, in double precision."""
-        chosen = torch.from_numpy(np.maximum(batch, 0))
+        chosen = torch.from_numpy(np.maximum(batch, 0))  # empty slots get a record with factor 0
+        # Records are grouped by label for speed; the plan's grid covers the effect on last bits.
         labels, order = self._labels[chosen].sort()
         batch, chosen = batch[order.numpy()], chosen[order]
-        features = self.map.features(self._values[chosen].double()).double()
+        features = self.map.features(self._coordinates[chosen].double()).double()
         radius = self.ledger.plan.accounting.radius
         norm = features.norm(dim=1, keepdim=True)
         features = torch.where(torch.isfinite(norm), features, 0.0)
         scale = torch.where(norm > radius * _INSIDE, radius * _INSIDE / norm, 1.0)
         scale[torch.from_numpy(batch == EMPTY)] = 0.0
+        # A record e_y ⊗ φ(x) is projected by the block of the directions that belongs to its label.
         blocks = directions.double().reshape(self.map.num_labels, self.map.width, -1)
-        ends = torch.bincount(labels, minlength=len(blocks)).cumsum(0).tolist()
-        # Records are grouped by label for speed; the plan's grid covers the effect on last bits.
-        groups = zip(blocks, [0, *ends], ends, strict=False)
-        projected = torch.cat([features[start:end] @ block for block, start, end in groups])
+        counts = torch.bincount(labels, minlength=len(blocks)).tolist()
+        groups = zip(features.split(counts), blocks, strict=True)
+        projected = torch.cat([group @ block for group, block in groups])
         return (projected * scale)[torch.argsort(order)]
 
     def _noisy(self, projected: Tensor) -> np.ndarray:
@@ -379,12 +382,12 @@ class SlicingMechanism:
 
 
 def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:
+    """Return the coordinates of raw records; refuse values that are not finite."""
     prepared = torch.cat([record_map.prepare(part) for part in values.split(_CHUNK)])
     finite = torch.isfinite(prepared.flatten(1)).all(dim=1)
     if not bool(torch.isfinite(values[~finite]).all()):
         raise PrivotError("values hold NaN or infinity: replace or drop such records first")
-    # A record of finite values whose coordinates overflow counts as zeros.
-    prepared[~finite] = 0.0
+    prepared[~finite] = 0.0  # of finite values whose coordinates overflow
     return prepared
 
 
@@ -421,6 +424,7 @@ def given_labels(labels: ArrayLike | Tensor | None, count: int, num_labels: int)
 
 
 def _as_tensor(name: str, given: Any) -> Tensor:
+    """Return an array or tensor of numbers as a tensor; refuse anything else, under this name."""
     if isinstance(given, Tensor):
         return given
     try:
