@@ -55,7 +55,7 @@ from privot.privacy.rounding import at_most, multiply_up, percent_at_most, requi
 from privot.schema import Schema
 
 LEDGER = "ledger.json"
-_MIN_SHARE = 0.05  # total variation from the reference below which a warning is issued
+_MIN_VARIATION = 0.05  # total variation from the reference below which a warning is issued
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class DrawPlan:
     noun: ClassVar[str] = "draws"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "draws", _declared(self.draws))
+        object.__setattr__(self, "draws", _require_draws(self.draws))
 
     @property
     def uses(self) -> int:
@@ -101,7 +101,7 @@ class DrawPlan:
 
 def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
     """Return ε of one draw, rounded down so that all together stay within ε."""
-    draws = _declared(draws)
+    draws = _require_draws(draws)
     if epsilon is None and epsilon_per_draw is not None:
         require_finite("epsilon_per_draw", epsilon_per_draw, positive=True)
         return epsilon_per_draw
@@ -114,21 +114,21 @@ def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: 
     return price if Fraction(price) * draws <= Fraction(epsilon) else math.nextafter(price, 0.0)
 
 
-def _declared(draws: int) -> int:
+def _require_draws(draws: int) -> int:
     return require_count("draws", draws, MOST_ROWS, "all that will ever be published")
 
 
-def warn_of_little(price: float) -> None:
-    """Warn, before a fit, of an ε at which draws can hardly differ from the reference's.
+def warn_of_small_epsilon(price: float) -> None:
+    """Warn, before a fit, of an ε of one draw at which draws hardly differ from the reference's.
 
-    The ratio of a draw's density to the reference's has mean 1 and a range of at most e^ε, so its total
-    variation is at most tanh(ε/4), a public number.
+    The ratio of a draw's density to the reference's has mean 1 under the reference, and its values
+    differ by a factor of at most e^ε. So the total variation is at most tanh(ε/4), a public number.
     """
-    share = math.tanh(price / 4)
-    if share < _MIN_SHARE:
+    variation = math.tanh(price / 4)
+    if variation < _MIN_VARIATION:
         warnings.warn(
             f"epsilon of one draw is {at_most(price)}: whatever the records are, at most "
-            f"{percent_at_most(share)} of the draws can differ from what the reference gives for "
+            f"{percent_at_most(variation)} of the draws can differ from what the reference gives for "
             "nothing; declare fewer draws, or more epsilon",
             stacklevel=3,
         )
@@ -147,18 +147,18 @@ def fit(
 
     Arguments:
         table: A table (pandas, polars, pyarrow, dict) or its file; an array (n, dim) in a `PointSpace`.
-        schema: Schema of the records. A `RecordSpace` declares marginals as well, a `PointSpace` a
-            public reference of your own for the rows of an array.
+        schema: Schema of the records. A `RecordSpace` declares marginals as well, a `PointSpace` any
+            public reference for the rows of an array.
         draws: Number of draws that will ever be published.
-        epsilon: ε of all draws **together**; or else
-        epsilon_per_draw: ε of each draw.
+        epsilon: ε of all draws **together**.
+        epsilon_per_draw: ε of each draw, if `epsilon` is not given.
         settings: `ClippedRatioSettings` (the default) or `BoostSettings`, which determine the method.
 
     Raises:
         PrivotError: if the data, the budget or the settings cannot be used; it contains no values.
     """
     price = price_of_draw(epsilon, epsilon_per_draw, draws)
-    warn_of_little(price)
+    warn_of_small_epsilon(price)
     settings = settings or ClippedRatioSettings()
     space = RecordSpace(schema) if isinstance(schema, Schema) else schema
     raw = space.take(table)
@@ -314,8 +314,8 @@ class IntegralModel(Learned):
         tilt = unpack(fields["tilt"], arrays, space.reference)
         normalizer = fields["normalizer"] and Normalizer(**fields["normalizer"])
         low, high = fields["limits"]
-        drawn_from = getattr(tilt, "grid", space.reference)  # a tabulated tilt has a grid of it
-        density = TiltedDensity(drawn_from, tilt, low, high, normalizer)
+        reference = getattr(tilt, "grid", space.reference)  # cells, if the tilt is tabulated
+        density = TiltedDensity(reference, tilt, low, high, normalizer)
         plan = DrawPlan(**fields["plan"])
         return cls(density, Ledger(plan), space, fields["made_with"])
 
