@@ -263,14 +263,7 @@ class CentralFit(ABC):
         state: Checkpoint,
         progress: Progress | None,
     ) -> tuple[Law, History | None]:
-        """Learn the law of private records through releases of the plan.
-
-        Arguments:
-            parts: The records as the map's `encode` returns them.
-            ledger: Ledger of the plan.
-            state: Checkpoint of the run.
-            progress: Callback after every release.
-        """
+        """Learn the law of private records, as `encode` returns them, through releases of the plan."""
 
 
 class SumFit(CentralFit):
@@ -455,14 +448,7 @@ def fit(
 def fit_of(
     schema: Schema, settings: "SumSettings | SliceSettings", budget: Budget, one_round: bool = False
 ) -> CentralFit:
-    """Return the fit of a schema's records by the method of these settings.
-
-    Arguments:
-        schema: Schema of the records.
-        settings: Settings, whose type determines the method.
-        budget: ε, δ and the number of records.
-        one_round: Whether sums of images take one round instead of several; others always do.
-    """
+    """Return the fit of a schema's records by the method of these settings, in one round if it can."""
     kind: str | None = kind_of_records(schema) if isinstance(settings, SumSettings) else None
     if one_round and kind == "images":
         kind = "images at once"

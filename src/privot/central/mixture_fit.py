@@ -125,12 +125,7 @@ class ImageFit(SumFit):
         return _SHARES_OF_ONE if self.components == 1 else _SHARES_OF_SEVERAL
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`.
-
-        Raises:
-            PrivotError: if the noise on the mean of a label of average size, in the retained
-                frequencies, exceeds .35 of white on every pixel.
-        """
+        """See `CentralFit`; noise in the retained frequencies may be .35 of white on every pixel."""
         plan, images = self.budget.plan(self.shares), self.records
         query = PixelSums(images, np.zeros((images.num_labels, 1, 1)), self.norm)
         retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)
@@ -140,22 +135,16 @@ class ImageFit(SumFit):
         )
         return plan
 
+    @threads_for(0)
     def estimate(self, rounds: Rounds) -> ImageMixture:
         """See `SumFit`."""
-        with threads_for(0):
-            return self._estimate(rounds, np.random.default_rng(self.settings.seed))
-
-    def _estimate(self, rounds: Rounds, rng: np.random.Generator) -> ImageMixture:
+        rng = np.random.default_rng(self.settings.seed)
         origin = np.zeros((self.records.num_labels, 1, self._fine.num_coordinates))
         centers, counts = self._release_centers(rounds, origin)
         if self.components > 1:
             roots = self._release_covariances(rounds, centers, counts, self._coarse)
-            centers = np.array(
-                [
-                    self._first_centers(mean, root, rng)
-                    for mean, root in zip(centers[:, 0], roots, strict=True)
-                ]
-            )
+            labels = zip(centers[:, 0], roots, strict=True)
+            centers = np.array([self._first_centers(mean, root, rng) for mean, root in labels])
             centers, counts = self._release_centers(rounds, centers)
         roots = self._release_covariances(rounds, centers, counts, self._residual)
         return ImageMixture.of(self.records, self._pixels(centers), counts, self._residual, roots)
@@ -222,12 +211,7 @@ class ImageRoundFit(OneSumFit):
         self.query = LabeledProducts(low, settings.norm * math.sqrt(images.outputs))
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`.
-
-        Raises:
-            PrivotError: if the noise on the mean of a label of average size exceeds .35 of white on
-                every pixel.
-        """
+        """See `CentralFit`; noise of a label's mean may be .35 of white on every pixel."""
         plan, query = self.budget.plan((1.0,)), self.query
         # Root mean square over all pixels; sums of frequencies are divided by their weights.
         share = (query.weights**-2.0).sum() / self.records.outputs
@@ -276,47 +260,33 @@ class VectorFit(SumFit):
         return np.zeros((self.records.num_labels, 1, self.records.dimension))
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`.
-
-        Raises:
-            PrivotError: if the noise on the mean of a label of average size exceeds .35 of half a
-                coordinate's range.
-        """
+        """See `CentralFit`; noise of a label's mean may be .35 of half a coordinate's range."""
         plan, query = self.budget.plan(_SHARES), LiftedProducts(self._origin, self.norm)
         error = query.sum_error(plan.released_stddev(query))
         place = "of half its range on every coordinate"
         _require_clear_means(self, error, "rows", place, "fewer coordinates")
         return plan
 
+    @threads_for(0)
     def estimate(self, rounds: Rounds) -> VectorMixture:
         """See `SumFit`."""
-        with threads_for(0):
-            return self._estimate(rounds, np.random.default_rng(self.settings.seed))
-
-    def _estimate(self, rounds: Rounds, rng: np.random.Generator) -> VectorMixture:
+        rng = np.random.default_rng(self.settings.seed)
         first = _release_components(rounds, self._origin, self.norm)
         # Samples (labels, n, d) of each label's Gaussian, clipped to the cube.
         shape = (self.records.num_labels, _DRAWN * self.components, self.records.dimension)
         noise = rng.standard_normal(shape) @ first.roots[:, 0].swapaxes(1, 2)
         points = np.clip(first.means + noise, -1.0, 1.0)
         centers = np.array([k_means(sample, self.components, rng) for sample in points])
-        mean_norms = map(_mean_distance, points, centers)
-        norm = _RESIDUAL_LENGTH * max(mean_norms)
+        norm = _RESIDUAL_LENGTH * max(map(_mean_distance, points, centers))
         return VectorMixture.of(*_release_components(rounds, centers, norm))
 
 
 class _Components(NamedTuple):
-    """Estimated components of each label.
+    """Estimated components of each label."""
 
-    Arguments:
-        counts: Number of rows of each component (labels, K).
-        means: Means (labels, K, d).
-        roots: Roots of the covariances (labels, K, d, d).
-    """
-
-    counts: Floats
-    means: Floats
-    roots: Floats
+    counts: Floats  # (labels, K)
+    means: Floats  # (labels, K, d)
+    roots: Floats  # of the covariances (labels, K, d, d)
 
 
 def _require_clear_means(
@@ -324,12 +294,8 @@ def _require_clear_means(
 ) -> None:
     """Refuse a plan whose noise would drown the mean of a label of average size.
 
-    Arguments:
-        fitted: Fit whose plan it is.
-        error: Standard deviation of the planned noise on one coordinate of a label's sum.
-        noun: Name of the records, for the message.
-        place: Unit and coordinates of the noise, for the message.
-        remedy: Advice, for the message.
+    `error` is the standard deviation of the planned noise on a coordinate of a label's sum. The last
+    three arguments are words of the message.
     """
     budget = fitted.budget
     noise = error / (budget.records / fitted.records.num_labels)
@@ -338,14 +304,10 @@ def _require_clear_means(
 
 
 def _shrink_to_label(noisy: Floats, noise: Floats, counts: Floats) -> Floats:
-    """Shrink means of components (labels, K, p) to their label's mean, by empirical Bayes.
+    """Shrink noisy means of components (labels, K, p) to their label's mean, by empirical Bayes.
 
-    Each coefficient has a prior whose variance is that of the label's noisy means less their noise.
-
-    Arguments:
-        noisy: Noisy means.
-        noise: Standard deviations (labels, K, 1) of their errors.
-        counts: Number of records of each component (labels, K), by which means are weighted.
+    The prior variance of a coefficient is that of the label's noisy means, weighted by counts (labels,
+    K), less that of their noise, whose standard deviations are (labels, K, 1).
     """
     share = (counts / counts.sum(axis=1, keepdims=True))[..., None]
     mean = (share * noisy).sum(axis=1, keepdims=True)

@@ -205,15 +205,7 @@ class ImageMixture(LabeledLaw):
     def of(
         cls, images: ImageRecords, means: Floats, counts: Floats, low: ImageRecords, roots: Floats
     ) -> Self:
-        """Build the law of given components.
-
-        Arguments:
-            images: Map of the images.
-            means: Mean images of components (labels, K, d).
-            counts: Number of images of each component (labels, K).
-            low: Map to p low frequencies.
-            roots: Roots of each label's covariance within components (labels, p, p), in these.
-        """
+        """Build the law from means (labels, K, d), counts (labels, K) and roots in frequencies `low`."""
         weights = counts / counts.sum(axis=1, keepdims=True)
         columns = torch.from_numpy(roots).mT.flatten(0, 1)
         factors = low.expand(columns).reshape(*roots.shape[:2], -1)

@@ -75,13 +75,9 @@ def shrink_covariances(noisy: Floats, errors: Floats, squared_frequencies: Float
 def shrink_to_zero(noisy: Floats, errors: Floats, scale: Floats) -> Floats:
     """Return posterior means (classes, p, p) of matrix entries with prior variances κ·scale_i·scale_j.
 
-    An entry x with prior variance v and noise of variance e² becomes x·v/(v + e²). κ is estimated by
-    moments, with classes weighted by the precision of their squared entries.
-
-    Arguments:
-        noisy: Noisy symmetric matrices (classes, p, p).
-        errors: Standard deviations (classes,) of the noise on the diagonals; elsewhere 1/√2 of it.
-        scale: Public or estimated scale (p,) of the coordinates.
+    An entry x with prior variance v and noise of variance e² becomes x·v/(v + e²). Errors (classes,) are
+    standard deviations on the diagonals; elsewhere they are 1/√2 of it. κ is estimated by moments, with
+    classes weighted by the precision of their squared entries.
     """
     product = np.outer(scale, scale)
     noise = (errors**2)[:, None, None] * (0.5 + 0.5 * np.eye(len(scale)))

@@ -273,12 +273,7 @@ class PlaceFit(OneSumFit):
         self.query = Pyramid.of(self.records, budget.signal(1))
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`.
-
-        Raises:
-            PrivotError: if noise alone would move a share above .35 of the mass between the coarsest
-                cells.
-        """
+        """See `CentralFit`; noise alone may move .35 of the mass between the coarsest cells."""
         plan = self.budget.plan([1.0])
         share_error = plan.released_stddev(self.query) / self.budget.records
         # Expected total variation: half the sum of the cells' mean absolute errors.

@@ -476,10 +476,7 @@ class ImageRecords(FeatureRecords):
 def records_of(schema: Schema, degree: int = 2, **image_options: Any) -> FeatureRecords:
     """Return the record map of a schema: `ImageRecords` if it has images, else `TableRecords`.
 
-    Arguments:
-        schema: Schema of the records.
-        degree: Degree of the features.
-        image_options: Other arguments of `ImageRecords`; not used for a table.
+    `image_options` are other arguments of `ImageRecords`, and are not used for a table.
 
     Examples:
         >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})

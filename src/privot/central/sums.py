@@ -140,10 +140,7 @@ class Budget:
     unit: str = "person"
 
     def signal(self, num_labels: int) -> float:
-        """Return s = μ n/labels, to which the signal-to-noise ratio of a label's mean is proportional.
-
-        n is the number of records, and μ = Δ/σ that of the whole run.
-        """
+        """Return s = μ n/labels, with which each label's signal-to-noise ratio grows; μ of the run."""
         return self.records / calibrate_gaussian(1.0, self.epsilon, self.delta) / num_labels
 
     def plan(self, shares: Sequence[float]) -> "SumPlan":
@@ -155,12 +152,7 @@ class Budget:
     ) -> None:
         """Refuse a plan whose noise exceeds a limit, by public numbers, before any budget is spent.
 
-        Arguments:
-            noise: Planned noise, inversely proportional to the number of records.
-            limit: Largest acceptable noise.
-            noun: Name of the records, such as `"rows"`.
-            effect: Consequence of the noise, for the message.
-            remedy: Advice besides more records and more epsilon.
+        The noise is inversely proportional to the number of records. `noun` is the records' name.
         """
         if noise > limit:
             raise PrivotError(

@@ -48,8 +48,7 @@ from privot.local.releases import Atoms, ReportedColumn
 from privot.schema import Schema
 
 _STEPS, _RATE = 2000, 0.05  # of Adam
-_SPREAD = 0.5  # standard deviation of logits at the start, by which classes differ
-_FLOOR = 1e-5  # smallest share of a code at the start
+_SPREAD, _FLOOR = 0.5, 1e-5  # at the start: standard deviation of logits, smallest share of a code
 _MAX_WEIGHT = (
     64  # of the column with most codes; weights are integers, and this makes rounding small
 )
@@ -75,7 +74,7 @@ def fit_pairs(
         seed: Seed of the random start.
 
     Returns:
-        The latent classes, and half the sum of squared standardized errors of shares.
+        The latent classes, and half the sum of squared standardized errors.
     """
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *sizes[:-1]])
@@ -277,11 +276,7 @@ class TableFit(OneSumFit):
         return PairCounts(self.records.sizes)
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`.
-
-        Raises:
-            PrivotError: if noise alone would change every column by a total variation above ½.
-        """
+        """See `CentralFit`; noise alone may change some column by a total variation of ½."""
         query, plan = self.query, self.budget.plan([1.0])
         errors = query.errors(plan.released_stddev(query))
         share_errors = np.diag(errors) / self.budget.records

@@ -74,18 +74,15 @@ except ModuleNotFoundError:  # an optional extra; asking for trees says so
 # A function that draws from a density, with a generator, and returns the features (num, k) of the draws.
 Draw = Callable[[int, np.random.Generator], Floats]
 
-# Networks
-_BLOCK = 2**15  # rows evaluated at once
-_HELD_OUT, _MIN_HELD_OUT, _MAX_HELD_OUT = 0.1, 20, 5000  # share of records, and their number
-_MIN_HELD_OUT_DRAWS = 2000
-_CHECKS = 30  # evaluations on held-out records
-_WARM_UP = 50  # steps
+# Networks: rows evaluated at once; share and numbers of held-out records, and number of draws.
+_BLOCK = 2**15
+_HELD_OUT, _MIN_HELD_OUT, _MAX_HELD_OUT, _MIN_HELD_OUT_DRAWS = 0.1, 20, 5000, 2000
+_CHECKS, _WARM_UP = 30, 50  # evaluations on held-out records; steps
 _AVERAGING, _WEIGHT_DECAY = 0.98, 1e-3
-# The spline
-_CELLS, _INTERVALS = 2048, 32  # cells of the reference, about as many intervals between knots
+# The spline: cells of the reference, about as many intervals between knots; |g| is limited to 60.
+_CELLS, _INTERVALS, _MAX_RATIO = 2048, 32, 60.0
 _FOLDS, _MIN_RECORDS = 5, 50  # of cross-validation
 _PENALTIES, _RIDGE = np.logspace(2, -8, 21), 1e-7
-_MAX_RATIO = 60.0  # limit of |g|, before clipping
 # Trees: a depth of 8 is twice that of balanced trees with 15 leaves.
 MOST_TREES, _LEAVES, _DEPTH = 100, 15, 8
 _NODES = 2 * _LEAVES - 1
@@ -179,7 +176,8 @@ def train_network(
     layers = _build(positives.shape[1], settings, seed)
     optimizer = torch.optim.AdamW(layers.parameters(), weight_decay=_WEIGHT_DECAY)
     average = [p.detach().clone() for p in layers.parameters()]
-    best, best_loss = _copies(average), _held_out_loss(layers, average, held_out, bound)
+    best_loss = _held_out_loss(layers, average, held_out, bound)
+    best = [mean.clone() for mean in average]
     check_every = max(1, settings.steps // _CHECKS)
     for step in range(1, settings.steps + 1):
         decay = 0.5 * (1 + math.cos(math.pi * (step - 1) / settings.steps))
@@ -197,13 +195,9 @@ def train_network(
         if step % check_every == 0 or step == settings.steps:
             loss = _held_out_loss(layers, average, held_out, bound)
             if held_out is None or loss < best_loss:
-                best, best_loss = _copies(average), loss
+                best_loss, best = loss, [mean.clone() for mean in average]
     arrays = [p.double().numpy() for p in best]
     return Network(tuple(arrays[0::2]), tuple(arrays[1::2]), bound)
-
-
-def _copies(parameters: list[Tensor]) -> list[Tensor]:
-    return [parameter.clone() for parameter in parameters]
 
 
 def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequential:
@@ -306,13 +300,7 @@ def _middles(axis: Axis) -> Floats:
 
 
 def _knots(records: Floats, z: Floats, masses: Floats) -> Floats:
-    """Return the knots of a cubic B-spline, at quantiles of records and of the reference.
-
-    Arguments:
-        records: Features of the records (n,).
-        z: Features of the cells' middles (cells,).
-        masses: Probabilities of the cells under the reference (cells,).
-    """
+    """Return knots of a cubic B-spline, at quantiles of records and of the reference (masses at z)."""
     shares = np.linspace(0, 1, _INTERVALS // 2 + 1)
     of_reference = np.interp(shares[1:-1], np.cumsum(masses), z)
     low, high = float(records.min()), float(records.max())
@@ -346,17 +334,11 @@ def _roughness(splines: list[BSpline], knots: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _SplineProblem:
-    """The penalized likelihood as a function of a spline's coefficients β (size,).
+    """The penalized likelihood as a function of a spline's coefficients β (size,)."""
 
-    Arguments:
-        basis: Values of the basis splines at the cells' middles (cells, size), so that g = basis β.
-        masses: Probabilities of the cells under the reference (cells,).
-        roughness: Quadratic form of ∫ (g‴)² (size, size).
-    """
-
-    basis: Floats
-    masses: Floats
-    roughness: Floats
+    basis: Floats  # values of the basis splines at the cells' middles (cells, size); g = basis β
+    masses: Floats  # probabilities of the cells under the reference (cells,)
+    roughness: Floats  # quadratic form of ∫ (g‴)² (size, size)
 
     def cross_validate(self, counts: Floats) -> float:
         """Return the penalty λ with the best held-out likelihood, by counts (folds, cells)."""

@@ -102,8 +102,7 @@ _EDGE_DRAWS = 2**13  # draws for measuring γ_Q; its standard error is at most .
 _BOOST_NETWORK = NetworkSettings(hidden=(25, 25, 25), steps=1000, learning_rate=0.01)
 _RATIO_NETWORK = NetworkSettings()
 _EXACT_ETA, _MIN_EPSILON = 1e-9, 1e-6
-_ATTEMPTS = 8  # at an estimated normalizer
-_BATCH = 2**16  # draws made at once for an estimated normalizer
+_ATTEMPTS, _BATCH = 8, 2**16  # of an estimated normalizer: attempts, and draws made at once
 _PILOT = 2**15  # records, and draws, by which the shift of a tilt that is not normalized is chosen
 
 
@@ -338,11 +337,7 @@ def clip_ratio(
 ) -> TiltedDensity:
     """Learn log p/q₀ and clip it; one draw of the result costs at most `epsilon`.
 
-    Arguments:
-        records: Raw records (n, dim), inside the reference's support.
-        reference: Public density q₀.
-        epsilon: ε of one draw.
-        settings: Settings other than the defaults.
+    Arguments are those of `boost`.
 
     Raises:
         PrivotError: as `boost`, or if an exact normalizer is required and there is no grid.

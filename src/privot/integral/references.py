@@ -4,11 +4,8 @@ A model's density is $q ∝ q_0 e^{s}$ with a tilt $s$ between public constants,
 $q_0 > 0$ can be drawn: the reference must cover the data, and must not be computed from it. A reference
 that is far from the data needs a larger ε.
 
-- `StandardNormal(dim)`, `TruncatedNormal(lower, upper)`, `UniformBox(lower, upper)`;
-- `ProductReference(marginals)`: any product of marginals, such as `privot.integral.records` makes of a
-  schema;
-- `CustomReference`: any sampler and log density. The sampler is trusted to use no randomness but the
-  generator that it gets.
+A `ProductReference` has independent coordinates, as those that `privot.integral.records` makes of a
+schema; a `CustomReference` has any sampler and log density.
 
 **Marginals** are public laws of one coordinate. Each can be drawn from, has a log density (with
 respect to length, or to counting where the coordinate is discrete), and can be cut into **cells**:
@@ -16,12 +13,10 @@ intervals $[e_i, e_{i+1})$ whose probabilities are integers $M_i$ over $2^{64}$ 
 $2^{64}$. A coordinate is then drawn as a cell, by one 64-bit word, and a place within it. The
 probabilities of cells are exact, as `privot.integral.density` requires.
 
-**Randomness for published draws** comes from the operating system's entropy. A reference's sampler
-gets a generator of uniforms, normals and integers with the methods of `numpy.random.Generator`. During
-a fit it may be NumPy's own, seeded: the fit stays with the curator, and the guarantee holds for any
-fit. For published draws it is `SecureGenerator`, whose numbers come from
-[`random_words`][privot.mechanisms.samplers.random_words], because a seeded draw would be a
-function of the data.
+**Randomness for published draws** comes from the operating system's entropy, because a seeded draw would
+be a function of the data. A reference's sampler gets a generator of uniforms, normals and integers, and
+is trusted to use no other randomness. During a fit it may be NumPy's own, seeded: the fit stays with the
+curator, and the guarantee holds for any fit. For published draws it is a `SecureGenerator`.
 
 Uniforms are $(m + ½) 2^{−53}$, $m$ an integer of 53 bits, and never 0 or 1. A normal is $Φ^{−1}$ of a
 63-bit magnitude, with a separate sign bit, so that both tails have the same resolution and reach 9.2
@@ -37,7 +32,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,19 +46,6 @@ Bools = NDArray[np.bool_]
 Size = int | tuple[int, ...]
 # Standard deviations; one cell on each side covers the rest, 10^−15 of the mass.
 _NORMAL_REACH = 8.0
-
-
-class Generator(Protocol):
-    """The part of `numpy.random.Generator` that samplers use."""
-
-    def random(self, size: Size, /) -> Floats:
-        """Return uniform numbers on [0, 1)."""
-
-    def standard_normal(self, size: Size, /) -> Floats:
-        """Return standard normal numbers."""
-
-    def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
-        """Return uniform integers low … high − 1."""
 
 
 class SecureGenerator:
@@ -103,6 +85,9 @@ class SecureGenerator:
 def _count(size: Size) -> int:
     """Return how many numbers an array of this size has."""
     return size if isinstance(size, int) else math.prod(size)
+
+
+Generator = np.random.Generator | SecureGenerator
 
 
 class Marginal(ABC):

@@ -147,24 +147,14 @@ class ClassMoments:
         return float(np.sqrt((along**2).sum(axis=1).mean()))
 
     def with_means(self, released: Floats, errors: Floats) -> ClassMoments:
-        """Return moments with means moved towards released ones, shrunk according to their noise.
-
-        Arguments:
-            released: Noisy means (classes, p).
-            errors: Standard deviation of the noise on each coordinate (classes,).
-        """
+        """Return moments with means moved towards noisy ones (classes, p) with `errors` (classes,)."""
         gaps, noise = (released - self.means) @ self.directions, errors[:, None] ** 2
         variance = np.average(gaps**2 - noise, axis=0, weights=errors**-2.0).clip(min=0.0)
         shrunk = gaps * variance / (variance + noise + _TINY) @ self.directions.T
         return replace(self, means=self.means + shrunk)
 
     def with_covariances(self, released: Floats, errors: Floats) -> ClassMoments:
-        """Return moments with covariances moved towards released ones, shrunk likewise.
-
-        Arguments:
-            released: Noisy covariances along the directions (classes, k, k).
-            errors: Standard deviation of the noise on each diagonal (classes,); 1/√2 of it elsewhere.
-        """
+        """Return moments with covariances moved towards noisy ones, with diagonal errors (classes,)."""
         shrunk = shrink_to_zero(released - self.covariances, errors, self.scale)
         return replace(self, covariances=self.covariances + shrunk)
 
