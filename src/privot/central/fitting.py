@@ -104,7 +104,6 @@ class NetworkSettings(Settings):
         hidden: Widths of the network's hidden layers.
         learning_rate: Peak learning rate of Adam.
         averaging: Decay of the moving average of the weights.
-        seed: Seed of weights and of public batches; never of noise.
     """
 
     hidden: tuple[int, ...] = (256, 256)
@@ -313,12 +312,7 @@ class OneSumFit(SumFit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LawModel(Model):
-    """Base of models that consist of a law and a public map of records.
-
-    Arguments:
-        law: Distribution from which records are sampled.
-        records: Public map of the records.
-    """
+    """Base of models that consist of a law, from which records are sampled, and their public map."""
 
     law: Law
     records: RecordMap
@@ -350,7 +344,7 @@ class LawModel(Model):
 class CentralModel(LawModel):
     """Model of records, learned from noisy sums or slices of private ones.
 
-    Arguments, besides those of `LawModel`:
+    Arguments:
         plan: Declared releases.
         releases: Number of releases made.
         made_with: Settings of the fit, as plain values.

@@ -130,14 +130,13 @@ def clipped_to(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
 def _interpolators() -> tuple[RegularGridInterpolator, RegularGridInterpolator]:
     """Return interpolators of location and log scale by mean and variance relative to m(1 − m)."""
     mean, share = np.meshgrid(_MEANS, _VARIANCES, indexing="ij")
-    variance = share * mean * (1 - mean)
 
-    def too_small(log_scale: Floats) -> NDArray[np.bool_]:
+    def variance(log_scale: Floats) -> Floats:
         scale = np.exp(log_scale)
-        return np.asarray(clipped_moments(_location(mean, scale), scale)[1] < variance)
+        return clipped_moments(_location(mean, scale), scale)[1]
 
     largest = np.full(mean.shape, _MAX_LOG_SCALE)
-    log_scale = _bisect(too_small, -largest, largest, halvings=50)
+    log_scale = _bisect(variance, share * mean * (1 - mean), -largest, largest, halvings=50)
     location = _location(mean, np.exp(log_scale))
     grid = (_MEANS, _VARIANCES)
     return RegularGridInterpolator(grid, location), RegularGridInterpolator(grid, log_scale)
@@ -145,20 +144,17 @@ def _interpolators() -> tuple[RegularGridInterpolator, RegularGridInterpolator]:
 
 def _location(mean: Floats, scale: Floats) -> Floats:
     """Return the location at which a clipped Gaussian of this scale has this mean."""
-
-    def too_small(location: Floats) -> NDArray[np.bool_]:
-        return np.asarray(clipped_moments(location, scale)[0] < mean)
-
-    return _bisect(too_small, -_REACH * scale, 1 + _REACH * scale, halvings=60)
+    low, high = -_REACH * scale, 1 + _REACH * scale
+    return _bisect(lambda location: clipped_moments(location, scale)[0], mean, low, high, 60)
 
 
 def _bisect(
-    too_small: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, halvings: int
+    function: Callable[[Floats], Floats], target: Floats, low: Floats, high: Floats, halvings: int
 ) -> Floats:
-    """Return, elementwise, the point of [low, high] below which numbers are too small."""
+    """Return, elementwise, the point of [low, high] at which an increasing function is the target."""
     for _ in range(halvings):
         middle = (low + high) / 2
-        below = too_small(middle)
+        below = function(middle) < target
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2)
 

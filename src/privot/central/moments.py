@@ -146,8 +146,8 @@ class ResidualProducts(Query):
     Residuals are in low frequencies, clipped to a public norm and rounded towards zero.
 
     Arguments:
-        images: Map to the coordinates in which the nearest center is found.
-        centers: Centers of each label's components (labels, K, p), in these coordinates.
+        images: See `PixelSums`.
+        centers: See `PixelSums`.
         low: Map to the low frequencies of residuals.
         means: The centers (labels·K, q) in low frequencies.
         norm: Norm to which a residual is clipped.
@@ -196,9 +196,9 @@ class Moments:
 class AnchoredProducts(Query):
     r"""Base of queries for products of vectors $z = (r, a)$: counts, sums and products at once.
 
-    The vector r is clipped to the public norm ρ and rounded towards zero; a coordinate of it, or of
-    several, is the anchor a = .7 ρ. The sum of $z z^\top$ contains the number of records times a², the
-    sum of r times a, and the sum of $r r^\top$.
+    The vector r is clipped to the public norm ρ and rounded towards zero; the anchor a is .7 ρ. The sum
+    of $z z^\top$ contains the number of records times a², the sum of r times a, and the sum of $r
+    r^\top$.
 
     Arguments:
         norm: Norm ρ to which r is clipped.

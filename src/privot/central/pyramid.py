@@ -47,15 +47,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.central.fitting import PIECE, PLACE_DEPTHS, Law, OneSumFit, RecordMap, SumSettings
-from privot.central.sums import (
-    Budget,
-    Floats,
-    Indicators,
-    Integers,
-    NoisySums,
-    Records,
-    SumPlan,
-)
+from privot.central.sums import Budget, Floats, Indicators, Integers, NoisySums, Records, SumPlan
 from privot.local.grid_channels import draw_given
 from privot.local.model import read_condition
 from privot.schema import Schema

@@ -4,14 +4,13 @@ r"""Fit by noisy slices: a network from latents and labels to raw values, and th
 
 $$ ‖\hat μ_t − m_G‖^2 + d · \overline{W_2^2}(\text{centered slices}), $$
 
-with the mean record $\hat μ_t$ estimated from all releases (`PooledMean`), the mean $m_G$ of generated
-records in R^d, and the mean over slices of W_2². It is d times the smoothed sliced loss with another
-estimate of its mean part. `"sliced"` is the published loss of one release, and `"entropic"` an entropic
-transport cost with the noise's variance as its weight. ‖μ̂ − m_G‖² is estimated without bias as the
-inner product of the residuals of two independent halves of the generated batch; a biased estimate would
-shrink the spread of small batches. Weights are averaged. If the budget runs out early (in a resumed
-run, after a kill wasted releases), the fit continues without new releases: the pooled mean part
-remains, or, by the published loss, the weights no longer change.
+with the mean record $\hat μ_t ∈ R^d$ estimated from all releases (`PooledMean`) and the mean $m_G$ of
+generated ones: d times the smoothed sliced loss with another estimate of its mean part. `"sliced"` is
+the published loss of one release, and `"entropic"` an entropic transport cost with the noise's variance
+as its weight. ‖μ̂ − m_G‖² is estimated without bias as the inner product of the residuals of two
+independent halves of the generated batch; a biased estimate would shrink the spread of small batches.
+Weights are averaged. If the budget runs out early (in a resumed run, after a kill wasted releases), the
+fit continues without new releases, with the mean part alone or, by the published loss, no change.
 
 **The smoothed sliced loss.** With noise N(0, σ²) on the slices of both sides, the mean over
 directions of W_q^q between them is the q-th power of the sliced Wasserstein distance of the two laws
@@ -240,9 +239,9 @@ class SliceFit(CentralFit):
 class LearnedModules(nn.Module):
     """State of a checkpoint: the modules that learn, and the number of releases that were counted.
 
-    A checkpoint contains the ledger's id and the number of releases that were counted when it was
-    written. It is resumed only with this ledger, and only if the ledger's count is not smaller. A run
-    without a checkpoint whose releases are all made cannot be resumed: it is finished.
+    A checkpoint is resumed only with the ledger whose id it contains, and only if the ledger's count is
+    not smaller. A run without a checkpoint whose releases are all made cannot be resumed: it is
+    finished.
 
     Arguments:
         learned: Modules of a checkpoint, by name.

@@ -28,8 +28,7 @@ multiplied together, and so the last bits of every row. Each of their projection
 **Batches** are drawn by the scheme that is accounted. Amplification by sampling holds only if nobody
 knows who was drawn, so batches are neither seeded, logged nor stored.
 
-- `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**: of
-  exactly uniform indices, the first occurrences in order of appearance.
+- `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**.
 - `padded_poisson`: every record enters with probability at most q, independently of the others, into
   uniformly random slots of a public, constant number of rows; the other slots stay empty. The
   accounting is conditional on no overflow of the slots; δ includes the probability of an overflow, in
@@ -57,9 +56,9 @@ H = ‖Uᵀz‖²: given U, the mechanism is Gaussian with a smaller sensitivity
 **Privacy review: who sees what.** Releases have public shapes (rows, k), whoever was drawn. Other
 functions of raw records stay with the curator: the fingerprint of values and labels by which a second
 run on the same records is recognized, the warning of it, and the time of a release (which depends on
-labels, by which rows are grouped, and on the samplers' rejections). So only the curator may time
-releases. The index of each slot stays inside the mechanism; the time of drawing it depends only on
-coins and on the number of records. Nothing is logged.
+labels, by which rows are grouped, and on the samplers' rejections). The index of each slot stays inside
+the mechanism; the time of drawing it depends only on coins and on the number of records. Nothing is
+logged.
 
 References:
     Box, Muller, *A note on the generation of random normal deviates* (1958).
@@ -274,12 +273,7 @@ def _normal(rows: int, columns: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """A release: noisy projections `values` (rows, k) along `directions` (d, k).
-
-    Examples:
-        >>> Slices(directions=torch.eye(4)[:, :2], values=torch.zeros(8, 2)).values.shape
-        torch.Size([8, 2])
-    """
+    """A release: noisy projections `values` (rows, k) along `directions` (d, k)."""
 
     directions: Tensor
     values: Tensor
@@ -352,7 +346,7 @@ class SlicingMechanism:
 
     def _project(self, batch: np.ndarray, directions: Tensor) -> Tensor:
         """Return XU (rows, k) of the records in the slots, zeros in empty ones, in double precision."""
-        chosen = torch.from_numpy(np.maximum(batch, 0))  # empty slots get a record with factor 0
+        chosen = torch.from_numpy(np.maximum(batch, 0))  # an empty slot: any record, times 0
         # Records are grouped by label for speed; the plan's grid covers the effect on last bits.
         labels, order = self._labels[chosen].sort()
         batch, chosen = batch[order.numpy()], chosen[order]

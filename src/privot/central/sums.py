@@ -21,14 +21,13 @@ $$ ⟨u, u'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\
 Moments of order 1 satisfy it if the query declares its vectors non-negative, which is checked. The noise
 is $⌊σ Z + ½⌋$ with $σ = Δ/μ_t$, and μ_t from the plan.
 
-**Indicators.** Vectors of counts are L one-hot vectors side by side, one of each block of places. A
-query of this kind returns the L positions instead of the vector, $‖v(x)‖ = \sqrt L$, and the release
-contains the number of records at each place of each block. Replacing a record by one that differs in
-every block changes the counts by $\sqrt{2L}$, which is Δ.
+**Indicators.** A query of counts has vectors of L one-hot vectors side by side, which it returns as L
+positions. The release contains the number of records at each place of each block, and $Δ = \sqrt{2L}$ is
+the change by a record that differs in every block.
 
-**Composition.** The query of a round may depend on all earlier releases, as long as $μ_t = Δ_t/σ_t$ does
-not: the plan fixes it before private data are read. All rounds together are then as private as **one**
-Gaussian release with
+**Composition.** The query of a round may depend on all earlier releases, as long as $μ_t = Δ_t/σ_t$
+does not: the plan fixes it before private data are read. All rounds are then as private as **one**
+release with
 
 $$ μ^2 = \sum_t μ_t^2 , \qquad δ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) , $$
 
@@ -39,23 +38,21 @@ exactly: nothing is lost by composing (Dong, Roth, Su 2022, corollary 3.3; the c
 the query declared otherwise, is replaced by zeros, as is a record with a position outside its block.
 Sums are exact in any order. The noise is an exactly rounded Gaussian (`privot.mechanisms.samplers`); an
 integer plus this noise is the rounded noisy sum, post-processing of the continuous mechanism. A query
-maps records independently, in chunks at fixed places, so that even the last bits of a record's vector
-depend on no other record.
+maps records independently, in chunks at fixed places: no bit of a vector depends on another record.
 
 **Privacy review: who sees what.** Releases have public shapes. The time of a release depends on raw
 records (the order of slots in memory, the rejections of the sampler), so only the curator may measure
-it. The fingerprint by which a second run on the same records is recognized, a keyed digest of all that
-queries may read (values and labels), stays with the curator as well. Nothing is logged. **Count first**:
-the plan's whole guarantee is entered in the account of these records before the first round, and the
-ledger is charged before a round is answered.
+it. The fingerprint by which a second run on the same records is recognized, a keyed digest of values and
+labels, stays with the curator as well. Nothing is logged. **Count first**: the plan's whole guarantee is
+entered in the account of these records before the first round, and the ledger is charged before a round
+is answered.
 
-**Resuming.** The queries of a run are functions of public numbers and of earlier releases. So a run that
-is resumed after a kill repeats the same queries, and those in the checkpoint are answered from it, at no
-cost. If the answer of a round that the ledger counted was lost, the run cannot be resumed, since later
-rounds depend on it. A run must be resumed with the same records and labels: otherwise, sums of two sets
-of records would be combined. Another set is recognized by the account of the records
-(`privot.privacy.ledger`), and refused before any budget is spent; only the curator sees the refusal.
-The checkpoint contains only released sums and public settings.
+**Resuming.** Queries are functions of public numbers and of earlier releases. So a run that is resumed
+after a kill repeats them, and those in the checkpoint are answered from it, at no cost. If the answer of
+a round that the ledger counted was lost, the run cannot be resumed, since later rounds depend on it. Nor
+can it with other records, since sums of two sets would be combined: they are recognized by their account
+(`privot.privacy.ledger`), and refused before any budget is spent; only the curator sees the refusal. The
+checkpoint contains only released sums and public settings.
 
 References:
     Dong, Roth, Su, *Gaussian differential privacy* (2022).
@@ -140,7 +137,7 @@ class Budget:
     unit: str = "person"
 
     def signal(self, num_labels: int) -> float:
-        """Return s = μ n/labels, with which each label's signal-to-noise ratio grows; μ of the run."""
+        """Return s = μ n/labels, with which a label's signal-to-noise ratio grows (Δ/σ = μ)."""
         return self.records / calibrate_gaussian(1.0, self.epsilon, self.delta) / num_labels
 
     def plan(self, shares: Sequence[float]) -> "SumPlan":
@@ -150,10 +147,7 @@ class Budget:
     def require_signal(
         self, noise: float, limit: float, noun: str, effect: str, remedy: str
     ) -> None:
-        """Refuse a plan whose noise exceeds a limit, by public numbers, before any budget is spent.
-
-        The noise is inversely proportional to the number of records. `noun` is the records' name.
-        """
+        """Refuse a plan whose noise, inversely proportional to the number of records, is too large."""
         if noise > limit:
             raise PrivotError(
                 f"epsilon {at_most(self.epsilon)} for {self.records:,} {noun}: {effect}; give "

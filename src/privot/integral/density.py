@@ -22,18 +22,17 @@ The tilt may have any rounding errors, because it is clipped afterwards. The coi
 is computed in decimals and rounded up. So the ratio of two acceptance probabilities is at most $e^w$ *in
 integers*, and the theorem holds for $Q_0$. If $z_±$ are certified, η covers the certificate's rounding.
 
-**Timing.** Running time reveals the number of proposals of a draw, which is geometric with mean
-$1/\bar a$, at most $e^{h − z_-}$ ($e^{ε/2}$ for a tilt that is not normalized). It depends on the data
-only through $\bar a$, and is independent of the draw's value; if $Z$ is certified, $\bar a$ is public up
-to $e^{±η}$. `draw(n, proposals=m)` closes this channel: for every draw it evaluates $m$ proposals and
-one more draw of $q_0$, and returns the first accepted proposal, or the reference's draw if there is
-none. Its density is $(1 − f) q + f q_0$ with $f = (1 − \bar a)^m$. The set of densities with
-$q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and contains $q_0$ and every $q$, so **ε is the same,
-without a δ**. The cost is accuracy: a total variation of at most $δ = (1 − e^{z_- − h})^m$ from $q$,
-which `shortfall(m)` computes and `proposals_for(δ)` inverts. The tilt takes the same number of
-operations for any data, too: networks of declared widths, tables of a public grid, values at public
-points, and trees of fixed number and depth (`privot.integral.learners`). Effects of caches, branch
-prediction and data-dependent instructions are not hidden.
+**Timing.** Running time reveals the number of proposals of a draw, which is geometric with mean $1/\bar
+a$, at most $e^{h − z_-}$ ($e^{ε/2}$ for a tilt that is not normalized). It depends on the data only
+through $\bar a$, and is independent of the draw's value; if $Z$ is certified, $\bar a$ is public up to
+$e^{±η}$. `draw(n, proposals=m)` closes this channel: every draw takes $m$ proposals and one more draw
+of $q_0$, which is returned if no proposal is accepted. Its density is $(1 − f) q + f q_0$ with $f = (1
+− \bar a)^m$. The set of densities with $q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and contains
+$q_0$ and every $q$, so **ε is the same, without a δ**. The cost is accuracy: a total variation of at
+most $δ = (1 − e^{z_- − h})^m$ from $q$, which `shortfall(m)` computes and `proposals_for(δ)` inverts.
+The tilt takes the same number of operations for any data, too: networks of declared widths, tables of a
+public grid, values at public points, and trees of fixed number and depth (`privot.integral.learners`).
+Effects of caches, branch prediction and data-dependent instructions are not hidden.
 
 **Privacy review: who sees what.** The curator has the data, the tilt, acceptance rates and running
 times. They all depend on the data, and must not leave the curator; objects do not print them. Only
@@ -255,17 +254,17 @@ class TiltedDensity:
     def _draw_fixed(self, n: int, proposals: int) -> Floats:
         self.shortfall(proposals)  # refuses numbers below 1
         generator = SecureGenerator()
-        # The last point of a draw is the reference's draw, used if no proposal is accepted.
-        points_per_draw = proposals + 1
-        drawn = [np.empty((0, self.reference.dim))]
-        at_once = max(1, _LARGEST_BATCH // points_per_draw)
+        width = (
+            proposals + 1
+        )  # the last point is the reference's draw, used if no other is accepted
+        drawn, at_once = [np.empty((0, self.reference.dim))], max(1, _LARGEST_BATCH // width)
         for start in range(0, n, at_once):
             draws = min(at_once, n - start)
-            points = self.reference.sample(draws * points_per_draw, generator)
-            accepted = self._toss(points).reshape(draws, points_per_draw)
+            points = self.reference.sample(draws * width, generator)
+            accepted = self._toss(points).reshape(draws, width)
             # A search that stops at the first accepted proposal would not take constant time.
-            first = np.where(accepted, np.arange(points_per_draw), proposals).min(axis=1)
-            drawn.append(points.reshape(draws, points_per_draw, -1)[np.arange(draws), first])
+            first = np.where(accepted, np.arange(width), proposals).min(axis=1)
+            drawn.append(points.reshape(draws, width, -1)[np.arange(draws), first])
         return np.concatenate(drawn)
 
     @cached_property
@@ -428,14 +427,11 @@ def make_grid(reference: Reference) -> GridReference | None:
     continuous = sizes.count(None)
     if num_discrete > MOST_CELLS or any(size == 1 for size in sizes):
         return None
-    size_of_each = 0
-    if continuous:
-        root = (MOST_CELLS / num_discrete) ** (1 / continuous)
-        size_of_each = min(_MAX_OF_ONE, int(root + 1e-9))
-        if size_of_each < _MIN_OF_EACH:
-            return None
-    axes = [size_of_each if size is None else size for size in sizes]
-    return GridReference(reference.marginals, axes)
+    root = (MOST_CELLS / num_discrete) ** (1 / max(continuous, 1))
+    each = min(_MAX_OF_ONE, int(root + 1e-9))  # cells of each continuous coordinate
+    if continuous and each < _MIN_OF_EACH:
+        return None
+    return GridReference(reference.marginals, [each if size is None else size for size in sizes])
 
 
 def tabulate(grid: GridReference, function: Callable[[Floats], Floats]) -> Floats:

@@ -24,21 +24,19 @@ five-fold cross-validation.
 The stored tilt consists of the values of $g$ at the cells' public middles, with linear interpolation:
 the number and places of knots depend on the records, and must not influence the cost of an evaluation.
 
-Training may use the records without restriction, because $g$ is clipped before any draw, and the
-guarantee is that of the clipped tilt.
-
 **Trees** are grown by scikit-learn and stored as arrays, so that loading a model executes no code.
 `Trees` reproduces the classifier's log odds $f(u) = f_0 + \sum_j \text{leaf}_j(u)$; `grow_trees` checks
 this and raises otherwise. If a bound $β$ is set, $f$ is clipped to $[−β, β]$. Trees need scikit-learn
 (extra `evaluate`).
 
-**Constant work.** The number of grown trees, the number of their nodes and the depth of a point are
-functions of raw records, and must not influence the cost of an evaluation. So there are always
-`MOST_TREES` trees of `_NODES` nodes (unused nodes are leaves of value 0), and every point takes
-`_DEPTH` steps in each tree. A leaf is its own child, so that further steps stay there.
+**Constant work.** The numbers of trees and nodes and the depth of a point are functions of raw records,
+and must not influence the cost of an evaluation. So there are always `MOST_TREES` trees of `_NODES`
+nodes (unused nodes are leaves of value 0), and every point takes `_DEPTH` steps in each tree. A leaf is
+its own child, so that further steps stay there.
 
-All learned functions depend on the data and stay with the curator. Weights, batches and inner draws may
-be seeded, since none of them leaves.
+**Privacy review.** All learned functions depend on the data without restriction, and stay with the
+curator: the guarantee is that of the clipped tilt. Weights, batches and inner draws may be seeded, since
+none of them leaves.
 
 References:
     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
@@ -74,8 +72,8 @@ except ModuleNotFoundError:  # an optional extra; asking for trees says so
 # A function that draws from a density, with a generator, and returns the features (num, k) of the draws.
 Draw = Callable[[int, np.random.Generator], Floats]
 
-# Networks: rows evaluated at once; share and numbers of held-out records, and number of draws.
-_BLOCK = 2**15
+_BLOCK = 2**15  # rows evaluated at once
+# Networks: share and numbers of held-out records, and number of draws beside them.
 _HELD_OUT, _MIN_HELD_OUT, _MAX_HELD_OUT, _MIN_HELD_OUT_DRAWS = 0.1, 20, 5000, 2000
 _CHECKS, _WARM_UP = 30, 50  # evaluations on held-out records; steps
 _AVERAGING, _WEIGHT_DECAY = 0.98, 1e-3
@@ -156,11 +154,7 @@ class NetworkSettings:
 
 
 def train_network(
-    positives: Floats,
-    draw: Draw,
-    settings: NetworkSettings,
-    seed: int,
-    bound: float | None = None,
+    positives: Floats, draw: Draw, settings: NetworkSettings, seed: int, bound: float | None = None
 ) -> Network:
     """Train a network on `positives` (n, k) against draws; its output is a log ratio, |·| ≤ bound."""
     rng = np.random.default_rng(seed)
@@ -171,8 +165,7 @@ def train_network(
     training, testing = positives[order[num_held_out:]], positives[order[:num_held_out]]
     held_out = None
     if num_held_out:
-        drawn = draw(max(num_held_out, _MIN_HELD_OUT_DRAWS), rng)
-        held_out = (_tensor(testing), _tensor(drawn))
+        held_out = _tensor(testing), _tensor(draw(max(num_held_out, _MIN_HELD_OUT_DRAWS), rng))
     layers = _build(positives.shape[1], settings, seed)
     optimizer = torch.optim.AdamW(layers.parameters(), weight_decay=_WEIGHT_DECAY)
     average = [p.detach().clone() for p in layers.parameters()]
@@ -184,9 +177,8 @@ def train_network(
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * (min(1.0, step / _WARM_UP) * decay)
         batch = training[rng.integers(0, len(training), settings.batch_size)]
-        drawn = draw(settings.batch_size, rng)
         optimizer.zero_grad(set_to_none=True)
-        _loss(layers, _tensor(batch), _tensor(drawn), bound).backward()
+        _loss(layers, _tensor(batch), _tensor(draw(settings.batch_size, rng)), bound).backward()
         optimizer.step()
         with torch.no_grad():
             retained = min(_AVERAGING, step / (step + 9))
@@ -447,9 +439,7 @@ def _sum_leaves(
     return total
 
 
-def grow_trees_against(
-    positives: Floats, draw: Draw, seed: int, bound: float | None = None
-) -> Trees:
+def fit_trees(positives: Floats, draw: Draw, seed: int, bound: float | None = None) -> Trees:
     """Grow trees on `positives` (n, k) against as many draws, or 1000 if there are fewer."""
     # Unequal numbers of both shift the log odds by a constant, which normalizing removes.
     drawn = draw(max(len(positives), _MIN_DRAWS), np.random.default_rng([seed, 1]))

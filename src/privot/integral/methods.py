@@ -17,8 +17,7 @@ With $\sum_t θ_t ≤ ε/(4 \log 2)$ the tilt lies in $[−ε/4, ε/4]$. It is n
   and never published.
 - **Edges.** Each round measures how well its classifier distinguishes the records (training records
   included) from new draws of $q_{t−1}$ (`privot.integral.tilts`). Edges are functions of raw records
-  without noise: they are stored in the secret tilt, are not printed, and do not influence draws,
-  weights, or the rest of the fit.
+  without noise, secret as the tilt; they do not influence draws, weights, or the rest of the fit.
 
 **The clipped ratio**: learn $p/q_0$, clip it, normalize; minimax optimal for known $p$.
 For any public constant $b ∈ [e^{−w}, 1]$, consider the densities between $b\,q_0$ and $e^{w} b\,q_0$,
@@ -75,13 +74,7 @@ from privot.integral.density import (
     require_inside,
     tabulate,
 )
-from privot.integral.learners import (
-    Network,
-    NetworkSettings,
-    Trees,
-    grow_trees_against,
-    train_network,
-)
+from privot.integral.learners import Network, NetworkSettings, Trees, fit_trees, train_network
 from privot.integral.references import Floats, Reference, SecureGenerator
 from privot.integral.tilts import (
     BOUND,
@@ -237,7 +230,7 @@ def _train_round(
         return current.reference.features(current.draw_seeded(num, rng))
 
     if settings.classifier == "trees":
-        return grow_trees_against(positives, draw, seed, BOUND)
+        return fit_trees(positives, draw, seed, BOUND)
     pool = draw(_POOL, np.random.default_rng([seed, 1]))
 
     def draw_from_pool(num: int, rng: np.random.Generator) -> Floats:

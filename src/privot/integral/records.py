@@ -1,7 +1,7 @@
 r"""Record spaces: maps between records and points of R^dim, for a schema's tables and for arrays.
 
-A `RecordSpace` represents each column by coordinates with public marginals, whose product is the
-reference density of an integral model (`privot.integral.references`):
+A `RecordSpace` represents columns by coordinates; the product of their public marginals is the reference
+(`privot.integral.references`):
 
 | column | coordinates | marginal unless declared |
 |---|---|---|
@@ -127,16 +127,13 @@ class RecordSpace:
     @cached_property
     def _marginals_by_column(self) -> dict[str, list[Marginal]]:
         """Marginals of the coordinates of each column."""
-        return {
-            name: [self._marginal_of_codes(name)]
-            if column.domain is None
-            else self._marginals_of_numbers(name, column)
-            for name, column in self.schema.columns.items()
-        }
+        return {name: self._marginals_of(name, col) for name, col in self.schema.columns.items()}
 
-    def _marginals_of_numbers(self, name: str, column: Column) -> list[Marginal]:
-        """Return the marginals of a column's numbers, and of whether they are missing."""
+    def _marginals_of(self, name: str, column: Column) -> list[Marginal]:
+        """Return the marginals of a column's code or numbers, and of whether they are missing."""
         declared = self.marginals.get(name)
+        if column.domain is None:
+            return [self._marginal_of_codes(name, declared)]
         missing = [Categorical((1 - self.missing, self.missing))] if column.nullable else []
         numbers = _uniform_marginals(name, column)
         if declared is None:
@@ -154,9 +151,9 @@ class RecordSpace:
             )
         return [declared, *missing]
 
-    def _marginal_of_codes(self, name: str) -> Marginal:
-        """Return the marginal of a column's code; a code for missing values is the last."""
-        alphabet, declared = self.schema.coded[name].alphabet, self.marginals.get(name)
+    def _marginal_of_codes(self, name: str, declared: Marginal | None) -> Marginal:
+        """Return the marginal of a column's code; that of missing values is the last."""
+        alphabet = self.schema.coded[name].alphabet
         missing = (self.missing,) if alphabet.nullable else ()
         listed = alphabet.size - len(missing)
         if declared is None:

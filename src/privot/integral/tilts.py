@@ -57,7 +57,7 @@ from privot.integral.learners import (
     SplineRatio,
     Trees,
     fit_spline,
-    grow_trees_against,
+    fit_trees,
     train_network,
 )
 from privot.integral.references import Floats, Reference
@@ -244,7 +244,7 @@ def fit_log_ratio(
     positives = reference.features(records)
     classifier: Network | Trees
     if estimator == "trees":
-        classifier = grow_trees_against(positives, draw, seed)
+        classifier = fit_trees(positives, draw, seed)
     else:
         classifier = train_network(positives, draw, network, seed)
     return FeatureTilt(reference, (classifier,), (1.0,))

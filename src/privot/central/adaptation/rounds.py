@@ -31,19 +31,13 @@ and the identity orthogonally to U. Of all maps between Gaussians with these mom
 the least (Dowson, Landau 1982). The label does not change.
 
 **Privacy review.** Steps 1, 2 and 4 use only the public source and earlier releases. All rounds are
-Gaussian mechanisms on one set of records, and compose exactly (`privot.central.sums`); Δ and adjacency
-(`replace_one`) are those of `privot.central.sums`, the queries are in
-`privot.central.adaptation.classifier`. Everything returned is a function of the releases: the
-classifier may be published. The number of target records is public. No guarantee covers tuning on
-target labels, or choosing the best of several runs by them.
-
-**Before any budget is spent**, the noise on a class's mean is compared with the distance of the source's
-classes (`Adaptation.plan`): with few target records, training on the source alone is as good or better.
+Gaussian mechanisms on one set of records, and compose exactly; Δ and adjacency (`replace_one`) are those
+of `privot.central.sums`, the queries are in `privot.central.adaptation.classifier`. Everything returned
+is a function of the releases: the classifier may be published. The number of target records is public.
+No guarantee covers tuning on target labels, or choosing the best of several runs by them.
 
 **Resuming.** The checkpoint contains the releases; training is repeated from them and the source, of
-which the checkpoint has a hash. Another target is refused as in every run by sums
-(`privot.central.sums`): the account of the target's records was entered when the run began, and its
-digest, as the sums, does not depend on the order of records.
+which the checkpoint has a hash. Another target is refused as in every run by sums.
 
 References:
     Dowson, Landau, *The Fréchet distance between multivariate normal distributions* (1982). Courty,
@@ -75,15 +69,7 @@ from privot.central.adaptation.classifier import (
 )
 from privot.central.moments import shrink_to_zero
 from privot.central.slices import given_labels
-from privot.central.sums import (
-    Budget,
-    Floats,
-    Integers,
-    Rounds,
-    SumMechanism,
-    SumPlan,
-    open_ledger,
-)
+from privot.central.sums import Budget, Floats, Integers, Rounds, SumMechanism, SumPlan, open_ledger
 from privot.core.errors import MOST_CODES, PrivotError
 from privot.models import Checkpoint
 from privot.privacy import gaussian_epsilon
@@ -281,10 +267,7 @@ class Adaptation:
     def _batch(
         self, rng: torch.Generator, x: Tensor, count: int, augmentation: float
     ) -> tuple[Tensor, Tensor]:
-        """Draw `count` of the records x, in the order of the source, and their classes.
-
-        Images are augmented, by an amount relative to that of source images.
-        """
+        """Draw `count` of the records x (in the source's order), with augmented images, and classes."""
         rows = torch.randint(len(x), (count,), generator=rng)
         jitter = self.settings.jitter if self.classifier.images else 0.0
         return augmented(x[rows], augmentation * jitter, rng), self.y[rows]
