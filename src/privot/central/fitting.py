@@ -129,10 +129,6 @@ class SumSettings(Settings):
             norm of a vector in the scaled box.
         classes: Number of latent classes (tables); by default as many as the releases support.
         seed: Seed of random starts; never of noise.
-
-    Examples:
-        >>> SumSettings(components=3).norm
-        0.5
     """
 
     components: int | None = None

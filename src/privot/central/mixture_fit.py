@@ -72,12 +72,13 @@ _SHARES_OF_SEVERAL = 0.05, 0.15, 1 - 0.05 - 0.15 - 0.45, 0.45
 # Images in one round: largest number of frequencies along each axis, for one channel.
 _FREQUENCIES_AT_ONCE = 16
 
-# Vectors: signal s for each component and coordinate, shares of μ² by round, clipping norm of residuals
-# relative to the widest label's mean norm, and smallest variance.
-_PER_COORDINATE = 32.0
-_SHARES = 0.25, 0.75
-_RESIDUAL_LENGTH = 1.25
-_FLOOR = 1e-6
+# Vectors
+_PER_COORDINATE = 32.0  # signal s for each component and coordinate
+_SHARES = 0.25, 0.75  # of μ², by round
+_RESIDUAL_LENGTH = (
+    1.25  # norm to which residuals are clipped, relative to the widest label's mean norm
+)
+_FLOOR = 1e-6  # smallest variance
 
 
 class ImageFit(SumFit):
@@ -130,12 +131,11 @@ class ImageFit(SumFit):
         query = PixelSums(images, np.zeros((images.num_labels, 1, 1)), self.norm)
         retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)
         error = plan.released_stddev(query) / LEVELS * math.sqrt(retained)
-        _require_clear_means(
-            self, error, "images", "on every pixel", "fewer frequencies (low_pass)"
-        )
+        remedy = "fewer frequencies (low_pass)"
+        _require_clear_means(self, error, "images", "on every pixel", remedy)
         return plan
 
-    @threads_for(0)
+    @threads_for(0)  # one thread: so results do not depend on the number of cores
     def estimate(self, rounds: Rounds) -> ImageMixture:
         """See `SumFit`."""
         rng = np.random.default_rng(self.settings.seed)
@@ -267,7 +267,7 @@ class VectorFit(SumFit):
         _require_clear_means(self, error, "rows", place, "fewer coordinates")
         return plan
 
-    @threads_for(0)
+    @threads_for(0)  # likewise
     def estimate(self, rounds: Rounds) -> VectorMixture:
         """See `SumFit`."""
         rng = np.random.default_rng(self.settings.seed)

@@ -75,14 +75,14 @@ class PlaceRecords(RecordMap):
 
     @property
     def column(self) -> PointColumn:
-        """The column."""
+        """Column of the places."""
         return self.schema.point_column(self.name)
 
     def encode(self, table: pa.Table) -> tuple[Floats, Integers]:
         """See `RecordMap`: points (n, d), and 1 where they are missing (n,)."""
         points = self.column.encode_units(self.name, table)
-        absent = np.asarray(np.isnan(points).any(axis=1))
-        return np.where(absent[:, None], 0.0, points), absent.astype(np.int64)
+        missing = np.asarray(np.isnan(points).any(axis=1))
+        return np.where(missing[:, None], 0.0, points), missing.astype(np.int64)
 
     def decode(self, points: Floats) -> pa.Table:
         """Return the table of points (n, d); rows of NaN are missing."""

@@ -477,11 +477,6 @@ def records_of(schema: Schema, degree: int = 2, **image_options: Any) -> Feature
     """Return the record map of a schema: `ImageRecords` if it has images, else `TableRecords`.
 
     `image_options` are other arguments of `ImageRecords`, and are not used for a table.
-
-    Examples:
-        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
-        >>> records_of(schema).schema == schema
-        True
     """
     if schema.images:
         return ImageRecords(schema, degree=degree, **image_options)

@@ -240,8 +240,7 @@ class LearnedModules(nn.Module):
     """State of a checkpoint: the modules that learn, and the number of releases that were counted.
 
     A checkpoint is resumed only with the ledger whose id it contains, and only if the ledger's count is
-    not smaller. A run without a checkpoint whose releases are all made cannot be resumed: it is
-    finished.
+    not smaller. A run without a checkpoint whose releases are all made is finished, and not resumed.
 
     Arguments:
         learned: Modules of a checkpoint, by name.
@@ -476,8 +475,8 @@ class PooledMean(nn.Module):
 class LabeledNetwork(nn.Module, LabeledLaw):
     """Multilayer perceptron, or DCGAN, from (latent, one-hot label) to raw values of records.
 
-    A fitted network computes every record from its own latent and label alone. Privacy: it is trained on
-    released slices and its own samples, never on a record; batch normalization is of its samples.
+    Privacy: it is trained on released slices and its own samples, never on a record; batch normalization
+    is of its samples. Once fitted, it computes every record from its own latent and label alone.
     """
 
     kind: ClassVar[str] = "network"

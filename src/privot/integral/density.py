@@ -110,12 +110,7 @@ class Tilt(Protocol):
 
 @dataclass(frozen=True)
 class Normalizer:
-    """Public limits of log E e^s, and the probability that the limits fail (0 where proven).
-
-    Examples:
-        >>> Normalizer(low=-0.1, high=0.1).delta
-        0.0
-    """
+    """Public limits of log Z = log E e^s, and the probability that they fail (0 if they are proven)."""
 
     low: float
     high: float

@@ -1,8 +1,8 @@
 r"""Integral models: a secret density, a declared number of draws, and a ledger that counts them.
 
 The folder (`model.json`, `weights.safetensors`, `ledger.json`) is **secret**: the density, its
-parameters and plots of it are not private, as `model.json` states (`"publishable": false`). Only the
-records that `sample` returns may leave, each at a declared price.
+parameters and plots of it are not private. Only the records that `sample` returns may leave, each at a
+declared price.
 
 **Draws require a saved model**, because the ledger is in its folder. Copies of an unsaved model share
 one ledger, which can be saved once; it is neither pickled nor used in a forked process. Saving enters
@@ -21,16 +21,15 @@ of the data. The densities for two data sets have the same factors for the coins
 
 $$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{T ε_d} $$
 
-holds **at every point**: there is no failure event whose probability could accumulate by stopping. (An
-estimated normalizer has a failure event of probability δ, once before the first draw.) The stated
-guarantee is nevertheless that of the declared draws.
+holds **at every point**: there is no failure event whose probability could accumulate by stopping. (That
+of an estimated normalizer, of probability δ, is before the first draw.) The stated guarantee is
+nevertheless that of the declared draws.
 
 **Privacy review: what depends on raw data besides the draws:** the weights; the fingerprint of the
 records, which is in no file of the model, and the warning that they were used before; time and memory
 of a fit and of a draw, and the number of rejected proposals; and of a boosted model each round's edges
 and the gain that they prove. None of it may be shown to others, and none of it is logged. Edges are
-stored among the weights and do not influence draws: a draw is decoded from a point, which depends on
-values of the tilt and on coins.
+stored among the weights and do not influence draws.
 """
 
 import math
@@ -314,10 +313,11 @@ class IntegralModel(Learned):
         tilt = unpack(fields["tilt"], arrays, space.reference)
         normalizer = fields["normalizer"] and Normalizer(**fields["normalizer"])
         low, high = fields["limits"]
-        reference = getattr(tilt, "grid", space.reference)  # cells, if the tilt is tabulated
+        reference = getattr(
+            tilt, "grid", space.reference
+        )  # in cells, if the tilt is a table of them
         density = TiltedDensity(reference, tilt, low, high, normalizer)
-        plan = DrawPlan(**fields["plan"])
-        return cls(density, Ledger(plan), space, fields["made_with"])
+        return cls(density, Ledger(DrawPlan(**fields["plan"])), space, fields["made_with"])
 
     @classmethod
     def load(cls, path: str | Path, reference: Reference | None = None) -> Self:

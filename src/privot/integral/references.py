@@ -49,12 +49,7 @@ _NORMAL_REACH = 8.0
 
 
 class SecureGenerator:
-    """Generator of uniforms, normals and integers from OS entropy, without seed or state.
-
-    Examples:
-        >>> SecureGenerator().random((2, 3)).shape
-        (2, 3)
-    """
+    """Generator of uniforms, normals and integers from OS entropy, without seed or state."""
 
     def random(self, size: Size, /) -> Floats:
         """Return uniform numbers inside (0, 1), on a grid of 2^−53."""
@@ -83,7 +78,7 @@ class SecureGenerator:
 
 
 def _count(size: Size) -> int:
-    """Return how many numbers an array of this size has."""
+    """Return the number of entries of an array."""
     return size if isinstance(size, int) else math.prod(size)
 
 
@@ -309,12 +304,7 @@ class Categorical(_Discrete):
 
 @dataclass(frozen=True)
 class Integers(_Discrete):
-    """Uniform distribution on the integers low … high, both included.
-
-    Examples:
-        >>> Integers(1, 6).num_values
-        6
-    """
+    """Uniform distribution on the integers low … high, both included."""
 
     kind: ClassVar[str] = "integers"
     low: int
@@ -400,7 +390,6 @@ class ProductReference(Reference):
     """Reference of independent coordinates with public marginals.
 
     Examples:
-        >>> from privot.integral.references import Categorical, Uniform
         >>> reference = ProductReference((Uniform(0.0, 10.0), Categorical((0.25, 0.75))))
         >>> reference.log_density(np.array([[5.0, 1.0]])).round(4).tolist()
         [-2.5903]

@@ -69,12 +69,7 @@ _MAX_RATIO = 1e4  # limit of |log ratio|, which makes every value finite
 
 @dataclass(frozen=True, repr=False)
 class Edges:
-    """Edges γ_P and γ_Q of a round's classifier, in [−1, 1]; **not private**.
-
-    Examples:
-        >>> Edges(gamma_p=0.5, gamma_q=0.2).gamma_q
-        0.2
-    """
+    """Edges γ_P and γ_Q of a round's classifier, in [−1, 1]; **not private**."""
 
     gamma_p: float
     gamma_q: float
