@@ -4,8 +4,8 @@ Only a mechanism reads records; all other code reads releases. So a model has th
 however it is learned (post-processing), and the whole folder of a model may be published. Durations,
 which depend on raw records, are only in checkpoints, which stay with the curator.
 
-- **Sums** of all records (`privot.central.sums`) are released in a few rounds, each a Gaussian
-  mechanism: the least noisy estimates of means and products of a few coordinates.
+- **Sums** of all records (`privot.central.sums`) are released in a few rounds: the least noisy estimates
+  of means and products of a few coordinates.
 - **Slices** of batches (`privot.central.slices`) are released at each of thousands of steps, to train a
   network on a distance between distributions.
 
@@ -129,6 +129,10 @@ class SumSettings(Settings):
             norm of a vector in the scaled box.
         classes: Number of latent classes (tables); by default as many as the releases support.
         seed: Seed of random starts; never of noise.
+
+    Examples:
+        >>> SumSettings(components=3).norm
+        0.5
     """
 
     components: int | None = None
@@ -459,7 +463,7 @@ def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) 
 
 
 def _budget(schema: Schema, epsilon: float | None, delta: float | None, records: int) -> Budget:
-    """Return the budget of a run, of the schema's promise or of ε and δ; refuse both, and neither."""
+    """Return the budget of a run, by the schema's promise or by ε and δ; refuse both, and neither."""
     promise = schema.promise
     if promise is None:
         if epsilon is None:

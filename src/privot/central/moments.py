@@ -112,8 +112,8 @@ class PixelSums(Query):
     """Query: sums of pixels by component, and counts of images.
 
     The vector of an image is its pixels, clipped to [0, 1] and rounded **down** to multiples of 1/1024,
-    and a constant c, whose sum counts images. Pixels are non-negative, so ⟨u, u′⟩ ≥ 0 for any two
-    vectors. An image with a larger norm than the public ρ is scaled to ρ; so $R^2 = ρ^2 + c^2$.
+    and a constant c, whose sum counts images. An image with a larger norm than the public ρ is scaled to
+    ρ; so $R^2 = ρ^2 + c^2$.
 
     Arguments:
         images: Map to the coordinates in which the nearest center is found.
@@ -175,11 +175,10 @@ class ResidualProducts(Query):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Released moments of vectors r in groups, with the standard deviations of their errors.
+    """Released moments of vectors r by group: by component in `LiftedProducts`, by label in the other.
 
     Arguments:
-        counts: Number of records of each group, at least 1: (labels, K) of `LiftedProducts`, (labels,)
-            of `LabeledProducts`.
+        counts: Number of records of each group, at least 1: (labels, K) or (labels,).
         sums: Sums of r by group: (labels, K, d) or (labels, p).
         products: Sums of r rᵀ: (labels, K, d, d) by group, or (p, p) of all records.
         sum_error: Standard deviation of the errors of `sums`.

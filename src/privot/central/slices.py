@@ -18,12 +18,12 @@ entries (Rakotomamonjy, Ralaivola 2021; here with exact accounting, see
   release (`privot.privacy.ledger`), and the ledger is charged before a batch is drawn; without budget
   no batch is drawn. Threads may share a mechanism: the ledger numbers their releases.
 
-**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant uses a grid of
-(2 + √rows)·g. One g covers the rounding of two neighbors (½ each). Another covers the floating-point
+**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant uses a grid
+of (2 + √rows)·g. One g covers the rounding of two neighbors (½ each). Another covers the floating-point
 error of projections: in double precision it is below d·2^−52·R, and the plan is refused unless this is
-at most g/2. The rest covers the **other** rows of a batch: all labels determine which rows are
-multiplied together, and so the last bits of every row. Each of their projections may change by one g,
-√(rows·k)·g in all.
+at most g/2. The rest covers the **other** rows of a batch: the labels determine which rows are
+multiplied together, and so the last bits of all. Each projection may change by one g, √(rows·k)·g in
+all.
 
 **Batches** are drawn by the scheme that is accounted. Amplification by sampling holds only if nobody
 knows who was drawn, so batches are neither seeded, logged nor stored.

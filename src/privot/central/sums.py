@@ -303,7 +303,7 @@ def sensitivity(query: Query) -> float:
 
 
 class SumMechanism:
-    """Mechanism that holds private records, and answers queries within the ledger's budget.
+    """Mechanism that holds private records, and answers queries within a ledger's budget.
 
     Arguments:
         records: Arrays of n rows each, all data that queries may read.
@@ -383,8 +383,8 @@ def _checked(vectors: Integers, query: Query) -> Integers:
 def _places(query: Indicators, records: Records) -> tuple[Integers, NDArray[np.bool_]]:
     """Return the coordinates of the vectors' ones (n, L), and whether a record is valid (n,).
 
-    A record with a position outside its block is invalid: it counts as zeros, and its coordinates here
-    are the first of each block.
+    A record with a position outside its block is not: it counts as zeros, and its coordinates are
+    unused.
     """
     positions, sizes = query.positions(records), np.array(query.sizes)
     inside = np.asarray(((positions >= 0) & (positions < sizes)).all(axis=1))
@@ -443,7 +443,7 @@ class Rounds:
 
     Arguments:
         mechanism: Mechanism that answers new queries.
-        checkpoint: File of the answers; a run without one cannot be resumed.
+        checkpoint: File of the answers.
         progress: Callback after every round: its number, the number of rounds, and the noise's stddev.
 
     Raises:

@@ -181,7 +181,7 @@ def train_network(
         _loss(layers, _tensor(batch), _tensor(draw(settings.batch_size, rng)), bound).backward()
         optimizer.step()
         with torch.no_grad():
-            retained = min(_AVERAGING, step / (step + 9))
+            retained = min(_AVERAGING, step / (step + 9))  # so that early weights are forgotten
             for mean, parameter in zip(average, layers.parameters(), strict=True):
                 mean.lerp_(parameter, 1 - retained)
         if step % check_every == 0 or step == settings.steps:

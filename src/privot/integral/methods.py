@@ -25,7 +25,7 @@ whose tilts have the width $w$. For a known density $p$, the best of them, in ev
 
 $$ q = \operatorname{clip}(p/r,\; b\,q_0,\; e^{w} b\,q_0), \qquad r \text{ such that } \int q = 1 $$
 
-(Park, Asoodeh, Lee 2024). Here $p/q_0$ is learned, by any estimator, and $q = q_0 e^{s}$ with
+(Park, Asoodeh, Lee 2024). Here $p/q_0$ is learned, and $q = q_0 e^{s}$ with
 $s = \operatorname{clip}(\log p/q_0 − \log r,\; \log b,\; \log b + w)$, where $b = e^{−w \cdot
 \text{floor\_share}}$. For all data, a share $e^{−(1 − \text{floor\_share}) w}$ of proposals is accepted.
 The default ½ is symmetric in floor and ceiling and accepts $e^{−w/2}$; a smaller share allows narrow
