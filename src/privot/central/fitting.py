@@ -431,11 +431,8 @@ def fit(
         law, history = fitted.learn(parts, ledger, state, progress)
     finally:
         ledger.close()
-    made_with = (
-        {"epsilon": budget.epsilon, "delta": budget.delta}
-        | asdict(settings)
-        | {"estimator": law.kind}
-    )
+    given = {"epsilon": budget.epsilon, "delta": budget.delta}
+    made_with = given | asdict(settings) | {"estimator": law.kind}
     return CentralModel(law, fitted.records, plan, ledger.spent, made_with, history)
 
 

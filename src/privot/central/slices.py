@@ -73,11 +73,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from privot.central.records import FeatureMap
-from privot.central.sums import whole_records
+from privot.central.sums import Integers, whole_records
 from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.mechanisms.samplers import random_words, uniforms_below
@@ -85,7 +85,6 @@ from privot.privacy import ApproximateDP
 from privot.privacy.ledger import Ledger, charge, fingerprint
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 
-Indices = NDArray[np.int64]
 EMPTY = -1  # index of an empty slot
 # The grid is at least 2^19 times finer than the root mean square sensitivity of a slice.
 _GRID_BITS = 19
@@ -184,7 +183,7 @@ def accounted_grid(grid: float, rows: int) -> float:
     return grid * (2 + math.sqrt(rows))
 
 
-def draw_batch(plan: SlicePlan, rows: int) -> Indices:
+def draw_batch(plan: SlicePlan, rows: int) -> Integers:
     """Draw the record in each of `rows` slots, or `EMPTY`."""
     accounting = plan.accounting
     if accounting.sampling == "none":
@@ -194,7 +193,7 @@ def draw_batch(plan: SlicePlan, rows: int) -> Indices:
     return ordered_sample(accounting.records, rows)
 
 
-def ordered_sample(population: int, size: int) -> Indices:
+def ordered_sample(population: int, size: int) -> Integers:
     """Draw a uniformly random subset of `size` of range(population), in uniformly random order."""
     if 4 * size > population:  # redrawing repeated indices would take longer
         return random_order(population)[:size]
@@ -207,7 +206,7 @@ def ordered_sample(population: int, size: int) -> Indices:
     return chosen[:size]
 
 
-def random_order(count: int) -> Indices:
+def random_order(count: int) -> Integers:
     """Draw a uniform permutation: the ranks of 64-bit words, which are redrawn if two are equal."""
     while True:
         words = random_words(count)
@@ -217,14 +216,14 @@ def random_order(count: int) -> Indices:
             return order.astype(np.int64)
 
 
-def poisson_sample(population: int, rate: float) -> Indices:
+def poisson_sample(population: int, rate: float) -> Integers:
     """Draw each of range(population) with probability ⌊rate·2^64⌋/2^64 (1 if rate is 1)."""
     if rate >= 1:
         return np.arange(population)
     return np.flatnonzero(random_words(population) < np.uint64(int(rate * 2**64)))
 
 
-def fill_slots(chosen: Indices, rows: int) -> Indices:
+def fill_slots(chosen: Integers, rows: int) -> Integers:
     """Return the chosen records in uniformly random slots of `rows`, the others `EMPTY`."""
     slots = np.full(rows, EMPTY, np.int64)
     order = random_order(rows)

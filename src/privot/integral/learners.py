@@ -90,13 +90,7 @@ _ARRAYS = ("feature", "threshold", "children", "value")
 
 @dataclass(frozen=True, repr=False)
 class Network:
-    """Multilayer perceptron: weights and biases of the layers; `bound` limits the output.
-
-    Examples:
-        >>> net = Network((np.eye(2), np.ones((1, 2))), (np.zeros(2), np.zeros(1)), bound=0.5)
-        >>> bool((np.abs(net(np.array([[9.0, 9.0], [-9.0, 0.0]]))) <= 0.5).all())
-        True
-    """
+    """Multilayer perceptron: weights and biases of the layers; `bound` limits the output."""
 
     kind: ClassVar[str] = "mlp"
     weights: tuple[Floats, ...]

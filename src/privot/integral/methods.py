@@ -36,8 +36,8 @@ The normalizer enters the guarantee (`privot.integral.density`): $|\log Z| ≤ �
 
 - `"exact"`: the reference is cut into cells (`privot.integral.density`), the tilt is a table, $Z$ is a
   finite sum, and $η = 10^{−9}$ covers the rounding of that sum and the root finding of $r$.
-- `"estimated"`: for any reference. $Z$ is the mean of $e^{s} ∈ [b, e^{w} b]$ over $m$ fresh draws of
-  $q_0$. By Hoeffding's inequality it is off by more than $t = (e^{w} b − b) \sqrt{\ln(2/γ)/2m}$ with
+- `"estimated"`: for any reference. $\hat Z$ is the mean of $e^{s} ∈ [b, e^{w} b]$ over $m$ fresh draws
+  of $q_0$. By Hoeffding's inequality it is off by more than $t = (e^{w} b − b) \sqrt{\ln(2/γ)/2m}$ with
   probability at most γ. $r$ is found on other draws, and accepted if $|\hat Z − 1| + t ≤ 1 − e^{−η}$,
   with η public ($1 − e^{−η} = 3t$). Up to 8 attempts are made, each with $γ = \text{delta}/16$; if none
   passes, the tilt is 0 and $Z = 1$. For two data sets both certificates hold except with probability

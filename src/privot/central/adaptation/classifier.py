@@ -286,10 +286,7 @@ def as_records(name: str, x: np.ndarray) -> Tensor:
 
 
 def convolution_widths(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the widths of convolutions for records of a shape; () if they are not images.
-
-    Each convolution halves the sides, so that images have sides of at least 2 to their number.
-    """
+    """Return the widths of convolutions, each of which halves the sides of images; () for others."""
     are_images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
     if channels is None:
         return _CHANNELS if are_images else ()

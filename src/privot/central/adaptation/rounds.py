@@ -294,7 +294,7 @@ class Adaptation:
         budget = Budget(settings.epsilon, settings.delta, count, settings.unit)
         plan = budget.plan(shares(settings.rounds))
         query = self.sums()
-        # Of the last round, whose sums are the release before the last.
+        # The sums of the last round are the release before the last.
         error = plan.released_stddev(query, -2) * query.unit
         noise = error * math.sqrt(len(moments.scale)) / (count / self.classifier.num_classes)
         ratio = noise / max(moments.contrast, _TINY)
