@@ -62,9 +62,8 @@ def shrink_covariances(noisy: Floats, errors: Floats, squared_frequencies: Float
     fall_off = 1.0 / (1.0 + squared_frequencies / 4.0)
     prior = fall_off * max(float(np.trace(average)), _TINY) / fall_off.sum()
     average_error = np.array([(errors**-2.0).sum() ** -0.5])
-    center = (
-        np.diag(prior) + shrink_to_zero((average - np.diag(prior))[None], average_error, prior)[0]
-    )
+    (deviation,) = shrink_to_zero((average - np.diag(prior))[None], average_error, prior)
+    center = np.diag(prior) + deviation
     eigenvalues, basis = np.linalg.eigh(center)
     eigenvalues = np.maximum(eigenvalues, _FLOOR * prior.min())
     deviations = basis.T @ (noisy - average) @ basis
@@ -195,9 +194,8 @@ class Moments:
 class AnchoredProducts(Query):
     r"""Base of queries for products of vectors $z = (r, a)$: counts, sums and products at once.
 
-    The vector r is clipped to the public norm ρ and rounded towards zero; the anchor a is .7 ρ. The sum
-    of $z z^\top$ contains the number of records times a², the sum of r times a, and the sum of $r
-    r^\top$.
+    The vector r is clipped to the public norm ρ and rounded towards zero; the anchor a is .7 ρ. The
+    sum of $z z^\top$ contains the number of records times a², the sum of r times a, and that of r rᵀ.
 
     Arguments:
         norm: Norm ρ to which r is clipped.

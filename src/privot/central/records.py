@@ -2,13 +2,13 @@ r"""Record maps of tables, images and vectors: rows of a schema as tensors, and 
 
 `VectorRecords` are points of a cube with a label, for mixtures by noisy sums. `TableRecords` and
 `ImageRecords` also have features (`FeatureMap`), for the slicing mechanism (`privot.central.slices`),
-which projects the vectors r = e_y ⊗ φ(x), with a public feature map φ and the one-hot label e_y (r =
-φ(x) without labels). Slices of single records are mostly noise, but the **mean** of r over records is
-estimated well from many slices of many batches. It contains every label's mean feature; with products
+which projects the vectors r = e_y ⊗ φ(x), with a public feature map φ and the one-hot label e_y
+(without labels r = φ(x)). Slices of single records are mostly noise, but the **mean** of r over records
+is estimated well from many slices of many batches. It contains every label's mean feature; with products
 of coordinates as features, also second moments.
 
-**The square of a lifted vector**, the features of degree 2. For x ∈ R^p and an anchor a > 0 let x̃ =
-(x, a)/‖(x, a)‖ and φ(x) = x̃ ⊗ x̃, with each pair of coordinates once. Then ‖φ(x)‖ = ‖x̃‖² = 1 for
+**The square of a lifted vector**, the features of degree 2. For x ∈ R^p and an anchor a > 0 let
+x̃ = (x, a)/‖(x, a)‖ and φ(x) = x̃ ⊗ x̃, with each pair of coordinates once. Then ‖φ(x)‖ = ‖x̃‖² = 1 for
 every x, so no clipping norm is needed. φ contains first moments (x_i a/‖·‖²), second moments, and the
 norm. Moreover ⟨φ(x), φ(x′)⟩ = ⟨x̃, x̃′⟩² ≥ 0 for all signs of coordinates, so two records differ by at
 most √2, like non-negative vectors. (The accountant's `non_negative` requires only ⟨r, r′⟩ ≥ 0; records

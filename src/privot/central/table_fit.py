@@ -99,10 +99,10 @@ def _gradients(
 ) -> tuple[tuple[Floats, Floats], Floats, float]:
     r"""Return the gradients of the loss in logits and log weights, the probabilities P, and the loss.
 
-    With targets T, weights w, and $E = P \operatorname{diag}(π) P^\top$ off the diagonal and $E_{ii} =
-    (Pπ)_i$ on it, the loss $\sum_{ij} w_{ij} (E_{ij} − T_{ij})^2$ has the gradient $G = 2 w ∘ (E − T)$
-    in E, which is symmetric. With g its diagonal and $G°$ the rest, the gradient in P is $2 G° P
-    \operatorname{diag}(π) + g π^\top$, and in π $\operatorname{diag}(P^\top G° P) + P^\top g$.
+    With targets T, weights w, and $E = P \operatorname{diag}(π) P^\top$ off the diagonal and
+    $E_{ii} = (Pπ)_i$ on it, the loss $\sum_{ij} w_{ij} (E_{ij} − T_{ij})^2$ has in E the symmetric
+    gradient $G = 2 w ∘ (E − T)$. With g its diagonal and $G°$ the rest, the gradient in P is
+    $2 G° P \operatorname{diag}(π) + g π^\top$, and in π $\operatorname{diag}(P^\top G° P) + P^\top g$.
     """
     p, weights = _softmax(logits, starts), _softmax(log_weights, np.zeros(1, np.int64))
     expected = (p * weights) @ p.T
