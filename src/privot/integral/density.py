@@ -23,12 +23,12 @@ is computed in decimals and rounded up. So the ratio of two acceptance probabili
 integers*, and the theorem holds for $Q_0$. If $z_±$ are certified, η covers the certificate's rounding.
 
 **Timing.** Running time reveals the number of proposals of a draw, which is geometric with mean
-$1/\bar a$, at most $e^{h − z_-}$ ($e^{ε/2}$ for a tilt that is not normalized). It depends on the data only
-through $\bar a$, and is independent of the draw's value; if $Z$ is certified, $\bar a$ is public up to
-$e^{±η}$. `draw(n, proposals=m)` closes this channel: every draw takes $m$ proposals and one more draw
-of $q_0$, which is returned if no proposal is accepted. Its density is $(1 − f) q + f q_0$ with
-$f = (1 − \bar a)^m$. The set of densities with $q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and contains
-$q_0$ and every $q$, so **ε is the same, without a δ**. The cost is accuracy: a total variation of at
+$1/\bar a$, at most $e^{h − z_-}$ ($e^{ε/2}$ for a tilt that is not normalized). It depends on the data
+only through $\bar a$, and is independent of the draw's value; if $Z$ is certified, $\bar a$ is public
+up to $e^{±η}$. `draw(n, proposals=m)` closes this channel: every draw takes $m$ proposals and one more
+draw of $q_0$, which is returned if no proposal is accepted. Its density is $(1 − f) q + f q_0$ with
+$f = (1 − \bar a)^m$. The set of densities with $q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and
+contains $q_0$ and every $q$, so **ε is the same, without a δ**. The cost is accuracy: a total variation of at
 most $δ = (1 − e^{z_- − h})^m$ from $q$, which `shortfall(m)` computes and `proposals_for(δ)` inverts.
 The tilt takes the same number of operations for any data, too: networks of declared widths, tables of a
 public grid, values at public points, and trees of fixed number and depth (`privot.integral.learners`).
