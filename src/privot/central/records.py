@@ -166,7 +166,7 @@ class TableRecords(FeatureRecords):
     non_negative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _ = self.width  # building it checks the domains
+        _ = self.width  # refuses other degrees and domains
 
     @cached_property
     def widths(self) -> dict[str, int]:
@@ -255,7 +255,7 @@ class TableRecords(FeatureRecords):
 
 
 def _by_column(values: Tensor, widths: Mapping[str, int]) -> Iterator[tuple[str, Tensor]]:
-    """Return names of columns and their coordinates (n, width), of the coordinates of rows."""
+    """Return each column's name with its part (n, width) of the coordinates of rows."""
     return zip(widths, values.split(list(widths.values()), dim=1), strict=True)
 
 

@@ -28,8 +28,8 @@ only through $\bar a$, and is independent of the draw's value; if $Z$ is certifi
 up to $e^{±η}$. `draw(n, proposals=m)` closes this channel: every draw takes $m$ proposals and one more
 draw of $q_0$, which is returned if no proposal is accepted. Its density is $(1 − f) q + f q_0$ with
 $f = (1 − \bar a)^m$. The set of densities with $q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and
-contains $q_0$ and every $q$, so **ε is the same, without a δ**. The cost is accuracy: a total variation of at
-most $δ = (1 − e^{z_- − h})^m$ from $q$, which `shortfall(m)` computes and `proposals_for(δ)` inverts.
+contains $q_0$ and every $q$, so **ε is the same, without a δ**. The cost is accuracy: a total variation
+of at most $δ = (1 − e^{z_- − h})^m$ from $q$, which `shortfall(m)` computes and `proposals_for` inverts.
 The tilt takes the same number of operations for any data, too: networks of declared widths, tables of a
 public grid, values at public points, and trees of fixed number and depth (`privot.integral.learners`).
 Effects of caches, branch prediction and data-dependent instructions are not hidden.

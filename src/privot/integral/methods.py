@@ -28,7 +28,7 @@ $$ q = \operatorname{clip}(p/r,\; b\,q_0,\; e^{w} b\,q_0), \qquad r \text{ such 
 (Park, Asoodeh, Lee 2024). Here $p/q_0$ is learned, and $q = q_0 e^{s}$ with
 $s = \operatorname{clip}(\log p/q_0 − \log r,\; \log b,\; \log b + w)$, where
 $b = e^{−w \cdot \text{floor\_share}}$. For all data, a share $e^{−(1 − \text{floor\_share}) w}$ of
-proposals is accepted. The default ½ is symmetric in floor and ceiling; a smaller floor share allows narrow
+proposals is accepted. The default ½ is symmetric in floor and ceiling; a smaller share allows narrow
 modes to exceed the reference by more, and suits data that are concentrated where the reference is small.
 If $p ≤ c\,q_0$ is public knowledge, the minimax choice is $b = c/(e^{w} − 1 + c)$.
 

@@ -206,13 +206,13 @@ _KINDS: dict[str, type[Tilt]] = {
 
 
 def pack(tilt: Tilt) -> Packed:
-    """Return plain values, with the tilt's kind, and named arrays, as `unpack` reads them."""
+    """Return the tilt as plain values, with its kind, and named arrays, which `unpack` reads."""
     fields, arrays = tilt.pack()
     return {"kind": tilt.kind, **fields}, arrays
 
 
 def unpack(fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Tilt:
-    """Return the tilt of what `pack` returned; the reference is the one it was learned with."""
+    """Build the tilt that `pack` returned, with the reference with which it was learned."""
     kind = fields.get("kind")
     if kind not in _KINDS:
         raise PrivotError(f"kind of tilt is {kind!r}: one of {', '.join(_KINDS)}; upgrade privot")
