@@ -82,6 +82,7 @@ from privot.evaluation.estimates import (
     delta_method,
     estimate_from,
     source_weight,
+    sum_by_code,
 )
 from privot.evaluation.prediction import (
     area_under_curve,
@@ -200,12 +201,11 @@ def _mean_by_code(
     """Return means (cells, 7 G) of terms over the atoms that codes of one or two questions cover."""
     if not ordered:
         terms, shares = np.swapaxes(terms, 1, 2), shares.T
-    total = terms * shares[..., None]
-    for axis, each in enumerate(questions):
-        covers = (np.arange(each.size)[:, None] == each.codes) * 1.0
-        total = np.moveaxis(np.tensordot(covers, total, (1, axis + 1)), 0, axis + 1)
-        shares = np.moveaxis(np.tensordot(covers, shares, (1, axis)), 0, axis)
-    means = total / np.maximum(shares, 1e-300)[..., None]
+    sums = terms * shares[..., None]
+    for axis, question in enumerate(questions):
+        sums = sum_by_code(question, sums, axis + 1)
+        shares = sum_by_code(question, shares, axis)
+    means = sums / np.maximum(shares, 1e-300)[..., None]
     return np.moveaxis(means, 0, -2).reshape(shares.size, -1)
 
 
