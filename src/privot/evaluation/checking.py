@@ -205,14 +205,13 @@ def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:
 
 def _judge_agreement(columns: Sequence[ColumnCheck], pairs: Sequence[PairCheck]) -> Finding:
     topic = "agreement with the reports"
-    p_values = {check.column: check.p_value for check in columns if check.contradicted}
-    p_values |= {pair.name: pair.p_value for pair in pairs if pair.contradicted}
-    if not p_values:
+    contradicted = [(check.p_value or 0.0, check.column) for check in columns if check.contradicted]
+    contradicted += [(pair.p_value or 0.0, pair.name) for pair in pairs if pair.contradicted]
+    if not contradicted:
         return Finding(topic, "good", "they contradict no column and no pair")
-    worst_first = sorted(p_values, key=lambda name: (p_values[name] or 0.0, name))
-    words = f"they contradict {verdicts.join_names(worst_first)}: do not rely on "
-    words += "them" if len(p_values) > 1 else "it"
-    few = len(p_values) <= (1 - verdicts.MOST) * (len(columns) + len(pairs))
+    names = verdicts.join_names([name for _, name in sorted(contradicted)])
+    words = f"they contradict {names}: do not rely on {'them' if len(contradicted) > 1 else 'it'}"
+    few = len(contradicted) <= (1 - verdicts.MOST) * (len(columns) + len(pairs))
     return Finding(topic, "fair" if few else "poor", words)
 
 

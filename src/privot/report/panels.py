@@ -37,13 +37,12 @@ from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema import ArrayColumn
 from privot.schema.columns.array import tensor_values
+from privot.schema.columns.column import PointColumn
 
-INK = "#1b2333"
-MUTED = "#6b7488"
-NIGHT = "#0a0f1e"
-PRIVATE, RECEIVED, LEARNED = "#4f7cff", "#9aa3b5", "#ff8a3d"
-ERROR, LINE, SOFT = "#c0304f", "#e3e7ef", "#f5f7fb"
-DIM, FAINT = "#aab4cc", "#3c4766"
+INK, MUTED = "#1b2333", "#6b7488"  # text, secondary text
+PRIVATE, RECEIVED, LEARNED = "#4f7cff", "#9aa3b5", "#ff8a3d"  # records, reports, models
+ERROR, LINE, SOFT = "#c0304f", "#e3e7ef", "#f5f7fb"  # heat maps, thin lines, soft background
+NIGHT, DIM, FAINT = "#0a0f1e", "#aab4cc", "#3c4766"  # dark figures: background, text, lines
 LIGHT = LinearSegmentedColormap.from_list(
     "night", [NIGHT, "#24346b", "#7c4d9e", "#e2725b", "#ffd27a", "#fffbe6"]
 )
@@ -184,7 +183,7 @@ def dark_axes(
     figure = new_figure(*size)
     figure.set_layout_engine(None)
     figure.set_facecolor(NIGHT)
-    shrink = min(1.0, 0.15 + 0.85 * across / PANEL)
+    shrink = min(1.0, 0.15 + 0.85 * across / PANEL)  # of text in narrow panels
     for i, panel in enumerate(panels):
         place = ((left + i * wide) / size[0], bottom / size[1], across / size[0], tall / size[1])
         axis = figure.add_axes(place)
@@ -248,6 +247,7 @@ def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.nda
     Reported cosine coefficients are decoded to images.
     """
     column = release.schema.images[name]
+    # Not every report has an image if people report some of the columns.
     first = Release(ReportTable.of(next(release.rows.pieces(16 * most))), release.randomizer)
     points, reported = first.reports(name)
     pixels = column.domain.decode(points[reported][:most].astype(np.float64))
@@ -256,6 +256,19 @@ def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.nda
 
 
 # Maps.
+
+
+def present_points(column: PointColumn, name: str, table: pa.Table) -> np.ndarray:
+    """Return the points (n, d) of a table's records without missing coordinates."""
+    points = column.encode_points(name, table)
+    return points[~np.isnan(points).any(axis=1)]
+
+
+def limits_of(points: Sequence[np.ndarray]) -> list[tuple[float, float]]:
+    """Return the smallest and the largest value of each coordinate of several sets of points (n, d)."""
+    every = np.concatenate(points)
+    return [(low, high) for low, high in zip(every.min(axis=0), every.max(axis=0), strict=True)]
+
 
 KILOMETERS = 6371.0 * math.pi / 180  # length of a degree of latitude
 _CELLS_ACROSS = 130
@@ -298,10 +311,10 @@ def draw_maps(
             )  # fmt: skip
         if geographic:
             degrees = _degrees(west, east, "W", "E"), _degrees(south, north, "S", "N")
-            _scale(axes[0], "left", *degrees)
+            _label_axes(axes[0], "left", *degrees)
             across = _kilometers(west, east, KILOMETERS * cosine)
             across = [(x, f"{km} km" if km == "0" else km) for x, km in across]
-            _scale(axes[-1], "right", across, _kilometers(south, north, KILOMETERS))
+            _label_axes(axes[-1], "right", across, _kilometers(south, north, KILOMETERS))
     return figure
 
 
@@ -328,7 +341,7 @@ def _round_numbers(low: float, high: float) -> list[float]:
     return [float(x) for x in ticker.tick_values(low, high) if low <= x <= high]
 
 
-def _scale(
+def _label_axes(
     axis: Axes, side: str, across: list[tuple[float, str]], up: list[tuple[float, str]]
 ) -> None:
     """Label the bottom axis of a map (`across`) and the axis on one side (`up`)."""
@@ -369,12 +382,12 @@ def draw_trends(
             figure with true values of real people is **not private**.
         level: Confidence level of the bands.
     """
-    every = (_trends_of(model, name, level) for name in model.schema.table_columns)
-    groups = [group for group in every if group][:_MAX_PANELS]
+    by_column = (_trends_of(model, name, level) for name in model.schema.table_columns)
+    groups = [trends for trends in by_column if trends][:_MAX_PANELS]
     with styled():
         figure, axes = grid_axes(len(groups), _ACROSS, _WIDTH, _HEIGHT)
-        for axis, group in zip(axes, groups, strict=True):
-            draw_trend(axis, group, truth or {})
+        for axis, trends in zip(axes, groups, strict=True):
+            draw_trend(axis, trends, truth or {})
     return figure
 
 
