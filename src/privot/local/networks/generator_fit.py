@@ -8,7 +8,6 @@ a step uses many reports. The product of the marginals is a saddle point of this
 network with small output weights starts, so the output weights are enlarged.
 """
 
-import hashlib
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -31,7 +30,15 @@ from privot.local.networks.image_generators import (
     fits_images,
     image_generator,
 )
-from privot.local.networks.steps import LOSSES, Loss, Minibatches, Step, likelihood, minibatches
+from privot.local.networks.steps import (
+    LOSSES,
+    Loss,
+    Minibatches,
+    Step,
+    likelihood,
+    minibatches,
+    release_digest,
+)
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
@@ -50,9 +57,9 @@ from privot.training.stopping import learning
 from privot.transport import SinkhornSolver
 
 _LATENTS_PER_RECORD = 16  # in the pool from which records are drawn under a condition
-_MAX_PLAIN_FEATURES = 5
-_TABLE_BATCH_SIZE = 2**14
-_OUTPUT_GAIN = 10.0
+_MAX_PLAIN_FEATURES = 5  # for which `plain` is the loss by default
+_TABLE_BATCH_SIZE = 2**14  # reports in a step of the likelihood of joint reports
+_OUTPUT_GAIN = 10.0  # factor of initial output weights for the likelihood
 # Settings that a resumed run must share with its checkpoint.
 _IDENTITY = (
     "architecture",
@@ -90,10 +97,11 @@ class GeneratorSampler:
         rng_torch = torch_generator(rng)
         outputs = dict(self.outputs(pool, rng_torch))
         if where and num_rows:
+            # Latents are drawn in proportion to the probability of the condition, which their outputs
+            # are then restricted to.
             weight = torch.ones(pool, dtype=torch.float64)
             for name, codes in where.items():
-                allowed = outputs[name].double().exp()[:, codes]
-                weight *= allowed.sum(dim=1)
+                weight *= outputs[name].double().exp()[:, codes].sum(dim=1)
                 restricted = torch.full_like(outputs[name], -torch.inf)
                 restricted[:, codes] = outputs[name][:, codes]
                 outputs[name] = torch.log_softmax(restricted, dim=1)
@@ -155,7 +163,11 @@ class LabeledSampler(GeneratorSampler):
 
 
 def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalModel:
-    """Fit a model whose sampler is a network; see `privot.local.fitting.fit`."""
+    """Fit a model whose sampler is a network; see `privot.local.fitting.fit`.
+
+    Raises:
+        PrivotError: for settings that a group of processes, or a network for these columns, cannot use.
+    """
     device = local_device(run.device)
     group = join(device)
     head = Head(release.randomizer)
@@ -183,9 +195,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     objective = TransportObjective(generator, head, release, settings, loss, device, group)
     made_with = asdict(settings) | {"estimator": "generator", "loss": name}
     made_with |= {"latent_dim": generator.latent_dim, "num_reports": len(release)}
-    text = release.randomizer.to_json() + release.rows.digest()
-    # A hash of the reports and their randomizer, which are public, identifies the release.
-    identity = {"release": hashlib.sha256(text.encode()).hexdigest()}
+    identity = {"release": release_digest(release)}
     identity |= {key: made_with[key] for key in _IDENTITY}
 
     def learned(history: History) -> LocalModel:

@@ -41,6 +41,7 @@ more it does.
 Privacy: everything is a function of the release, hence post-processing; the seed need not be secret.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -63,8 +64,17 @@ from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 
 _MAX_IN_MEMORY = 2**20  # largest number of reports in files that are read into memory
-_WINDOW_BYTES = 2**25  # approximate size of a window
+_WINDOW_BYTES, _MIN_BATCHES = (
+    2**25,
+    4,
+)  # approximate size of a window, and its least number of batches
 _BLOCK_BYTES = 2**21  # batches are read in blocks of this size
+
+
+def release_digest(release: Release) -> str:
+    """Return a hash of the reports and their randomizer, which a resumed run must share."""
+    text = release.randomizer.to_json() + release.rows.digest()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class DrawsLatent(Protocol):
@@ -144,7 +154,7 @@ class FromDisk(Minibatches):
         self._seed, self._device = seed, device
         self._groups = release.rows.row_groups()
         row_bytes = max(1, release.rows.row_bytes())
-        self._window_rows = max(4 * size, window_bytes // row_bytes)
+        self._window_rows = max(_MIN_BATCHES * size, window_bytes // row_bytes)
         self._block = max(1, _BLOCK_BYTES // row_bytes // size) * size
         self._thread = ThreadPoolExecutor(1)
         self.seek(0)
