@@ -94,19 +94,12 @@ class LabeledImages:
 
 @dataclass(frozen=True)
 class Source:
-    """Source of one data set: addresses, names and checksums of its files.
+    """Source of one data set: addresses, names and checksums of its files."""
 
-    Arguments:
-        name: Name of the data set, of its folder, and of its npz file.
-        addresses: Folders on the web that contain all files; tried in this order.
-        files: Names of the files.
-        checksums: SHA-256 of the values of `x_train`, `y_train`, `x_test`, `y_test`.
-    """
-
-    name: str
-    addresses: tuple[str, ...]
+    name: str  # of the data set, of its folder, and of its npz file
+    addresses: tuple[str, ...]  # folders on the web that contain all files; tried in this order
     files: tuple[str, ...]
-    checksums: tuple[str, ...]
+    checksums: tuple[str, ...]  # SHA-256 of the values of `PARTS`
 
     def found(self, folder: Path) -> list[Path]:
         """Return the publisher's files that exist in `folder/NAME`, compressed or not."""

@@ -4,13 +4,11 @@ Two samples of one distribution differ, and even a model of independent columns 
 distance is reported together with two references:
 
 - the **floor**, the score of a perfect model: the distance between two samples of the real shares, of as
-  many records as the synthetic and the real table have. (Comparing two halves of the real records would
-  give a floor of half as many records, too high by √2 if both tables are equally large.) The real shares
-  are themselves a sample, and are 0 in cells without a real record; so with many cells and few records
-  this floor is slightly too low, to the model's disadvantage;
+  many records as the synthetic and the real table have. The real shares are themselves a sample, and are
+  0 in cells without a real record; so with many cells and few records this floor is slightly too low, to
+  the model's disadvantage;
 - the **ceiling**, independence: the distance of a sample of the product of the real one-way marginals,
-  with as many records. A model above it is worse than one of independent columns. (The product itself,
-  without sampling error, could be below the floor where there are many cells.)
+  with as many records. A model above it is worse than one of independent columns.
 
 **Points.** The Wasserstein distance of two *samples* of n points of one distribution is about
 $n^{-1/d}$ in d ≥ 3 dimensions. Its floor is the distance between two disjoint samples of the real

@@ -133,15 +133,10 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class CodeReports:
-    """Reports of several releases of codes, ordered by question.
+    """Reports of several releases of codes, ordered by question."""
 
-    Arguments:
-        questions: All questions, by number.
-        sources: All reports, by the questions that they answer.
-    """
-
-    questions: tuple[Question, ...]
-    sources: tuple[Source, ...]
+    questions: tuple[Question, ...]  # all questions, by number
+    sources: tuple[Source, ...]  # all reports, by the questions that they answer
 
     @classmethod
     def of(cls, releases: Releases) -> Self:

@@ -62,17 +62,13 @@ def sampler_of(model: LocalModel) -> LatentClassSampler:
 class Residual:
     """Squared distance of a model's shares from the reports' estimates, with moments of its noise.
 
-    Arguments:
-        square: ‖p̂ − m‖².
-        noise: ΣV = tr S, the expected square if the model is right.
-        trace2: Trace of S², S the covariance of p̂.
-        trace3: Trace of S³.
+    S is the covariance of the estimates p̂.
     """
 
-    square: float
-    noise: float
-    trace2: float
-    trace3: float
+    square: float  # ‖p̂ − m‖²
+    noise: float  # ΣV = tr S, the expected square if the model is right
+    trace2: float  # tr S²
+    trace3: float  # tr S³
 
     @property
     def excess(self) -> float:
@@ -123,18 +119,13 @@ def residuals(reports: CodeReports, atoms: LatentClasses) -> dict[Columns, Resid
     return {columns: Residual.mean([*map(residual, group)]) for columns, group in groups}
 
 
-def contradicted_by(own: Mapping[Columns, Residual]) -> set[Columns]:
-    """Return the columns and pairs that reports contradict, at a family-wise error rate of 5 %."""
-    return set(_holm({columns: residual.p_value for columns, residual in own.items()}))
-
-
-def _holm(p_values: Mapping[Columns, float]) -> Iterator[Columns]:
-    """Yield the hypotheses that Holm's procedure rejects at level `FALSE_ALARMS`."""
+def contradicted_by(p_values: Mapping[Columns, float]) -> set[Columns]:
+    """Return the columns and pairs that Holm's procedure rejects at level `FALSE_ALARMS`."""
     ordered = sorted(p_values, key=p_values.__getitem__)
     for rank, columns in enumerate(ordered):
         if p_values[columns] > FALSE_ALARMS / (len(ordered) - rank):
-            return
-        yield columns
+            return set(ordered[:rank])
+    return set(ordered)
 
 
 class Fit(NamedTuple):
@@ -160,11 +151,11 @@ class Rehearsed:
     ) -> Iterator[tuple[Columns, Fit]]:
         """Yield the fit of each column and pair, given the residuals of the real reports."""
         growth = [self.growth(real, num_columns, held_out=held_out) for num_columns in (1, 2)]
-        contradicted = contradicted_by(real)
+        p_values = {columns: residual.p_value for columns, residual in real.items()}
+        contradicted = contradicted_by(p_values)
         for columns, error in self.errors.items():
-            p_value = real[columns].p_value if columns in real else None
             expected = min(1.0, error * growth[len(columns) - 1])
-            yield columns, Fit(expected, p_value, columns in contradicted)
+            yield columns, Fit(expected, p_values.get(columns), columns in contradicted)
 
     def growth(self, real: dict[Columns, Residual], num_columns: int, *, held_out: bool) -> float:
         """Estimate the ratio of true to rehearsed errors, of single columns (1) or pairs (2).

@@ -113,17 +113,13 @@ _MIN_DISTANCE = 0.1  # smallest |d| at which the model's AUC determines c
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """G additive scores s, each with a function f of the target column.
+    """G additive scores s, each with a function f of the target column."""
 
-    Arguments:
-        column: Number of the target column.
-        weights: Weights (a, G) of each column's atoms; for the target the values of f (a, G).
-        known: κ by atom of the target (a,): 1 if it is not missing.
-    """
-
-    column: int
-    weights: tuple[Array, ...]
-    known: Array
+    column: int  # number of the target column
+    weights: tuple[
+        Array, ...
+    ]  # weights (a, G) of each column's atoms; for the target the values of f
+    known: Array  # κ by atom of the target (a,): 1 if it is not missing
 
     def terms(self, columns: Columns) -> Array:
         """Return the contributions of the atoms of one or two columns to the moments (7, a[, b], G)."""

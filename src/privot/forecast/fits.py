@@ -220,19 +220,14 @@ def made_up(schema: Schema, seed: int) -> Population:
 class FitForecast:
     """Expected error of `fit`, in total variation.
 
-    Arguments:
-        one_way: Mean error of columns.
-        two_way: Mean error of pairs of columns; None for a single column.
-        rehearsals: Number of fits made.
-        made_up: Whether populations were random; otherwise they have a model's single columns.
-        low: The 10 % quantile of the two-way error over populations that agree with the model.
-        high: The 90 % quantile. Both are None for random populations, and for a single column.
+    `low` and `high` are the 10 % and 90 % quantiles of the two-way error over populations that agree
+    with the pilot; None for random populations, and for a single column.
     """
 
-    one_way: float
-    two_way: float | None
-    rehearsals: int
-    made_up: bool
+    one_way: float  # mean error of columns
+    two_way: float | None  # mean error of pairs of columns; None for a single column
+    rehearsals: int  # number of fits made
+    made_up: bool  # whether populations were random; otherwise they have a pilot's single columns
     low: float | None = None
     high: float | None = None
 
@@ -301,19 +296,13 @@ def fit_silently(releases: Release | Sequence[Release], seed: int) -> LocalModel
 
 
 class _Rehearsals:
-    """Rehearsals of one randomizer: populations report by it, and models are fitted to the reports.
-
-    Attributes:
-        people: Number of people in each rehearsal of the planned reports.
-        num_done: Number of finished fits, except those with settings of an earlier fit.
-        num_fits: Number of these fits in all.
-        num_drawn: Number of groups of people drawn so far; each group has another seed.
-    """
+    """Rehearsals of one randomizer: populations report by it, and models are fitted to the reports."""
 
     def __init__(self, randomizer: Randomizer, people: int, seed: int, progress: Progress):
         self.randomizer, self.seed, self.progress = randomizer, seed, progress
-        self.people = min(people, MAX_REHEARSED)
-        self.num_done, self.num_fits, self.num_drawn = 0, 0, 0
+        self.people = min(people, MAX_REHEARSED)  # in each rehearsal of the planned reports
+        self.num_done, self.num_fits = 0, 0  # finished fits and all, without those by `fit_again`
+        self.num_drawn = 0  # groups of people drawn so far, each with another seed
 
     def with_random_populations(self, number: int) -> Array:
         """Return the mean errors (2,) over a number of random populations."""

@@ -97,7 +97,8 @@ _TOWNS, _TOWN_STDDEV, _COUNTRY_SHARE = 40, 0.12, 0.2
 # Random streams of one seed, one for each purpose, so that no draws depend on each other.
 _STREAM_OF_MODELS, _STREAM_OF_PLACES, _STREAM_OF_HALVES = 4, 5, 6
 _STREAM_OF_PEOPLE, _STREAM_OF_SUBSAMPLES = 7, 8
-Errors = dict[str, float]  # `one_way` and `two_way` total variation, or `W2` of places
+# `one_way` and `two_way` total variation, or `W2` of places in units where the bounds are −1 and 1.
+Errors = dict[str, float]
 ErrorsOf = Callable[[pa.Table, int], Errors]  # errors of a table; the seed selects subsamples
 
 
@@ -105,44 +106,29 @@ ErrorsOf = Callable[[pa.Table, int], Errors]  # errors of a table; the seed sele
 class TrustForecast:
     """Predicted errors at one ε, where one party is trusted, or nobody.
 
-    Arguments:
-        where: Place of trust (`privot.schema.promise`).
-        epsilon: Promised ε.
-        delta: Promised δ; 0 for `"local"`.
-        epsilon0: ε₀ of one report by itself; None where devices add no noise.
-        report_bytes: Bytes that one device sends, to all servers together; None where a curator
-            receives the record, or devices cannot draw the report.
-        predicted: Mean errors over rehearsals: `one_way` and `two_way` total variation, or `W2` of
-            places in units where the bounds are −1 and 1. Empty if refused.
-        refused: Reason why noise would hide everything there; None if it would not.
+    `report_bytes` are what one device sends, to all servers together; None where a curator receives the
+    record, or devices cannot draw the report. `refused` says why noise would hide everything; None if it
+    would not.
     """
 
-    where: str
-    epsilon: float
-    delta: float
-    epsilon0: float | None = None
+    where: str  # place of trust (`privot.schema.promise`)
+    epsilon: float  # promised ε
+    delta: float  # promised δ; 0 for "local"
+    epsilon0: float | None = None  # ε₀ of one report by itself; None where devices add no noise
     report_bytes: int | None = None
-    predicted: Errors = field(default_factory=dict)
+    predicted: Errors = field(default_factory=dict)  # means over rehearsals; empty if refused
     refused: str | None = None
 
 
 @dataclass(frozen=True)
 class TrustPlan:
-    """Predicted errors of several places of trust and ε.
-
-    Arguments:
-        people: Number of people.
-        made_up: Whether the population is made up; otherwise a prior was given.
-        rehearsals: Number of rehearsals of each row.
-        floor: Errors of the people's own records, without any noise.
-        rows: Forecasts, by ε and then in the order of `PLACES`.
-    """
+    """Predicted errors of several places of trust and ε."""
 
     people: int
-    made_up: bool
-    rehearsals: int
-    floor: Errors
-    rows: tuple[TrustForecast, ...]
+    made_up: bool  # whether the population is made up; otherwise a prior was given
+    rehearsals: int  # of each row
+    floor: Errors  # of the people's own records, without any noise
+    rows: tuple[TrustForecast, ...]  # by ε and then in the order of `PLACES`
 
     @property
     def measure(self) -> str:
@@ -229,8 +215,10 @@ def forecast_trust(
     rows: list[TrustForecast] = []
     for promise in promises:
         forecast = TrustForecast(promise.where, promise.epsilon, promise.delta)
+        by_reports = promise.where in ("local", "shuffled")
+        simulator_type = _ReportSimulator if by_reports else _SumSimulator
         try:
-            simulator = _simulator(plain, promise, people, reference)
+            simulator = simulator_type(plain, promise, people, reference)
         except PrivotError as error:  # noise would hide everything, by public numbers
             rows.append(replace(forecast, refused=str(error)))
             continue
@@ -250,13 +238,7 @@ def forecast_trust(
 
 
 class _ReportSimulator:
-    """Simulation of reports that are randomized on devices, and perhaps shuffled.
-
-    Attributes:
-        epsilon0: ε₀ of one report by itself.
-        report_bytes: Bytes that one device sends; None if devices cannot draw the report.
-        scale: Ratio of errors with all people to errors with the simulated ones.
-    """
+    """Simulation of reports that are randomized on devices, and perhaps shuffled."""
 
     def __init__(self, schema: Schema, promise: Promise, people: int, reference: pa.Table) -> None:
         randomizer = Randomizer.calibrate(schema.model_copy(update={"promise": promise}))
@@ -265,7 +247,7 @@ class _ReportSimulator:
         # Fewer people may be simulated than the promise of a shuffled batch allows.
         self._randomizer = replace(randomizer, schema=schema)
         self._people, self._reference = min(people, MAX_REHEARSED), reference
-        self.scale = (self._people / people) ** 0.5
+        self.scale = (self._people / people) ** 0.5  # of errors, from simulated to all people
 
     def learn_and_sample(self, seed: int) -> pa.Table:
         """Draw people, learn from their reports, and sample the model."""
@@ -274,7 +256,7 @@ class _ReportSimulator:
 
 
 class _SumSimulator:
-    """Simulation of sums with the noise of a curator, or of two servers; see `_ReportSimulator`."""
+    """Simulation of sums with the noise of a curator, or of two servers."""
 
     epsilon0, scale = None, 1.0  # devices add no noise, and all people are simulated
 
@@ -305,13 +287,6 @@ class _SumSimulator:
         return pa.concat_tables(
             fitted.law(released).pieces(fitted.records, _NUM_REFERENCE, rng, {})
         )
-
-
-def _simulator(
-    schema: Schema, promise: Promise, people: int, reference: pa.Table
-) -> _ReportSimulator | _SumSimulator:
-    by_reports = promise.where in ("local", "shuffled")
-    return (_ReportSimulator if by_reports else _SumSimulator)(schema, promise, people, reference)
 
 
 def weighted_sums(query: Query, records: tuple[Any, ...], weights: Integers) -> Integers:
@@ -398,28 +373,16 @@ def _mean(errors: Sequence[Errors]) -> Errors:
 
 @dataclass(frozen=True, eq=False)
 class SimulatedCampaign:
-    """Result of `simulate_campaign`: errors by name, with examples of records.
+    """Result of `simulate_campaign`: errors by name, with examples of records."""
 
-    Arguments:
-        predicted: Mean errors of fits: `one_way` and `two_way` total variation, or `W2` of places in
-            units where the bounds are −1 and 1.
-        low: Smallest errors of fits.
-        high: Largest errors of fits.
-        without_noise: Errors of the people's own records.
-        model: Model of the first fit; its schema says that it is simulated.
-        people: Records of the people whose reports the first fit used.
-        rehearsals: Number of fits.
-        rehearsed: Number of people in each fit; if more will report, errors are scaled.
-    """
-
-    predicted: Errors
-    low: Errors
-    high: Errors
-    without_noise: Errors
-    model: LocalModel
-    people: pa.Table
-    rehearsals: int
-    rehearsed: int
+    predicted: Errors  # means over fits
+    low: Errors  # smallest errors of fits
+    high: Errors  # largest errors of fits
+    without_noise: Errors  # of the people's own records
+    model: LocalModel  # of the first fit; its schema says that it is simulated
+    people: pa.Table  # records of the people whose reports the first fit used
+    rehearsals: int  # number of fits
+    rehearsed: int  # number of people in each fit; if more will report, errors are scaled
 
 
 def simulated(schema: Schema) -> Schema:

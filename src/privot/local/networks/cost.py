@@ -281,11 +281,7 @@ _CHANNELS: Mapping[type[Form], Callable[[Any], Channel]] = {
 
 
 def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
-    """Return the channel of a split column's mechanism.
-
-    Raises:
-        PrivotError: if the column was reported through windows.
-    """
+    """Return the channel of a split column's mechanism."""
     form = mechanism.form(schema.columns[name])
     if form.alone:
         raise PrivotError(
@@ -306,36 +302,25 @@ class _JointChannel:
     A *place* is a position in the concatenated alphabets of all questions, of `total` codes. Sheets of
     fewer questions than others are filled up with a question of one answer, at the place `total + 1`;
     reports of fewer cells than others are filled up with a cell at the place `total`.
-
-    Attributes:
-        atoms: For each column, the codes (codings, a) of its atoms.
-        total: Number of codes of all questions.
-        most: Largest number k of questions of a sheet.
-        questions: Numbers of the questions of each sheet (sheets, k).
-        sizes: Sizes of the alphabets of these questions (sheets, k).
-        starts: Places of the first codes of these questions (sheets, k).
-        num_cells: Number of cells of each sheet (sheets,).
-        subset_size: Number of cells in a report of each sheet (sheets,); `widest` is the largest.
-        ratio: Likelihood ratio r of each sheet (sheets,).
-        own: Probability of each sheet that a report contains the true cell (sheets,).
     """
 
     def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
         design = joint.design
-        self.atoms = {
+        self.atoms = {  # codes (codings, a) of each column's atoms
             name: torch.as_tensor(randomizer.schema.coded[name].atoms[1]) for name in design.columns
         }
         sizes = np.array([size for codings in design.codings.values() for size in codings] + [1])
         starts = np.cumsum(sizes) - sizes
-        self.total, self.most = int(starts[-1]), design.lengths[1]
+        self.total, self.most = int(starts[-1]), design.lengths[1]  # `most` questions k of a sheet
         starts[-1] += 1
         questions = np.full((design.num_sheets, self.most), len(sizes) - 1)
         for sheet in range(design.num_sheets):
             numbers = design.numbers(sheet)
             questions[sheet, : len(numbers)] = numbers
+        # By sheet (sheets, k): the questions, the sizes of their alphabets, and their first places.
         self.questions = torch.as_tensor(questions)
-        self.sizes = torch.as_tensor(sizes[questions])
-        self.starts = torch.as_tensor(starts[questions])
+        self.sizes, self.starts = (torch.as_tensor(x[questions]) for x in (sizes, starts))
+        # By sheet (sheets,): number of cells, r, p, and number of cells in a report.
         self.num_cells = torch.as_tensor(design.num_cells)
         mechanisms = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
         self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
@@ -424,19 +409,12 @@ def _code_logs(log: Tensor, codes: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Reports:
-    """Batch of m reports as tensors.
+    """Batch of m reports as tensors."""
 
-    Arguments:
-        values: For each split column its reports as its channel reads them, with m rows.
-        reported: For each split column the mask (m,) of people who reported it; None if all did.
-        sheets: Sheet numbers of joint reports (m,).
-        cells: Codes of the reported cells of joint reports (m, w, k), as places (`_JointChannel`).
-    """
-
-    values: Mapping[str, Tensor]
-    reported: Mapping[str, Tensor | None]
-    sheets: Tensor | None = None
-    cells: Tensor | None = None
+    values: Mapping[str, Tensor]  # reports of each split column as its channel reads them, m rows
+    reported: Mapping[str, Tensor | None]  # masks (m,) of people who reported it; None if all did
+    sheets: Tensor | None = None  # sheet numbers of joint reports (m,)
+    cells: Tensor | None = None  # codes of their cells (m, widest, k), as places (`_JointChannel`)
 
     def __len__(self) -> int:
         parts = [self.sheets] if self.sheets is not None else list(self.values.values())

@@ -4,8 +4,8 @@ r"""Fit of Gaussian classes to a release of candidates, by penalized maximum lik
 $z' = k_c (m_c + P_c (A ξ + D^{1/2} η))$. The channel is a smooth step from b to a at t, of width τ.
 
 **Likelihood.** The vector y of a report has a part for each label c: one number $y_{c0}$ for the label
-and q numbers $y_c$ for the point. With $a_0$ the share of the label in the squared length of features and
-$a_1 = 1 − a_0$, a record with label c and point z has the score
+and q numbers $y_c$ for the point. With $a_0$ the share of the label in the squared length of features,
+and $a_1 = 1 − a_0$, a record with label c and point z has the score
 
 $$ u = \sqrt{a_0} \, y_{c0} + \sqrt{a_1} \, ⟨y_c, z⟩ , $$
 
@@ -42,6 +42,7 @@ Settings were chosen on the training sets of MNIST and Fashion-MNIST: models wer
 reports of 50 000 images and evaluated on the other 10 000 (`docs/results/images.md`).
 """
 
+import hashlib
 import math
 from dataclasses import dataclass
 
@@ -53,7 +54,6 @@ from privot.core.errors import PrivotError
 from privot.core.processes import started_by_torchrun
 from privot.local.gaussians import GaussianClasses, GaussianSampler, ImageCompletion, SmoothChannel
 from privot.local.model import LocalModel
-from privot.local.networks.steps import release_digest
 from privot.local.settings import FitSettings, Run
 from privot.mechanisms.candidates.features import Moments
 from privot.models import Checkpoint, History
@@ -102,12 +102,8 @@ class Start:
 class ClassParameters(nn.Module):
     """Parameters of Gaussian classes, their likelihood, and their prior.
 
-    Arguments:
-        channel: Channel of the reports.
-        start: Initial values.
-        num_factors: r.
-        nullable: Whether points may be missing.
-        seed: Seed of the initial factors.
+    `num_factors` is r, `nullable` says whether points may be missing, and `seed` is that of the initial
+    factors.
     """
 
     base: Tensor  # initial diagonal of D (q,)
@@ -238,7 +234,8 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
     passes = _PASSES * len(release) // size
     steps = settings.steps or min(_MAX_STEPS, max(_MIN_STEPS, passes))
     rate = settings.learning_rate or _RATE
-    identity = {"release": release_digest(release), "batch_size": size}
+    text = release.randomizer.to_json() + release.rows.digest()
+    identity = {"release": hashlib.sha256(text.encode()).hexdigest(), "batch_size": size}
     made_with = {
         "estimator": "gaussian_classes",
         "loss": "likelihood of candidates",
@@ -274,12 +271,8 @@ def linear_start(
 ) -> Start:
     """Estimate shares and means from noisy moments, with means shrunk by the known noise.
 
-    Arguments:
-        moments: Estimated moments of the features.
-        stddev: Standard deviation of the noise of a feature.
-        weight: a₁.
-        variances: Typical variances (q,) of z given the class, up to a factor.
-        spreads: Prior deviations (q,) of the logarithms of their roots.
+    `stddev` is that of the noise of a feature, `weight` is a₁, and `variances` (q,) are typical up to a
+    factor; `spreads` (q,) are prior deviations of the logarithms of their roots.
     """
     count = len(moments.first)
     shares = np.maximum(moments.shares, _MIN_SHARE / count)

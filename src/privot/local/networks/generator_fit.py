@@ -8,6 +8,7 @@ a step uses many reports. The product of the marginals is a saddle point of this
 network with small output weights starts, so the output weights are enlarged.
 """
 
+import hashlib
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -30,15 +31,7 @@ from privot.local.networks.image_generators import (
     fits_images,
     image_generator,
 )
-from privot.local.networks.steps import (
-    LOSSES,
-    Loss,
-    Minibatches,
-    Step,
-    likelihood,
-    minibatches,
-    release_digest,
-)
+from privot.local.networks.steps import LOSSES, Loss, Minibatches, Step, likelihood, minibatches
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
@@ -163,11 +156,7 @@ class LabeledSampler(GeneratorSampler):
 
 
 def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalModel:
-    """Fit a model whose sampler is a network; see `privot.local.fitting.fit`.
-
-    Raises:
-        PrivotError: for settings that a group of processes, or a network for these columns, cannot use.
-    """
+    """Fit a model whose sampler is a network; see `privot.local.fitting.fit`."""
     device = local_device(run.device)
     group = join(device)
     head = Head(release.randomizer)
@@ -195,7 +184,8 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     objective = TransportObjective(generator, head, release, settings, loss, device, group)
     made_with = asdict(settings) | {"estimator": "generator", "loss": name}
     made_with |= {"latent_dim": generator.latent_dim, "num_reports": len(release)}
-    identity = {"release": release_digest(release)}
+    text = release.randomizer.to_json() + release.rows.digest()
+    identity = {"release": hashlib.sha256(text.encode()).hexdigest()}
     identity |= {key: made_with[key] for key in _IDENTITY}
 
     def learned(history: History) -> LocalModel:

@@ -195,17 +195,15 @@ def start_at_moments(network: MLP, latent: Tensor, mean: Tensor, axes: Tensor) -
 
 
 class LabelReports:
-    """Reported labels, and the estimated distribution of the true labels.
+    """Reported labels `codes` (n,), estimated shares p (K,) of the true labels, and P(c | k) (K, K).
 
-    Attributes:
-        codes: Reported labels (n,).
-        shares: p (K,), clipped below at 0.001.
-        given: P(c | k) (K, K), with the reported label k as row.
+    Rows of `given`, which is P(c | k), are reported labels k.
     """
 
     def __init__(self, release: Release, name: str) -> None:
         mechanism = release.randomizer.mechanisms[name]
         all_codes = np.arange(release.schema.coded[name].alphabet.size)
+        # f(k | c), with the reported label k as row and the true label c as column.
         law = torch.from_numpy(np.exp(mechanism.log_likelihood(all_codes[:, None], all_codes)))
         self.codes = torch.as_tensor(release.reports(name)[0][:, 0], dtype=torch.int64)
         reported = torch.bincount(self.codes, minlength=len(law)).double() / len(self.codes)
@@ -216,14 +214,9 @@ class LabelReports:
 
 
 class Strata(Minibatches):
-    """Batches of reports with the same reported label, drawn with replacement.
+    """Batches of `size` reports with the same reported label, drawn with replacement from memory.
 
-    Arguments:
-        release: The reports, which are read into memory.
-        cost: Cost that reads all columns but the label.
-        size: Reports per batch.
-        label: Name of the label's column.
-        device: Device of the batches.
+    The cost reads all columns but `label`.
     """
 
     def __init__(

@@ -41,7 +41,6 @@ more it does.
 Privacy: everything is a function of the release, hence post-processing; the seed need not be secret.
 """
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -64,17 +63,8 @@ from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 
 _MAX_IN_MEMORY = 2**20  # largest number of reports in files that are read into memory
-_WINDOW_BYTES, _MIN_BATCHES = (
-    2**25,
-    4,
-)  # approximate size of a window, and its least number of batches
+_WINDOW_BYTES, _MIN_BATCHES = 2**25, 4  # approximate size of a window, and its fewest batches
 _BLOCK_BYTES = 2**21  # batches are read in blocks of this size
-
-
-def release_digest(release: Release) -> str:
-    """Return a hash of the reports and their randomizer, which a resumed run must share."""
-    text = release.randomizer.to_json() + release.rows.digest()
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class DrawsLatent(Protocol):
@@ -123,15 +113,7 @@ class FromMemory(Minibatches):
 
 
 class FromDisk(Minibatches):
-    """Batches from windows of row groups, as the module describes.
-
-    Arguments:
-        release: Reports in files.
-        cost: Cost that reads them.
-        size: Reports per batch.
-        seed: Seed of the order.
-        device: Device of the batches.
-        window_bytes: Approximate size of a window in memory.
+    """Batches of `size` reports from windows of row groups, as the module describes.
 
     Raises:
         PrivotError: if there are fewer reports than a batch.
@@ -218,24 +200,17 @@ class FromDisk(Minibatches):
 class Step:
     """Inputs of a loss.
 
-    Arguments:
-        outputs: The head's outputs for b fresh latents by column, differentiable (see
-            `LikelihoodCost`); in a group of processes this process's share, but all for `likelihood`.
-        reports: Batch of m reports from the release.
-        cost: Cost −log f of outputs and reports; `cost.simulate` simulates reports of outputs.
-        fresh: Function that draws b other outputs.
-        solver: Solver of transport problems.
-        rng: Random generator of the run.
-        group: Processes that train together.
+    `outputs` are the head's for b fresh latents, by column, and differentiable (see `LikelihoodCost`).
+    In a group of processes they are this process's share, but all of them for `likelihood`.
     """
 
     outputs: Outputs
-    reports: Reports
-    cost: LikelihoodCost
-    fresh: Callable[[], Outputs]
-    solver: SinkhornSolver
-    rng: torch.Generator
-    group: Group = ALONE
+    reports: Reports  # batch of m reports from the release
+    cost: LikelihoodCost  # −log f of outputs and reports; also simulates reports of outputs
+    fresh: Callable[[], Outputs]  # draws b other outputs
+    solver: SinkhornSolver  # of transport problems
+    rng: torch.Generator  # of the run
+    group: Group = ALONE  # processes that train together
 
     @torch.no_grad()
     def simulated(self) -> Reports:
