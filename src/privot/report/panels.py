@@ -271,9 +271,8 @@ def limits_of(points: Sequence[np.ndarray]) -> list[tuple[float, float]]:
 
 
 KILOMETERS = 6371.0 * math.pi / 180  # length of a degree of latitude
-_CELLS_ACROSS = 130
+_CELLS_ACROSS, _MAX_TICKS = 130, 7  # of a map
 _MARGIN = 0.42  # inches, for the numbers on axes
-_MAX_TICKS = 7
 
 
 def draw_maps(
@@ -298,7 +297,7 @@ def draw_maps(
     height = (north - south) / (east - west) * stretch
     cells = (_CELLS_ACROSS, round(_CELLS_ACROSS * height))
     shares = [_cell_shares(panel.points, bounds, cells) for panel in panels]
-    brightest = np.quantile(shares[0], 0.999)
+    brightest = np.quantile(shares[0], 0.999)  # so that few cells do not darken the rest
     margin = _MARGIN if geographic else 0.0
     width = PANEL if len(panels) <= 3 else 2.5  # smaller, so that many maps fit on a page
     with styled():
@@ -365,10 +364,10 @@ def _cell_shares(
 
 # Trends over time.
 
-_ACROSS, _WIDTH, _HEIGHT = 3, 3.6, 2.5
-_MAX_VALUES, _MAX_PANELS = 5, 24
+_ACROSS, _MAX_PANELS = 3, 24  # panels in a row, panels in all
+_WIDTH, _HEIGHT = 3.6, 2.5  # of a panel, in inches
+_MAX_VALUES, _MAX_TREND_TICKS = 5, 5  # in a panel
 _COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
-_MAX_TREND_TICKS = 5
 
 
 def draw_trends(
