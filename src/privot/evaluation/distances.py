@@ -60,10 +60,10 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.schema import Schema
+from privot.schema.columns.alphabet import Codes
+from privot.schema.domains import Array
 from privot.transport.assignment import wasserstein
 
-Codes = NDArray[np.int64]
-Array = NDArray[np.float64]
 MIN_RECORDS = 4
 LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _PROJECTIONS = 500  # directions of sliced distances

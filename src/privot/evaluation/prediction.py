@@ -44,13 +44,15 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from privot.core.errors import PrivotError
-from privot.evaluation.distances import Array, Codes, require_records, unit_pixels
+from privot.evaluation.distances import require_records, unit_pixels
 from privot.mechanisms import RandomizedResponse
 from privot.randomizer import Release
 from privot.randomizer.reports.candidates import CandidatesReport
 from privot.schema import Schema
+from privot.schema.columns.alphabet import Codes
+from privot.schema.domains import Array
 
-FOLDS, _IMAGE_FOLDS = 5, 2
+FOLDS, _IMAGE_FOLDS = 5, 2  # of the real records of a table, of images
 # Trees treat columns of more categories as numbers, in the order of their codes.
 _MAX_TREE_CATEGORIES = 255
 _MAX_TRAINED, _ITERATIONS = 10_000, 100  # synthetic images, iterations of a classifier of images

@@ -71,7 +71,6 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.evaluation.distances import Codes
 from privot.evaluation.estimates import (
     CodeReports,
     Estimate,
@@ -91,7 +90,7 @@ from privot.evaluation.prediction import (
     sklearn,
     with_known_target,
 )
-from privot.evaluation.rehearsal import Rehearsed, sampler_of
+from privot.evaluation.rehearsal import Columns, Rehearsed, sampler_of
 from privot.evaluation.verdicts import CHANCE, MIN_ABOVE_CHANCE, RETAINED, Finding, grade_share
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
@@ -100,11 +99,11 @@ from privot.local.releases import Releases
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema import Schema
+from privot.schema.columns.alphabet import Codes
 from privot.schema.domains import Array
 
 # Rows of the moments (7, G): means of s f, s κ, s², s, f, f² and κ, in the symbols of the module.
 SCORE_TARGET, SCORE_KNOWN, SCORE_SQUARE, SCORE, TARGET, TARGET_SQUARE, KNOWN = range(7)
-Columns = tuple[int, ...]
 _NUM_TRAINED, _NUM_TESTED = 20_000, 50_000  # sampled rows for training, and for testing
 _MAX_CLASSES = 12
 _MAX_CORRELATION = 0.95  # above, d is extrapolated linearly, which keeps its uncertainty visible
@@ -123,26 +122,25 @@ class Scores:
 
     def terms(self, columns: Columns) -> Array:
         """Return the contributions of the atoms of one or two columns to the moments (7, a[, b], G)."""
-        first = self.weights[columns[0]]
+        first, known = self.weights[columns[0]], self.known[:, None]
         if len(columns) == 1:
             out = np.zeros((7, *first.shape))
             if columns[0] == self.column:
-                known = np.broadcast_to(self.known[:, None], first.shape)
                 out[TARGET], out[TARGET_SQUARE], out[KNOWN] = first, first**2, known
             else:
                 out[SCORE], out[SCORE_SQUARE] = first, first**2
             return out
         second = self.weights[columns[1]]
-        out = np.zeros((7, len(first), *second.shape))
-        product = first[:, None] * second
-        if self.column in columns:
-            out[SCORE_TARGET] = product
-            if columns[0] == self.column:
-                out[SCORE_KNOWN] = self.known[:, None, None] * second
-            else:
-                out[SCORE_KNOWN] = self.known[:, None] * first[:, None]
+        product = first[:, None] * second  # (a, b, G)
+        out = np.zeros((7, *product.shape))
+        if self.column not in columns:
+            out[SCORE_SQUARE] = 2 * product  # both w_c w_d and w_d w_c
+            return out
+        out[SCORE_TARGET] = product
+        if columns[0] == self.column:
+            out[SCORE_KNOWN] = known[:, None] * second
         else:
-            out[SCORE_SQUARE] = 2 * product
+            out[SCORE_KNOWN] = known * first[:, None]
         return out
 
 

@@ -24,11 +24,11 @@ from typing import Literal
 Grade = Literal["good", "fair", "poor", "unknown"]
 COLUMN, PAIR, NUMBER, CORRELATION = (0.03, 0.06), (0.05, 0.10), (0.05, 0.10), (0.05, 0.10)
 RETAINED, GAINED = (0.9, 0.7), (0.7, 0.3)
-CHANCE = {"AUC": 0.5, "R²": 0.0}
+CHANCE = {"AUC": 0.5, "R²": 0.0}  # score of a guess by measure
 MIN_ABOVE_CHANCE = 0.02  # smallest score above chance of which a retained share is computed
-MOST, HALF = 0.9, 0.5
+MOST, HALF = 0.9, 0.5  # shares of good columns or pairs: nine of ten, half
 DEPENDENCE = "dependence of pairs"
-_NEAR_FLOOR = 1.5
+_NEAR_FLOOR = 1.5  # ratio of a good error to its floor, at most
 _MAX_NAMES = 3
 
 

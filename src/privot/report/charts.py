@@ -34,18 +34,17 @@ from privot.schema.domains import Array
 
 MAX_PAIRED = 30  # columns of a heat map
 WIDTH, HEIGHT = 320.0, 110.0  # of a histogram, in points
-_MAX_BARS = 16
+_MAX_BARS = 16  # of a column, without the bar of missing values
 _MAX_NUMBERS, _MAX_LETTERS = 12, 16  # columns of a heat map with numbers, letters of their names
 _CELL, _LETTER, _GAP, _SCALE = 40.0, 7.2, 6.0, 70.0  # of a heat map, in points
 _BORDER, _STEPS = 6.0, 24  # border of a tile in points, steps of a color bar
 _STRONG = 0.62  # color strength above which numbers are white
 _CENTER: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
 _BASELINE, _ROOM, _LINE = 36.0, 42.0, 16.0  # points below a histogram: labels, all, another line
-_BINS = 40
+_BINS, _MAX_MARKS = 40, 4  # bins of a histogram, round numbers on its axis
 # Shares left out at each end of a wide and of a narrow axis. The axis is narrow if the central 90 % of
 # the numbers take less than a tenth of the wide one.
 _WIDE_CUT, _NARROW_CUT, _CENTRAL_CUT, _LONG_TAIL = 0.005, 0.025, 0.05, 0.1
-_MAX_MARKS = 4
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)  # between labels of dates
 _LAST_DATE = 0.95  # share of the width beyond which there is no room for a date
 

@@ -55,14 +55,8 @@ _TABLE_BATCH_SIZE = 2**14  # reports in a step of the likelihood of joint report
 _OUTPUT_GAIN = 10.0  # factor of initial output weights for the likelihood
 # Settings that a resumed run must share with its checkpoint.
 _IDENTITY = (
-    "architecture",
-    "hidden",
-    "latent_dim",
-    "batch_size",
-    "loss",
-    "tolerance",
-    "max_iterations",
-)
+    "architecture", "hidden", "latent_dim", "batch_size", "loss", "tolerance", "max_iterations",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
