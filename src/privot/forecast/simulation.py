@@ -222,7 +222,7 @@ def forecast_trust(
         except PrivotError as error:  # noise would hide everything, by public numbers
             rows.append(replace(forecast, refused=str(error)))
             continue
-        errors = []
+        errors: list[Errors] = []
         for run_seed in range(seed, seed + rehearsals):
             if progress is not None:
                 done = len(rows) * rehearsals + len(errors)

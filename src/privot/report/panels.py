@@ -165,42 +165,48 @@ class Map:
 
 
 def dark_axes(
-    panels: Sequence[ImagePanel | Map], height: float, margin: float = 0.0, across: float = PANEL
+    panels: Sequence[ImagePanel | Map], ratio: float, margin: float = 0.0, width: float = PANEL
 ) -> tuple[Figure, list[Axes]]:
     """Return a dark figure with axes for panels, each with title and caption, and groups' headings.
 
     Arguments:
         panels: Panels, from left to right.
-        height: Ratio of an axis's height to its width.
+        ratio: Ratio of an axis's height to its width.
         margin: Space for labels around the axes, in inches.
-        across: Width of an axis, in inches.
+        width: Width of an axis, in inches.
     """
-    wide, tall = across + _GAP, across * height
-    groups = [panel.group for panel in panels]
-    heading = _HEADING + (_GROUP if any(groups) else 0.0)
+    height, step = (
+        width * ratio,
+        width + _GAP,
+    )  # of an axis, and from each axis to the next, in inches
+    heading = _HEADING + (_GROUP if any(panel.group for panel in panels) else 0.0)
     left, bottom = max(_GAP, margin), max(_GAP, 0.6 * margin)
-    size = (left + wide * len(panels) - _GAP + left, tall + heading + bottom)
-    figure = new_figure(*size)
+    across, up = left + step * len(panels) - _GAP + left, height + heading + bottom
+    figure = new_figure(across, up)
     figure.set_layout_engine(None)
     figure.set_facecolor(NIGHT)
-    shrink = min(1.0, 0.15 + 0.85 * across / PANEL)  # of text in narrow panels
+    text_scale = min(1.0, 0.15 + 0.85 * width / PANEL)  # smaller in narrow panels
     for i, panel in enumerate(panels):
-        place = ((left + i * wide) / size[0], bottom / size[1], across / size[0], tall / size[1])
+        place = ((left + i * step) / across, bottom / up, width / across, height / up)
         axis = figure.add_axes(place)
         axis.set_axis_off()
         words: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
-        bold = words | {"color": "white", "fontsize": 15 * shrink, "weight": "bold"}
-        axis.text(0, 1 + 0.34 / tall, panel.title, **bold)
-        axis.text(0, 1 + 0.1 / tall, panel.caption, color=DIM, fontsize=11 * shrink, **words)
-    for name, adjacent in groupby(range(len(groups)), key=groups.__getitem__):
+        bold = words | {"color": "white", "fontsize": 15 * text_scale, "weight": "bold"}
+        small = words | {"color": DIM, "fontsize": 11 * text_scale}
+        axis.text(0, 1 + 0.34 / height, panel.title, **bold)
+        axis.text(0, 1 + 0.1 / height, panel.caption, **small)
+    for name, adjacent in groupby(range(len(panels)), key=lambda i: panels[i].group):
         members = list(adjacent)
-        first, last = members[0], members[-1]
         if name:
-            ends = [x / size[0] for x in (left + first * wide, left + last * wide + across)]
-            y = (tall + bottom + _HEADING + 0.04) / size[1]
-            figure.add_artist(Line2D(ends, [y, y], color=FAINT, linewidth=1.2, gid="group"))
-            style: dict[str, Any] = {"color": "#ffd27a", "fontsize": 13 * shrink, "va": "bottom"}
-            figure.text(ends[0], y + 0.08 / size[1], name, **style)
+            ends = left + members[0] * step, left + members[-1] * step + width
+            x, y = [end / across for end in ends], (height + bottom + _HEADING + 0.04) / up
+            figure.add_artist(Line2D(x, [y, y], color=FAINT, linewidth=1.2, gid="group"))
+            style: dict[str, Any] = {
+                "color": "#ffd27a",
+                "fontsize": 13 * text_scale,
+                "va": "bottom",
+            }
+            figure.text(x[0], y + 0.08 / up, name, **style)
     return figure, figure.axes
 
 

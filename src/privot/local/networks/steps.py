@@ -45,7 +45,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Protocol
 
 import numpy as np
@@ -85,7 +85,7 @@ class Minibatches(ABC):
         """Draw latents (num_rows, d) with the distribution of the last batch's people."""
         return generator.draw_latent(num_rows, rng)
 
-    def seek(self, step: int) -> None:  # noqa: B027  # batches that the run's generator draws are there
+    def seek(self, step: int) -> None:  # noqa: B027  # nothing to do where the run's generator draws
         """Go to the batch of a step; steps are counted from 0."""
 
 
@@ -137,7 +137,7 @@ class FromDisk(Minibatches):
         self._groups = release.rows.row_groups()
         row_bytes = max(1, release.rows.row_bytes())
         self._window_rows = max(_MIN_BATCHES * size, window_bytes // row_bytes)
-        self._block = max(1, _BLOCK_BYTES // row_bytes // size) * size
+        self._block_size = max(1, _BLOCK_BYTES // row_bytes // size) * size
         self._thread = ThreadPoolExecutor(1)
         self.seek(0)
 
@@ -145,33 +145,33 @@ class FromDisk(Minibatches):
         """See `Minibatches`."""
         self._blocks = self._blocks_from(step)
         self._ahead: Future[Reports] = self._thread.submit(next, self._blocks)
-        self._block_reports, self._place = self._next_block(), 0
+        self._block, self._next_row = self._next_block(), 0
 
     def draw(self, rng: torch.Generator) -> Reports:
         """See `Minibatches`; the random generator of the run is not used."""
-        if self._place == len(self._block_reports):
-            self._block_reports, self._place = self._next_block(), 0
-        rows = torch.arange(self._place, self._place + self._size)
-        self._place += self._size
-        return self._block_reports.rows(rows.to(self._device))
+        if self._next_row == len(self._block):
+            self._block, self._next_row = self._next_block(), 0
+        rows = torch.arange(self._next_row, self._next_row + self._size)
+        self._next_row += self._size
+        return self._block.rows(rows.to(self._device))
 
     def _next_block(self) -> Reports:
+        """Return the block that the thread has read, and start to read the one after it."""
         block = self._ahead.result()
         self._ahead = self._thread.submit(next, self._blocks)
         return block
 
     def _blocks_from(self, step: int) -> Iterator[Reports]:
         """Yield blocks of batches endlessly, from the batch of a step on."""
-        epoch, left = 0, step
-        while True:
+        skipped = step  # batches to skip
+        for epoch in count():
             for number, groups in enumerate(self._windows(epoch)):
                 batches = sum(self._groups[group].num_rows for group in groups) // self._size
-                if left >= batches:
-                    left -= batches
+                if skipped >= batches:
+                    skipped -= batches
                     continue
-                yield from self._blocks_of_window(epoch, number, groups, left * self._size)
-                left = 0
-            epoch += 1
+                yield from self._blocks_of_window(epoch, number, groups, skipped * self._size)
+                skipped = 0
 
     def _windows(self, epoch: int) -> list[list[int]]:
         """Divide the row groups of an epoch into windows of row group numbers."""
@@ -190,8 +190,8 @@ class FromDisk(Minibatches):
         table = pa.concat_tables(tables).combine_chunks()
         order = np.random.default_rng([self._seed, epoch, number]).permutation(table.num_rows)
         full = table.num_rows // self._size * self._size
-        for first in range(start, full, self._block):
-            rows = table.take(pa.array(order[first : min(full, first + self._block)]))
+        for first in range(start, full, self._block_size):
+            rows = table.take(pa.array(order[first : min(full, first + self._block_size)]))
             block = Release(ReportTable.of(rows), self._release.randomizer)
             yield self._cost.read(block, self._device)
 
