@@ -206,9 +206,8 @@ def _report_images(release: Release, most: int) -> tuple[np.ndarray, float]:
         return reported_images(release, "image", most)
     labels, points = directions(release, report, slice(0, most))
     chosen = points[np.arange(len(points)), labels.argmax(axis=1)]
-    x, _ = report.coordinates.decode(chosen)
-    pixels = report.coordinates.cosines.to_pixels(
-        x, np.zeros((len(x), report.coordinates.channels))
-    )
+    coordinates = report.coordinates
+    x, _ = coordinates.decode(chosen)
+    pixels = coordinates.cosines.to_pixels(x, np.zeros((len(x), coordinates.channels)))
     pixels /= pixels.std(axis=1, keepdims=True)
     return pixels.reshape(-1, *release.schema.images["image"].shape), _LIMIT

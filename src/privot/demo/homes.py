@@ -231,12 +231,9 @@ class Comparison:
         # Several threads of BLAS would wait for each other. The other threads take tasks in order, and
         # the main thread takes them from the last one on.
         with threadpool_limits(1, user_api="blas"):
-            maps = [
-                Distances(round(units.result(), 4), round(kilometers.result(), 1))
-                for units, kilometers in reversed(self._maps)
-            ]
+            maps = [(units.result(), km.result()) for units, km in reversed(self._maps)]
             reports = [round(task.result(), 4) for task in self._reports]
-        return maps[::-1], reports
+        return [Distances(round(units, 4), round(km, 1)) for units, km in reversed(maps)], reports
 
 
 def to_kilometers(points: np.ndarray) -> np.ndarray:

@@ -220,8 +220,7 @@ def _cross_validated(
         by_real = np.empty_like(by_synthetic)
         for fold in range(FOLDS):
             train, test = folds != fold, folds == fold
-            answers = real_answers[train]
-            by_real[test] = task.predict(learner, real_x[train], answers, real_x[test])
+            by_real[test] = task.predict(learner, real_x[train], real_answers[train], real_x[test])
         scores.append(ClassifierScore(name, task.measure(by_synthetic), task.measure(by_real)))
     sizes = len(synthetic_answers), len(real_answers)
     return Prediction(target, *sizes, tuple(scores), task.name)

@@ -225,8 +225,7 @@ def forecast_trust(
         errors: list[Errors] = []
         for run_seed in range(seed, seed + rehearsals):
             if progress is not None:
-                done = len(rows) * rehearsals + len(errors)
-                progress(done, len(promises) * rehearsals)
+                progress(len(rows) * rehearsals + len(errors), len(promises) * rehearsals)
             learned = simulator.learn_and_sample(run_seed)
             errors.append(_scaled(errors_of(learned, run_seed), simulator.scale))
         forecast = replace(forecast, predicted=_mean(errors), epsilon0=simulator.epsilon0)
