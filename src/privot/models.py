@@ -1,9 +1,9 @@
 """Common interface of all models, the format of their folders, and checkpoints of runs.
 
-A model class defines its fields and arrays, and how a model is built from them. The folder has the same
-files for all classes: `model.json` (kind, guarantee, and settings of the fit), `weights.safetensors`
-and, for a model trained by steps, `history.parquet`. No file is a pickle, so loading a model runs no
-code from it.
+A model class defines its `fields` and `arrays`, and how `build` makes a model from them. The folder has
+the same files for all classes: `model.json` (kind, guarantee, and settings of the fit),
+`weights.safetensors` and, for a model trained by steps, `history.parquet`. No file is a pickle, so
+loading a model runs no code from it.
 
 `model.json` is the **seal** of the folder: it lists the SHA-256 of every other file, and ends with the
 SHA-256 of its own text. Weights with a few damaged bytes would usually still load, and give useless
@@ -57,8 +57,8 @@ __all__ = [
 
 Array = NDArray[Any]
 _DESCRIPTION = "model.json"
-# All files that a model's folder may hold; the report is a page for readers and not read by `load`.
 WEIGHTS, HISTORY = "weights.safetensors", "history.parquet"
+# All files that a model's folder may hold; the report is a page for readers and not read by `load`.
 FILES = (_DESCRIPTION, WEIGHTS, HISTORY, "report.html")
 
 
@@ -84,7 +84,7 @@ class ModelKind:
         """Write `model.json` into a folder that has all other files; return its content."""
         header = {"format": self.format, "kind": self.name, "privot": privot.__version__}
         files = {file.name: _digest(file) for file in sorted(folder.iterdir())}
-        text = _render(header | dict(fields) | {"files": files})
+        text = _sealed(header | dict(fields) | {"files": files})
         (folder / _DESCRIPTION).write_bytes(text)
         return dict(json.loads(text))
 
@@ -136,7 +136,7 @@ def kind_of(folder: Path) -> str | None:
 def _find_damage(folder: Path, fields: dict[str, Any], text: bytes) -> str | None:
     """Describe the first difference between a folder and its seal; None if there is none."""
     # The text is compared, not the values, to detect changed bytes between values as well.
-    if _render({name: value for name, value in fields.items() if name != "seal"}) != text:
+    if _sealed({name: value for name, value in fields.items() if name != "seal"}) != text:
         return f"{_DESCRIPTION} was changed"
     for name, digest in fields["files"].items():
         try:
@@ -147,8 +147,8 @@ def _find_damage(folder: Path, fields: dict[str, Any], text: bytes) -> str | Non
     return None
 
 
-def _render(fields: dict[str, Any]) -> bytes:
-    """Return the text of `model.json`, whose last field is the SHA-256 of the other fields."""
+def _sealed(fields: dict[str, Any]) -> bytes:
+    """Return the text of `model.json`: the fields, and the SHA-256 of their text as the last one."""
     plain = json.dumps(fields, indent=2, ensure_ascii=False)
     seal = hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
     text = json.dumps(fields | {"seal": seal}, indent=2, ensure_ascii=False)
@@ -230,7 +230,7 @@ class Checkpoint:
         return state
 
 
-NOWHERE = Checkpoint(None, {}, False)
+NOWHERE = Checkpoint(None, {}, False)  # for runs that save no state
 
 
 def _leaves(fields: Any, name: str = "") -> Iterator[tuple[str, Any]]:
