@@ -130,6 +130,5 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
 
     promise = randomizer.schema.promise
     if promise is not None and promise.where == "shuffled" and not randomizer.mechanisms:
-        found: Randomizer = most_accurate_shuffled(promise, weighted)
-        return found
+        return most_accurate_shuffled(promise, weighted)
     return weighted(joint.epsilon)

@@ -35,7 +35,14 @@ from privot.core.files import read_text, replacing_file
 from privot.core.summary import Summarized
 from privot.mechanisms import Mechanism, compare_mechanisms
 from privot.mechanisms.mechanism import mechanism_from_dict
-from privot.privacy import ApproximateDP, DistributedDP, PureDP, compose, guarantee_from_dict
+from privot.privacy import (
+    ApproximateDP,
+    DistributedDP,
+    Guarantee,
+    PureDP,
+    compose,
+    guarantee_from_dict,
+)
 from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.budget import calibrate_reports, require_count, split_guarantee
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
@@ -121,12 +128,12 @@ class Randomizer(Summarized):
                 f"delta is {delta!r}, and the schema promises {promise}: leave one of them out"
             )
 
-        def local(epsilon: float, delta: float = 0.0) -> Any:
-            mechanisms, joint, candidates = calibrate_reports(
+        def calibrate_locally(epsilon: float, delta: float = 0.0) -> Self:
+            parts = calibrate_reports(
                 schema, epsilon, delta, report, mechanism, report_columns, shares
             )
-            count = None if joint else report_columns
-            randomizer = cls(schema, mechanisms, count, delta, joint, candidates)
+            count = None if parts.joint else report_columns
+            randomizer = cls(schema, parts.mechanisms, count, delta, parts.joint, parts.candidates)
             # Calibration rounds to the safe side; the guarantee is computed again from the noise.
             if (reached := randomizer.guarantee.epsilon) > epsilon:
                 raise PrivotError(
@@ -136,10 +143,10 @@ class Randomizer(Summarized):
             return randomizer
 
         if promise is None:
-            return cast(Self, local(cast(float, epsilon), delta))
+            return calibrate_locally(cast(float, epsilon), delta)
         if promise.where == "local":
-            return cast(Self, local(promise.epsilon, promise.delta))
-        return cast(Self, most_accurate_shuffled(promise, local))
+            return calibrate_locally(promise.epsilon, promise.delta)
+        return most_accurate_shuffled(promise, calibrate_locally)
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
@@ -160,14 +167,17 @@ class Randomizer(Summarized):
     @property
     def report_law(self) -> ReportLaw:
         """Overlap of the distributions of a report under two records, for shuffling amplification."""
-        laws = [part.report_law for part in self.parts]
-        if len(laws) > 1 and self.num_reported == 1 and not (self.joint or self.candidates):
+        laws = [part.report_law or self._worst_law for part in self.parts]
+        if len(laws) == 1:
+            return laws[0]
+        if self.num_reported == 1 and not (self.joint or self.candidates):
             share = 1 / len(laws)  # a report has one column, drawn at random
-            return ReportLaw.mixed([(share, law or self._worst_law) for law in laws])
-        return (laws[0] if len(laws) == 1 else None) or self._worst_law
+            return ReportLaw.mixed([(share, law) for law in laws])
+        return self._worst_law
 
     @property
     def _worst_law(self) -> ReportLaw:
+        """Law of least amplification among all reports of this ε."""
         if self.delta:
             raise PrivotError(
                 f"delta is {self.delta!r}: reports that spend δ by themselves are not amplified by "
@@ -188,10 +198,10 @@ class Randomizer(Summarized):
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""
-        kinds = dict.fromkeys(self.joint.design.columns if self.joint else [], "joint report")
-        kinds |= dict.fromkeys(
-            self.candidates.columns if self.candidates else [], "candidates report"
-        )
+        joint = self.joint.design.columns if self.joint else []
+        candidates = self.candidates.columns if self.candidates else []
+        kinds = dict.fromkeys(joint, "joint report")
+        kinds |= dict.fromkeys(candidates, "candidates report")
         kinds |= {name: mechanism.kind for name, mechanism in self.mechanisms.items()}
         return {"columns": kinds, "guarantee": self.guarantee}
 
@@ -204,12 +214,16 @@ class Randomizer(Summarized):
     def splits(self) -> dict[str, SplitReport]:
         """Split reports, by column name."""
         columns = self.schema.columns
-        return {name: SplitReport(name, columns[name], m) for name, m in self.mechanisms.items()}
+        return {
+            name: SplitReport(name, columns[name], mechanism)
+            for name, mechanism in self.mechanisms.items()
+        }
 
     @property
     def parts(self) -> list[JointReport | CandidatesReport | SplitReport]:
         """All parts that a report may have."""
-        return [*(p for p in (self.joint, self.candidates) if p), *self.splits.values()]
+        whole = [part for part in (self.joint, self.candidates) if part]
+        return [*whole, *self.splits.values()]
 
     @cached_property
     def program(self) -> dict[str, Any] | None:
@@ -220,8 +234,11 @@ class Randomizer(Summarized):
         coded = {name: self.schema.coded[name] for name in joint.design.columns} if joint else {}
         values = {name: column.code_program(name, column.codings) for name, column in coded.items()}
         values |= {split.name: split.value_program() for split in splits}
-        draws = [{"column": s.name, "draw": s.mechanism.program(s.column)} for s in splits]
-        if None in values.values() or any(each["draw"] is None for each in draws):
+        draws = [
+            {"column": split.name, "draw": split.mechanism.program(split.column)}
+            for split in splits
+        ]
+        if None in values.values() or any(draw["draw"] is None for draw in draws):
             return None
         program = {
             "version": PROGRAM_VERSION,
@@ -247,7 +264,8 @@ class Randomizer(Summarized):
 
     def expected_noise(self) -> list[dict[str, Any]]:
         """Describe the noise of each part, with the reason for its mechanism."""
-        rows, alone = [part.expected() for part in self.parts], len(self.schema.columns) == 1
+        alone = len(self.schema.columns) == 1
+        rows = [part.expected() for part in self.parts]
         for row in rows:
             mechanism = self.mechanisms.get(row["column"])
             if mechanism is not None and mechanism.pure and not mechanism.takes_codes:
@@ -321,8 +339,8 @@ class Randomizer(Summarized):
         yield np.asarray(ids.is_null().to_numpy()), "it has no id of 32 hexadecimal digits"
         for part in self.parts:
             yield from part.faults(table)
-        count = sum((split.reported(table) for split in self.splits.values()), np.zeros(len(table)))
-        wanted = self.num_reported
+        reported = [split.reported(table) for split in self.splits.values()]
+        count, wanted = sum(reported, np.zeros(len(table))), self.num_reported
         yield count != wanted, f"it does not hold {wanted} columns of those split"
 
     def to_json(self) -> str:
@@ -354,7 +372,9 @@ class Randomizer(Summarized):
         fields = unseal(text)
         try:
             schema = Schema.from_dict(fields["schema"])
-            mechanisms = {n: mechanism_from_dict(m) for n, m in fields["mechanisms"].items()}
+            mechanisms = {
+                name: mechanism_from_dict(values) for name, values in fields["mechanisms"].items()
+            }
             joint = None if fields["joint"] is None else JointReport.from_dict(fields["joint"])
             candidates = fields.get("candidates")
             candidates = candidates and CandidatesReport.from_dict(schema, candidates)
@@ -364,15 +384,10 @@ class Randomizer(Summarized):
             sealed = seal(**fields)
         except (KeyError, AttributeError, TypeError):
             raise PrivotError("the randomizer lacks parts: calibrate it again") from None
-        computed, agree = randomizer.guarantee, False
-        if isinstance(stated, PureDP | ApproximateDP) and type(stated) is type(computed):
-            rest = replace(stated, epsilon=computed.epsilon) == computed
-            # Machines may round a logarithm differently.
-            agree = rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
-        if not agree:
+        if not _agree(stated, randomizer.guarantee):
             raise PrivotError(
-                f"the randomizer states {stated}, its noise gives {computed}: calibrate again with "
-                "`privot calibrate`"
+                f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: calibrate "
+                "again with `privot calibrate`"
             )
         if program != randomizer.program:
             raise PrivotError(
@@ -423,6 +438,7 @@ class Randomizer(Summarized):
 
     def _require_names_unreserved(self) -> None:
         """Raise an error for columns with names that a release uses for other columns."""
+        # For mechanisms that do not fit, the guarantee raises an error.
         fitting = [s for s in self.splits.values() if s.mechanism.fits(s.column)]
         names = [name for split in fitting for name in split.types]
         repeated = sorted({name for name in names if names.count(name) > 1})
@@ -437,6 +453,15 @@ class Randomizer(Summarized):
                 f"columns {sorted(reserved)} are reserved names of a release, for joint reports, "
                 "candidates and ids: give the schema's columns other names"
             )
+
+
+def _agree(stated: Guarantee, computed: PureDP | ApproximateDP) -> bool:
+    """Return whether a stated guarantee is the computed one, up to the rounding of ε."""
+    if not isinstance(stated, PureDP | ApproximateDP) or type(stated) is not type(computed):
+        return False
+    rest = replace(stated, epsilon=computed.epsilon) == computed
+    # Machines may round a logarithm differently.
+    return rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
 
 
 @dataclass(frozen=True, repr=False)
@@ -536,8 +561,7 @@ class Release(Summarized):
         Raises:
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        fault = self.first_fault()
-        if fault is not None:
+        if fault := self.first_fault():
             row, reason = fault
             raise PrivotError(
                 f"{self.rows.source}, report {row + 1:,}: {reason}, so the file was altered: "

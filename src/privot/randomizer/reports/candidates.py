@@ -43,7 +43,9 @@ CANDIDATES = "candidates"  # the name of the mechanism
 
 FEW_COORDINATES = 3  # vectors with at most so many coordinates are reported with noise instead
 _MAX_LABELED = 2**14  # most features with a label
-_RECORDS_AT_ONCE = 2**8
+_RECORDS_AT_ONCE = 2**8  # records that are randomized together, to bound memory
+# Cosines of an image that are reported, from each ε on: more are worth it if reports are less noisy.
+_COSINES = {0: 48, 4: 64, 8: 98}
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,12 @@ class CandidatesReport:
         column = schema.point_column(name)
         labels = None if label is None else schema.coded[label]
         coordinates = Coordinates(column, fields["coordinates"])
-        sizes = coordinates.dimension, _num_labels(labels)
-        features = Features(*sizes, fields["label_weight"], nullable=column.nullable)
+        features = Features(
+            coordinates.dimension,
+            _num_labels(labels),
+            fields["label_weight"],
+            nullable=column.nullable,
+        )
         codebook = Codebook(fields["dimension"], fields["blocks"])
         mechanism = ClosestCandidates(fields["epsilon"], codebook, fields["closest"])
         return cls(name, label, coordinates, features, mechanism, labels)
@@ -187,12 +193,12 @@ class CandidatesReport:
     @property
     def stddev(self) -> float:
         """Standard deviation of one report's estimate of a coordinate's mean, in unit coordinates."""
-        linear = math.sqrt(1 - self.features.label_weight)
-        return self.coordinates.large_length / (self.mechanism.gain * linear)
+        length = math.sqrt(1 - self.features.label_weight)  # of a record's coordinates as features
+        return self.coordinates.large_length / (self.mechanism.gain * length)
 
     @property
     def laplace_stddev(self) -> float:
-        """The same with Laplace noise, if ε is shared equally with the label."""
+        """Standard deviation of Laplace noise, in unit coordinates, if the label gets half of ε."""
         share = self.mechanism.epsilon / len(self.columns)
         return math.sqrt(Laplace.for_column(self.coordinates.column, share).variance)
 
@@ -252,14 +258,16 @@ def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
     if len(fitting) != 1 or len(coded) > 1 or len(schema.columns) != 1 + len(coded):
         return None
     name, label = fitting[0], coded[0] if coded else None
-    size = _num_labels(None if label is None else schema.coded[label])
+    num_labels = _num_labels(None if label is None else schema.coded[label])
     column = schema.point_column(name)
-    points = coordinates_at(column, math.inf).dimension
+    num_coordinates = coordinates_at(column, math.inf).dimension
+    features = Features.of(num_coordinates, num_labels, column.nullable)
     most = LARGEST_DIMENSION if label is None else _MAX_LABELED
-    return (name, label) if Features.of(points, size, column.nullable).dimension <= most else None
+    return (name, label) if features.dimension <= most else None
 
 
 def _num_labels(labels: CodedColumn | None) -> int:
+    """Return the number of labels; 1 without a label."""
     return 1 if labels is None else labels.alphabet.size
 
 
@@ -279,7 +287,5 @@ def coordinates_at(column: PointColumn, epsilon: float) -> Coordinates:
     if column.image_shape is None:
         return Coordinates(column, most)
     most -= math.prod(column.image_shape[2:])  # each channel's brightness is reported besides
-    count = 48
-    if epsilon >= 4:
-        count = 98 if epsilon >= 8 else 64
-    return Coordinates(column, min(most, count))
+    counts = [count for least, count in _COSINES.items() if epsilon >= least]
+    return Coordinates(column, min(most, counts[-1]))

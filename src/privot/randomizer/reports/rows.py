@@ -1,4 +1,4 @@
-"""Table of reports in memory, in a Parquet file, or in a folder of shards, which is read in pieces.
+"""Table of reports in memory, in a Parquet file, or in a folder of shards, and the ids of reports.
 
 Only one piece of a file is in memory at a time. The metadata of a file contains the randomizer of the
 reports. A file is read again in every pass, so it must not be moved or changed while the table is used.
@@ -124,18 +124,17 @@ def from_hex(texts: pa.Array) -> pa.Array:
     valid = pc.fill_null(pc.match_substring_regex(texts, "^[0-9a-fA-F]{32}$"), False)
     digits = pc.if_else(valid, texts, "0" * 2 * ID_BYTES)
     joined = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], digits), "")[0].as_py()
-    ids = pa.py_buffer(bytes.fromhex(joined or ""))
-    return pc.if_else(
-        valid, pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(texts), [None, ids]), None
-    )
+    buffers = [None, pa.py_buffer(bytes.fromhex(joined or ""))]
+    ids = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(texts), buffers)
+    return pc.if_else(valid, ids, None)
 
 
 PIECE = 2**17  # rows that are read at once
 # Training reads row groups in random order, so many small groups mix better than few large ones.
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
-METADATA_KEY = b"privot.randomizer"
+METADATA_KEY = b"privot.randomizer"  # of a Parquet file: the JSON of the randomizer
 MANIFEST = "manifest.json"
-_FORMAT = 1
+_FORMAT = 1  # of the manifest
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,9 +302,13 @@ def write_reports(
         raise PrivotError("there are no rows: give at least one record")
     schema = first.schema.with_metadata({METADATA_KEY: randomizer.encode(), **(more or {})})
     # Noisy numbers and ids rarely repeat, so a dictionary would be useless for them.
-    repeats = [_leaf(f) for f in schema if not pa.types.is_floating(f.type) and f.name != REPORT_ID]
+    repeating = [
+        f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
+        for field in schema
+        if not pa.types.is_floating(field.type) and field.name != REPORT_ID
+    ]
     group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))
-    with pq.ParquetWriter(path, schema, use_dictionary=repeats) as writer:
+    with pq.ParquetWriter(path, schema, use_dictionary=repeating) as writer:
         for piece in chain([first], pieces):
             writer.write_table(piece.cast(schema), row_group_size=group)
             rows += piece.num_rows
@@ -332,17 +335,13 @@ def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
         yield numbers.fill_null(0).to_numpy().tobytes()
 
 
-def _leaf(field: pa.Field) -> str:
-    """Return the name of a column's values in Parquet."""
-    return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
-
-
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Concatenate batches, whose metadata may differ, into one table without metadata."""
     return pa.concat_tables([pa.table(batch).replace_schema_metadata(None) for batch in batches])
 
 
 def _unreadable(source: object, error: Exception) -> PrivotError:
+    """Return the error to raise for a release that cannot be read."""
     if str(source).endswith((".csv", ".csv.gz")):
         return PrivotError(
             f"release {source} is a table of reports without their randomizer: "

@@ -81,11 +81,11 @@ def _fingerprint(fields: dict[str, Any]) -> str:
 def first_reasons(faults: Iterable[tuple[Mask, str]], num_rows: int) -> pa.Array:
     """Return for each row the reason of the first mask (n,) that has it, or null."""
     reasons: list[str | None] = [None]
-    first = np.zeros(num_rows, np.int32)
+    index = np.zeros(num_rows, np.int32)  # of each row's reason
     for faulty, reason in faults:
-        first[faulty & (first == 0)] = len(reasons)
+        index[faulty & (index == 0)] = len(reasons)
         reasons.append(reason)
-    return pa.array(reasons, pa.string()).take(pa.array(first))
+    return pa.array(reasons, pa.string()).take(pa.array(index))
 
 
 def first_fault(
@@ -96,17 +96,15 @@ def first_fault(
     Different reports with the same id are not copies (`privot.collector.collecting`). If ids are not
     strictly increasing, all of them are read into memory to find copies.
     """
-    last, first, increasing = np.zeros((1, 2), np.uint64), 0, True
+    last_words, num_read, increasing = np.zeros((0, 2), np.uint64), 0, True
     for piece in rows.pieces():
         piece_reasons = reasons(piece)
         faulty = np.flatnonzero(np.asarray(piece_reasons.is_valid()))
         if faulty.size:
-            return first + int(faulty[0]), str(piece_reasons[faulty[0]])
-        words = id_words(one_array(piece.column(REPORT_ID)))
-        above = _less(np.concatenate([last, words[:-1]]), words)
-        # The first id of all has no predecessor.
-        increasing = increasing and bool(above[first == 0 :].all())
-        last, first = words[-1:], first + len(words)
+            return num_read + int(faulty[0]), str(piece_reasons[faulty[0]])
+        words = np.concatenate([last_words, id_words(one_array(piece.column(REPORT_ID)))])
+        increasing = increasing and bool(_less(words[:-1], words[1:]).all())
+        last_words, num_read = words[-1:], num_read + len(piece)
     return None if increasing else _repeated(rows)
 
 
@@ -117,16 +115,16 @@ def _repeated(rows: ReportTable) -> tuple[int, str] | None:
     same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
     shared = np.zeros(len(words), bool)  # whether another report has the same id
     shared[order] = np.append(same, False) | np.append(False, same)
-    first, digests = 0, set()
+    num_read, digests = 0, set()
     for piece in rows.pieces():
-        places = np.flatnonzero(shared[first : first + len(piece)])
+        places = np.flatnonzero(shared[num_read : num_read + len(piece)])
         reports = piece.take(pa.array(places, pa.int64())).to_pylist()
         for row, report in zip(places, reports, strict=True):
             digest = hashlib.blake2b(repr(report).encode(), digest_size=16).digest()
             if digest in digests:
-                return first + int(row), "it is there twice"
+                return num_read + int(row), "it is there twice"
             digests.add(digest)
-        first += len(piece)
+        num_read += len(piece)
     return None
 
 
