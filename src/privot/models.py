@@ -6,9 +6,9 @@ the same files for all classes: `model.json` (kind, guarantee, and settings of t
 loading a model runs no code from it.
 
 `model.json` is the **seal** of the folder: it lists the SHA-256 of every other file, and ends with the
-SHA-256 of its own text. Weights with a few damaged bytes would usually still load, and give useless
-samples, so all files are compared with the seal before any is used. The seal detects damage, not
-manipulation: anyone who changes a model can also write a new seal.
+SHA-256 of its own text. All files are compared with it before any is used, because weights with damaged
+bytes would usually still load. The seal detects damage, not manipulation: anyone who changes a model can
+also write a new seal.
 
 **A checkpoint** stores the state of a run as arrays, and the values that must agree when the run
 resumes. Only the file's owner can read it, because the state of some objectives depends on raw records.

@@ -89,16 +89,9 @@ def calibrate_columns(
     num_reported: int,
     shares: Mapping[str, float] | None = None,
 ) -> dict[str, Mechanism]:
-    """Return a mechanism for each of the columns `names`; any `num_reported` are private together.
+    """Return a mechanism for each of the columns `names`; any k = `num_reported` are (ε, δ)-private.
 
-    Arguments:
-        schema: Declaration of the columns.
-        names: Columns that are split.
-        epsilon: ε of one report of these columns.
-        delta: δ of one report; 0 for pure mechanisms.
-        mechanism: Kind of mechanism, or `"auto"`.
-        num_reported: Number k of columns in a report.
-        shares: ε of some pure columns; then all columns must be reported.
+    `shares` are the ε of some pure columns; then all columns must be reported.
     """
     require_kind(mechanism, delta)
     columns, shares = {name: schema.columns[name] for name in names}, shares or {}
@@ -255,13 +248,7 @@ REPORTS = ("auto", "joint", "split")
 
 
 class ReportParts(NamedTuple):
-    """Parts of a report, which have the whole budget together.
-
-    Arguments:
-        mechanisms: Mechanism of every split column.
-        joint: Joint report of coded columns, if there is one.
-        candidates: Candidates report, if there is one.
-    """
+    """Mechanisms of the split columns, the joint report and the candidates report, if there are any."""
 
     mechanisms: dict[str, Mechanism]
     joint: JointReport | None = None

@@ -58,8 +58,7 @@ class Expected:
 
     Arguments:
         error: Error in the plan's measure; NaN if none is computed.
-        simulate: Function that simulates the accuracy of a linear classifier of labels, if there are
-            any; it takes long, and is called only if the accuracy is needed.
+        simulate: Function that simulates the accuracy of a linear classifier of labels, if any.
     """
 
     error: float
@@ -96,14 +95,7 @@ class PlannedReport:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Expected quality of the chosen way for another number of people and another ε.
-
-    Arguments:
-        people: Number of people.
-        epsilon: Privacy loss of one report.
-        error: Expected error, as in the plan.
-        accuracy: Accuracy of a linear classifier, as in `PlannedReport`.
-    """
+    """Expected quality, as in `PlannedReport`, for another number of people and another ε."""
 
     people: int
     epsilon: float
@@ -144,13 +136,9 @@ def compare_ways(
 ) -> tuple[PlannedReport, ...]:
     """Return all possible ways, the one `chosen` first and the others by their error."""
     goal = ways[chosen](epsilon, people)
-    others = [
-        _compare(kind, way, goal.error, epsilon, people)
-        for kind, way in ways.items()
-        if kind != chosen
-    ]
-    possible = [option for option in others if option is not None]
     first = PlannedReport(chosen, goal.error, goal.accuracy, epsilon, people)
+    others = [_compare(k, w, goal.error, epsilon, people) for k, w in ways.items() if k != chosen]
+    possible = [option for option in others if option is not None]
     return (first, *sorted(possible, key=lambda option: option.error))
 
 

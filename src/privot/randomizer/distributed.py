@@ -10,14 +10,14 @@ and the guarantee of one report holds only if nobody sees the first report. Ther
 * `privatize` returns a lazy Ray data set. The output of a task becomes visible only when the task has
   ended. But Ray also repeats a task if its *finished* output is lost with a node, and whenever the data
   set is executed again. So execute the data set once, and write it to a place that nobody reads before
-  the job has ended. If that is not possible, use `privatize_files`.
+  the job has ended; or use `privatize_files`.
 
 **Independent noise.** Every worker is a separate process, and each of its threads has its own random
 stream from the operating system (`privot.mechanisms.samplers`), also after a fork. Tasks receive the
 public randomizer, and neither seeds nor states of generators.
 
-**Speed.** Starting Ray takes about ten seconds, and without Ray one process uses all cores. So on one
-machine Ray is slower for any number of records; it is meant for several machines.
+**Speed.** Starting Ray takes ten seconds, and without it one process uses all cores: Ray is meant for
+several machines.
 
 References:
     Moritz et al., *Ray: a distributed framework for emerging AI applications* (2018).
@@ -129,9 +129,9 @@ def _make_on_workers(
     """Privatize the missing parts, a task each; return (records, values outside bounds by column)."""
     done, expected = parts.done(), records.num_rows or 0
     missing = [n for n in range(-(-expected // parts.part_rows)) if n not in done]
-    fresh, outside = 0, Counter[str]()
+    num_new, outside = 0, Counter[str]()
     if not missing:
-        return fresh, outside
+        return num_new, outside
     _connect()
     make = ray.remote(_make_part).options(scheduling_strategy="SPREAD")
     running = [make.remote(n, randomizer.to_json(), source, form, parts) for n in missing]
@@ -141,10 +141,11 @@ def _make_on_workers(
             result = ray.get(ended[0])
             if isinstance(result, PrivotError):
                 raise result
-            fresh += result[0]
-            outside.update(result[1])
+            num_rows, counts = result
+            num_new += num_rows
+            outside.update(counts)
             if progress is not None:
-                progress("noise", len(done) * parts.part_rows + fresh, expected)
+                progress("noise", len(done) * parts.part_rows + num_new, expected)
     except ray.exceptions.RayError as error:
         raise PrivotError(
             f"a worker of the cluster failed ({type(error).__name__}): the parts that are whole are "
@@ -155,7 +156,7 @@ def _make_on_workers(
             ray.cancel(task, force=True)
         if running:  # tasks must not write parts into a folder that is being removed
             ray.wait(running, num_returns=len(running), timeout=_CANCEL_SECONDS)
-    return fresh, dict(outside)
+    return num_new, dict(outside)
 
 
 def _connect() -> None:

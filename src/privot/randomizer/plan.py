@@ -13,11 +13,10 @@ So are its root and the sum of the roots over cells, which is invariant under pe
 The average of a table over all permutations is uniform, so by Jensen's inequality no population has a
 larger expected error (for normal errors). The plan makes no assumption about the population.
 
-**Limits.** The expected errors are those of an estimate without a model. A model such as latent classes,
-whose probabilities are positive and whose columns depend on each other in few ways, errs less, above all
-if reports are noisy: on ten columns of a census (40 000 people) by a factor of 2 at ε = 8, 3 at ε = 4
-and 6 at ε = 2, with the same order of the options. The factor for other data is not known in advance.
-`privot.forecast.fits` simulates the errors for given populations.
+**Limits.** The expected errors are those of an estimate without a model. A model such as latent classes
+errs less, above all if reports are noisy: on ten columns of a census (40 000 people) by a factor of 2 at
+ε = 8, 3 at ε = 4 and 6 at ε = 2, with the same order of the options. The factor for other data is not
+known in advance; `privot.forecast.fits` simulates the errors for given populations.
 
 **Least informative number of reports.** Without reports, a column of codes is best estimated by a
 uniform distribution, whose mean total variation is $(1 − 1/K)^K$ if all distributions on K values are

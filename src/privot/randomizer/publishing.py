@@ -13,13 +13,13 @@ So
 * a part that has its name is complete and never written again: a resumed run skips its records, and of
   two simultaneous runs only one can write a part;
 * the draft of a part without its name was not published. A resumed run deletes it and draws new reports.
-  **Anyone who copied a draft then has a second report of the same people**, so a resumed run logs
-  how many drafts it deleted.
+  **Anyone who copied a draft then has a second report of the same people**, so it logs the number of
+  deleted drafts.
 
 **Order.** Reports that do not fit in memory are sorted by id in B buckets. Ids begin with an independent
-uniform 64-bit word W (`privot.randomizer.reports.rows`), and the bucket is $⌊W B/2^{64}⌋$. Buckets are
-written in order, and the reports of a bucket sorted by id. Every part is sorted as well, so its reports
-of a bucket are contiguous; a bucket is gathered from all parts, and only one bucket must fit in memory.
+uniform 64-bit word W (`privot.randomizer.reports.rows`), and the bucket is $⌊W B/2^{64}⌋$. Every part is
+sorted, so its reports of a bucket are contiguous. Each bucket in turn is gathered from all parts,
+sorted, and written; only one bucket must fit in memory.
 
 **Privacy review.** Parts are in the order of the records, and their manifest has a hash of the names,
 sizes and times of the raw files. So the folder belongs to the owner of the raw records, only the owner
@@ -114,8 +114,8 @@ class Parts:
 
         Arguments:
             output: Path of the run's output.
-            part_rows: Number of records in a part.
-            buckets: Number of random buckets of each part.
+            part_rows: See the class.
+            buckets: See the class.
             randomizer: JSON of the randomizer.
             identity: Values that identify the source; None if it cannot be identified.
             left: Treatment of the parts of a killed run.
@@ -126,7 +126,7 @@ class Parts:
         folder = unfinished(output)
         if left == "discard":
             discard(folder)
-        _require_fresh(output, folder, left == "resume")
+        _require_unfinished(output, folder, resume=left == "resume")
         made_with = {
             "format": _FORMAT,
             "part_rows": part_rows,
@@ -206,7 +206,7 @@ def unfinished(output: Path) -> Path:
     return output.with_name(output.name + ".unfinished")
 
 
-def _require_fresh(output: Path, folder: Path, resume: bool) -> None:
+def _require_unfinished(output: Path, folder: Path, *, resume: bool) -> None:
     """Raise an error if the output exists, or if parts exist and are not to be resumed."""
     if output.exists():
         if resume and folder.exists():  # killed after the last rename
@@ -331,6 +331,7 @@ def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
 
 
 def _buckets_of(part: Path, first: int, stop: int) -> list[pa.RecordBatch]:
+    """Return buckets `first` to `stop` − 1 of a part."""
     with pa.memory_map(str(part)) as source:
         file = pa.ipc.open_file(source)
         return [file.get_batch(bucket) for bucket in range(first, stop)]
@@ -355,7 +356,7 @@ def in_random_order(
     rows = bucket_rows(parts, buckets)
     runs = _bucket_runs(rows, size)
 
-    def gathered() -> Iterator[pa.Table]:
+    def sorted_runs() -> Iterator[pa.Table]:
         written = 0
         for table in map_ahead(lambda run: read_buckets(parts, *run), runs, CORES):
             yield table
@@ -363,7 +364,7 @@ def in_random_order(
             if progress is not None:
                 progress("shuffle", written, sum(rows))
 
-    return _resized(gathered(), size)
+    return _resized(sorted_runs(), size)
 
 
 def _bucket_runs(rows: list[int], most: int) -> list[tuple[int, int]]:

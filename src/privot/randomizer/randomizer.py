@@ -128,7 +128,7 @@ class Randomizer(Summarized):
                 f"delta is {delta!r}, and the schema promises {promise}: leave one of them out"
             )
 
-        def calibrate_locally(epsilon: float, delta: float = 0.0) -> Self:
+        def calibrate_locally(epsilon: float, delta: float = 0.0) -> Any:
             parts = calibrate_reports(
                 schema, epsilon, delta, report, mechanism, report_columns, shares
             )
@@ -142,11 +142,14 @@ class Randomizer(Summarized):
                 )
             return randomizer
 
+        calibrated: Self
         if promise is None:
-            return calibrate_locally(cast(float, epsilon), delta)
-        if promise.where == "local":
-            return calibrate_locally(promise.epsilon, promise.delta)
-        return most_accurate_shuffled(promise, calibrate_locally)
+            calibrated = calibrate_locally(cast(float, epsilon), delta)
+        elif promise.where == "local":
+            calibrated = calibrate_locally(promise.epsilon, promise.delta)
+        else:
+            calibrated = most_accurate_shuffled(promise, calibrate_locally)
+        return calibrated
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
@@ -214,16 +217,13 @@ class Randomizer(Summarized):
     def splits(self) -> dict[str, SplitReport]:
         """Split reports, by column name."""
         columns = self.schema.columns
-        return {
-            name: SplitReport(name, columns[name], mechanism)
-            for name, mechanism in self.mechanisms.items()
-        }
+        return {name: SplitReport(name, columns[name], m) for name, m in self.mechanisms.items()}
 
     @property
     def parts(self) -> list[JointReport | CandidatesReport | SplitReport]:
         """All parts that a report may have."""
-        whole = [part for part in (self.joint, self.candidates) if part]
-        return [*whole, *self.splits.values()]
+        unsplit = [part for part in (self.joint, self.candidates) if part]
+        return [*unsplit, *self.splits.values()]
 
     @cached_property
     def program(self) -> dict[str, Any] | None:
@@ -234,10 +234,7 @@ class Randomizer(Summarized):
         coded = {name: self.schema.coded[name] for name in joint.design.columns} if joint else {}
         values = {name: column.code_program(name, column.codings) for name, column in coded.items()}
         values |= {split.name: split.value_program() for split in splits}
-        draws = [
-            {"column": split.name, "draw": split.mechanism.program(split.column)}
-            for split in splits
-        ]
+        draws = [{"column": s.name, "draw": s.mechanism.program(s.column)} for s in splits]
         if None in values.values() or any(draw["draw"] is None for draw in draws):
             return None
         program = {
@@ -372,9 +369,7 @@ class Randomizer(Summarized):
         fields = unseal(text)
         try:
             schema = Schema.from_dict(fields["schema"])
-            mechanisms = {
-                name: mechanism_from_dict(values) for name, values in fields["mechanisms"].items()
-            }
+            mechanisms = {n: mechanism_from_dict(m) for n, m in fields["mechanisms"].items()}
             joint = None if fields["joint"] is None else JointReport.from_dict(fields["joint"])
             candidates = fields.get("candidates")
             candidates = candidates and CandidatesReport.from_dict(schema, candidates)

@@ -11,9 +11,8 @@ Names that begin with a dot or an underscore are ignored.
 batches of a fixed size: batch i contains rows i·size to (i+1)·size − 1, independently of the files. So a
 batch has the same records whenever the same source is read, and a killed run can be resumed.
 
-**Validation by a schema** reports all problems of the records at once, to their holder, before the
-first report. **Its result is not private**: counts, rows and examples are exact functions of raw
-records. Only validation shows values.
+**Validation by a schema** reports all problems of the records, with examples, to their holder before the
+first report. **Its result is not private**: counts, rows and examples are exact functions of records.
 
 References:
     Vitter, *Random sampling with a reservoir* (1985); Li, *Reservoir-sampling algorithms of time
@@ -49,11 +48,11 @@ from privot.tables.csv_records import (
     open_csv_file,
     read_csv_pieces,
 )
-from privot.tables.files import read_table, reading_parquet, table_suffix
+from privot.tables.files import read_table, reading_parquet, require_file, table_suffix
 
 BATCH_ROWS = 2**17
-_NOT_DATA = (".", "_")
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_IGNORED_PREFIXES = (".", "_")
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # value of a missing key in a folder's name
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
 
 
@@ -70,10 +69,7 @@ def open_records(
     if path.is_dir():
         return _open_folder(path, schema, form)
     suffix = table_suffix(path)
-    if not path.is_file():
-        raise PrivotError(f"{path} is not there: check the path")
-    if path.stat().st_size == 0:
-        raise PrivotError(f"{path} is empty: give a file with a header and at least one record")
+    require_file(path)
     if suffix == ".parquet":
         return ParquetFiles(path, [path], columns, form)
     if suffix == ".npz":
@@ -82,6 +78,7 @@ def open_records(
 
 
 def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordBatches:
+    """Open a folder of Parquet or CSV files, or of images."""
     files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, path))
     if not files:
         raise PrivotError(f"{path} holds no files: give a folder of parquet or csv files")
@@ -96,7 +93,8 @@ def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordB
 
 
 def _is_data(file: Path, folder: Path) -> bool:
-    return not any(part.startswith(_NOT_DATA) for part in file.relative_to(folder).parts)
+    """Return whether no name from the folder down to the file is to be ignored."""
+    return not any(part.startswith(_IGNORED_PREFIXES) for part in file.relative_to(folder).parts)
 
 
 class RecordBatches(ABC):
@@ -148,7 +146,7 @@ class RecordBatches(ABC):
 
     @abstractmethod
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
-        """Yield pieces in order; rows first … end−1 are optional if `needed(first, end)` is False."""
+        """Yield pieces in order; rows first … end−1 may be left out unless `needed(first, end)`."""
 
     def batches(
         self, size: int = BATCH_ROWS, done: Callable[[int], bool] = lambda number: False
@@ -245,8 +243,12 @@ class ParquetFiles(RecordBatches):
             first, end = end, end + group.row_groups[0].num_rows
             if not needed(first, end):
                 continue
-            how = {"batch_size": BATCH_ROWS, "batch_readahead": 1, "use_threads": False}
-            batches = group.to_batches(schema=self._dataset.schema, **how)
+            batches = group.to_batches(
+                schema=self._dataset.schema,
+                batch_size=BATCH_ROWS,
+                batch_readahead=1,
+                use_threads=False,
+            )
             while True:
                 with reading_parquet(self.source):
                     batch = next(batches, None)
@@ -332,6 +334,7 @@ class CsvFiles(RecordBatches):
             self._bytes_read = before
 
     def _read(self, path: Path, first: int, before: int) -> Iterator[pa.Table]:
+        """Yield a file's tables, given the rows and the bytes of the files before it."""
         with open(path, "rb") as packed:
             file = open_csv_file(path, packed)
             try:
@@ -349,7 +352,7 @@ def _with_partitions(piece: pa.Table, file: Path, base: Path) -> pa.Table:
     for part in file.relative_to(base).parts[:-1]:
         key, equals, value = part.partition("=")
         if equals:
-            text = None if value == _NO_VALUE else unquote(value)
+            text = None if value == _NULL_PARTITION else unquote(value)
             piece = piece.append_column(key, pa.array([text] * piece.num_rows, pa.string()))
     return piece
 
@@ -357,7 +360,7 @@ def _with_partitions(piece: pa.Table, file: Path, base: Path) -> pa.Table:
 def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table, int]:
     """Draw at most `most` rows uniformly without replacement; return (rows in order, total rows).
 
-    It makes one pass over a source that need not fit in memory: every row gets an independent uniform
+    This takes one pass over a source that need not fit in memory: every row gets an independent uniform
     key, and the rows with the smallest keys are the sample, so each set of rows is equally likely.
     """
     most = require_count("most", most, MOST_ROWS)

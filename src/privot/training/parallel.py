@@ -18,7 +18,7 @@ References:
 
 import atexit
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -121,7 +121,9 @@ def join(device: torch.device) -> Group:
             torch.cuda.set_device(device)
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=_TIMEOUT)
-    _at_exit(_leave)
+    for leaving in (_wait_for_others, dist.destroy_process_group):  # of an earlier call
+        atexit.unregister(leaving)
+    atexit.register(dist.destroy_process_group)
     return Group(dist.get_rank(), dist.get_world_size())
 
 
@@ -132,24 +134,13 @@ def wait_at_exit(group: Group) -> None:
     because the others are inside a step and would not reach the barrier.
     """
     if group.size > 1:
-        _at_exit(_leave_together)
+        atexit.unregister(_wait_for_others)
+        atexit.register(_wait_for_others)  # runs first, as the function that was registered last
 
 
-def _at_exit(leave: Callable[[], None]) -> None:
-    """Register how to leave the group, in place of an earlier registration."""
-    for function in (_leave, _leave_together):
-        atexit.unregister(function)
-    atexit.register(leave)
-
-
-def _leave() -> None:
-    dist.destroy_process_group()
-
-
-def _leave_together() -> None:
+def _wait_for_others() -> None:
     with suppress(RuntimeError):  # raised if another process was killed
         dist.barrier()
-    _leave()
 
 
 def local_device(name: str) -> torch.device:

@@ -7,15 +7,14 @@ noise of density $∝ e^{−‖s‖_1/b}$ and $∝ e^{−‖s‖_2^2/(2σ^2)}$, 
 Gradients are implemented explicitly. For weights G on the pairs, those of $Σ_{ij} G_{ij} ‖x_i −
 y_j‖_2^2$ with respect to x are $2 (x_i \sum_j G_{ij} − \sum_j G_{ij} y_j)$, computed by a matrix
 product, or a sum over the pairs that are not negligible; those of $Σ_{ij} G_{ij} ‖x_i − y_j‖_1$ are sums
-of signs, computed by compiled loops. Gradients in y are computed only if needed.
+of signs, computed by compiled loops (`privot.transport.pair_loops`).
 
-**Matrix products** are of full single precision, by the faster of two libraries inside PyTorch.
-`torch.mm` uses the BLAS that PyTorch was built with: on x86 MKL, which uses AVX-512 on Intel's
-processors only. oneDNN, also built in, uses it on others, too: on two cores of an AMD EPYC (Zen 5), the
-product of (400, 784) and (784, 400) takes 0.58 ms instead of 1.25 ms, with the same rounding errors. The
-public `set_float32_matmul_precision("medium")` selects oneDNN, too, but allows bfloat16; the operator
-called here never uses bfloat16 within "highest". It is internal to PyTorch: if it does not exist, raises
-an error, or is wrong in a trial product, `torch.mm` is used.
+**Matrix products** are of full single precision, by the faster of two libraries inside PyTorch. The BLAS
+of `torch.mm`, on x86 MKL, uses AVX-512 on Intel's processors only. oneDNN uses it on others, too: on two
+cores of an AMD EPYC (Zen 5), the product of (400, 784) and (784, 400) takes 0.58 ms instead of 1.25 ms,
+with the same rounding errors. Its operator is internal to PyTorch, and never uses bfloat16 within the
+precision "highest". If it does not exist, raises an error, or is wrong in a trial product, `torch.mm` is
+used.
 """
 
 import math
@@ -139,14 +138,7 @@ class _SquaredEuclidean(_Ground):
 
 
 def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
-    """Return the gradient (n, d) in x of Σ_ij G_ij C_ij, for ℓ1 costs (power 1) or squares (power 2).
-
-    Arguments:
-        x: Points (n, d).
-        y: Points (m, d).
-        weights: Weights G (n, m) of the pairs.
-        power: 1 or 2.
-    """
+    """Return the gradient (n, d) in x of Σ_ij G_ij C_ij, for ℓ1 costs (power 1) or squares (power 2)."""
     n, d = x.shape
     if not (runs_compiled(x) and x.dtype == y.dtype == weights.dtype):
         return _squared_product(x, y, weights)

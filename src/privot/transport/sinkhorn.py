@@ -75,15 +75,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Iterated:
-    """Result of the iterations.
+    """Potentials f (n,) and g (m,) in double precision, plan (n, m), and the errors of its marginals.
 
-    Arguments:
-        f: Row potentials (n,), in double precision.
-        g: Column potentials (m,), in double precision.
-        plan: Coupling (n, m), in the precision of the iterations; None if numbers overflowed.
-        marginal_error: Row marginal's error Σ_i |Σ_j π_ij − a_i|; NaN if numbers overflowed.
-        column_error: Column marginal's error; NaN if numbers overflowed.
-        iterations: Number of steps.
+    If numbers overflowed, `plan` is None and the errors of rows (`marginal_error`) and columns are NaN.
     """
 
     f: Tensor
@@ -126,8 +120,7 @@ def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype)
     potentials, iterations = (torch.from_numpy(f), torch.from_numpy(g)), int(state[sweeps.DONE])
     if outcome == sweeps.BROKEN:
         return Iterated(*potentials, None, math.nan, math.nan, iterations)
-    row_error, column_error = rows.write_plan(scaled)
-    return Iterated(*potentials, plan, row_error, column_error, iterations)
+    return Iterated(*potentials, plan, *rows.write_plan(scaled), iterations)
 
 
 def solve_tensors(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) -> Iterated:
@@ -428,9 +421,9 @@ def entropic_cost_of_rows(
     the plan. So the sum of the processes' gradients is that of `entropic_cost` on the whole matrix.
 
     Arguments:
-        cost: This process's rows (n/p, m).
+        cost: This process's rows (n/p, m), with reg = 1.
         first: Index of the first of these rows in the whole matrix.
-        gather: Function that returns the rows of all processes, in order, given this process's rows.
+        gather: Function from this process's rows to those of all processes, in order.
         solver: Settings of the solver.
     """
     result = solver.solve(Problem(gather(cost.detach()), 1.0))
@@ -439,7 +432,7 @@ def entropic_cost_of_rows(
 
 
 class _Envelope(torch.autograd.Function):
-    """The value, whose derivative with respect to the costs is the plan."""
+    """Value whose derivative with respect to the costs is the plan."""
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, plan: Tensor, value: Tensor) -> Tensor:

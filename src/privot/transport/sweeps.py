@@ -139,16 +139,9 @@ def _best_omega(contraction):
 
 @compiled_part
 def next_omega(omega, errors, now, changed):
-    """Choose the next ω by the rule of the module.
+    """Return the next ω by the rule of the module, and the iteration of its last change or judgment.
 
-    Arguments:
-        omega: Present ω; 1 for plain steps.
-        errors: Row marginal's error before each iteration.
-        now: Index of the last error.
-        changed: Iteration of ω's last change.
-
-    Returns:
-        The next ω, and the iteration of its last change: `now` also if ω was judged and kept.
+    `errors` are those of the row marginal before each iteration, up to index `now`.
     """
     watched = now - changed
     if omega == 1.0:

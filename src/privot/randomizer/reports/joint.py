@@ -14,8 +14,8 @@ common multiple of these numbers, so all codings of a column are equally frequen
 **sheet**. Its number is form · V + view, and its cells are the product of its questions' alphabets in C
 order.
 
-Reports of k columns identify k-way marginals; k = 1 identifies one-way marginals only. Of m columns, a
-pair is in a share $k(k−1)/(m(m−1))$ of the reports. Larger k spread the same ε over more cells. (On a
+Reports of k columns identify k-way marginals. If k of m columns are drawn uniformly, a share
+$k(k−1)/(m(m−1))$ of the reports has a given pair; larger k spread the same ε over more cells. (On a
 census table, k = 2 was best up to ε = 6 and k = 3 at ε = 8.)
 
 **Privacy review.** Adjacency: any two records. The proof of the mechanism gives ε for any two cells,

@@ -1,21 +1,18 @@
 """Table of reports in memory, in a Parquet file, or in a folder of shards, and the ids of reports.
 
-Only one piece of a file is in memory at a time. The metadata of a file contains the randomizer of the
-reports. A file is read again in every pass, so it must not be moved or changed while the table is used.
+Only one piece of a file is in memory at a time. A file is read again in every pass, so it must not be
+moved or changed while the table is used. Its metadata contains the randomizer of the reports. A folder
+has Parquet shards, and a public manifest that lists them with their numbers of rows, which are equal
+except for the last (`privot.randomizer.publishing`).
 
-A folder has Parquet shards, and a public manifest that lists them with their numbers of rows, which are
-equal except for the last (`privot.randomizer.publishing`).
-
-**Report ids** are 128 random bits, by which a report that is sent again is distinguished from another
-person's report. The device draws the id with the report and stores it. If it sends its report again, it
-sends the same bytes, and `collect` counts it once.
+**Report ids** are 128 random bits. The device draws the id with the report and stores both. If it sends
+its report again, it sends the same bytes, and `collect` counts them once.
 
 **Order.** The rows of a release are sorted by id. Files are often sorted by their records, and so are
 folders such as `country=FR`; reports in the order of the records would reveal what the noise should
 hide. As ids are independent and uniform, their order is a uniform permutation that is independent of the
-records. In one pass over sorted ids, repeated ids are found. And since ids with the same prefix are a
-uniform sample, reports that do not fit in memory can be sorted bucket by bucket
-(`privot.randomizer.publishing`).
+records. Sorted ids show in one pass whether one is repeated. And since ids with the same prefix are a
+uniform sample, reports that do not fit in memory can be sorted bucket by bucket.
 
 **Privacy review.** Adjacency: any two records. An id is drawn from a cryptographic stream, independently
 of the record, so report and id together have the guarantee of the report. An id links: anyone who saw a

@@ -33,7 +33,7 @@ _PRECISION = 1e-3  # of ε₀, relative
 
 
 class Shuffled(Protocol):
-    """Object whose reports have a law for amplification by shuffling, such as a randomizer."""
+    """Object whose reports can be shuffled, such as a randomizer."""
 
     @property
     def report_law(self) -> ReportLaw:

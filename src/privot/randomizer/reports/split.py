@@ -6,12 +6,12 @@ who reported. The layout of the table of a release depends on the mechanism: a p
 numbers in the column's own units (for a date, days or seconds since 1970), with one more column for the
 flag if it may be missing; a single code as its label; a set of codes as a list.
 
-An image is stored as one list of d 32-bit floats, its noisy pixels or cosine coefficients in unit
+An image is stored as one list of 32-bit floats, its noisy pixels or cosine coefficients in unit
 coordinates. Reports are integer multiples of the mechanism's grid g, and the noise has the size of
 $2^{19}$ to $2^{20}$ g. A 32-bit float represents integers below $2^{24}$ exactly, so numbers up to 16
-times the noise are stored exactly, and larger ones are rounded to an even multiple of g. Rounding is
-post-processing and does not change the guarantee; stored numbers lie on the grid, and the likelihood
-errs by less than the $2^{−19}$ of the density, with half the bytes.
+times the noise are exact, and larger ones are rounded to an even multiple of g. Rounding is
+post-processing and does not change the guarantee; the likelihood errs by less than $2^{−19}$ of the
+density, with half the bytes.
 """
 
 from __future__ import annotations
