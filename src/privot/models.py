@@ -7,8 +7,7 @@ loading a model runs no code from it.
 
 `model.json` is the **seal** of the folder: it lists the SHA-256 of every other file, and ends with the
 SHA-256 of its own text. All files are compared with it before any is used, because weights with damaged
-bytes would usually still load. The seal detects damage, not manipulation: anyone who changes a model can
-also write a new seal.
+bytes would usually still load. The seal detects damage, not manipulation: it can be written again.
 
 **A checkpoint** stores the state of a run as arrays, and the values that must agree when the run
 resumes. Only the file's owner can read it, because the state of some objectives depends on raw records.
@@ -56,6 +55,7 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+Where = Mapping[str, Any]  # condition on records, by column; see `Model.sample`
 _DESCRIPTION = "model.json"
 WEIGHTS, HISTORY = "weights.safetensors", "history.parquet"
 # All files that a model's folder may hold; the report is a page for readers and not read by `load`.
@@ -402,13 +402,11 @@ class Model(Learned):
         return self.schema.summary() | super().summary()
 
     @abstractmethod
-    def draw(
-        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
-    ) -> Iterator[pa.Table]:
+    def draw(self, num_rows: int, rng: np.random.Generator, where: Where) -> Iterator[pa.Table]:
         """Yield tables with `num_rows` records in total; `sample` has validated the arguments."""
 
     def sample(
-        self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
+        self, num_rows: int, seed: int | None = None, where: Where | None = None
     ) -> pa.Table:
         """Draw synthetic records, as a table with the schema's columns.
 
@@ -416,8 +414,7 @@ class Model(Learned):
             num_rows: Number of records.
             seed: Seed of the draw; by default every call draws other records. Samples are public.
             where: Condition on the records: for each named column a category, True or False, None for
-                missing, a number or date (which means its bin), a bin's label, a range `"30..40"`, or
-                a list of these.
+                missing, a number or date (for its bin), a bin's label, a range `"30..40"`, or a list.
 
         Raises:
             PrivotError: if `num_rows` is negative, or the condition has probability 0.
@@ -428,7 +425,7 @@ class Model(Learned):
         return pa.concat_tables(self.pieces(num_rows, seed, where))
 
     def pieces(
-        self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
+        self, num_rows: int, seed: int | None = None, where: Where | None = None
     ) -> Iterator[pa.Table]:
         """Yield the records of `sample` as several tables, so that memory holds one at a time."""
         num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)

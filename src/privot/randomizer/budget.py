@@ -96,9 +96,7 @@ def calibrate_columns(
     require_kind(mechanism, delta)
     columns, shares = {name: schema.columns[name] for name in names}, shares or {}
     kinds = {name: kind_for(column, name, mechanism) for name, column in columns.items()}
-    gaussian = [
-        name for name, kind in kinds.items() if kind != "auto" and not mechanism_kind(kind).pure
-    ]
+    gaussian = [n for n, kind in kinds.items() if kind != "auto" and not mechanism_kind(kind).pure]
     if shares:
         _check_shares(shares, names, gaussian, epsilon, num_reported)
     # Rounded down, so that the sum of the rounded shares does not exceed ε.
@@ -163,9 +161,7 @@ def _check_shares(
                 + f": name some of {[n for n in names if n not in gaussian]}"
             )
         if not isinstance(share, int | float) or not 0 < share < epsilon:
-            raise PrivotError(
-                f"share {share} of column {name!r} is not between 0 and ε = {epsilon}"
-            )
+            raise PrivotError(f"share {share} of column {name!r} is not between 0 and {epsilon}")
     if num_reported < len(names):
         raise PrivotError(
             f"shares need all columns reported, report_columns is {num_reported}: leave one out"

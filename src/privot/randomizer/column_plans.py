@@ -214,9 +214,7 @@ def ways_of_places(column: Column, delta: float, *, alone: bool) -> dict[str, Wa
     }
 
 
-def calibrate_kind(
-    column: Column, kind: type[Mechanism], epsilon: float, delta: float
-) -> Mechanism:
+def calibrate_as(column: Column, kind: type[Mechanism], epsilon: float, delta: float) -> Mechanism:
     """Calibrate a mechanism of points for the column; δ is used by Gaussian noise only."""
     assert column.domain is not None
     if kind.shares_delta:
@@ -229,7 +227,7 @@ def _expected_distance(
 ) -> Expected:
     """Return the expected Wasserstein distance for a mechanism of points."""
     assert column.domain is not None
-    mechanism = calibrate_kind(column, kind, epsilon, delta)
+    mechanism = calibrate_as(column, kind, epsilon, delta)
     if not alone and mechanism.form(column).alone:
         raise PrivotError(f"mechanism {kind.kind!r} needs a report of its own: use 'laplace'")
     return Expected(planned_error(mechanism, column.domain, people))
@@ -279,11 +277,11 @@ def _stddev_of_one(
     """Return the standard deviation τ of noise for n = 1, in unit coordinates."""
     column = schema.point_column(name)
     if label is None:
-        return math.sqrt(calibrate_kind(column, kind, epsilon, delta).variance)
+        return math.sqrt(calibrate_as(column, kind, epsilon, delta).variance)
     classes = schema.coded[label].alphabet.size
     same, other = RandomizedResponse(classes, epsilon / 2).probabilities
     mean_squared_weight = (1 - 2 * other + classes * other**2) / (classes * (same - other) ** 2)
-    variance = calibrate_kind(column, kind, epsilon / 2, delta).variance
+    variance = calibrate_as(column, kind, epsilon / 2, delta).variance
     return classes * math.sqrt(variance * mean_squared_weight)
 
 

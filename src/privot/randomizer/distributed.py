@@ -16,8 +16,7 @@ and the guarantee of one report holds only if nobody sees the first report. Ther
 stream from the operating system (`privot.mechanisms.samplers`), also after a fork. Tasks receive the
 public randomizer, and neither seeds nor states of generators.
 
-**Speed.** Starting Ray takes ten seconds, and without it one process uses all cores: Ray is meant for
-several machines.
+**Speed.** Starting Ray takes ten seconds, and without it one process uses all cores of a machine.
 
 References:
     Moritz et al., *Ray: a distributed framework for emerging AI applications* (2018).
@@ -38,7 +37,13 @@ import ray
 
 from privot.core.errors import PrivotError
 from privot.randomizer import Randomizer
-from privot.randomizer.privatize import Privatized, batch_rows, make_parts, privatize_records
+from privot.randomizer.privatize import (
+    NewReports,
+    Privatized,
+    batch_rows,
+    make_parts,
+    privatize_records,
+)
 from privot.randomizer.publishing import Left, Parts, Progress
 from privot.randomizer.reports.rows import REPORT_ID
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
@@ -125,13 +130,13 @@ def _make_on_workers(
     progress: Progress | None,
     source: Path,
     form: RecordForm,
-) -> tuple[int, dict[str, int]]:
-    """Privatize the missing parts, a task each; return (records, values outside bounds by column)."""
+) -> NewReports:
+    """Privatize the missing parts, a task each."""
     done, expected = parts.done(), records.num_rows or 0
     missing = [n for n in range(-(-expected // parts.part_rows)) if n not in done]
     num_new, outside = 0, Counter[str]()
     if not missing:
-        return num_new, outside
+        return NewReports(0, {})
     _connect()
     make = ray.remote(_make_part).options(scheduling_strategy="SPREAD")
     running = [make.remote(n, randomizer.to_json(), source, form, parts) for n in missing]
@@ -141,9 +146,8 @@ def _make_on_workers(
             result = ray.get(ended[0])
             if isinstance(result, PrivotError):
                 raise result
-            num_rows, counts = result
-            num_new += num_rows
-            outside.update(counts)
+            num_new += result.num_rows
+            outside.update(result.outside)
             if progress is not None:
                 progress("noise", len(done) * parts.part_rows + num_new, expected)
     except ray.exceptions.RayError as error:
@@ -156,7 +160,7 @@ def _make_on_workers(
             ray.cancel(task, force=True)
         if running:  # tasks must not write parts into a folder that is being removed
             ray.wait(running, num_returns=len(running), timeout=_CANCEL_SECONDS)
-    return num_new, dict(outside)
+    return NewReports(num_new, dict(outside))
 
 
 def _connect() -> None:
@@ -171,10 +175,10 @@ def _connect() -> None:
 
 def _make_part(
     number: int, text: str, source: Path, form: RecordForm, parts: Parts
-) -> tuple[int, dict[str, int]] | PrivotError:
+) -> NewReports | PrivotError:
     """Privatize one part unless it exists; errors are returned, so that Ray repeats only crashes."""
     if parts.path(number).exists():
-        return 0, {}
+        return NewReports(0, {})
     randomizer = Randomizer.from_json(text)
     try:
         records = open_records(source, randomizer.schema, form)

@@ -47,8 +47,7 @@ The form of γ and the tempering were chosen on random Bayesian networks and lat
 columns of 2 to 42 values, with 40 000 people. Compared with equal shares of all pairs or all triples,
 the two-way errors of latent classes were smaller by 15 % at ε = 1, 5 to 8 % at ε = 2 and 8, and 2 % at ε
 = 4. With $K_i$ instead of $K_i^{.7}$ they were larger by 3 % at ε = 2, and equal within 1 % at larger ε.
-The formal optimum (γ = 1, no square roots) was not better. Small ε lead to many single columns, large ε
-to sets of three and four.
+The formal optimum (γ = 1, no square roots) was not better. Large ε lead to forms of more columns.
 
 References:
     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
@@ -101,8 +100,7 @@ class Incidence:
 
     Arguments:
         columns: ι of the forms that contain a column, else 0; sparse (m, forms).
-        pairs: ι of the forms that contain a pair, else 0; sparse (m², forms). Pair i < j has the index
-            i·m + j.
+        pairs: ι of the forms that contain the pair i < j in row i·m + j, else 0; sparse (m², forms).
     """
 
     columns: scipy.sparse.csr_array
@@ -111,8 +109,8 @@ class Incidence:
     @classmethod
     def of(cls, forms: Sequence[tuple[int, ...]], total: int, iota: Array) -> Self:
         """Build the matrices for forms of m = `total` columns, with ι (forms,)."""
-        of_columns = [(column, n) for n, form in enumerate(forms) for column in form]
-        of_pairs = [
+        columns = [(i, n) for n, form in enumerate(forms) for i in form]
+        pairs = [
             (i * total + j, n) for n, form in enumerate(forms) for i, j in combinations(form, 2)
         ]
 
@@ -120,7 +118,7 @@ class Incidence:
             row, form = np.array(places, np.int64).reshape(-1, 2).T
             return scipy.sparse.csr_array((iota[form], (row, form)), shape=(height, len(forms)))
 
-        return cls(matrix(of_columns, total), matrix(of_pairs, total**2))
+        return cls(matrix(columns, total), matrix(pairs, total**2))
 
     def information(self, shares: Array) -> tuple[Array, Array]:
         """Compute a report's mean information on main effects (m,) and interactions (m²,)."""
@@ -135,7 +133,11 @@ class Incidence:
         return np.array(pairs, np.int64) @ np.array([self.columns.shape[0], 1])
 
 
-def joint_errors(design: FormDesign, epsilon: float, people: int) -> tuple[Array, Array]:
+# Expected total variation of every column (m,) and pair (m, m).
+Errors = tuple[Array, Array]
+
+
+def joint_errors(design: FormDesign, epsilon: float, people: int) -> Errors:
     """Compute the expected total variation of every column (m,) and pair (m, m) from joint reports.
 
     It is infinite for a pair in no form. The matrix is symmetric with zero diagonal. A column with
@@ -150,9 +152,7 @@ def joint_errors(design: FormDesign, epsilon: float, people: int) -> tuple[Array
     return _errors(sizes, of_columns, upper + upper.T, people)
 
 
-def split_errors(
-    sizes: Sequence[int], report_columns: int, epsilon: float, people: int
-) -> tuple[Array, Array]:
+def split_errors(sizes: Sequence[int], report_columns: int, epsilon: float, people: int) -> Errors:
     """Compute the errors of `joint_errors` for randomized response with ε/k on each of k columns."""
     responses = [RandomizedResponse(size, epsilon / report_columns) for size in sizes]
     slopes = np.array([np.subtract(*response.probabilities) for response in responses])
@@ -166,9 +166,7 @@ def pair_share(k: int, total: int) -> float:
     return k * (k - 1) / (total * (total - 1)) if total > 1 else 0.0
 
 
-def _errors(
-    sizes: Sequence[int], of_columns: Array, of_pairs: Array, people: int
-) -> tuple[Array, Array]:
+def _errors(sizes: Sequence[int], of_columns: Array, of_pairs: Array, people: int) -> Errors:
     """Compute the errors of `joint_errors`, given the mean information J/n on columns and pairs."""
     dimensions = np.array(sizes, np.float64) - 1
     # Variances of a cell times K_i², or K_i² K_j²: the sum over K cells of deviations (…/K²)^½ is (…)^½.

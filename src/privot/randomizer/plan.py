@@ -57,6 +57,7 @@ from privot.randomizer.column_plans import (
     ways_of_places,
 )
 from privot.randomizer.information import (
+    Errors,
     choose_forms,
     guess_error,
     joint_errors,
@@ -67,7 +68,6 @@ from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CANDIDATES
 from privot.randomizer.reports.joint import FormDesign, largest_fitting
 from privot.schema import Schema
-from privot.schema.domains import Array
 
 _MAX_PLANNED = 4  # largest k that is compared
 _DELTA_TIMES_PEOPLE = 0.01  # δ n, for the comparison with Gaussian noise
@@ -112,11 +112,9 @@ class TablePlan:
         sizes: Number of values of every column, by name.
         target_error: Error to which `people_needed` refers.
         guess: Mean two-way error (with one column, one-way) of the uniform guess if all distributions
-            are equally likely, $(1 − 1/K)^K$ for K cells. Reports with a larger expected error are
-            useless without a model.
+            are equally likely, $(1 − 1/K)^K$ for K cells: without a model, larger errors are useless.
         options: All options that were compared.
-        recommended: The forms that calibration chooses, or the option of least two-way error if these
-            do not include every pair.
+        recommended: The forms that calibration chooses; if they lack a pair, the least two-way error.
         reason: Reason for the recommendation, in one sentence.
         forecasts: Two-way error (with one column, one-way) of the forms that calibration chooses, for
             a tenth to ten times the people, and half to twice the ε.
@@ -146,9 +144,8 @@ def plan_table(
     """
     codings = {name: (size,) for name, size in sizes.items()}
     most = min(_MAX_PLANNED, len(sizes))
-    options = [
-        _expected_joint(_chosen_design(codings, epsilon), None, epsilon, people, target_error)
-    ]
+    design = _chosen_design(codings, epsilon)
+    options = [_expected_joint(design, None, epsilon, people, target_error)]
     if len(sizes) > 1:
         for k in range(1, min(most, largest_fitting(sizes.values())) + 1):
             design = FormDesign.uniform(codings, k)
@@ -224,7 +221,7 @@ def _expected_joint(
     )
 
 
-def _mean_errors(errors: tuple[Array, Array], people: int, target: float) -> dict[str, Any]:
+def _mean_errors(errors: Errors, people: int, target: float) -> dict[str, Any]:
     """Return the fields of `ExpectedError` that follow from errors of columns (m,) and pairs (m, m)."""
     one_way, two_way = errors
     pairs = two_way[np.triu_indices(len(one_way), 1)]

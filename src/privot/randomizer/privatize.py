@@ -40,7 +40,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -74,10 +74,17 @@ _PART_BATCHES = 8  # batches in a part
 # For a source whose number of rows is unknown: bytes of a file per bucket, and buckets of a pipe.
 _BUCKET_BYTES = 2**25
 _PIPE_BUCKETS = 64
+
+
+class NewReports(NamedTuple):
+    """Numbers of new reports, and of values outside their bounds by column (**not private**)."""
+
+    num_rows: int
+    outside: dict[str, int]
+
+
 # Function that privatizes the records of missing parts; see `make_parts`.
-MakeParts = Callable[
-    [Randomizer, RecordBatches, Parts, Progress | None], tuple[int, dict[str, int]]
-]
+MakeParts = Callable[[Randomizer, RecordBatches, Parts, Progress | None], NewReports]
 
 
 class RefusedRecordsError(PrivotError):
@@ -115,8 +122,7 @@ def privatize_records(
     Arguments:
         randomizer: Randomizer of every record.
         records: Source of the records (`open_records`).
-        output: A path that ends in parquet, csv or csv.gz; a folder, for a release in shards; or a
-            stream of bytes, for CSV.
+        output: Path of a file (parquet, csv or csv.gz) or of a folder of shards; or a stream, for CSV.
         left: Treatment of the parts that a killed run or a broken pipe has left: "refuse" to run,
             "resume" the run, or "discard" the parts and draw new reports.
         part_rows: Number of records in a part, and approximately of reports in a shard.
@@ -166,11 +172,8 @@ def make_parts(
     progress: Progress | None = None,
     workers: int | None = None,
     only: Callable[[int], bool] = lambda part: True,
-) -> tuple[int, dict[str, int]]:
+) -> NewReports:
     """Privatize, on threads, the records of all missing parts that `only` allows.
-
-    Returns:
-        The number of records, and the counts of values outside their bounds (not private).
 
     Raises:
         RefusedRecordsError: for records that the schema does not allow, or cannot be read.
@@ -210,7 +213,7 @@ def make_parts(
         for part, group in groupby(numbered, lambda pair: pair[0]):
             pieces = (reports for _, reports in group)
             parts.publish(part, partial(write_buckets, pieces=pieces, buckets=parts.buckets))
-    return num_new, dict(outside)
+    return NewReports(num_new, dict(outside))
 
 
 def _begin(
@@ -227,9 +230,7 @@ def _begin(
     if part_rows is None:
         part_rows = _PART_BATCHES * size
     if part_rows < 1 or part_rows % min(size, part_rows):
-        raise PrivotError(
-            f"--shard-rows {part_rows} is no multiple of {size}: give one, or fewer rows"
-        )
+        raise PrivotError(f"--shard-rows {part_rows} is no multiple of {size}: give one, or fewer")
     if records.num_rows is not None:
         buckets = -(-records.num_rows // part_rows)
     else:
@@ -284,9 +285,7 @@ def path_for_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) ->
     """
     if records.identity() is None:
         if left != "refuse" and records.content() is None:
-            raise PrivotError(
-                f"{left}: records that come from memory are not recognized again: use a file"
-            )
+            raise PrivotError(f"{left}: records from memory are not recognized again: use a file")
         return _pipes_folder() / f"reading-{secrets.token_hex(8)}"
     path = _path_of(records, randomizer)
     if left == "resume" and not unfinished(path).exists():

@@ -7,14 +7,12 @@ the raw file, are divided again.
 
 **Parts.** Part k has the reports of records k·R to (k+1)·R − 1 of the source. All parts are written in
 the folder `<output>.unfinished`, and `<output>` appears by one rename when all parts are complete. A
-part is written as a draft, flushed to the disk, and linked to its name, which fails if the name exists.
-So
+part is written as a draft, flushed to the disk, and linked to its name, which fails if it exists. So
 
 * a part that has its name is complete and never written again: a resumed run skips its records, and of
   two simultaneous runs only one can write a part;
 * the draft of a part without its name was not published. A resumed run deletes it and draws new reports.
-  **Anyone who copied a draft then has a second report of the same people**, so it logs the number of
-  deleted drafts.
+  **Anyone who copied a draft then has a second report of the same people**: it logs their number.
 
 **Order.** Reports that do not fit in memory are sorted by id in B buckets. Ids begin with an independent
 uniform 64-bit word W (`privot.randomizer.reports.rows`), and the bucket is $⌊W B/2^{64}⌋$. Every part is
@@ -63,8 +61,7 @@ from privot.tables.files import table_suffix
 CORES = os.cpu_count() or 1
 # Callback with the stage ("noise", "shuffle"), the number of reports done, and their total if known.
 Progress = Callable[[str, int, int | None], None]
-# Treatment of the parts that a stopped run has left.
-Left = Literal["refuse", "resume", "discard"]
+Left = Literal["refuse", "resume", "discard"]  # treatment of the parts that a stopped run has left
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -280,8 +277,7 @@ def publish(
     The suffix of the output determines its format.
 
     Raises:
-        PrivotError: if a part is missing, the disk is full, or another run has written the output; the
-            parts stay.
+        PrivotError: if a part is missing, the disk is full, or the output exists; the parts stay.
     """
     if isinstance(output, Path) and output.exists():
         raise PrivotError(
@@ -315,9 +311,7 @@ def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
         raise PrivotError("there are no rows: give at least one record")
     rows, *beyond = pa.concat_tables(tables).combine_chunks().to_batches()
     if beyond:  # text of more than 2 GiB
-        raise PrivotError(
-            f"a part of {rows.num_rows:,} rows or more is too long: give smaller ones"
-        )
+        raise PrivotError(f"a part of {rows.num_rows:,} rows is too long: give smaller ones")
     words = id_words(rows.column(REPORT_ID))
     order = order_of(words)
     edges = [bucket * 2**64 // buckets for bucket in range(1, buckets)]

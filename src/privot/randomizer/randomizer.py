@@ -280,14 +280,13 @@ class Randomizer(Summarized):
         return self.num_reported == 1 and len(self.schema.columns) > 1 and not self.candidates
 
     def privatize(self, data: Any, *, keep_order: bool = False) -> Release:
-        """Randomize the records of a whole table at once, as each person's device does.
+        """Randomize the records of a whole table as each person's device does, into random order.
 
         Values outside their bounds are projected, or fall into an outer bin.
 
         Arguments:
             data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
-            keep_order: Whether to keep the order of the records, which is **not private**; by default
-                rows are in random order.
+            keep_order: Whether to keep the order of the records, which is **not private**.
 
         Raises:
             PrivotError: for records that the schema does not allow.

@@ -54,6 +54,7 @@ BATCH_ROWS = 2**17
 _IGNORED_PREFIXES = (".", "_")
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # value of a missing key in a folder's name
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
+Names = Sequence[str] | None  # of the columns that the schema declares, if there is a schema
 
 
 def open_records(
@@ -214,9 +215,7 @@ class TableBatches(RecordBatches):
 class ParquetFiles(RecordBatches):
     """Records of Parquet files, as one Arrow data set."""
 
-    def __init__(
-        self, path: Path, files: list[Path], columns: Sequence[str] | None, form: RecordForm
-    ) -> None:
+    def __init__(self, path: Path, files: list[Path], columns: Names, form: RecordForm) -> None:
         super().__init__(str(path), "parquet", files)
         self._columns, self._form = columns, form
         with reading_parquet(path):
@@ -278,7 +277,7 @@ class _HashedInput(io.RawIOBase):
 class CsvPipe(RecordBatches):
     """Records of CSV on standard input."""
 
-    def __init__(self, columns: Sequence[str] | None, form: RecordForm) -> None:
+    def __init__(self, columns: Names, form: RecordForm) -> None:
         super().__init__("standard input", "csv")
         self._columns, self._form = columns, form
         self._stream = _HashedInput()
@@ -298,9 +297,7 @@ class CsvPipe(RecordBatches):
 class CsvFiles(RecordBatches):
     """Records of CSV files, read in order."""
 
-    def __init__(
-        self, path: Path, files: list[Path], columns: Sequence[str] | None, form: RecordForm
-    ) -> None:
+    def __init__(self, path: Path, files: list[Path], columns: Names, form: RecordForm) -> None:
         super().__init__(str(path), "csv", files)
         self._path, self._columns, self._form = path, columns, form
         self._bytes_read = 0
@@ -442,11 +439,10 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
         schema.check_table(table)
         for name, column in schema.columns.items():
             problems = column.read(name, table)[1]
-            for each in problems:
-                new = Finding(each.column, each.what, each.remedy)
-                findings.setdefault((each.column, each.what), new).add(
-                    each, table, num_rows, records
-                )
+            for problem in problems:
+                new = Finding(problem.column, problem.what, problem.remedy)
+                finding = findings.setdefault((problem.column, problem.what), new)
+                finding.add(problem, table, num_rows, records)
             if name in schema.points and not problems:
                 outside[name] += schema.points[name].count_outside(name, table)
         num_rows += table.num_rows

@@ -21,8 +21,7 @@ from privot.training.stopping import Architecture
 class MLP(nn.Module):
     r"""Multilayer perceptron $G(z) = W_L\, φ(… φ(W_1 z + b_1) …) + b_L$ with $z ∼ N(0, I)$.
 
-    φ is a leaky rectifier of slope 0.1. It is piecewise linear, so few units suffice for sharp edges and
-    isolated clusters.
+    φ is a leaky rectifier of slope 0.1: piecewise linear, so few units suffice for edges and clusters.
 
     Arguments:
         latent_dim: Dimension of z.
@@ -80,8 +79,7 @@ class DCGAN(nn.Module):
     weights are N(0, 0.02²) and latents uniform on [−1, 1]^k; 28 × 28 images take two hidden layers,
     64 × 64 images four.
 
-    During training, batch normalization makes an image depend on its batch; a saved model uses running
-    statistics instead.
+    Batch normalization makes images depend on their batch; a saved model uses running statistics.
 
     Arguments:
         latent_dim: Dimension k of z.
@@ -166,8 +164,7 @@ class Conditional(nn.Module):
     $$ G(z, c) = N\big((z, \mathrm{e}_c)\big), \qquad c ∼ p $$
 
     where $e_c$ is the unit vector of label c. The output is the network's features followed by $e_c$, so
-    a labeled image is *one* record: the costs of the privatized label and of the privatized pixels are
-    added.
+    a labeled image is *one* record, and the costs of its privatized label and pixels are added.
 
     Arguments:
         network: Network N, whose inputs have the dimension of z plus the number of labels.

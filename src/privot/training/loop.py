@@ -166,9 +166,7 @@ class _RunningMeans:
 
     def add(self, loss: float, marginal_error: float) -> None:
         if not math.isfinite(loss):
-            raise PrivotError(
-                f"the loss became {loss}: lower learning_rate, or report this as a bug"
-            )
+            raise PrivotError(f"the loss became {loss}: lower learning_rate, or report a bug")
         self._losses += loss
         self._marginal_errors += marginal_error
         self._count += 1

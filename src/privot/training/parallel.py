@@ -189,8 +189,7 @@ class _Total(torch.autograd.Function):
         return grads[0]
 
 
-# Largest number of entries of a cost matrix for which one thread is used.
-_MAX_ENTRIES_OF_ONE_THREAD = 2**20
+_MAX_ENTRIES_OF_ONE_THREAD = 2**20  # of a cost matrix
 
 
 @contextmanager

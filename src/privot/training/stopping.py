@@ -16,8 +16,7 @@ from privot.core.processes import Interruption, deferred_interruption
 if TYPE_CHECKING:
     from privot.models import History
 
-# Architectures of generator networks.
-Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]
+Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]  # of generator networks
 Result = TypeVar("Result")
 
 # The time of a step is estimated after 20 steps; the first five, which may compile, are left out.

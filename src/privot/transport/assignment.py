@@ -103,8 +103,7 @@ def _cell_means(points: Array, depth: int) -> Array:
 def _reduced_by_sinkhorn(reduced: Array) -> Array:
     """Reduce a cost further by the potentials of Sinkhorn's algorithm, in single precision.
 
-    Every row and column of `reduced` has a zero before each regularization, so that no sum of the kernel
-    vanishes.
+    Each row and column of `reduced` has a zero before each regularization, so no kernel sum vanishes.
     """
     reduced = reduced.astype(np.float32)
     for reg in map(np.float32, _REGULARIZATION):

@@ -130,9 +130,7 @@ def sliced_wasserstein(x: Tensor, y: Tensor, directions: Tensor, p: float = 2.0)
     """
     if x.ndim != 2 or y.ndim != 2 or directions.ndim != 2:
         shapes = [tuple(t.shape) for t in (x, y, directions)]
-        raise PrivotError(
-            f"x, y and directions have shapes {shapes}: give (n, d), (m, d) and (d, k)"
-        )
+        raise PrivotError(f"x, y and directions have shapes {shapes}: give (n, d), (m, d), (d, k)")
     if not len(directions) == x.shape[1] == y.shape[1]:
         raise PrivotError(
             f"x and y have {x.shape[1]} and {y.shape[1]} coordinates, "

@@ -13,8 +13,7 @@ of signs, computed by compiled loops (`privot.transport.pair_loops`).
 of `torch.mm`, on x86 MKL, uses AVX-512 on Intel's processors only. oneDNN uses it on others, too: on two
 cores of an AMD EPYC (Zen 5), the product of (400, 784) and (784, 400) takes 0.58 ms instead of 1.25 ms,
 with the same rounding errors. Its operator is internal to PyTorch, and never uses bfloat16 within the
-precision "highest". If it does not exist, raises an error, or is wrong in a trial product, `torch.mm` is
-used.
+precision "highest". If it does not exist or fails a trial product, `torch.mm` is used.
 """
 
 import math
@@ -37,23 +36,17 @@ from privot.transport import pair_loops
 
 _NUMBA = find_spec("numba") is not None
 # Up to this many coordinates, inner loops run over points instead of coordinates.
-_FEW_COORDINATES = 32
-_FEW_COORDINATES_SQUARED = 8
-# Up to this share of pairs that are not negligible, a sum over them is faster than a matrix product.
-_SPARSE = 0.15
-_SAMPLED_ROWS = 64
-# From this share on, the blocked loop over all pairs is faster than the loop over a list of pairs.
-_DENSE = 0.5
-# Number of rows that blocked loops process together.
-_BLOCK_ROWS = 4
-# With at most this many coordinate differences, over all pairs, one thread is used.
+_FEW_COORDINATES, _FEW_COORDINATES_SQUARED = 32, 8
+# Shares of pairs that are not negligible: up to the first, a sum over a list of them is faster than a
+# matrix product; above the second, the blocked loop over all pairs is faster than that over the list.
+_SPARSE, _DENSE = 0.15, 0.5
+_SAMPLED_ROWS = 64  # by which the share is estimated
+_BLOCK_ROWS = 4  # that blocked loops process together
+_MIN_MULTIPLICATIONS = 2**20  # of fewer, oneDNN's overhead exceeds the gain
+# Work is measured in coordinate differences, over all pairs.
 _MAX_WORK_OF_ONE_THREAD = 2**24
-# Time to complete the square of a matrix entry, in units of a coordinate difference.
-_SQUARE_WORK = 8
-# Fewest rows of a thread.
+_SQUARE_WORK = 8  # of completing the square of a matrix entry
 _MIN_ROWS_OF_THREAD = 8
-# With fewer multiplications, oneDNN's overhead exceeds the gain.
-_MIN_MULTIPLICATIONS = 2**20
 
 
 def manhattan(x: Tensor, y: Tensor) -> Tensor:
@@ -153,7 +146,6 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
         _over_rows(n, work, pair_loops.gradient_few, points, others, pairs, out, power)
         return gradient
     counts, listed = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
-    # The share of pairs that are not negligible is estimated by the first rows.
     rows = min(n, _SAMPLED_ROWS)
     share = pair_loops.list_columns(pairs, 0, rows, counts, listed) / (rows * pairs.shape[1])
     if power == 2 and share > _SPARSE:

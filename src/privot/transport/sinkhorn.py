@@ -12,8 +12,7 @@ the identity
 $$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) , $$
 
 with D the dual value and $π^*, D^*$ the optimum, and from Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\,
-\mathrm{KL}(π^* ‖ π)}$. In slow problems, of contraction ρ near 1, this distance can be $1/\sqrt{1 − ρ}$
-times the marginal error.
+\mathrm{KL}(π^* ‖ π)}$. For contractions ρ near 1, it can be $1/\sqrt{1 − ρ}$ times the marginal error.
 
 **Precision.** Single precision sums thousands of terms with relative errors near 1e-6. For a tolerance
 below 1e-5, or after an overflow, the solver works in double precision; the result names the precision.
@@ -292,9 +291,7 @@ class Status(enum.Enum):
     CONVERGED = "the marginal error is within the tolerance"
     MAX_ITERATIONS = "stopped at max_iterations before the tolerance was reached"
     UNRESOLVED = "costs exceed reg so far that double precision cannot tell plans apart: raise reg"
-    NOT_FINITE = (
-        "numbers overflowed: the cost is not finite, or reg is too small for this precision"
-    )
+    NOT_FINITE = "numbers overflowed: the cost is not finite, or reg too small for this precision"
 
 
 @dataclass(frozen=True)

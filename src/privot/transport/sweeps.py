@@ -5,8 +5,7 @@ r"""Compiled loops of Sinkhorn's algorithm on the CPU: kernel, fused sweeps, ove
 **Kernel.** The potentials f, g and the costs C give $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$. Exponents are
 computed in double precision, in which costs much larger than λ do not cancel, for any precision of K.
 2^z is computed as a polynomial in the fraction of z, in [−½, ½], times a power of two that is added to
-the exponent's bits. So the compiler can vectorize it: the scalar library function would take as long as
-fifty sweeps.
+the exponent's bits, so that the compiler can vectorize it: the library's exp takes as long as 50 sweeps.
 
 **Sweep.** With a and b the marginals, and u and v the scalings of rows and columns, one iteration is
 $s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$. It reads K once: row i gives $s_i$, hence $u_i$, and is
@@ -195,8 +194,7 @@ def move(x, towards, omega, count, scratch, rounded):
         x[j] *= scratch[j]
 
 
-# Outcomes of an iteration: go on; within the tolerance; a scaling left its limits, so scalings must be
-# added to the potentials; too many iterations; a number overflowed.
+# Outcomes of an iteration; ABSORB: scalings left their limits, and must be added to the potentials.
 CONTINUE, CONVERGED, ABSORB, EXHAUSTED, BROKEN = range(-1, 4)
 
 # Indices of the numbers in `Pace.state`.

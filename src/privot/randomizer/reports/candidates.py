@@ -241,9 +241,7 @@ def unfit_for_candidates(column: Column) -> str:
     """Return the reason why candidates are unfit for a column, with the remedy; "" if they fit."""
     domain = column.domain
     if domain is None or column.alphabet is not None or domain.dimension <= FEW_COORDINATES:
-        return (
-            f"it is for images, and vectors of more than {FEW_COORDINATES} numbers: use 'laplace'"
-        )
+        return f"it is for images, and vectors of over {FEW_COORDINATES} numbers: use 'laplace'"
     return ""
 
 

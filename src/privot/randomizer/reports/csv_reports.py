@@ -124,9 +124,8 @@ def _lists_of_fixed_size(
     rows = np.zeros((len(width), kind.list_size), kind.value_type.to_pandas_dtype())
     numbers = values.filter(pa.array(np.repeat(valid, width))).to_numpy()
     rows[valid] = numbers.reshape(-1, kind.list_size)
-    return pa.FixedSizeListArray.from_arrays(
-        pa.array(rows.ravel()), type=kind, mask=pa.array(~valid)
-    )
+    flat, invalid = pa.array(rows.ravel()), pa.array(~valid)
+    return pa.FixedSizeListArray.from_arrays(flat, type=kind, mask=invalid)
 
 
 def _pattern(kind: pa.DataType) -> str:

@@ -3,16 +3,14 @@
 A person's device draws a *sheet* at random: a few of the columns, and the coding of each. The values of
 these columns are one of the K cells of the product of their alphabets, which is reported by **subset
 selection**: a set of about $K/(1+e^ε)$ cells that contains the true cell with the odds that ε allows.
-Splitting ε over k columns instead has two to three times the error, because the odds of k answers
-multiply.
+Splitting ε over k columns has two to three times the error, because the odds of k answers multiply.
 
 **Design.** A **question** is a column in one of its **codings**, which are alphabets over its values. A
 **form** is a tuple of columns of any length that are reported together; forms are drawn in proportion to
 positive integer **weights**. If columns have several codings, a **view** v is drawn uniformly from
 0 … V−1, and every column is reported in its coding v modulo the number of its codings. V is the least
 common multiple of these numbers, so all codings of a column are equally frequent. A form in a view is a
-**sheet**. Its number is form · V + view, and its cells are the product of its questions' alphabets in C
-order.
+**sheet**, of number form · V + view; its cells are the product of its questions' alphabets in C order.
 
 Reports of k columns identify k-way marginals. If k of m columns are drawn uniformly, a share
 $k(k−1)/(m(m−1))$ of the reports has a given pair; larger k spread the same ε over more cells. (On a
@@ -66,6 +64,7 @@ SHEET, CELLS = "joint.sheet", "joint.cells"
 
 Codes = NDArray[np.int64]
 Sheets = NDArray[np.int32]
+Cells = NDArray[np.int32]
 
 
 def largest_fitting(sizes: Collection[int]) -> int:
@@ -140,7 +139,7 @@ class FormDesign:
         k, total = report_columns, len(codings)
         if type(k) is not int or not 1 <= k <= total:
             raise PrivotError(
-                f"report_columns {k} is not between 1 and the table's {total} columns"
+                f"report_columns {k} is not between 1 and {total}, the table's columns"
             )
         _require_codings(codings)
         sizes = [max(each) for each in codings.values()]
@@ -206,9 +205,8 @@ class FormDesign:
 
     def numbers(self, sheet: int) -> tuple[int, ...]:
         """Return the numbers of a sheet's questions, counted through the codings of all columns."""
-        return tuple(
-            int(self._first_question[column]) + coding for column, coding in self.questions(sheet)
-        )
+        first = self._first_question
+        return tuple(int(first[column]) + coding for column, coding in self.questions(sheet))
 
     def shape(self, sheet: int) -> tuple[int, ...]:
         """Return the sizes of a sheet's questions; cells are their C-order indices."""
@@ -239,9 +237,7 @@ class FormDesign:
         limited = np.minimum(products, MOST_CELLS + 1).astype(np.int64)
         strides = np.where(absent, 0, limited[:, -2::-1])
         questions = np.where(absent, 0, questions)
-        return _SheetLayout(
-            np.ascontiguousarray(questions.T), np.ascontiguousarray(strides.T), limited[:, -1]
-        )
+        return _SheetLayout(questions.T.copy(), strides.T.copy(), limited[:, -1])
 
     @property
     def num_cells(self) -> Codes:
@@ -332,8 +328,8 @@ class JointAnswers:
     """
 
     sheets: Sheets
-    offsets: NDArray[np.int64]
-    cells: NDArray[np.int32]
+    offsets: Codes
+    cells: Cells
 
     def to_table(self) -> dict[str, pa.Array]:
         """Return the reports as two columns of a release.
@@ -434,8 +430,7 @@ class JointReport:
     ) -> tuple[Array, Array]:
         """Return intervals (n, 5), one for the sheet and four for the set, given codes (n, q).
 
-        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism]. The probability of a sheet does
-        not depend on the record.
+        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism]. Sheets ignore the record.
         """
         drawn = self.design.draw_cells(answers.sheets)
         truth = self.design.cell(answers.sheets, codes)
@@ -453,9 +448,7 @@ class JointReport:
             ratio[rows] = mechanism.log_ratio(sets, x[rows], other_x[rows])
         return ratio
 
-    def _by_size(
-        self, answers: JointAnswers
-    ) -> Iterator[tuple[Codes, SubsetSelection, NDArray[np.int32]]]:
+    def _by_size(self, answers: JointAnswers) -> Iterator[tuple[Codes, SubsetSelection, Cells]]:
         """Yield the rows, the mechanism and the sets (n, w) of reports with the same number of cells."""
         num_cells = self.design.num_cells[answers.sheets]
         for size in np.unique(num_cells):

@@ -45,8 +45,7 @@ from privot.core.files import replacing_file
 from privot.mechanisms.samplers import random_words
 from privot.tables.files import damage_of
 
-# Name of a release's column, which no column of a schema may have.
-REPORT_ID = "report_id"
+REPORT_ID = "report_id"  # name of a release's column, which no column of a schema may have
 ID_BYTES = 16
 ID_TYPE = pa.binary(ID_BYTES)
 _MAX_INDEXED = 2**20  # most words that are sorted together with their index

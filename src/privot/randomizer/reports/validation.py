@@ -3,13 +3,11 @@
 **The checksum** of a randomizer's JSON detects changes by accident or by hand. It is not a signature:
 anyone who can write the file can compute the checksum again. Whenever a randomizer is read, its
 guarantee is computed from its noise, and so is the **program** by which devices draw (`privot.device`
-runs it, `docs/reference/wire.md` specifies it). A file that states another guarantee or program is
-refused.
+runs it, `docs/reference/wire.md` specifies it). Files that state others are refused.
 
 **Reports** come from untrusted devices. A row that no device makes, or makes with probability below
 2^−64 for every record (`Mechanism.possible`), is refused with the first reason found. Other rows may
-still be forged, within the limits of the mechanism; no report, honest or forged, reveals more about a
-record than ε allows.
+still be forged, within the limits of the mechanism; no report reveals more of a record than ε allows.
 
 **Privacy review.** A program is a function of the schema and the mechanisms, not of records, and reports
 drawn with it have the mechanisms' guarantee. Validation of reports is post-processing.
@@ -56,9 +54,7 @@ def unseal(text: str | bytes) -> dict[str, Any]:
         fingerprint = fields.pop("fingerprint")
         version = fields["format"]
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-        raise PrivotError(
-            "the randomizer is not readable: write it again with `privot calibrate`"
-        ) from None
+        raise PrivotError("the randomizer is not readable: run `privot calibrate` again") from None
     if version != FORMAT:
         remedy = "calibrate it again" if version in range(FORMAT) else "upgrade privot"
         raise PrivotError(
