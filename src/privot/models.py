@@ -30,9 +30,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
+from pyarrow import ArrowException
+from safetensors import SafetensorError, safe_open
 
 import privot
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
@@ -55,6 +56,8 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+# Errors of damaged files; PrivotError is a ValueError.
+_DAMAGE = (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError, ArrowException)
 Where = Mapping[str, Any]  # condition on records, by column; see `Model.sample`
 _DESCRIPTION = "model.json"
 WEIGHTS, HISTORY = "weights.safetensors", "history.parquet"
@@ -212,10 +215,10 @@ class Checkpoint:
         if self.path is None or not self.resume or not self.path.exists():
             return None
         try:
-            with safetensors.safe_open(self.path, framework="np") as file:
+            with safe_open(self.path, framework="np") as file:
                 saved = json.loads(file.metadata()["identity"])
                 state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (a handle, not a dict)
-        except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
             raise PrivotError(
                 f"checkpoint {self.path} cannot be read ({error}): restore it, or remove it to start "
                 "again; what a ledger counted stays spent"
@@ -373,16 +376,7 @@ class Learned(Summarized, ABC):
             trained = HISTORY in fields["files"]
             arrays = safetensors.numpy.load_file(path / WEIGHTS)
             yield Stored(fields, arrays, History.load(path / HISTORY) if trained else None)
-        except (
-            OSError,
-            KeyError,
-            TypeError,
-            ValueError,
-            RuntimeError,
-            PrivotError,
-            safetensors.SafetensorError,
-            pa.ArrowException,
-        ) as error:
+        except _DAMAGE as error:
             raise cls.kind.damaged(path, str(error).splitlines()[0]) from None
 
 

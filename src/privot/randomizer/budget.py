@@ -128,16 +128,8 @@ def calibrate_columns(
 
 
 def kind_for(column: Column, name: str, mechanism: str) -> str:
-    """Return the kind of mechanism of a column: `mechanism` if it fits the column.
-
-    Columns without a domain, such as categories, otherwise use randomized response.
-
-    Raises:
-        PrivotError: if the mechanism does not fit a column with a domain.
-    """
-    if mechanism == "auto":
-        return mechanism
-    reason = mechanism_kind(mechanism).unfit(column)
+    """Return `mechanism` if it fits; a column without a domain otherwise uses randomized response."""
+    reason = "" if mechanism == "auto" else mechanism_kind(mechanism).unfit(column)
     if not reason:
         return mechanism
     if column.domain is None:

@@ -91,8 +91,7 @@ def privatize_files(
 ) -> Privatized:
     """Privatize the records of Parquet files on a Ray cluster (see `privot.randomizer.privatize`).
 
-    All workers must have access to `source` and `output` under these paths. Connects to the cluster that
-    Ray finds, or starts a local one.
+    All workers must see `source` and `output` under these paths. Connects to a cluster, or starts one.
 
     Arguments:
         randomizer: Randomizer of every record.

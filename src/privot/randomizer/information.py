@@ -107,18 +107,16 @@ class Incidence:
     pairs: scipy.sparse.csr_array
 
     @classmethod
-    def of(cls, forms: Sequence[tuple[int, ...]], total: int, iota: Array) -> Self:
-        """Build the matrices for forms of m = `total` columns, with ι (forms,)."""
+    def of(cls, forms: Sequence[tuple[int, ...]], m: int, iota: Array) -> Self:
+        """Build the matrices for forms of m columns, with ι (forms,)."""
         columns = [(i, n) for n, form in enumerate(forms) for i in form]
-        pairs = [
-            (i * total + j, n) for n, form in enumerate(forms) for i, j in combinations(form, 2)
-        ]
+        pairs = [(i * m + j, n) for n, form in enumerate(forms) for i, j in combinations(form, 2)]
 
         def matrix(places: list[tuple[int, int]], height: int) -> scipy.sparse.csr_array:
             row, form = np.array(places, np.int64).reshape(-1, 2).T
             return scipy.sparse.csr_array((iota[form], (row, form)), shape=(height, len(forms)))
 
-        return cls(matrix(columns, total), matrix(pairs, total**2))
+        return cls(matrix(columns, m), matrix(pairs, m**2))
 
     def information(self, shares: Array) -> tuple[Array, Array]:
         """Compute a report's mean information on main effects (m,) and interactions (m²,)."""
@@ -289,8 +287,7 @@ def guess_error(cells: Sequence[int]) -> float:
 def min_informative_reports(randomizer: Randomizer) -> int | None:
     """Return the least number of reports that improve on an estimate without reports.
 
-    Returns None for long vectors, images and candidates, whose plans have no such number, and if no
-    number of reports improves on it.
+    Returns None if no number does, and for long vectors, images and candidates.
 
     Examples:
         >>> from privot.randomizer import Randomizer

@@ -130,5 +130,6 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
 
     promise = randomizer.schema.promise
     if promise is not None and promise.where == "shuffled" and not randomizer.mechanisms:
-        return most_accurate_shuffled(promise, weighted)
+        found: Randomizer = most_accurate_shuffled(promise, weighted)
+        return found
     return weighted(joint.epsilon)

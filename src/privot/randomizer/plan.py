@@ -25,8 +25,7 @@ least $n\,(\mathrm{error}_n / \mathrm{guess})^2$. For points with few coordinate
 improves on the prior once the variance of some Fourier coefficient is below its prior variance
 (`privot.mechanisms.mechanism`).
 
-**Privacy review.** Everything is a function of the schema, the randomizer, ε and the number of people,
-all public; no record is seen.
+**Privacy review.** Inputs are public (schema, randomizer, ε, number of people); no record is seen.
 
 References:
     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*

@@ -267,8 +267,6 @@ def _expected_rows(records: RecordBatches, rows: int) -> int | None:
     return round(rows / share) if share else None
 
 
-# Pipes.
-
 _POLL_SECONDS = 0.01
 # Identity of the parts of a pipe: their path, a hash of the records, identifies the source already.
 PIPE_IDENTITY = {"known by": "the place"}
@@ -355,7 +353,6 @@ def _pipes_folder() -> Path:
 
 
 def _nothing_stored() -> PrivotError:
-    """Return the error to raise if there is nothing to resume."""
     return PrivotError(
         "--resume: no reports of these records are stored, they went through; if nobody has them, leave "
         "--resume out"
@@ -365,8 +362,7 @@ def _nothing_stored() -> PrivotError:
 def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None) -> int:
     """Write the reports of all parts as CSV, and wait until they are read; returns the number of rows.
 
-    The directory entries of the parts are flushed to the disk first, so that reports which were sent are
-    not lost at a power failure.
+    The directory entries of the parts are flushed first, so that a power failure loses no sent report.
 
     Raises:
         UnsentReportsError: if the pipe breaks; the parts stay.

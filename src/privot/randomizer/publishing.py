@@ -2,8 +2,7 @@
 
 All functions are post-processing of reports. A release becomes visible at once, when it is complete;
 reports for a pipe are stored on the disk first. The sizes of shards and row groups depend only on the
-number of reports and the size of a part, since the buckets below, whose number depends on the size of
-the raw file, are divided again.
+number of reports and the size of a part, and not on the size of the raw file, as buckets (below) do.
 
 **Parts.** Part k has the reports of records k·R to (k+1)·R − 1 of the source. All parts are written in
 the folder `<output>.unfinished`, and `<output>` appears by one rename when all parts are complete. A
@@ -66,8 +65,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-# Parts.
-
 _FORMAT = 1
 _MANIFEST = "unfinished.json"
 # Fields of the manifest that must agree when a run is resumed, and the meaning of a difference.
@@ -109,13 +106,7 @@ class Parts:
     ) -> Self:
         """Start a run, or continue one that was killed.
 
-        Arguments:
-            output: Path of the run's output.
-            part_rows: See the class.
-            buckets: See the class.
-            randomizer: JSON of the randomizer.
-            identity: Values that identify the source; None if it cannot be identified.
-            left: Treatment of the parts of a killed run.
+        `randomizer` is its JSON; `identity` are values that identify the source, if that is possible.
 
         Raises:
             PrivotError: if the output or parts exist, or parts belong to another run.
@@ -260,9 +251,6 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# Publication.
-
-
 def refuse_unknown_output(output: Path) -> None:
     """Raise an error for an output path of an unsupported format."""
     if output.suffix and table_suffix(output) == ".npz":
@@ -299,9 +287,6 @@ def publish(
         if table_suffix(output) == ".parquet":
             return write_reports(draft, shuffled, randomizer)
         return write_text(draft, shuffled, zipped=output.name.endswith(".gz"))
-
-
-# Random order.
 
 
 def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:

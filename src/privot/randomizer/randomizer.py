@@ -35,14 +35,7 @@ from privot.core.files import read_text, replacing_file
 from privot.core.summary import Summarized
 from privot.mechanisms import Mechanism, compare_mechanisms
 from privot.mechanisms.mechanism import mechanism_from_dict
-from privot.privacy import (
-    ApproximateDP,
-    DistributedDP,
-    Guarantee,
-    PureDP,
-    compose,
-    guarantee_from_dict,
-)
+from privot.privacy import ApproximateDP, DistributedDP, PureDP, compose, guarantee_from_dict
 from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.budget import calibrate_reports, require_count, split_guarantee
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
@@ -449,7 +442,7 @@ class Randomizer(Summarized):
             )
 
 
-def _agree(stated: Guarantee, computed: PureDP | ApproximateDP) -> bool:
+def _agree(stated: object, computed: PureDP | ApproximateDP) -> bool:
     """Return whether a stated guarantee is the computed one, up to the rounding of ε."""
     if not isinstance(stated, PureDP | ApproximateDP) or type(stated) is not type(computed):
         return False

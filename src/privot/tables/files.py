@@ -275,7 +275,6 @@ def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = No
 
 
 def _one_type(name: str, values: Any, source: str) -> pa.Array:
-    """Convert a column to an Arrow array, whose values have one type."""
     if isinstance(values, pa.Array):
         return values
     try:

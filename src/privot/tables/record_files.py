@@ -1,7 +1,6 @@
 """Reading of raw records in numbered batches, from files, folders and pipes larger than memory.
 
-`open_records` opens a source; `RecordBatches` reads it; `sample_rows` draws a sample; `check_records`
-validates records by a schema.
+`open_records` opens, `RecordBatches` reads, `sample_rows` samples, and `check_records` validates records.
 
 **Sources.** Parquet is read by `pyarrow.dataset`, CSV by `pyarrow.csv`. A folder contains `.parquet` or
 `.csv`/`.csv.gz` files, all of one kind, at any depth; folders called `key=value` add the column `key`.
@@ -79,7 +78,6 @@ def open_records(
 
 
 def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordBatches:
-    """Open a folder of Parquet or CSV files, or of images."""
     files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, path))
     if not files:
         raise PrivotError(f"{path} holds no files: give a folder of parquet or csv files")
@@ -380,8 +378,6 @@ def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table,
         raise PrivotError(f"{records.source} has no rows: give at least one record")
     return sample.combine_chunks(), total
 
-
-# Validation by a schema.
 
 _MAX_PLACES, _MAX_LETTERS = 3, 40  # of a finding that is shown
 

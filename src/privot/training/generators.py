@@ -76,8 +76,7 @@ class DCGAN(nn.Module):
     The first layer turns z into `hidden[0]` channels of side s/2^L, with L the number of hidden layers.
     Each hidden layer is followed by batch normalization, a rectifier and a 4 × 4 transposed convolution
     of stride 2. The outputs are features, which the head's tanh turns into pixels. As published, initial
-    weights are N(0, 0.02²) and latents uniform on [−1, 1]^k; 28 × 28 images take two hidden layers,
-    64 × 64 images four.
+    weights are N(0, 0.02²) and latents uniform on [−1, 1]^k; 64 × 64 images take four hidden layers.
 
     Batch normalization makes images depend on their batch; a saved model uses running statistics.
 

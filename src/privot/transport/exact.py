@@ -1,10 +1,7 @@
 r"""Exact Wasserstein distances of tensors: by assignment, on the line, and sliced.
 
-**By assignment**, of two equally large samples,
-
-$$ W_p(x, y) = \Big( \min_{s ∈ S_n} \tfrac1n \sum_i ‖x_i − y_{s(i)}‖_p^p \Big)^{1/p} $$
-
-for p = 1 (ℓ1 ground cost) and p = 2 (Euclidean), by [`assignment`][privot.transport.assignment].
+**By assignment** of two equally large samples, for the ℓ1 (p = 1) or Euclidean (p = 2) ground cost:
+see [`assignment`][privot.transport.assignment].
 
 **On the line**, for a cost that is convex in the difference, such as $|x − y|^p$ with p ≥ 1, the optimal
 coupling of two distributions is the monotone one, and
@@ -128,14 +125,9 @@ def sliced_wasserstein(x: Tensor, y: Tensor, directions: Tensor, p: float = 2.0)
         >>> sliced_wasserstein(x, x + torch.tensor([3.0, 4.0]), torch.eye(2), p=1)
         tensor(3.5000)
     """
-    if x.ndim != 2 or y.ndim != 2 or directions.ndim != 2:
-        shapes = [tuple(t.shape) for t in (x, y, directions)]
+    shapes = [tuple(tensor.shape) for tensor in (x, y, directions)]
+    if {len(shape) for shape in shapes} != {2} or not len(directions) == x.shape[1] == y.shape[1]:
         raise PrivotError(f"x, y and directions have shapes {shapes}: give (n, d), (m, d), (d, k)")
-    if not len(directions) == x.shape[1] == y.shape[1]:
-        raise PrivotError(
-            f"x and y have {x.shape[1]} and {y.shape[1]} coordinates, "
-            f"directions {len(directions)}: give as many"
-        )
     directions = directions.to(x)
     cost = transport_cost_1d(x @ directions, y @ directions, p).mean()
     # At distance zero the gradient is zero, a subgradient, instead of NaN.

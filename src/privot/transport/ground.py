@@ -218,9 +218,6 @@ def _full_precision(like: Tensor) -> Iterator[None]:
             torch.backends.cuda.matmul.allow_tf32 = allowed
         return
     before = torch.get_float32_matmul_precision()
-    if before == "highest":
-        yield
-        return
     torch.set_float32_matmul_precision("highest")
     try:
         yield
@@ -259,7 +256,6 @@ def _onednn_is_faster() -> bool:
 
 
 def _by_onednn(a: Tensor, b: Tensor) -> Tensor:
-    """Return `product` by oneDNN."""
     out: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
     return out
 

@@ -116,7 +116,6 @@ def list_columns(weights, first, last, counts, columns):
 
 @compiled_reordering_part
 def _mass(weights, i):
-    """Return the sum of the absolute weights of row i."""
     total = weights.dtype.type(0)
     for j in range(weights.shape[1]):
         total += abs(weights[i, j])

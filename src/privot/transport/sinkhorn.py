@@ -6,13 +6,12 @@ alternates between the potentials f and g, each time fitting one marginal.
 
 **The marginal error.** The returned plan has the form above, and exact columns. So it *is* the solution
 of the same problem for row weights a′ = π1 instead of a, and `marginal_error` $= ‖a′ − a‖_1$ is the
-distance of that problem from the given one. For plans of mass 1, the distance of the plans follows from
-the identity
+distance of that problem from the given one. The distance of the plans, of mass 1, follows from
 
 $$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) , $$
 
 with D the dual value and $π^*, D^*$ the optimum, and from Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\,
-\mathrm{KL}(π^* ‖ π)}$. For contractions ρ near 1, it can be $1/\sqrt{1 − ρ}$ times the marginal error.
+\mathrm{KL}(π^* ‖ π)}$. If iterations contract by ρ near 1, it can be the marginal error over $\sqrt{1−ρ}$.
 
 **Precision.** Single precision sums thousands of terms with relative errors near 1e-6. For a tolerance
 below 1e-5, or after an overflow, the solver works in double precision; the result names the precision.

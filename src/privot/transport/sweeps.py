@@ -50,10 +50,7 @@ _ROUND = 6755399441055744.0
 
 @compiled_part
 def exp2(z, rounded, count):
-    """Replace the first `count` entries of z by 2^z, from 2^−1000 to 2^1000; relative error 1e-15.
-
-    `rounded` is an array of the same size to work in.
-    """
+    """Replace `count` entries of z by 2^z, up to 2^±1000, with relative error 1e-15, using `rounded`."""
     for j in range(count):
         z[j] = min(max(z[j], -1000.0), 1000.0)
         rounded[j] = z[j] + _ROUND
@@ -173,10 +170,10 @@ _MANTISSA = 0x000FFFFFFFFFFFFF
 
 @compiled_part
 def move(x, towards, omega, count, scratch, rounded):
-    """Replace the first `count` entries of x > 0 by x·(towards/x)^ω.
+    """Replace `count` entries of x > 0 by x·(towards/x)^ω, using `scratch` and `rounded`.
 
     The error of the logarithm is a millionth of ω. The binary logarithm of 2^k·m, 1 ≤ m < 2, is k plus
-    the series of the inverse hyperbolic tangent. `scratch` and `rounded` are arrays to work in.
+    the series of the inverse hyperbolic tangent.
     """
     for j in range(count):
         scratch[j] = towards[j] / x[j] * _SQRT2

@@ -265,7 +265,6 @@ def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
 
 
 def _num_labels(labels: CodedColumn | None) -> int:
-    """Return the number of labels; 1 without a label."""
     return 1 if labels is None else labels.alphabet.size
 
 

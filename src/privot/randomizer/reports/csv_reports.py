@@ -2,8 +2,7 @@
 
 The randomizer is not in the file, and the reader must supply it. Numbers are written with enough digits
 to restore all bits, ids as 32 hexadecimal digits. A list (the cells of a joint report, the codes of a
-set, an image) is one field with numbers separated by spaces; `none` is the empty list. A field is empty
-if the column was not reported.
+set, an image) is one field with numbers separated by spaces, or `none`. Empty fields were not reported.
 """
 
 from __future__ import annotations

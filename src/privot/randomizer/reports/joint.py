@@ -138,9 +138,7 @@ class FormDesign:
         """
         k, total = report_columns, len(codings)
         if type(k) is not int or not 1 <= k <= total:
-            raise PrivotError(
-                f"report_columns {k} is not between 1 and {total}, the table's columns"
-            )
+            raise PrivotError(f"report_columns {k} is not from 1 to {total}, the table's columns")
         _require_codings(codings)
         sizes = [max(each) for each in codings.values()]
         most = math.prod(sorted(sizes)[-k:])
@@ -215,7 +213,6 @@ class FormDesign:
 
     @cached_property
     def _num_codings(self) -> Codes:
-        """Number of codings of each column."""
         return np.array(list(map(len, self.codings.values())), np.int64)
 
     @cached_property
@@ -271,7 +268,6 @@ class FormDesign:
 
     @cached_property
     def _ends(self) -> Codes:
-        """Cumulative sums of the weights (forms,)."""
         return np.cumsum(self.weights, dtype=np.int64)
 
     @cached_property
@@ -512,5 +508,4 @@ def _mechanism(num_cells: int, epsilon: float) -> SubsetSelection:
 
 
 def _span(least: str, most: str) -> str:
-    """Return a range in words, or the number if both ends are equal."""
     return least if least == most else f"{least} to {most}"

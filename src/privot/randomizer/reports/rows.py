@@ -17,8 +17,7 @@ uniform sample, reports that do not fit in memory can be sorted bucket by bucket
 **Privacy review.** Adjacency: any two records. An id is drawn from a cryptographic stream, independently
 of the record, so report and id together have the guarantee of the report. An id links: anyone who saw a
 report on its way recognizes it in the release, but also by its content. (Amplification by shuffling
-assumes that nobody saw it.) Two ids agree by chance with probability below $n^2/2^{129}$, which is
-$10^{-22}$ for $10^8$ people.
+assumes that nobody saw it.) Two ids agree by chance with probability below $n^2/2^{129}$ for n people.
 """
 
 from __future__ import annotations
@@ -337,7 +336,6 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 
 def _unreadable(source: object, error: Exception) -> PrivotError:
-    """Return the error to raise for a release that cannot be read."""
     if str(source).endswith((".csv", ".csv.gz")):
         return PrivotError(
             f"release {source} is a table of reports without their randomizer: "

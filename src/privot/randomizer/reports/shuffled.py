@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import Any
 
 from privot.core.errors import PrivotError
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
@@ -32,23 +32,11 @@ from privot.schema.promise import Promise
 _PRECISION = 1e-3  # of ε₀, relative
 
 
-class Shuffled(Protocol):
-    """Object whose reports can be shuffled, such as a randomizer."""
-
-    @property
-    def report_law(self) -> ReportLaw:
-        """Overlap of the distributions of a report under two records."""
-
-
-R = TypeVar("R", bound=Shuffled)
-
-
 def promised(schema: Schema, epsilon: float | None) -> Promise | None:
     """Return the promise that calibration must satisfy; None if ε is given instead.
 
     Raises:
-        PrivotError: if both or neither of ε and a promise are given, or the promise is neither local
-            nor shuffled.
+        PrivotError: if both or neither of them are given, or the promise is not local or shuffled.
     """
     promise = schema.promise
     if promise is None:
@@ -73,7 +61,7 @@ def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> 
     number of accepted reports (`shuffled_guarantee`).
 
     Raises:
-        PrivotError: if ε or δ exceeds the promise, or the promise is neither local nor shuffled.
+        PrivotError: if ε or δ exceeds the promise, or the promise is not local or shuffled.
     """
     if promise is None:
         return
@@ -102,7 +90,7 @@ def shuffled_promise(schema: Schema) -> Promise | None:
     return promise if promise is not None and promise.where == "shuffled" else None
 
 
-def most_accurate_shuffled(promise: Promise, calibrate: Callable[[float], R]) -> R:
+def most_accurate_shuffled(promise: Promise, calibrate: Callable[[float], Any]) -> Any:
     """Return the randomizer with the largest ε₀ whose shuffled reports satisfy a promise, to 0.1 %.
 
     Arguments:
@@ -113,7 +101,7 @@ def most_accurate_shuffled(promise: Promise, calibrate: Callable[[float], R]) ->
     # A little less, so that the ε of the batch, which is rounded up, is not above the promise's.
     epsilon = promise.epsilon * (1 - 1e-6)
 
-    def satisfies(randomizer: R) -> bool:
+    def satisfies(randomizer: Any) -> bool:
         law = randomizer.report_law
         return shuffled_delta(law, people, epsilon, promise.delta) <= promise.delta
 

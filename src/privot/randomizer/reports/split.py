@@ -10,8 +10,7 @@ An image is stored as one list of 32-bit floats, its noisy pixels or cosine coef
 coordinates. Reports are integer multiples of the mechanism's grid g, and the noise has the size of
 $2^{19}$ to $2^{20}$ g. A 32-bit float represents integers below $2^{24}$ exactly, so numbers up to 16
 times the noise are exact, and larger ones are rounded to an even multiple of g. Rounding is
-post-processing and does not change the guarantee; the likelihood errs by less than $2^{−19}$ of the
-density, with half the bytes.
+post-processing and does not change the guarantee; the likelihood errs by less than a share of $2^{−19}$.
 """
 
 from __future__ import annotations
