@@ -173,10 +173,7 @@ def _chosen_design(codings: Codings, epsilon: float) -> FormDesign:
 def _forecasts(
     codings: Codings, chosen: ExpectedError, epsilon: float, people: int
 ) -> tuple[Forecast, ...]:
-    """Forecast errors for other ε, with the forms for that ε, and for other numbers of people.
-
-    `chosen` is the expected error of the chosen forms at `epsilon` and `people`.
-    """
+    """Forecast errors for other ε, with their forms, and other numbers of people, given the `chosen`."""
     forecasts = []
     for loss in forecast_epsilons(epsilon):
         expected = chosen

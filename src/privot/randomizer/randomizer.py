@@ -425,7 +425,6 @@ class Randomizer(Summarized):
 
     def _require_names_unreserved(self) -> None:
         """Raise an error for columns with names that a release uses for other columns."""
-        # For mechanisms that do not fit, the guarantee raises an error.
         fitting = [s for s in self.splits.values() if s.mechanism.fits(s.column)]
         names = [name for split in fitting for name in split.types]
         repeated = sorted({name for name in names if names.count(name) > 1})

@@ -37,8 +37,6 @@ def damage_of(error: Exception) -> str:
     """Return a short description of the damage of a Parquet file, given the error of reading it.
 
     Examples:
-        >>> damage_of(pa.ArrowInvalid("Parquet magic bytes not found in footer. Either …"))
-        'it is no Parquet, or its end is missing'
         >>> damage_of(OSError("Corrupt snappy compressed data."))
         'some of its bytes are damaged'
     """

@@ -1,6 +1,6 @@
 """Reading of raw records in numbered batches, from files, folders and pipes larger than memory.
 
-`open_records` opens, `RecordBatches` reads, `sample_rows` samples, and `check_records` validates records.
+`open_records` opens, `RecordBatches` reads, `sample_rows` samples, `check_records` validates records.
 
 **Sources.** Parquet is read by `pyarrow.dataset`, CSV by `pyarrow.csv`. A folder contains `.parquet` or
 `.csv`/`.csv.gz` files, all of one kind, at any depth; folders called `key=value` add the column `key`.
@@ -50,6 +50,8 @@ from privot.tables.csv_records import (
 from privot.tables.files import read_table, reading_parquet, require_file, table_suffix
 
 BATCH_ROWS = 2**17
+# Arrow's options that bound the memory of reading Parquet: one batch is read ahead.
+_READ_AHEAD = {"batch_size": BATCH_ROWS, "batch_readahead": 1, "use_threads": False}
 _IGNORED_PREFIXES = (".", "_")
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # value of a missing key in a folder's name
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
@@ -240,12 +242,7 @@ class ParquetFiles(RecordBatches):
             first, end = end, end + group.row_groups[0].num_rows
             if not needed(first, end):
                 continue
-            batches = group.to_batches(
-                schema=self._dataset.schema,
-                batch_size=BATCH_ROWS,
-                batch_readahead=1,
-                use_threads=False,
-            )
+            batches = group.to_batches(schema=self._dataset.schema, **_READ_AHEAD)
             while True:
                 with reading_parquet(self.source):
                     batch = next(batches, None)

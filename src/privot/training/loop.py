@@ -84,8 +84,6 @@ def train(
 ) -> History:
     """Train `model` in place on `objective`, and set its weights to their moving average.
 
-    The weights are set after an interruption as well, so the model can be used.
-
     Arguments:
         model: Module with the weights that `objective` depends on.
         objective: Function from a random generator to the loss and the marginal error of one step.
@@ -98,7 +96,7 @@ def train(
             processes; its gradients are those of this process's rows.
 
     Raises:
-        Interrupted: on SIGINT or SIGTERM, between two steps.
+        Interrupted: on SIGINT or SIGTERM, between two steps; the model can be used.
         PrivotError: if the loss is no longer finite.
     """
     state = TrainingState(model, settings.averaging, settings.learning_rate, settings.seed)

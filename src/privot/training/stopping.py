@@ -1,8 +1,7 @@
-"""Progress callbacks, interruptions and time limits of fits.
+"""Progress callbacks, interruptions and time limits of fits, without PyTorch.
 
-Signals are deferred to the end of a step (`privot.core.processes`), `StepLimit` estimates how many
-training steps fit into a time limit, and `FitMonitor` stops an iterative fit at a limit or an
-interruption. This module does not need PyTorch.
+Signals are deferred to the end of a step (`privot.core.processes`), `StepLimit` estimates the number of
+training steps in a time limit, and `FitMonitor` stops an iterative fit at a limit or an interruption.
 """
 
 import time

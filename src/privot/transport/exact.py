@@ -51,9 +51,7 @@ def wasserstein(x: Tensor, y: Tensor, p: int = 2) -> Tensor:
 
 
 def transport_cost_1d(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
-    """Return $W_p^p$ of points x (n,) and y (m,) on the line, or of each column of (n, k) and (m, k).
-
-    O((n + m) log(n + m)) a column; differentiable in x and y.
+    """Return $W_p^p$ of points on the line, or of each column of points; differentiable in x and y.
 
     Arguments:
         x: Points (n,), or k problems (n, k) at once.
@@ -61,7 +59,7 @@ def transport_cost_1d(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
         p: Exponent, at least 1.
 
     Returns:
-        A scalar, or (k,) costs, in units of x to the power p.
+        A scalar, or (k,) costs, in units of x to the power p; O((n + m) log(n + m)) each.
 
     Examples:
         >>> x, y = torch.tensor([0.0, 1.0]), torch.tensor([5.0, 3.0, 4.0])

@@ -11,7 +11,7 @@ distance of that problem from the given one. The distance of the plans, of mass 
 $$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) , $$
 
 with D the dual value and $π^*, D^*$ the optimum, and from Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\,
-\mathrm{KL}(π^* ‖ π)}$. If iterations contract by ρ near 1, it can be the marginal error over $\sqrt{1−ρ}$.
+\mathrm{KL}(π^* ‖ π)}$. For a contraction ρ near 1, it can be the marginal error over $\sqrt{1−ρ}$.
 
 **Precision.** Single precision sums thousands of terms with relative errors near 1e-6. For a tolerance
 below 1e-5, or after an overflow, the solver works in double precision; the result names the precision.

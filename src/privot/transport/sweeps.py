@@ -1,6 +1,6 @@
 r"""Compiled loops of Sinkhorn's algorithm on the CPU: kernel, fused sweeps, over-relaxation, plan.
 
-`privot.transport.sinkhorn` defines the problem and calls these loops.
+`privot.transport.sinkhorn` calls these loops.
 
 **Kernel.** The potentials f, g and the costs C give $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$. Exponents are
 computed in double precision, in which costs much larger than λ do not cancel, for any precision of K.

@@ -128,12 +128,8 @@ class CandidatesReport:
         column = schema.point_column(name)
         labels = None if label is None else schema.coded[label]
         coordinates = Coordinates(column, fields["coordinates"])
-        features = Features(
-            coordinates.dimension,
-            _num_labels(labels),
-            fields["label_weight"],
-            nullable=column.nullable,
-        )
+        num_coordinates, weight = coordinates.dimension, fields["label_weight"]
+        features = Features(num_coordinates, _num_labels(labels), weight, column.nullable)
         codebook = Codebook(fields["dimension"], fields["blocks"])
         mechanism = ClosestCandidates(fields["epsilon"], codebook, fields["closest"])
         return cls(name, label, coordinates, features, mechanism, labels)

@@ -133,6 +133,10 @@ class FormDesign:
     def uniform(cls, codings: Mapping[str, tuple[int, ...]], report_columns: int) -> Self:
         """Create all forms of `report_columns` columns, with equal weights.
 
+        Examples:
+            >>> FormDesign.uniform({"sex": (2,), "age": (10,), "work": (9,)}, report_columns=2).forms
+            ((0, 1), (0, 2), (1, 2))
+
         Raises:
             PrivotError: if the number is out of range, or its forms have too many cells.
         """
@@ -350,14 +354,6 @@ class JointReport:
     Arguments:
         design: Forms, their weights, and the codings of the columns.
         epsilon: Privacy loss of one report.
-
-    Examples:
-        >>> design = FormDesign.uniform({"sex": (2,), "age": (10,), "work": (9,)}, report_columns=2)
-        >>> report = JointReport(design, epsilon=2.0)
-        >>> report.design.forms
-        ((0, 1), (0, 2), (1, 2))
-        >>> report.mechanism(90).subset_size
-        11
     """
 
     design: FormDesign

@@ -1,7 +1,7 @@
 """Shuffled reports: the local ε₀ that a promise allows, and the guarantee of a shuffled batch.
 
-A promise (`privot.schema.promise`) declares ε and δ of a batch, its least number of people, and possibly
-a *floor*: the largest ε₀ of one report by itself. `privot.privacy.shuffling` computes the amplification.
+A promise (`privot.schema.promise`) declares ε, δ and the least number of people of a batch, and possibly
+a *floor*: the largest ε₀ of one report.
 
 **Privacy review.** Adjacency: batches of equal size that differ in the record of one unit. The analyst
 sees the set of accepted reports, in random order and without senders. ε is computed from the number of
@@ -57,8 +57,7 @@ def promised(schema: Schema, epsilon: float | None) -> Promise | None:
 def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> None:
     """Raise an error if one report, by its `local` guarantee, cannot satisfy the schema's promise.
 
-    For shuffled reports, ε of one report is compared with the floor; the ε of a batch depends on the
-    number of accepted reports (`shuffled_guarantee`).
+    If reports are shuffled, ε of one report is compared with the floor (see `shuffled_guarantee`).
 
     Raises:
         PrivotError: if ε or δ exceeds the promise, or the promise is not local or shuffled.
