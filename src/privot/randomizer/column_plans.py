@@ -23,9 +23,8 @@ This is exact for the linear estimate; a fit by likelihood errs less.
 is simulated: coordinate k of the mean of each of C classes deviates from the common mean with variance
 $b_k = \frac14 k^{−1} / \sum_{j ≤ 100} j^{−1}$, records deviate from it with variance $k b_k / 1.5$, and
 labels are predicted by the best linear rule for known variances and noisy means. With ten classes and no
-noise its accuracy is 0.84. These values lie between those of two public training sets, handwritten
-digits and clothes (`python -m studies reports.plans` measures the differences). If the classes of a
-population are closer or farther apart, all accuracies are lower or higher.
+noise its accuracy is 0.84, between those of two public training sets, handwritten digits and clothes
+(`python -m studies reports.plans`). If classes are closer or farther apart, it is lower or higher.
 
 **Privacy review.** Inputs are public (the schema, ε, n); nothing depends on a record.
 """

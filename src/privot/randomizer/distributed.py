@@ -7,10 +7,9 @@ and the guarantee of one report holds only if nobody sees the first report. Ther
   publishes its part by a link, which fails if the part exists (`privot.randomizer.publishing`). A task
   that dies before the link leaves a draft that no reader receives; a task that is repeated after the
   link finds its part and noises nothing.
-* `privatize` returns a lazy Ray data set. The output of a task becomes visible only when the task has
-  ended. But Ray also repeats a task if its *finished* output is lost with a node, and whenever the data
-  set is executed again. So execute the data set once, and write it to a place that nobody reads before
-  the job has ended; or use `privatize_files`.
+* `privatize` returns a lazy Ray data set. The output of a task becomes visible only when it has ended.
+  But Ray repeats a task if its *finished* output is lost with a node, and whenever the data set is
+  executed again. So execute it once, and write to a place that nobody reads before the job has ended.
 
 **Independent noise.** Every worker is a separate process, and each of its threads has its own random
 stream from the operating system (`privot.mechanisms.samplers`), also after a fork. Tasks receive the

@@ -21,9 +21,8 @@ known in advance; `privot.forecast.fits` simulates the errors for given populati
 **Least informative number of reports.** Without reports, a column of codes is best estimated by a
 uniform distribution, whose mean total variation is $(1 − 1/K)^K$ if all distributions on K values are
 equally likely. The error of n reports decreases like $1/\sqrt n$, so they are informative if n is at
-least $n\,(\mathrm{error}_n / \mathrm{guess})^2$. For points with few coordinates, the planned error
-improves on the prior once the variance of some Fourier coefficient is below its prior variance
-(`privot.mechanisms.mechanism`).
+least $n\,(\mathrm{error}_n / \mathrm{guess})^2$. For points with few coordinates, the variance of some
+Fourier coefficient must be below its prior variance (`privot.mechanisms.mechanism`).
 
 **Privacy review.** Inputs are public (schema, randomizer, ε, number of people); no record is seen.
 

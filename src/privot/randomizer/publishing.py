@@ -11,7 +11,7 @@ part is written as a draft, flushed to the disk, and linked to its name, which f
 * a part that has its name is complete and never written again: a resumed run skips its records, and of
   two simultaneous runs only one can write a part;
 * the draft of a part without its name was not published. A resumed run deletes it and draws new reports.
-  **Anyone who copied a draft then has a second report of the same people**: it logs their number.
+  **Anyone who copied a draft then has a second report of the same people**: their number is logged.
 
 **Order.** Reports that do not fit in memory are sorted by id in B buckets. Ids begin with an independent
 uniform 64-bit word W (`privot.randomizer.reports.rows`), and the bucket is $⌊W B/2^{64}⌋$. Every part is

@@ -194,10 +194,11 @@ class Randomizer(Summarized):
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""
-        joint = self.joint.design.columns if self.joint else []
-        candidates = self.candidates.columns if self.candidates else []
-        kinds = dict.fromkeys(joint, "joint report")
-        kinds |= dict.fromkeys(candidates, "candidates report")
+        kinds: dict[str, str] = {}
+        if self.joint:
+            kinds |= dict.fromkeys(self.joint.design.columns, "joint report")
+        if self.candidates:
+            kinds |= dict.fromkeys(self.candidates.columns, "candidates report")
         kinds |= {name: mechanism.kind for name, mechanism in self.mechanisms.items()}
         return {"columns": kinds, "guarantee": self.guarantee}
 

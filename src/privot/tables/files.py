@@ -208,11 +208,7 @@ def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: b
 
 
 def check_output(path: Path, schema: Schema) -> bool:
-    """Return whether the output of records at a path is a folder of images.
-
-    Raises:
-        PrivotError: if the format is unknown, or cannot hold the schema's images.
-    """
+    """Return whether records are written to a path as a folder of images; refuse unfit formats."""
     if schema.images and (path.is_dir() or not path.suffix):
         return True
     if table_suffix(path).startswith(".csv") and schema.images:

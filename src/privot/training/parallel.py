@@ -1,9 +1,8 @@
 r"""Processes, threads and memory of training steps; several processes share one global batch.
 
 Under torchrun, every process (rank) has the same weights, draws the same random numbers for the
-**whole** batch, and computes its share of the rows. A step gathers the rows of the other processes that
-it needs, so the result is that of one large batch. This matters for transport plans: the mini-batch bias
-of a plan between all b points is smaller than that of two plans between b/2 points each.
+**whole** batch, and computes its share of the rows. A step gathers the rows of other processes that it
+needs, so the result is that of one large batch, whose transport plan has a smaller mini-batch bias.
 
 The loss L depends on all rows through the gathered tensors. Each rank r computes L and differentiates it
 with respect to its own rows only, and one all-reduce sums the gradients, $∇_θ L = \sum_r ∇_θ^{(r)} L$.

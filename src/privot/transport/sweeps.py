@@ -163,9 +163,7 @@ def next_omega(omega, errors, now, changed):
 
 
 _SQRT2 = math.sqrt(2.0)
-# Bits of the double 1.0, and of all mantissas.
-_ONE_BITS = 0x3FF0000000000000
-_MANTISSA = 0x000FFFFFFFFFFFFF
+_ONE_BITS, _MANTISSA = 0x3FF0000000000000, 0x000FFFFFFFFFFFFF  # of the double 1.0; of all mantissas
 
 
 @compiled_part

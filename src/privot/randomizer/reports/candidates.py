@@ -7,9 +7,8 @@ If ε were split between image and label, their dependence would hardly be ident
 
 **Privacy review.** Adjacency: any two records. The proof of the mechanism gives ε for any two vectors of
 any length, hence for any two records, image and label together. Only the seed and the index leave the
-device. Error messages depend on the record, as for every column; once the schema has read a record, it
-is projected, so its features are finite and no error occurs. The choice of coordinates, the features and
-the codebook are public functions of schema and ε.
+device. Error messages depend on the record, as for every column; once read, it is projected, so its
+features are finite and no error occurs. Coordinates, features and codebook depend on schema and ε only.
 """
 
 from __future__ import annotations

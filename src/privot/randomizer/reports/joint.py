@@ -422,7 +422,7 @@ class JointReport:
     ) -> tuple[Array, Array]:
         """Return intervals (n, 5), one for the sheet and four for the set, given codes (n, q).
 
-        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism]. Sheets ignore the record.
+        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism].
         """
         drawn = self.design.draw_cells(answers.sheets)
         truth = self.design.cell(answers.sheets, codes)
