@@ -92,8 +92,7 @@ def train(
             have the same `settings` and the checkpoint's identity (the data, the architecture).
         progress: Callback after every step.
         seek: Callback with the number of the first step, called before that step.
-        group: The processes that train together. `objective` returns the loss over the rows of all
-            processes; its gradients are those of this process's rows.
+        group: Processes that train together. `objective` returns the loss of all, and gradients of one.
 
     Raises:
         Interrupted: on SIGINT or SIGTERM, between two steps; the model can be used.

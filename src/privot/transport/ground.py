@@ -133,6 +133,7 @@ class _SquaredEuclidean(_Ground):
 def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
     """Return the gradient (n, d) in x of Σ_ij G_ij C_ij, for ℓ1 costs (power 1) or squares (power 2)."""
     n, d = x.shape
+    # ℓ1 costs are compiled: see `manhattan`.
     if not (runs_compiled(x) and x.dtype == y.dtype == weights.dtype):
         return _squared_product(x, y, weights)
     points, others, pairs = _array(x), _array(y), _array(weights)
