@@ -2,8 +2,7 @@
 
 A model class defines its `fields` and `arrays`, and how `build` makes a model from them. The folder has
 the same files for all classes: `model.json` (kind, guarantee, and settings of the fit),
-`weights.safetensors` and, for a model trained by steps, `history.parquet`. No file is a pickle, so
-loading a model runs no code from it.
+`weights.safetensors` and, for training by steps, `history.parquet`. No file is a pickle that runs code.
 
 `model.json` is the **seal** of the folder: it lists the SHA-256 of every other file, and ends with the
 SHA-256 of its own text. All files are compared with it before any is used, because weights with damaged

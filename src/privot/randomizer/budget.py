@@ -1,7 +1,6 @@
 r"""Division of one person's privacy budget among the parts of a report.
 
-The joint report, the candidates report and the split columns are reports of the same person, so their
-privacy losses add up (basic composition).
+The parts of a report are reports of the same person: their privacy losses add up (basic composition).
 
 **Split columns.** If a report has k columns, each pure mechanism gets $ε/k$. The columns are drawn
 independently of the record, so the losses of any k columns add up to at most ε.

@@ -137,8 +137,7 @@ Errors = tuple[Array, Array]
 def joint_errors(design: FormDesign, epsilon: float, people: int) -> Errors:
     """Compute the expected total variation of every column (m,) and pair (m, m) from joint reports.
 
-    It is infinite for a pair in no form. The matrix is symmetric with zero diagonal. A column with
-    several codings counts with the longest.
+    It is infinite for a pair in no form, and 0 on the diagonal. Of several codings, the longest counts.
     """
     sizes = design.sizes
     weights = np.array(design.weights, np.float64)

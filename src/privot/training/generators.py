@@ -2,7 +2,7 @@
 
 References:
     Radford, Metz, Chintala, *Unsupervised representation learning with deep convolutional generative
-    adversarial networks* (2016): `DCGAN`.
+    adversarial networks* (2016), for `DCGAN`.
 """
 
 from itertools import pairwise

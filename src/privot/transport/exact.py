@@ -1,7 +1,6 @@
 r"""Exact Wasserstein distances of tensors: by assignment, on the line, and sliced.
 
-**By assignment** of two equally large samples, for the ℓ1 (p = 1) or Euclidean (p = 2) ground cost:
-see [`assignment`][privot.transport.assignment].
+**By assignment** of two samples of equal size, for p = 1 and 2: see `privot.transport.assignment`.
 
 **On the line**, for a cost that is convex in the difference, such as $|x − y|^p$ with p ≥ 1, the optimal
 coupling of two distributions is the monotone one, and
@@ -10,8 +9,7 @@ $$ W_p^p(μ, ν) = \int_0^1 |F_μ^{-1}(t) − F_ν^{-1}(t)|^p\, dt . $$
 
 The quantile functions of samples are step functions. Their levels i/n and j/m cut [0, 1] into at most
 n + m − 1 pieces on which both are constant, so the integral is a sum, exact for any sizes. Levels are
-merged as the integers i·m and j·n, without rounding. The coupling is piecewise constant in the points,
-so the gradient is that of the matched gaps.
+merged as the integers i·m and j·n, without rounding. The gradient is that of the matched gaps.
 
 **Sliced Wasserstein distances** are means over directions of distances on the line:
 

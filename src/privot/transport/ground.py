@@ -69,8 +69,7 @@ def manhattan(x: Tensor, y: Tensor) -> Tensor:
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
     """Return costs $‖x_i − y_j‖_2^2$ of points x (n, d) and y (m, d), shape (n, m).
 
-    Expanded into one matrix product, after centering on the mean of y: the square of a common
-    offset would otherwise cancel digits.
+    Expanded into one matrix product of points centered on the mean of y, so that no digits cancel.
 
     Raises:
         PrivotError: x and y are no matrices of as many columns.

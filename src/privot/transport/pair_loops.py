@@ -1,7 +1,6 @@
 r"""Compiled loops for ground costs and their gradients on the CPU, without arrays of n·m·d entries.
 
-For points x (n, d) and y (m, d), costs $C_{ij} = \sum_k |x_{ik} − y_{jk}|$ or $‖x_i − y_j‖_2^2$, and
-weights G (n, m) of the pairs, such as a plan,
+For points x (n, d), y (m, d), costs $C_{ij} = ‖x_i − y_j‖_1$ or $‖x_i − y_j‖_2^2$, and weights G (n, m),
 
 $$ \frac{∂⟨G, C⟩}{∂x_{ik}} = \sum_j G_{ij}\, \mathrm{sign}(x_{ik} − y_{jk}), \qquad
 \frac{∂}{∂x_{ik}} \sum_{ij} G_{ij} ‖x_i − y_j‖_2^2 = 2 \sum_j G_{ij} (x_{ik} − y_{jk}) , $$

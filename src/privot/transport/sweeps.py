@@ -280,8 +280,7 @@ def _add4(kernel, i, c, q, t):
 def sweep(kernel, a, w, u, t, omega, widest):
     """Run an iteration on rows (r, m), r ≥ 4: update their scalings u, and add K^⊤(au) to t.
 
-    Returns the rows' part of the marginal error, whether all scalings are in [1/widest, widest], and
-    whether a number overflowed. `w` is b·v.
+    `w` is b·v, and `widest` the limit of scalings.
     """
     n = kernel.shape[0]
     sums, coefficients = np.empty(_ROWS, kernel.dtype), np.empty(_ROWS, kernel.dtype)
