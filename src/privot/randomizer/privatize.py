@@ -52,7 +52,7 @@ from privot.randomizer.publishing import (
     Parts,
     Progress,
     discard,
-    left_behind,
+    left_behind_error,
     map_ahead,
     publish,
     refuse_unknown_output,
@@ -287,7 +287,7 @@ def path_for_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) ->
         return _pipes_folder() / f"reading-{secrets.token_hex(8)}"
     path = _path_of(records, randomizer)
     if left == "resume" and not unfinished(path).exists():
-        raise _nothing_stored()
+        raise _nothing_stored_error()
     return path
 
 
@@ -303,11 +303,11 @@ def adopt_stored(
     stored = replace(fresh, folder=_folder_of(records, randomizer, left), deleted_drafts=0)
     if stored.folder.exists():
         if left == "refuse":
-            raise left_behind(stored.folder)
+            raise left_behind_error(stored.folder)
         fresh.remove()
         return stored, True
     if left == "resume":
-        raise _nothing_stored()
+        raise _nothing_stored_error()
     os.rename(fresh.folder, stored.folder)
     return stored, False
 
@@ -352,7 +352,7 @@ def _pipes_folder() -> Path:
     return folder
 
 
-def _nothing_stored() -> PrivotError:
+def _nothing_stored_error() -> PrivotError:
     return PrivotError(
         "--resume: no reports of these records are stored, they went through; if nobody has them, leave "
         "--resume out"

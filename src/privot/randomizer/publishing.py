@@ -169,7 +169,7 @@ class Parts:
             draft.unlink(missing_ok=True)
         return rows
 
-    def whole(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """Return the paths of all parts in order; raise an error if one is missing."""
         numbers = sorted(self.done())
         if not numbers or numbers != list(range(len(numbers))):
@@ -205,10 +205,10 @@ def _require_unfinished(output: Path, folder: Path, *, resume: bool) -> None:
             "if these are other records, give another -o, or remove it"
         )
     if folder.exists() and not resume:
-        raise left_behind(folder)
+        raise left_behind_error(folder)
 
 
-def left_behind(folder: Path) -> PrivotError:
+def left_behind_error(folder: Path) -> PrivotError:
     """Return the error to raise for a new run if a stopped run has left parts."""
     return PrivotError(
         f"{folder} is left from a run that was stopped: continue it with --resume; to start again, "
@@ -272,7 +272,7 @@ def publish(
             f"{output} was written by another run meanwhile: keep one of the two reports, and make sure "
             f"that nobody gets {parts.folder}"
         )
-    shuffled = in_random_order(parts.whole(), parts.buckets, parts.part_rows, progress)
+    shuffled = in_random_order(parts.paths(), parts.buckets, parts.part_rows, progress)
     if not isinstance(output, Path):
         return write_text(output, shuffled)
     if not output.suffix:

@@ -403,7 +403,7 @@ class Finding:
         """Add the problem's rows in a table of the records that begins with row `first`."""
         rows = np.flatnonzero(problem.rows).tolist()
         self.count += len(rows)
-        self.example = self.example or _shown(table.column(self.column)[rows[0]])
+        self.example = self.example or _as_one_line(table.column(self.column)[rows[0]])
         for row in rows[: _MAX_PLACES - len(self.places)]:
             self.places.append(records.place(first + row))
 
@@ -444,7 +444,7 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
     return RecordCheck(num_rows, tuple(findings.values()), +outside)
 
 
-def _shown(value: pa.Scalar) -> str:
+def _as_one_line(value: pa.Scalar) -> str:
     """Return a value as one line, truncated if it is long."""
     text = repr(value.as_py())
     return text if len(text) <= _MAX_LETTERS else text[:_MAX_LETTERS] + "…"

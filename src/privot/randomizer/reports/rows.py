@@ -183,7 +183,7 @@ class ReportTable:
             for fragment in dataset.get_fragments():
                 texts.add((fragment.physical_schema.metadata or {}).get(METADATA_KEY))
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(path, error) from None
+            raise _unreadable_error(path, error) from None
         text = texts.pop()
         if text is None or texts:
             raise PrivotError(
@@ -229,7 +229,7 @@ class ReportTable:
                     yield _joined(batches)
                     batches, rows = [], 0
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(self.source, error) from None
+            raise _unreadable_error(self.source, error) from None
         if rows:
             yield _joined(batches)
 
@@ -251,7 +251,7 @@ class ReportTable:
         try:
             table = group.fragment.to_table(schema=self.dataset.schema, use_threads=False)
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(self.source, error) from None
+            raise _unreadable_error(self.source, error) from None
         return table.replace_schema_metadata(None)
 
     def id_words(self) -> NDArray[np.uint64]:
@@ -335,7 +335,7 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     return pa.concat_tables([pa.table(batch).replace_schema_metadata(None) for batch in batches])
 
 
-def _unreadable(source: object, error: Exception) -> PrivotError:
+def _unreadable_error(source: object, error: Exception) -> PrivotError:
     if str(source).endswith((".csv", ".csv.gz")):
         return PrivotError(
             f"release {source} is a table of reports without their randomizer: "
