@@ -66,7 +66,7 @@ def test_a_vector_joins_the_table_s_report_unless_it_is_alone_or_has_a_mechanism
     ("arguments", "words"),
     [
         ({"report": "both"}, "report 'both' is not known"),
-        ({"report_columns": 4}, "report_columns 4 is not from 1"),
+        ({"report_columns": 4}, "report_columns 4 is not between 1"),
         ({"delta": 1e-6}, "delta 1e-06 is not needed by a joint report"),
         ({"epsilon": 0.0}, "epsilon 0.0 promises nothing"),
     ],

@@ -142,7 +142,7 @@ class FormDesign:
         """
         k, total = report_columns, len(codings)
         if type(k) is not int or not 1 <= k <= total:
-            raise PrivotError(f"report_columns {k} is not from 1 to {total}, the table's columns")
+            raise PrivotError(f"report_columns {k} is not between 1 and the {total} columns")
         _require_codings(codings)
         sizes = [max(each) for each in codings.values()]
         most = math.prod(sorted(sizes)[-k:])
