@@ -2,7 +2,7 @@
 
 A model class defines its `fields` and `arrays`, and how `build` makes a model from them. The folder has
 the same files for all classes: `model.json` (kind, guarantee, and settings of the fit),
-`weights.safetensors` and, for training by steps, `history.parquet`. No file is a pickle that runs code.
+`weights.safetensors` and, for training by steps, `history.parquet`. Loading runs no code (no pickles).
 
 `model.json` is the **seal** of the folder: it lists the SHA-256 of every other file, and ends with the
 SHA-256 of its own text. All files are compared with it before any is used, because weights with damaged

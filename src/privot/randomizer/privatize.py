@@ -77,7 +77,7 @@ _PIPE_BUCKETS = 64
 
 
 class NewReports(NamedTuple):
-    """Numbers of new reports, and of values outside their bounds by column (**not private**)."""
+    """Number of new reports, and numbers of values outside bounds by column (**not private**)."""
 
     num_rows: int
     outside: dict[str, int]
@@ -260,7 +260,7 @@ def batch_rows(randomizer: Randomizer) -> int:
 
 
 def _expected_rows(records: RecordBatches, rows: int) -> int | None:
-    """Return the number of records, or an estimate from the share that the `rows` read are, if known."""
+    """Return the number of records, or an estimate by the `rows` read and their share, or None."""
     if records.num_rows is not None:
         return records.num_rows
     share = records.share_read()

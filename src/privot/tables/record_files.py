@@ -10,8 +10,9 @@ Names that begin with a dot or an underscore are ignored.
 batches of a fixed size: batch i contains rows i·size to (i+1)·size − 1, independently of the files. So a
 batch has the same records whenever the same source is read, and a killed run can be resumed.
 
-**Validation by a schema** reports all problems of the records, with examples, to their holder before the
-first report. **Its result is not private**: counts, rows and examples are exact functions of records.
+**Validation by a schema** reports all problems of the records at once, to their holder, before the
+first report. **Its result is not private**: counts, rows and examples are exact functions of raw
+records. Only validation shows values.
 
 References:
     Vitter, *Random sampling with a reservoir* (1985); Li, *Reservoir-sampling algorithms of time

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]  # of generator networks
 Result = TypeVar("Result")
 
-# The time of a step is estimated after 20 steps; the first five, which may compile, are left out.
+# The time of a step is estimated after 20 steps, without the first five, which may compile.
 _STEPS_BEFORE_ESTIMATE, _FIRST_STEPS = 20, 5
 
 
