@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.integral.learners import Network, NetworkSettings, train_network
+from privot.integral.learners import Network, NetworkSettings
+from privot.integral.networks import train_network
 
 QUICK = NetworkSettings(hidden=(8,), steps=60, batch_size=128, learning_rate=0.02)
 

@@ -43,7 +43,7 @@ from privot.privacy import ApproximateDP
 from privot.privacy.ledger import Ledger
 from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Box, Schema
-from privot.schema.columns.column import PointColumn
+from privot.schema.columns.column import CodedColumn, PointColumn
 from privot.tables.files import as_table, read_table
 from privot.training import Progress
 
@@ -149,6 +149,25 @@ class SumSettings(Settings):
         super().__post_init__()
         if not 0 < self.norm <= 1:
             raise PrivotError(f"norm {self.norm}: give a share of a white image's, up to 1")
+
+
+def coded_column(schema: Schema, name: str) -> CodedColumn | None:
+    """Return a column whose values rows represent by codes; None for numbers in a box."""
+    column = schema.columns[name]
+    as_codes = column.domain is None or (column.nullable and column.is_number)
+    return schema.coded[name] if as_codes else None
+
+
+def unit_rows(schema: Schema, table: pa.Table) -> NDArray[np.float64]:
+    """Return rows (n, p) in [0, 1]: one-hot codes, and numbers by their bounds, clipped."""
+    parts = []
+    for name in schema.columns:
+        if column := coded_column(schema, name):
+            parts.append(np.eye(column.alphabet.size)[column.encode_codes(name, table)])
+        else:
+            units = schema.point_column(name).encode_units(name, table)
+            parts.append(np.clip((units + 1) / 2, 0.0, 1.0))
+    return np.concatenate(parts, axis=1)
 
 
 class RecordMap(ABC):

@@ -31,10 +31,9 @@ from numpy.typing import NDArray
 from scipy.fft import dct
 from torch import Tensor
 
-from privot.central.fitting import RecordMap
+from privot.central.fitting import RecordMap, coded_column, unit_rows
 from privot.core.errors import PrivotError
 from privot.schema import Box, Schema
-from privot.schema.columns.column import CodedColumn
 from privot.schema.domains import from_unit
 from privot.schema.sampling import values_of
 
@@ -173,14 +172,16 @@ class TableRecords(FeatureRecords):
         """Number of coordinates by column."""
         widths = {}
         for name in self.schema.columns:
-            column = self._coded(name)
+            column = coded_column(self.schema, name)
             widths[name] = column.alphabet.size if column else self._box(name).dimension
         return widths
 
     @cached_property
     def _max_norm(self) -> float:
         """Largest norm of a row: √c, for c scalars and alphabets."""
-        squares = [1 if self._coded(name) else width for name, width in self.widths.items()]
+        squares = [
+            1 if coded_column(self.schema, name) else width for name, width in self.widths.items()
+        ]
         return float(np.sqrt(sum(squares)))
 
     @property
@@ -190,14 +191,7 @@ class TableRecords(FeatureRecords):
 
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
         """See `LabeledRecords`: coordinates (n, p); numbers are clipped to their bounds."""
-        parts = []
-        for name, width in self.widths.items():
-            if column := self._coded(name):
-                parts.append(np.eye(width)[column.encode_codes(name, table)])
-            else:
-                units = self.schema.point_column(name).encode_units(name, table)
-                parts.append(np.clip((units + 1) / 2, 0.0, 1.0))
-        return torch.from_numpy(np.concatenate(parts, axis=1)), self.encode_labels(table)
+        return torch.from_numpy(unit_rows(self.schema, table)), self.encode_labels(table)
 
     def prepare(self, values: Tensor) -> Tensor:
         """Return coordinates (n, p), clipped to [0, 1], which the accounted Δ requires."""
@@ -216,7 +210,7 @@ class TableRecords(FeatureRecords):
     def activate(self, outputs: Tensor) -> Tensor:
         """See `FeatureRecords`: sigmoids of numbers, and a softmax for each alphabet."""
         values = [
-            part.softmax(dim=1) if self._coded(name) else part.sigmoid()
+            part.softmax(dim=1) if coded_column(self.schema, name) else part.sigmoid()
             for name, part in _by_column(outputs, self.widths)
         ]
         return torch.cat(values, dim=1)
@@ -226,7 +220,7 @@ class TableRecords(FeatureRecords):
         columns: dict[str, pa.Array] = {}
         numpy_rng = _numpy_generator(rng)
         for name, part in _by_column(values, self.widths):
-            if column := self._coded(name):
+            if column := coded_column(self.schema, name):
                 codes = np.zeros(0, np.int64)
                 if len(part):
                     drawn = torch.multinomial(part, 1, replacement=True, generator=rng)
@@ -236,12 +230,6 @@ class TableRecords(FeatureRecords):
                 points = from_unit(self._box(name), part.double().numpy() * 2 - 1)
                 columns |= self.schema.point_column(name).decode_points(name, points)
         return self.to_table(columns, labels, numpy_rng)
-
-    def _coded(self, name: str) -> CodedColumn | None:
-        """Return a column that is represented by codes; None for numbers in a box."""
-        column = self.schema.columns[name]
-        as_codes = column.domain is None or (column.nullable and column.is_number)
-        return self.schema.coded[name] if as_codes else None
 
     def _box(self, name: str) -> Box:
         """Return the box of a column that is not represented by codes; refuse other domains."""

@@ -9,7 +9,7 @@ Reference densities and their marginals are in `privot.integral.references`, set
 
 from privot.core.errors import naming_extra
 
-with naming_extra("privot.integral", "networks"):
+with naming_extra("privot.integral", "learn"):
     from privot.integral.methods import BoostSettings, ClippedRatioSettings, boost, clip_ratio
     from privot.integral.model import IntegralModel, fit
     from privot.integral.records import PointSpace, RecordSpace

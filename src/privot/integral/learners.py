@@ -1,11 +1,8 @@
-r"""Learners of log density ratios: networks, trees, and a spline of one coordinate.
+r"""Learned log density ratios: networks, trees, and a spline of one coordinate.
 
 **Networks** distinguish the data from draws of a density: their log odds are a log density ratio.
-With equally many records and draws, the logistic loss is minimal at $f = \log p/q$ (Sugiyama, Suzuki,
-Kanamori 2012). Every step uses a new batch of records and of draws. A tenth of the records is held out;
-the result is the moving average of the weights at the step with the smallest held-out loss, which is not
-worse than that of the initial $f = 0$. A network is trained by PyTorch and stored as its weights:
-drawing needs no PyTorch, and a saved model consists of arrays only.
+`privot.integral.networks` trains them; drawing needs no PyTorch, and a saved model consists of arrays
+only.
 
 $$ f(x) = W_L \tanh(… \tanh(W_1 u + b_1) …) + b_L , \qquad u = \text{features of } x , $$
 
@@ -41,42 +38,30 @@ none of them leaves.
 References:
     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
     method* (1982); Eilers, Marx, *Flexible smoothing with B-splines and penalties* (1996).
-    Sugiyama, Suzuki, Kanamori, *Density ratio estimation in machine learning* (2012).
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import pairwise
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from torch import Tensor, nn
-from torch.nn.functional import softplus
 
 from privot.core.compiled import compiled
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, load_object
 from privot.integral.density import Arrays, Axis, Packed
 from privot.integral.references import Floats, Marginal, Reference
 
-try:
+if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
-except ModuleNotFoundError:  # an optional extra; asking for trees says so
-    HistGradientBoostingClassifier = None
 
 # A function that draws from a density, with a generator, and returns the features (num, k) of the draws.
 Draw = Callable[[int, np.random.Generator], Floats]
 
 _BLOCK = 2**15  # rows evaluated at once
-# Networks: share and numbers of held-out records, and number of draws beside them.
-_HELD_OUT, _MIN_HELD_OUT, _MAX_HELD_OUT, _MIN_HELD_OUT_DRAWS = 0.1, 20, 5000, 2000
-_CHECKS, _WARM_UP = 30, 50  # evaluations on held-out records; steps
-_AVERAGING, _WEIGHT_DECAY = 0.98, 1e-3
 # The spline: cells of the reference, about as many intervals between knots; |g| is limited to 60.
 _CELLS, _INTERVALS, _MAX_RATIO = 2048, 32, 60.0
 _FOLDS, _MIN_RECORDS = 5, 50  # of cross-validation
@@ -147,88 +132,13 @@ class NetworkSettings:
             raise PrivotError(f"learning_rate {self.learning_rate}: give (0, 1], such as 4e-3")
 
 
-def train_network(
+def fit_network(
     positives: Floats, draw: Draw, settings: NetworkSettings, seed: int, bound: float | None = None
 ) -> Network:
-    """Train a network on `positives` (n, k) against draws; its output is a log ratio, |·| ≤ bound."""
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(positives))
-    num_held_out = min(_MAX_HELD_OUT, int(_HELD_OUT * len(positives)))
-    if num_held_out < _MIN_HELD_OUT:
-        num_held_out = 0
-    training, testing = positives[order[num_held_out:]], positives[order[:num_held_out]]
-    held_out = None
-    if num_held_out:
-        held_out = _tensor(testing), _tensor(draw(max(num_held_out, _MIN_HELD_OUT_DRAWS), rng))
-    layers = _build(positives.shape[1], settings, seed)
-    optimizer = torch.optim.AdamW(layers.parameters(), weight_decay=_WEIGHT_DECAY)
-    average = [p.detach().clone() for p in layers.parameters()]
-    best_loss = _held_out_loss(layers, average, held_out, bound)
-    best = [mean.clone() for mean in average]
-    check_every = max(1, settings.steps // _CHECKS)
-    for step in range(1, settings.steps + 1):
-        decay = 0.5 * (1 + math.cos(math.pi * (step - 1) / settings.steps))
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * (min(1.0, step / _WARM_UP) * decay)
-        batch = training[rng.integers(0, len(training), settings.batch_size)]
-        optimizer.zero_grad(set_to_none=True)
-        _loss(layers, _tensor(batch), _tensor(draw(settings.batch_size, rng)), bound).backward()
-        optimizer.step()
-        with torch.no_grad():
-            retained = min(_AVERAGING, step / (step + 9))  # so that early weights are forgotten
-            for mean, parameter in zip(average, layers.parameters(), strict=True):
-                mean.lerp_(parameter, 1 - retained)
-        if step % check_every == 0 or step == settings.steps:
-            loss = _held_out_loss(layers, average, held_out, bound)
-            if held_out is None or loss < best_loss:
-                best_loss, best = loss, [mean.clone() for mean in average]
-    arrays = [p.double().numpy() for p in best]
-    return Network(tuple(arrays[0::2]), tuple(arrays[1::2]), bound)
-
-
-def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequential:
-    """Build the initial layers, by which f = 0 everywhere."""
-    widths = [num_features, *settings.hidden]
-    parts: list[nn.Module] = []
-    # PyTorch's layers draw their weights from the global generator, which is seeded temporarily.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        for width_in, width_out in pairwise(widths):
-            parts += [nn.Linear(width_in, width_out), nn.Tanh()]
-        last = nn.Linear(widths[-1], 1)
-    with torch.no_grad():
-        last.weight.zero_()
-        last.bias.zero_()
-    return nn.Sequential(*parts, last)
-
-
-def _loss(
-    layers: Callable[[Tensor], Tensor], positive: Tensor, negative: Tensor, bound: float | None
-) -> Tensor:
-    """Return the logistic loss of the log odds f, bounded if there is a bound."""
-    f = layers(torch.cat([positive, negative]))[:, 0]
-    if bound is not None:
-        f = bound * torch.tanh(f / bound)
-    return softplus(-f[: len(positive)]).mean() + softplus(f[len(positive) :]).mean()
-
-
-def _held_out_loss(
-    layers: nn.Sequential,
-    average: list[Tensor],
-    held_out: tuple[Tensor, Tensor] | None,
-    bound: float | None,
-) -> float:
-    """Return the loss of the averaged weights on held-out records; ∞ if there are none."""
-    if held_out is None:
-        return math.inf
-    weights = dict(zip((name for name, _ in layers.named_parameters()), average, strict=True))
-    with torch.no_grad():
-        averaged = partial(torch.func.functional_call, layers, weights)
-        return float(_loss(averaged, *held_out, bound))
-
-
-def _tensor(features: Floats) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(features, np.float32))
+    """Train a network on `positives` (n, k) against draws by PyTorch: see `privot.integral.networks`."""
+    train = load_object("privot.integral.networks:train_network", "estimator 'mlp'")
+    network: Network = train(positives, draw, settings, seed, bound)
+    return network
 
 
 @dataclass(frozen=True, repr=False)
@@ -442,13 +352,15 @@ def fit_trees(positives: Floats, draw: Draw, seed: int, bound: float | None = No
 
 def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | None) -> Trees:
     """Grow trees on `positives` (n, k) against `negatives` (m, k), with early stopping on a tenth."""
-    if HistGradientBoostingClassifier is None:
+    try:
+        make = load_object("sklearn.ensemble:HistGradientBoostingClassifier", "growing trees")
+    except ModuleNotFoundError:
         raise PrivotError(
             "growing trees needs scikit-learn: pip install 'privot[evaluate]', or choose 'mlp'"
-        )
+        ) from None
     features = np.concatenate([positives, negatives])
     labels = np.repeat([1.0, 0.0], [len(positives), len(negatives)])
-    classifier = HistGradientBoostingClassifier(
+    classifier = make(
         max_iter=MOST_TREES,
         learning_rate=0.1,
         max_leaf_nodes=_LEAVES,
@@ -471,7 +383,7 @@ def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | N
     return trees
 
 
-def _as_arrays(classifier: HistGradientBoostingClassifier, bound: float | None) -> Trees:
+def _as_arrays(classifier: "HistGradientBoostingClassifier", bound: float | None) -> Trees:
     """Return the grown trees, each in its own block of nodes; unused nodes are leaves of value 0."""
     size = MOST_TREES * _NODES
     feature, threshold = np.zeros(size, np.int64), np.zeros(size)

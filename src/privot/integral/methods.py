@@ -74,7 +74,7 @@ from privot.integral.density import (
     require_inside,
     tabulate,
 )
-from privot.integral.learners import Network, NetworkSettings, Trees, fit_trees, train_network
+from privot.integral.learners import Network, NetworkSettings, Trees, fit_network, fit_trees
 from privot.integral.references import Floats, Reference, SecureGenerator
 from privot.integral.tilts import (
     BOUND,
@@ -236,7 +236,7 @@ def _train_round(
     def draw_from_pool(num: int, rng: np.random.Generator) -> Floats:
         return pool[rng.integers(0, len(pool), num)]
 
-    return train_network(positives, draw_from_pool, settings.network, seed, BOUND)
+    return fit_network(positives, draw_from_pool, settings.network, seed, BOUND)
 
 
 def _measure_edges(

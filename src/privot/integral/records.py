@@ -26,8 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from privot.central.fitting import raw_table
-from privot.central.records import TableRecords
+from privot.central.fitting import raw_table, unit_rows
 from privot.central.sums import whole_records
 from privot.core.errors import PrivotError
 from privot.integral.density import require_inside
@@ -190,10 +189,9 @@ class RecordSpace:
 
     def rows(self, raw: pa.Table) -> Iterator[Floats]:
         """Yield rows in chunks, encoded as by `privot.central`, so that accounts recognize them."""
-        records = TableRecords(self.schema)
         for start in range(0, raw.num_rows, _CHUNK):
-            values, _ = records.encode(raw.slice(start, _CHUNK))
-            parts = whole_records(values.numpy(), np.zeros(len(values)))
+            values = unit_rows(self.schema, raw.slice(start, _CHUNK))
+            parts = whole_records(values, np.zeros(len(values)))
             yield from (rows.astype(np.float64) for rows in parts)
 
     def decode(self, points: Floats) -> pa.Table:

@@ -56,9 +56,9 @@ from privot.integral.learners import (
     NetworkSettings,
     SplineRatio,
     Trees,
+    fit_network,
     fit_spline,
     fit_trees,
-    train_network,
 )
 from privot.integral.references import Floats, Reference
 
@@ -241,5 +241,5 @@ def fit_log_ratio(
     if estimator == "trees":
         classifier = fit_trees(positives, draw, seed)
     else:
-        classifier = train_network(positives, draw, network, seed)
+        classifier = fit_network(positives, draw, network, seed)
     return FeatureTilt(reference, (classifier,), (1.0,))
