@@ -59,7 +59,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Self
 
@@ -123,7 +123,13 @@ class Incidence:
 
     def gradient(self, of_columns: Array, of_pairs: Array) -> Array:
         """Compute the gradient in the shares (forms,) from those in the two results of `information`."""
-        return np.asarray(self.columns.T @ of_columns + self.pairs.T @ of_pairs)
+        columns, pairs = self._transposed
+        return np.asarray(columns @ of_columns + pairs @ of_pairs)
+
+    @cached_property
+    def _transposed(self) -> tuple[scipy.sparse.csc_array, scipy.sparse.csc_array]:
+        """Both matrices transposed."""
+        return self.columns.T, self.pairs.T
 
     def pair_indices(self, pairs: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
         """Return the indices of pairs (i, j) in the second result of `information`."""
@@ -208,6 +214,15 @@ def choose_forms(
             f"a column has {max(sizes)} values, more than {MOST_CELLS}: declare fewer bins, or "
             "categories with one that stands for others"
         )
+    rows = None if pair_weights is None else tuple(map(tuple, pair_weights.tolist()))
+    return _choose_forms(tuple(sizes), epsilon, rows)
+
+
+@lru_cache(maxsize=256)
+def _choose_forms(
+    sizes: tuple[int, ...], epsilon: float, pair_weights: tuple[tuple[float, ...], ...] | None
+) -> tuple[Forms, tuple[int, ...]]:
+    """Choose the forms of columns that can all be reported."""
     possible = _possible_forms(sizes)
     pairs = [form for form in possible if len(form) == 2]
     if not pairs:
@@ -215,7 +230,7 @@ def choose_forms(
         return alone, (1,) * len(alone)
     weights_of_pairs = np.ones(len(pairs))
     if pair_weights is not None:
-        weights_of_pairs = np.array([pair_weights[pair] for pair in pairs])
+        weights_of_pairs = np.array([pair_weights[i][j] for i, j in pairs])
     shares = _optimal_shares(sizes, possible, pairs, epsilon, weights_of_pairs)
     floor = _MIN_SHARE / len(pairs)
     chosen = {form: s for form, s in zip(possible, shares.tolist(), strict=True) if s > floor}
