@@ -1,5 +1,6 @@
 """One bad input, and how it is tried."""
 
+import os
 import shlex
 import shutil
 import time
@@ -48,12 +49,15 @@ def cases(*rows):
 
 def snapshot(folder):
     """Every file and folder, with what tells that it was not written again."""
-    return {
-        str(path.relative_to(folder)): (stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_mode)
-        for path in sorted(folder.rglob("*"))
-        for stat in [path.lstat()]
-        if path.is_file()
-    } | {str(path.relative_to(folder)): None for path in folder.rglob("*") if path.is_dir()}
+    found = {}
+    for place, folders, files in os.walk(folder):
+        found |= {os.path.relpath(os.path.join(place, name), folder): None for name in folders}
+        for name in files:
+            path = os.path.join(place, name)
+            stat = os.lstat(path)
+            told = (stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_mode)
+            found[os.path.relpath(path, folder)] = told
+    return found
 
 
 def require_refused(done, says):

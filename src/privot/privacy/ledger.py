@@ -528,13 +528,15 @@ class Account:
 def fingerprint(batches: Iterable[NDArray[Any]]) -> str:
     """Return the secret digest H_k, 64 hexadecimal digits, of records in batches (n, …)."""
     key, row_sum, count = secret_key(), 0, 0
+    keyed = blake2b(key=key, digest_size=32)
     for batch in batches:
         with np.errstate(over="ignore", invalid="ignore"):
             rows = np.ascontiguousarray(batch, np.float32).reshape(len(batch), -1)
             rows = rows + np.float32(0.0)  # −0 becomes 0
         data, width = rows.tobytes(), 4 * rows.shape[1]
         for start in range(0, len(data), width):
-            row = blake2b(data[start : start + width], key=key, digest_size=32)
+            row = keyed.copy()
+            row.update(data[start : start + width])
             row_sum += int.from_bytes(row.digest(), "little")
         count += len(rows)
     return blake2b(b"%d,%d" % (count, row_sum % 2**256), key=key, digest_size=32).hexdigest()
