@@ -2,9 +2,9 @@
 
 Only modules that have doctests are imported for them. Ledgers have their witnesses in a folder of the
 session, never in the account's own. Numerical libraries keep to one thread: there is a process of
-tests for every core already. Garbage is not looked for among what was collected, which stays. Modules
-that compile most loops come first, those of the same loops in one process: the others load from disk
-what would otherwise be compiled by every process at the same time.
+tests for every core already. Garbage is not looked for among what was collected, which stays, and seldom
+among the rest. Modules that compile most loops come first, those of the same loops in one process: the
+others load from disk what would otherwise be compiled by every process at the same time.
 """
 
 import gc
@@ -65,6 +65,7 @@ def pytest_collection():
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
         gc.enable()
 
 

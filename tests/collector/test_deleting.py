@@ -8,6 +8,7 @@ import sqlite3
 import pytest
 
 from campaign_reports import CAMPAIGN, changed, ids_of, made, resealed, rows
+from forked_commands import call
 from privot import Release
 from privot.collector.folder import FolderStore
 from privot.collector.sealing import FolderStorage, delete_reports, ids_of_texts, seal, storage_at
@@ -213,8 +214,12 @@ def events(kill_at, done):
 
 
 def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path):
-    reports, shelf = made(60), FolderStorage(tmp_path / "s" / "release")
-    store = FolderStore(tmp_path / "s", CAMPAIGN.format)
+    call(delete_with_a_kill_at_every_step, tmp_path)
+
+
+def delete_with_a_kill_at_every_step(folder):
+    reports, shelf = made(60), FolderStorage(folder / "s" / "release")
+    store = FolderStore(folder / "s", CAMPAIGN.format)
     store.append(*rows(reports[:40]))
     seal(store, CAMPAIGN, shelf)
     store.append(*rows(reports[40:]))
@@ -223,7 +228,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path):
     names = [id_of(each) for each in gone]
     deletions = []
     for step in range(200):
-        copy = shutil.copytree(tmp_path / "s", tmp_path / str(step))
+        copy = shutil.copytree(folder / "s", folder / str(step))
         shelf = FolderStorage(copy / "release")
         if not (child := os.fork()):
             events(

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from forked_commands import forkserver
+from forked_commands import call
 from privot.central.slices import draw_directions
 from privot.core import processes
 from privot.mechanisms import Laplace, samplers
@@ -102,19 +102,9 @@ def draw_in_children():
     return {name: (ours.tolist(), theirs.tolist()) for name, (ours, theirs) in found.items()}
 
 
-def send_draws(pipe):
-    pipe.send(draw_in_children())
-
-
 @pytest.fixture(scope="module")
 def drawn():
-    reader, writer = forkserver().Pipe(duplex=False)
-    process = forkserver().Process(target=send_draws, args=(writer,))
-    process.start()
-    writer.close()  # if the process ends without an answer, so does the wait for one
-    found = reader.recv()
-    process.join()
-    return found
+    return call(draw_in_children)
 
 
 @pytest.mark.parametrize("page", PAGES)
