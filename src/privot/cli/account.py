@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from typer import Argument, Option
 
@@ -357,18 +357,20 @@ def slices(
     )
     num_releases = _num_releases(setting, epochs, steps)
     # A privacy-loss distribution alone reaches a small epsilon, so --accounting pld skips Rényi.
-    methods = [*_Accounting] if accounting is _Accounting.rdp else [_Accounting.pld]
+    methods: list[Literal["rdp", "pld"]] = ["rdp", "pld"]
+    if accounting is _Accounting.pld:
+        methods.remove("rdp")
     solved_by = {
         method: _solve(
             epsilon,
             "--stddev",
             stddev,
-            partial(setting.calibrate, delta=delta, steps=num_releases, method=method.value),
-            partial(setting.epsilon, delta=delta, steps=num_releases, method=method.value),
+            partial(setting.calibrate, delta=delta, steps=num_releases, method=method),
+            partial(setting.epsilon, delta=delta, steps=num_releases, method=method),
         )
         for method in methods
     }
-    solved = solved_by[accounting]
+    solved = solved_by[accounting.value]
     answered = "stddev" if solved.asks_noise else "epsilon"
     answers = {
         method: each.noise if each.asks_noise else each.epsilon
@@ -398,7 +400,7 @@ def slices(
     if accounting is _Accounting.rdp:
         lines.append(
             "That is Rényi accounting; by the privacy-loss distribution (--accounting pld) the "
-            f"{answered} is {at_most(answers[_Accounting.pld], 6)}."
+            f"{answered} is {at_most(answers['pld'], 6)}."
         )
     if sampling is _Sampling.padded_poisson:
         lines.append(
