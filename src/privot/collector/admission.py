@@ -30,7 +30,6 @@ them used. A token that all devices share identifies nobody.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -42,6 +41,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -71,14 +71,14 @@ class Admitted:
     until: int | None = None
 
     def use(self, content: bytes) -> None:
-        """Count a use, durably, before the reports with this content are stored.
+        """Count a use durably, before the reports with this content are stored; here, count nothing.
 
         Raises:
-            NotAdmitted: if other reports have used it up meanwhile.
+            NotAdmitted: if other reports have used up the right meanwhile.
         """
 
     def acknowledge(self, content: bytes) -> None:
-        """Record that reports with this content are stored, so that the ticket admits them no more."""
+        """Record that the reports with this content are stored: they are not admitted once more."""
 
 
 Admission = Callable[[str, str], Admitted]
@@ -125,10 +125,10 @@ def tokens(path: Path) -> Admission:
 # Tickets.
 
 NONCE_BYTES = 16
-_HEAD = struct.Struct(f">I{NONCE_BYTES}s")
-_ENTRY = struct.Struct(f">I{NONCE_BYTES}sI")
+_CRC_BYTES = 4
+_HEAD = struct.Struct(f">I{NONCE_BYTES}s")  # expiry and nonce of a ticket
 _CONTEXT = b"privot ticket 1"
-_MAX_TICKETS = 2**20
+_MAX_TICKETS = 2**20  # whose uses take 25 MB on the disk
 
 
 def sign_ticket(
@@ -160,69 +160,85 @@ def tickets(
             until, nonce = _HEAD.unpack_from(ticket)
             signed = _CONTEXT + bytes.fromhex(fingerprint) + ticket[: _HEAD.size]
             key.verify(ticket[_HEAD.size :], signed)
-        except (binascii.Error, ValueError, struct.error, InvalidSignature):
+        except (ValueError, struct.error, InvalidSignature):
             until, nonce = 0, b""
         if kind.lower() != "ticket" or not nonce:
             raise NotAdmitted("no ticket, or one that was not signed for this campaign: get one")
         book.require_usable(nonce, until)
-        return _Ticket(until=int(until), nonce=nonce, book=book)
+        return _Ticket(int(until), nonce, book)
 
     return admit
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Ticket(Admitted):
-    """Signed ticket that is not used up; no other request changes it between two awaits."""
+    """Signed ticket that is not used up."""
 
     until: int
     nonce: bytes
     book: _TicketBook
 
     def use(self, content: bytes) -> None:
-        digest = hashlib.sha256(content).digest()
-        self.book.require_usable(self.nonce, self.until, digest)
-        waiting = self.book.unacknowledged.get(self.nonce, set())
-        if digest not in waiting:
-            self.book.require_room()
-            self.book.used.use(self.nonce, self.until)
-            self.book.unacknowledged[self.nonce] = waiting | {digest}
+        self.book.use(self.nonce, self.until, hashlib.sha256(content).digest())
 
     def acknowledge(self, content: bytes) -> None:
-        if left := self.book.unacknowledged.pop(self.nonce, set()) - {
-            hashlib.sha256(content).digest()
-        }:
-            self.book.unacknowledged[self.nonce] = left
+        self.book.acknowledge(self.nonce, hashlib.sha256(content).digest())
 
 
 class _TicketBook:
-    """Used tickets, and digests of the unacknowledged reports that each has admitted."""
+    """Used tickets, and digests of the unacknowledged reports that each has admitted.
+
+    All requests run in one thread and take turns only at an `await`, which no method here contains: so
+    no other request intervenes between a method's check and what it stores.
+    """
 
     def __init__(self, used: UsedTickets, uses: int, clock: Callable[[], float]) -> None:
-        self.used, self._uses, self._clock = used, uses, clock
-        self._latest = float(used.latest)
-        self.unacknowledged: dict[bytes, set[bytes]] = {}
+        self._used, self._max_uses, self._clock = used, uses, clock
+        self._latest_time = float(used.latest)
+        self._unacknowledged: dict[bytes, set[bytes]] = {}
 
     def require_usable(self, nonce: bytes, until: int, digest: bytes | None = None) -> None:
         """Refuse a ticket that has expired, or that other reports than those of `digest` have used up.
 
         Without a digest, the reports are not known yet: a ticket with unacknowledged ones is accepted.
         """
-        self._latest = max(self._latest, self._clock())
-        waiting = self.unacknowledged.get(nonce, set())
+        self._latest_time = max(self._latest_time, self._clock())
+        waiting = self._unacknowledged.get(nonce, set())
         may_repeat = bool(waiting) if digest is None else digest in waiting
-        _, used = self.used.seen.get(nonce, (0, 0))
-        if until <= self._latest or (used >= self._uses and not may_repeat):
+        is_used_up = nonce in self._used.seen and self._used.seen[nonce].count >= self._max_uses
+        if until <= self._latest_time or (is_used_up and not may_repeat):
             raise NotAdmitted("the ticket has ended, or was used up: get another")
 
-    def require_room(self) -> None:
+    def use(self, nonce: bytes, until: int, digest: bytes) -> None:
+        """Count a use durably, unless the same reports wait for their acknowledgment."""
+        self.require_usable(nonce, until, digest)
+        if digest not in self._unacknowledged.get(nonce, set()):
+            self._require_room()
+            self._used.use(nonce, until)
+            self._unacknowledged.setdefault(nonce, set()).add(digest)
+
+    def acknowledge(self, nonce: bytes, digest: bytes) -> None:
+        """Record that the reports of `digest` are stored."""
+        if waiting := self._unacknowledged.pop(nonce, set()) - {digest}:
+            self._unacknowledged[nonce] = waiting
+
+    def _require_room(self) -> None:
         """Refuse a new ticket if 2²⁰ are stored after expired ones have been removed."""
-        if len(self.used.seen) >= _MAX_TICKETS:
-            self.used.forget(int(self._latest))
-            self.unacknowledged = {
-                n: digests for n, digests in self.unacknowledged.items() if n in self.used.seen
-            }
-        if len(self.used.seen) >= _MAX_TICKETS:
+        seen = self._used.seen
+        if len(seen) >= _MAX_TICKETS:
+            self._used.forget(int(self._latest_time))
+            expired = self._unacknowledged.keys() - seen.keys()
+            for nonce in expired:
+                del self._unacknowledged[nonce]
+        if len(seen) >= _MAX_TICKETS:
             raise NotAdmitted("too many tickets are in use: send it again later")
+
+
+class TicketUses(NamedTuple):
+    """Expiry of a ticket, in seconds since 1970, and how often it was used."""
+
+    until: int
+    count: int
 
 
 class UsedTickets:
@@ -247,23 +263,23 @@ class UsedTickets:
     def __init__(self, path: Path) -> None:
         self._path, self.latest = path, 0
         self._handle = -1
-        self.seen: dict[bytes, tuple[int, int]] = {}
+        self.seen: dict[bytes, TicketUses] = {}
         self._lock = locked(path.with_name(path.name + ".lock"))
         data = path.read_bytes() if path.exists() else b""
-        for at in range(0, len(data), _ENTRY.size):
-            entry = data[at : at + _ENTRY.size]
-            right_crc = zlib.crc32(entry[:-4]) == int.from_bytes(entry[-4:], "big")
-            if len(entry) < _ENTRY.size or not right_crc:
-                if at + _ENTRY.size < len(data):
+        size = _HEAD.size + _CRC_BYTES
+        for start in range(0, len(data), size):
+            head, crc = data[start : start + _HEAD.size], data[start + _HEAD.size : start + size]
+            if _crc(head) != crc:
+                if start + size < len(data):
                     raise PrivotError(
                         f"{path} is damaged, and with it who was admitted: restore it"
                     )
-                break
-            until, nonce, _ = _ENTRY.unpack(entry)
-            if nonce.strip(b"\0"):
-                self.seen[nonce] = until, self.seen.get(nonce, (0, 0))[1] + 1
-            else:
+                break  # the last entry, which a loss of power has cut
+            until, nonce = _HEAD.unpack(head)
+            if nonce == _NO_NONCE:
                 self.latest = max(self.latest, until)
+            else:
+                self._count(nonce, until)
         self.forget(self.latest)
 
     def use(self, nonce: bytes, until: int) -> None:
@@ -280,16 +296,21 @@ class UsedTickets:
         except OSError:
             os.ftruncate(self._handle, size)
             raise
-        self.seen[nonce] = until, self.seen.get(nonce, (0, 0))[1] + 1
+        self._count(nonce, until)
+
+    def _count(self, nonce: bytes, until: int) -> None:
+        earlier = self.seen.get(nonce, TicketUses(until, 0))
+        self.seen[nonce] = TicketUses(until, earlier.count + 1)
 
     def forget(self, latest: int) -> None:
         """Remove tickets that expired by time `latest`, and refuse them from now on."""
         self.latest = latest
-        for old in [nonce for nonce, (end, _) in self.seen.items() if end <= latest]:
-            del self.seen[old]
+        for nonce in [nonce for nonce, uses in self.seen.items() if uses.until <= latest]:
+            del self.seen[nonce]
+        entries = [_entry(_NO_NONCE, latest)]
+        entries += [_entry(nonce, uses.until) * uses.count for nonce, uses in self.seen.items()]
         with replacing_file(self._path, secret=True) as draft:
-            uses = [_entry(n, end) * used for n, (end, used) in self.seen.items()]
-            draft.write_bytes(_entry(bytes(NONCE_BYTES), latest) + b"".join(uses))
+            draft.write_bytes(b"".join(entries))
         flush_folder(self._path.parent)
         if self._handle >= 0:
             os.close(self._handle)
@@ -301,9 +322,16 @@ class UsedTickets:
         os.close(self._lock)
 
 
+_NO_NONCE = bytes(NONCE_BYTES)
+
+
 def _entry(nonce: bytes, until: int) -> bytes:
-    head = struct.pack(f">I{NONCE_BYTES}s", until, nonce)
-    return head + struct.pack(">I", zlib.crc32(head))
+    head = _HEAD.pack(until, nonce)
+    return head + _crc(head)
+
+
+def _crc(head: bytes) -> bytes:
+    return zlib.crc32(head).to_bytes(_CRC_BYTES, "big")
 
 
 def locked(path: Path) -> int:
@@ -385,6 +413,7 @@ class WaveTickets:
         return sign_ticket(self.key, self.fingerprint, until, nonce)
 
     def _wave_key(self, wave: int) -> bytes:
+        """Return the key of a wave, drawn at the first request; it overwrites that of the last wave."""
         with holding_state():
             try:
                 stored = json.loads(self.path.read_text(encoding="utf-8"))
