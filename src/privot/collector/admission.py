@@ -205,7 +205,7 @@ class _TicketBook:
         self._latest_time = max(self._latest_time, self._clock())
         waiting = self._unacknowledged.get(nonce, set())
         may_repeat = bool(waiting) if digest is None else digest in waiting
-        is_used_up = nonce in self._used.seen and self._used.seen[nonce].count >= self._max_uses
+        is_used_up = nonce in self._used.seen and self._used.seen[nonce].number >= self._max_uses
         if until <= self._latest_time or (is_used_up and not may_repeat):
             raise NotAdmitted("the ticket has ended, or was used up: get another")
 
@@ -235,10 +235,10 @@ class _TicketBook:
 
 
 class TicketUses(NamedTuple):
-    """Expiry of a ticket, in seconds since 1970, and how often it was used."""
+    """Expiry of a ticket, in seconds since 1970, and the number of its uses."""
 
     until: int
-    count: int
+    number: int
 
 
 class UsedTickets:
@@ -300,7 +300,7 @@ class UsedTickets:
 
     def _count(self, nonce: bytes, until: int) -> None:
         earlier = self.seen.get(nonce, TicketUses(until, 0))
-        self.seen[nonce] = TicketUses(until, earlier.count + 1)
+        self.seen[nonce] = TicketUses(until, earlier.number + 1)
 
     def forget(self, latest: int) -> None:
         """Remove tickets that expired by time `latest`, and refuse them from now on."""
@@ -308,7 +308,7 @@ class UsedTickets:
         for nonce in [nonce for nonce, uses in self.seen.items() if uses.until <= latest]:
             del self.seen[nonce]
         entries = [_entry(_NO_NONCE, latest)]
-        entries += [_entry(nonce, uses.until) * uses.count for nonce, uses in self.seen.items()]
+        entries += [_entry(nonce, uses.until) * uses.number for nonce, uses in self.seen.items()]
         with replacing_file(self._path, secret=True) as draft:
             draft.write_bytes(b"".join(entries))
         flush_folder(self._path.parent)
