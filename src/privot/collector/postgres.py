@@ -110,8 +110,9 @@ SELECT count(*) FROM gone
 """
 TO_ERASE = "SELECT id FROM privot_reports WHERE campaign = %s AND digest = 0 AND sealing >= 0"
 
+# Keys of advisory locks: "priv", "seal" and "dele" in ASCII.
 _TABLE_LOCK, _SEAL_LOCK, _DELETE_LOCK = 0x70726976, 0x7365616C, 0x64656C65
-_PIECE_ROWS = 2**14
+_PIECE_ROWS = 2**14  # reports that are read at a time
 
 
 class PostgresStore:
@@ -175,7 +176,7 @@ class PostgresStore:
             "SELECT number, shards FROM privot_sealings WHERE campaign = %s ORDER BY number",
             (self._campaign,),
         ).fetchall()
-        if sealings and sealings[-1][1] is None:  # interrupted
+        if sealings and sealings[-1][1] is None:  # the last sealing was interrupted
             number = sealings.pop()[0]
         else:
             number = len(sealings)
@@ -307,6 +308,7 @@ class PostgresStore:
         return int(_one(connection, find, (self._format.fingerprint,)))
 
     def _insert(self, connection: psycopg.Connection, records: Records, entries: Words) -> Statuses:
+        """Insert new reports in the current transaction, and return the status of each."""
         digests = entries[:, 2].view(np.int64).tolist()
         ids = entries[:, :2].astype(">u8").tobytes()
         with connection.cursor().copy("COPY privot_arriving FROM STDIN (FORMAT BINARY)") as copy:
@@ -341,10 +343,13 @@ def _one(
     query: LiteralString,
     values: tuple[object, ...] | dict[str, object] = (),
 ) -> Any:
+    """Return the only value of a query's only row."""
     row = connection.execute(query, values).fetchone()
     assert row is not None
     return row[0]
 
 
 def _first_line(error: psycopg.Error) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    """Return the first line of an error's message, or its type if there is none."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
