@@ -124,17 +124,11 @@ def noise(
 
 
 class _Solved(NamedTuple):
-    """An ε and the noise that it needs, of which one was given and the other computed.
-
-    Arguments:
-        epsilon: The ε.
-        noise: Parameter of the noise, such as a scale, or another ε that determines this one.
-        asks_noise: Whether ε was given and the noise computed.
-    """
+    """An ε and the noise that it needs, of which one was given and the other computed."""
 
     epsilon: float
-    noise: float
-    asks_noise: bool
+    noise: float  # its parameter, such as a scale; or the ε after shuffling
+    asks_noise: bool  # whether ε was given and the noise computed
 
     @property
     def epsilon_text(self) -> str:
@@ -149,19 +143,12 @@ class _Solved(NamedTuple):
 
 @dataclass(frozen=True)
 class _Answer:
-    """Answer about one mechanism.
-
-    Arguments:
-        solved: The ε and the noise.
-        words: The noise in words, as the beginning of a sentence.
-        fields: Further fields of the JSON.
-        lines: Further lines of the text.
-    """
+    """Answer about one mechanism."""
 
     solved: _Solved
-    words: str
-    fields: Fields = field(default_factory=dict)
-    lines: Sequence[str] = ()
+    words: str  # the noise in words, as the beginning of a sentence
+    fields: Fields = field(default_factory=dict)  # further fields of the JSON
+    lines: Sequence[str] = ()  # further lines of the text
 
 
 def _laplace(sensitivity: float, epsilon: float | None, scale: float | None) -> _Answer:

@@ -239,7 +239,13 @@ def plan(
     declared = Schema.load(schema)
     overall = plan_reports(declared, epsilon, people, target_error=target_error)
     command = _calibrate_command(schema, overall)
-    fitted = _forecast_fit(declared, overall, like) if rehearse or like is not None else None
+    fitted = None
+    if rehearse or like is not None:
+        from privot.forecast.fits import forecast_fit
+
+        model = None if like is None else load_local(like, "give a model by `privot fit`")
+        with step_bar("rehearsing") as progress:
+            fitted = forecast_fit(declared, epsilon, people, like=model, progress=progress)
     if as_json:
         fit_fields = {} if fitted is None else {"fit": asdict(fitted)}
         print(json.dumps(asdict(overall) | fit_fields | {"command": command}))
@@ -256,23 +262,14 @@ def plan(
 
 
 class _Simulation(NamedTuple):
-    """Options of a simulation.
-
-    Arguments:
-        schema: Schema of the simulated people.
-        like: Folder of a model, or file of a table, that they are like; None makes them up.
-        rehearsals: Number of simulated campaigns.
-        seed: Seed of people and fits.
-        output: Folder of pages to write, if any.
-        force: Whether to replace it.
-    """
+    """Options of a simulation."""
 
     schema: Path
-    like: Path | None
-    rehearsals: int
-    seed: int
-    output: Path | None
-    force: bool
+    like: Path | None  # model or table that the simulated people are like; None makes them up
+    rehearsals: int  # number of simulated campaigns
+    seed: int  # of people and fits
+    output: Path | None  # folder of pages to write
+    force: bool  # whether to replace it
 
     @property
     def people(self) -> str:
@@ -414,16 +411,6 @@ def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int
     print(f"{STAMP}: {output / WRITTEN[0]}: what the answer will look like")
 
 
-def _forecast_fit(declared: Schema, overall: Plan, like: Path | None) -> FitForecast:
-    from privot.forecast.fits import forecast_fit
-
-    model = None if like is None else load_local(like, "give a model by `privot fit`")
-    with step_bar("rehearsing") as progress:
-        return forecast_fit(
-            declared, overall.epsilon, overall.people, like=model, progress=progress
-        )
-
-
 def _fit_in_words(forecast: FitForecast, like: Path | None) -> str:
     """Return a line on the error that a fit is expected to have."""
     who = f"people with the columns of {like} who depend as strongly as it leaves possible"
@@ -486,8 +473,7 @@ def _print_column(overall: Plan, plan: ColumnPlan) -> None:
         name = option.report
         if name == "gaussian":
             name += f" (δ = {exactly(plan.delta)})"
-        accuracy = (_accuracy(option.accuracy),) if pictures else ()
-        cells = (name, *accuracy, f"{option.error:.3g}")
+        cells = (name, *((_accuracy(option.accuracy),) if pictures else ()), f"{option.error:.3g}")
         if option == plan.recommended:
             cells += (at_most(plan.epsilon), f"{overall.people:,} people")
             lines.append(_Line(cells, _RECOMMENDED))

@@ -27,7 +27,6 @@ from privot.core.processes import is_first
 
 if TYPE_CHECKING:
     from privot.local import LocalModel
-    from privot.models import Model
     from privot.randomizer import Release
     from privot.training import Interrupted
 
@@ -223,7 +222,11 @@ def sample(
         _claim_table(output, model, force)  # refused before the model is read
     loaded = load_generative(model, f"privot integral sample {model}")
     if time is not None:
-        loaded = _model_at(loaded, model, time)
+        from privot.local import WaveModel
+
+        if not isinstance(loaded, WaveModel):
+            raise PrivotError(f"--time is of a model of waves, and {model} is none: leave it out")
+        loaded = loaded.at(time)
     if output is None:
         output = Path("synthetic.npz" if loaded.schema.images else "synthetic.csv")
         _claim_table(output, model, force)
@@ -241,15 +244,6 @@ def sample(
     else:
         write_table(loaded.sample(num_rows, seed=seed, where=condition), output, loaded.schema)
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
-
-
-def _model_at(model: Model, path: Path, time: str) -> Model:
-    """Return the model of one time, given a model of waves and its path."""
-    from privot.local import WaveModel
-
-    if not isinstance(model, WaveModel):
-        raise PrivotError(f"--time is of a model of waves, and {path} is none: leave it out")
-    return model.at(time)
 
 
 def _claim_table(output: Path, model: Path, force: bool) -> None:

@@ -227,7 +227,7 @@ def _ask_columns() -> list[DraftColumn]:
     note("statistics, never from the records; nothing here looks at any. An empty name ends.")
     declared: list[DraftColumn] = []
     try:
-        while name := typer.prompt("\nColumn", default="", show_default=False).strip():
+        while name := _ask_optional("\nColumn"):
             if any(name == column.name for column in declared):
                 note(f"{name!r} is declared already: give another name")
                 continue
@@ -299,33 +299,31 @@ def _show_column(name: str, schema: Schema) -> None:
     note(f"  samples may have: {', '.join(examples)}")
 
 
+def _ask_optional(text: str) -> str:
+    """Prompt for a text that may be empty."""
+    return typer.prompt(text, default="", show_default=False).strip()
+
+
 def _ask_number() -> dict[str, Any]:
     fields: dict[str, Any] = {"kind": "numeric"}
     fields["bounds"] = [typer.prompt("  Lowest", type=float), typer.prompt("  Highest", type=float)]
-    decimals = typer.prompt("  Decimals (0: integers; empty: any)", default="", show_default=False)
-    if decimals.strip() == "0":
+    decimals = _ask_optional("  Decimals (0: integers; empty: any)")
+    if decimals == "0":
         fields["integer"] = True
-    elif decimals.strip().isdigit():
+    elif decimals.isdigit():
         fields["decimals"] = int(decimals)
     if fields["bounds"][0] > 0 and typer.confirm(
         "  Does it spread over powers of ten?", default=False
     ):
         fields["scale"] = "log"
-    spikes = typer.prompt(
-        "  Values that many share exactly (as 0, 40; empty: none)", default="", show_default=False
-    )
-    if spikes.strip():
-        fields["spikes"] = _numbers(spikes)
-    unit = typer.prompt("  Measured in (empty: nothing)", default="", show_default=False).strip()
-    return fields | ({"measured_in": unit} if unit else {})
-
-
-def _numbers(text: str) -> list[Any]:
-    """Return the numbers in a text; a list of the text, which the schema refuses, if it has others."""
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        return [text]
+    if spikes := _ask_optional("  Values that many share exactly (as 0, 40; empty: none)"):
+        try:
+            fields["spikes"] = [float(part) for part in spikes.split(",")]
+        except ValueError:
+            fields["spikes"] = [spikes]  # which the schema refuses with its reason
+    if unit := _ask_optional("  Measured in (empty: nothing)"):
+        fields["measured_in"] = unit
+    return fields
 
 
 def _ask_date() -> dict[str, Any]:
@@ -340,9 +338,7 @@ def _ask_date() -> dict[str, Any]:
 
 def _ask_category() -> dict[str, Any]:
     listed = typer.prompt("  Categories, with commas")
-    other = typer.prompt(
-        "  What stands for any other (empty: others are refused)", default="", show_default=False
-    ).strip()
+    other = _ask_optional("  What stands for any other (empty: others are refused)")
     names = [name.strip() for name in listed.split(",") if name.strip()]
     return {"kind": "categorical", "categories": names} | ({"other": other} if other else {})
 

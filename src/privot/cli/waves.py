@@ -223,19 +223,12 @@ def _date(panel: Panel, wave: int) -> str:
 
 
 class WaveTimes(NamedTuple):
-    """Options on the times of waves.
+    """Options on the times of waves."""
 
-    Arguments:
-        times: Times, with commas between.
-        start: Time of the first wave, instead.
-        every: Time between waves, with `start`; in days if that is a date.
-        onto: Folder of the model of earlier waves, to which these are added.
-    """
-
-    times: str | None
-    start: str | None
-    every: float
-    onto: Path | None
+    times: str | None  # with commas between
+    start: str | None  # instead: time of the first wave
+    every: float  # with `start`: time between waves, in days if it is a date
+    onto: Path | None  # folder of the model of earlier waves, to which these are added
 
     @property
     def given(self) -> bool:

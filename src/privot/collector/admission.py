@@ -40,6 +40,7 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,19 +67,15 @@ class Admitted:
 
     Arguments:
         until: Time of expiry, in seconds since 1970; None for no expiry.
+        use: Function that counts a use durably, before the reports in the content that it is given are
+            stored. It raises `NotAdmitted` if other reports have used up the right meanwhile.
+        acknowledge: Function that records that the reports in a content are stored: the right does not
+            admit them once more.
     """
 
     until: int | None = None
-
-    def use(self, content: bytes) -> None:
-        """Count a use durably, before the reports with this content are stored; here, count nothing.
-
-        Raises:
-            NotAdmitted: if other reports have used up the right meanwhile.
-        """
-
-    def acknowledge(self, content: bytes) -> None:
-        """Record that the reports with this content are stored: they are not admitted once more."""
+    use: Callable[[bytes], None] = lambda content: None
+    acknowledge: Callable[[bytes], None] = lambda content: None
 
 
 Admission = Callable[[str, str], Admitted]
@@ -165,24 +162,10 @@ def tickets(
         if kind.lower() != "ticket" or not nonce:
             raise NotAdmitted("no ticket, or one that was not signed for this campaign: get one")
         book.require_usable(nonce, until)
-        return _Ticket(int(until), nonce, book)
+        use = partial(book.use, nonce, until)
+        return Admitted(int(until), use, partial(book.acknowledge, nonce))
 
     return admit
-
-
-@dataclass(frozen=True)
-class _Ticket(Admitted):
-    """Signed ticket that is not used up."""
-
-    until: int
-    nonce: bytes
-    book: _TicketBook
-
-    def use(self, content: bytes) -> None:
-        self.book.use(self.nonce, self.until, hashlib.sha256(content).digest())
-
-    def acknowledge(self, content: bytes) -> None:
-        self.book.acknowledge(self.nonce, hashlib.sha256(content).digest())
 
 
 class _TicketBook:
@@ -209,17 +192,20 @@ class _TicketBook:
         if until <= self._latest_time or (is_used_up and not may_repeat):
             raise NotAdmitted("the ticket has ended, or was used up: get another")
 
-    def use(self, nonce: bytes, until: int, digest: bytes) -> None:
-        """Count a use durably, unless the same reports wait for their acknowledgment."""
+    def use(self, nonce: bytes, until: int, content: bytes) -> None:
+        """Count a use durably, unless the same content waits for its acknowledgment."""
+        digest = hashlib.sha256(content).digest()
         self.require_usable(nonce, until, digest)
         if digest not in self._unacknowledged.get(nonce, set()):
             self._require_room()
             self._used.use(nonce, until)
             self._unacknowledged.setdefault(nonce, set()).add(digest)
 
-    def acknowledge(self, nonce: bytes, digest: bytes) -> None:
-        """Record that the reports of `digest` are stored."""
-        if waiting := self._unacknowledged.pop(nonce, set()) - {digest}:
+    def acknowledge(self, nonce: bytes, content: bytes) -> None:
+        """Record that the reports in the content are stored."""
+        waiting = self._unacknowledged.pop(nonce, set())
+        waiting.discard(hashlib.sha256(content).digest())
+        if waiting:
             self._unacknowledged[nonce] = waiting
 
     def _require_room(self) -> None:

@@ -33,7 +33,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 from urllib.parse import urlsplit
 
 import fsspec
@@ -322,45 +321,28 @@ def _erase_quarantine(
 # Places of releases and stores.
 
 
-class ReleaseStorage(Protocol):
-    """Protocol of a release's storage: each file is written and copied as a whole."""
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """Provide a draft's path; after the block, the draft durably replaces the named file."""
-        ...
-
-    def names(self) -> list[str]:
-        """Return the sorted names of all files; empty if the storage does not exist yet."""
-        ...
-
-    def fetch(self, name: str, copy: Path) -> None:
-        """Copy a file to a local path."""
-        ...
-
-
 @dataclass(frozen=True)
 class FolderStorage:
-    """Storage of a release in a local folder."""
+    """Storage of a release in a local folder; each file is written and copied as a whole."""
 
     folder: Path
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """See `ReleaseStorage`."""
+        """Provide a draft's path; after the block, the draft durably replaces the named file."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with replacing_file(self.folder / name) as draft:
             yield draft
         flush_folder(self.folder)
 
     def names(self) -> list[str]:
-        """See `ReleaseStorage`."""
+        """Return the sorted names of all files; empty if the storage does not exist yet."""
         if not self.folder.is_dir():
             return []
         return sorted(file.name for file in self.folder.iterdir() if file.is_file())
 
     def fetch(self, name: str, copy: Path) -> None:
-        """See `ReleaseStorage`."""
+        """Copy a file to a local path."""
         shutil.copyfile(self.folder / name, copy)
 
 
@@ -372,7 +354,7 @@ class AddressStorage:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """See `ReleaseStorage`."""
+        """See `FolderStorage`."""
         with TemporaryDirectory(prefix="privot-") as work:
             draft = Path(work) / name
             draft.touch()
@@ -382,14 +364,14 @@ class AddressStorage:
                 files.put_file(str(draft), f"{root}/{name}")
 
     def names(self) -> list[str]:
-        """See `ReleaseStorage`."""
+        """See `FolderStorage`."""
         with self._reached("read") as (files, root):
             if not files.isdir(root):
                 return []
             return sorted(str(path).rpartition("/")[2] for path in files.ls(root, detail=False))
 
     def fetch(self, name: str, copy: Path) -> None:
-        """See `ReleaseStorage`."""
+        """See `FolderStorage`."""
         with self._reached("read") as (files, root):
             files.get_file(f"{root}/{name}", str(copy))
 
@@ -403,6 +385,9 @@ class AddressStorage:
             raise PrivotError(
                 f"{self.address} cannot be {action} ({kind}): check the address; nothing is lost"
             ) from None
+
+
+ReleaseStorage = FolderStorage | AddressStorage
 
 
 def storage_at(address: str) -> ReleaseStorage:
