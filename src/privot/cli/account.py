@@ -152,13 +152,9 @@ class _Answer:
 
 
 def _laplace(sensitivity: float, epsilon: float | None, scale: float | None) -> _Answer:
-    solved = _solve(
-        epsilon,
-        "--scale",
-        scale,
-        lambda e: calibrate_laplace(sensitivity, e),
-        lambda b: laplace_epsilon(b, sensitivity),
-    )
+    noise_for = partial(calibrate_laplace, sensitivity)
+    epsilon_of = partial(laplace_epsilon, sensitivity=sensitivity)
+    solved = _solve(epsilon, "--scale", scale, noise_for, epsilon_of)
     stddev = solved.noise * 2**0.5
     stddev_text = at_most(stddev, 6) if solved.asks_noise else at_least(stddev, 6)
     words = f"Laplace noise of scale {solved.noise_text} (standard deviation {stddev_text})"
@@ -169,13 +165,9 @@ def _gaussian(
     sensitivity: float, delta: float, epsilon: float | None, stddev: float | None
 ) -> _Answer:
     check_delta(delta)
-    solved = _solve(
-        epsilon,
-        "--stddev",
-        stddev,
-        lambda e: calibrate_gaussian(sensitivity, e, delta),
-        lambda s: gaussian_epsilon(s, sensitivity, delta),
-    )
+    noise_for = partial(calibrate_gaussian, sensitivity, delta=delta)
+    epsilon_of = partial(gaussian_epsilon, sensitivity=sensitivity, delta=delta)
+    solved = _solve(epsilon, "--stddev", stddev, noise_for, epsilon_of)
     words = f"Gaussian noise of standard deviation {solved.noise_text} on every coordinate"
     if solved.epsilon <= 0:  # where the closed form is not defined
         return _Answer(solved, words, {"stddev_closed_form": None})
@@ -189,13 +181,9 @@ def _gaussian(
 
 
 def _randomized_response(categories: int, epsilon: float | None, keep: float | None) -> _Answer:
-    solved = _solve(
-        epsilon,
-        "--keep",
-        keep,
-        lambda e: calibrate_randomized_response(categories, e),
-        lambda p: randomized_response_epsilon(p, categories),
-    )
+    keep_for = partial(calibrate_randomized_response, categories)
+    epsilon_of = partial(randomized_response_epsilon, num_categories=categories)
+    solved = _solve(epsilon, "--keep", keep, keep_for, epsilon_of)
     # A larger probability of the truth is less noise, so it is rounded down.
     probability = at_least(solved.noise, 6) if solved.asks_noise else exactly(solved.noise)
     words = (
@@ -347,16 +335,11 @@ def slices(
     methods: list[Literal["rdp", "pld"]] = ["rdp", "pld"]
     if accounting is _Accounting.pld:
         methods.remove("rdp")
-    solved_by = {
-        method: _solve(
-            epsilon,
-            "--stddev",
-            stddev,
-            partial(setting.calibrate, delta=delta, steps=num_releases, method=method),
-            partial(setting.epsilon, delta=delta, steps=num_releases, method=method),
-        )
-        for method in methods
-    }
+    solved_by: dict[str, _Solved] = {}
+    for method in methods:
+        stddev_for = partial(setting.calibrate, delta=delta, steps=num_releases, method=method)
+        epsilon_of = partial(setting.epsilon, delta=delta, steps=num_releases, method=method)
+        solved_by[method] = _solve(epsilon, "--stddev", stddev, stddev_for, epsilon_of)
     solved = solved_by[accounting.value]
     answered = "stddev" if solved.asks_noise else "epsilon"
     answers = {
@@ -451,15 +434,9 @@ def _solve(
     epsilon_of: Callable[[float], float],
     answers: tuple[str, str] = ("noise", "epsilon"),
 ) -> _Solved:
-    """Compute the noise from ε, or ε from the noise.
+    """Compute the noise from ε, or ε from the noise, by the one of two options that is given.
 
-    Arguments:
-        epsilon: Value of the option `--epsilon`, None if it is not given.
-        noise_name: Name of the other option.
-        noise: Value of the other option.
-        noise_for: Function from ε to the noise.
-        epsilon_of: Function from the noise to ε.
-        answers: What is computed from `--epsilon` and from the other option, in words.
+    `answers` has in words what is computed from `--epsilon`, and from the other option, `noise_name`.
 
     Raises:
         PrivotError: unless exactly one of the options is given.

@@ -21,8 +21,8 @@ SUMS = "Options of --method sums"
 SUM_SETTINGS = "privot.central.fitting:SumSettings"
 
 
-def _slices_option(help: str) -> Any:
-    """Return an option of `fit` that only the method by noisy slices has."""
+def _for_slices(help: str) -> Any:
+    """Return an option that only the method by noisy slices has."""
     return Option(None, help=help, rich_help_panel="Options of --method slices")
 
 
@@ -41,15 +41,13 @@ def fit(
     low_pass: int | None = Option(
         None, help="Images: frequencies along each axis; default 14 for sums, 7 for slices."
     ),
-    degree: int | None = _slices_option("1: means; 2 (default): second moments as well."),
-    steps: int | None = _slices_option("Number of releases, default 60,000."),
-    batch_size: int | None = _slices_option("Records per release, default 100."),
-    num_projections: int | None = _slices_option("Slices per release, default 16."),
-    neighboring: str | None = _slices_option(
-        "replace_one (default), or zero_out (padded Poisson)."
-    ),
-    release: str | None = _slices_option("every_step (default) or once."),
-    loss: str | None = _slices_option(
+    degree: int | None = _for_slices("1: means; 2 (default): second moments as well."),
+    steps: int | None = _for_slices("Number of releases, default 60,000."),
+    batch_size: int | None = _for_slices("Records per release, default 100."),
+    num_projections: int | None = _for_slices("Slices per release, default 16."),
+    neighboring: str | None = _for_slices("replace_one (default), or zero_out (padded Poisson)."),
+    release: str | None = _for_slices("every_step (default) or once."),
+    loss: str | None = _for_slices(
         "mean_first (default), sliced, or (with --release once) entropic."
     ),
     seed: int = Option(0, help="Seed of public draws, never of noise."),
@@ -109,13 +107,10 @@ def fit(
 def _settings(
     method: str | None, schema: Schema, sums: dict[str, Any], slices: dict[str, Any]
 ) -> Any:
-    """Return the settings of the chosen method; refuse options of the other one.
+    """Return the settings of the method, which the schema chooses if it is None.
 
-    Arguments:
-        method: Value of `--method`; None chooses by the schema.
-        schema: Schema of the records.
-        sums: Values of the options for `sums`; None where one is not given.
-        slices: Values of the options for `slices`, likewise.
+    `sums` and `slices` have the options that apply to each method, None where one is not given. An
+    option that applies to the other method alone is refused.
     """
     from privot.central.fitting import SumSettings, settings_of
 

@@ -65,15 +65,10 @@ ReportColumns = Annotated[int | None, Option(help="Columns of a report, drawn by
 
 
 def with_settings(place: str, *names: str, panel: str = "Settings of a fit") -> type[TyperCommand]:
-    """Return a class of commands that have options for fields of a settings dataclass.
+    """Return a class of commands with options for fields of the settings dataclass at `module:Class`.
 
     The settings are imported when the command's options are needed, so that other commands and
     `privot --help` do not import them. The command's function gets the values as `context.obj`.
-
-    Arguments:
-        place: The dataclass, as `module:Class`.
-        names: Names of its fields.
-        panel: Heading of these options in the help.
     """
 
     class Command(TyperCommand):
@@ -403,12 +398,7 @@ def step_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def _bar(name: str, counts: str) -> Iterator[Bar | None]:
-    """Show a progress bar, and yield it; yield None without a terminal.
-
-    Arguments:
-        name: Format of the text before the bar, as `rich.progress.TextColumn` takes it.
-        counts: Format of the text after it. A task's field `rate` follows, and its times.
-    """
+    """Show a bar between two texts (formats of its task), its rate and times; None if no terminal."""
     from rich import progress as parts
     from rich.console import Console
 

@@ -26,13 +26,7 @@ from privot.cli.console import (
     require_fail_on,
     step_bar,
 )
-from privot.core.errors import (
-    MOST_ROWS,
-    PrivotError,
-    require_choice,
-    require_count,
-    require_seed,
-)
+from privot.core.errors import MOST_ROWS, PrivotError, require_choice, require_count, require_seed
 from privot.core.files import claim_file, claim_folder, replacing_folder
 from privot.privacy.rounding import at_most, exactly
 
@@ -439,10 +433,11 @@ def _print_table_plan(overall: Plan, table: TablePlan) -> None:
     print()
     header = (*_TABLE_HEADER, f"people for {exactly(table.target_error)}")
     _print_table([_Line(header), *(_option_line(option, table) for option in table.options)])
-    print()
     best = table.recommended
-    reported = f"{_range(*best.columns)} column{'s' if best.columns[1] > 1 else ''}"
-    print(f"recommended: a {best.report} report of {reported} per {overall.unit}: {table.reason}.")
+    reported = (
+        f"{_range(*best.columns)} column{'s' if best.columns[1] > 1 else ''} per {overall.unit}"
+    )
+    print(f"\nrecommended: a {best.report} report of {reported}: {table.reason}.")
     error = best.one_way if best.two_way is None else best.two_way
     if error > table.guess:
         print(
@@ -451,11 +446,9 @@ def _print_table_plan(overall: Plan, table: TablePlan) -> None:
             "fewer bins and categories would help."
         )
     pairs = "one-way" if best.two_way is None else "two-way"
-    print()
     _print_forecasts(f"{pairs} error, people", table.forecasts)
-    print()
     print(
-        "Errors are expected total variation, averaged over columns and pairs, at most, of an "
+        "\nErrors are expected total variation, averaged over columns and pairs, at most, of an "
         "estimate without a model. Latent classes, which `privot fit` uses for tables, do better: "
         "two to six times on a census, the more so the smaller ε; --rehearse or --like MODEL say more."
     )
@@ -485,7 +478,6 @@ def _print_column(overall: Plan, plan: ColumnPlan) -> None:
         )
         lines.append(_Line(cells))
     _print_table(lines)
-    print()
     _print_forecasts(f"{plan.recommended.report}, people", plan.forecasts)
     if plan.measure in ("W1", "W2"):
         print(
@@ -500,7 +492,8 @@ def _print_column(overall: Plan, plan: ColumnPlan) -> None:
 
 
 def _print_forecasts(heading: str, forecasts: Sequence[Forecast]) -> None:
-    """Print expected errors, with a row for each number of people and a column for each ε."""
+    """Print expected errors, a row for each number of people, and a column for each ε."""
+    print()
     epsilons = sorted({forecast.epsilon for forecast in forecasts})
     lines = [_Line((heading, *(f"ε = {at_most(epsilon)}" for epsilon in epsilons)))]
     for people in sorted({forecast.people for forecast in forecasts}):

@@ -33,13 +33,7 @@ from privot.cli.console import (
     with_promise,
 )
 from privot.core.errors import PrivotError
-from privot.core.files import (
-    claim_file,
-    claim_folder,
-    read_text,
-    replacing_folder,
-    require_place,
-)
+from privot.core.files import claim_file, claim_folder, read_text, replacing_folder, require_place
 from privot.device.exact import LARGEST, ExactLaw, Ratio, check_randomizer, exp_below
 from privot.privacy.rounding import at_least, at_most
 from privot.waves import Panel
@@ -466,11 +460,8 @@ def _exp_text(epsilon: float) -> str:
 
 def _ratio_text(ratio: Ratio) -> str:
     """Format a likelihood ratio: its factor, its power of e, and its upper bound if it has one."""
-    factors = []
-    if ratio.factor != 1 or not ratio.exponent:
-        factors.append(str(ratio.factor))
-    if ratio.exponent:
-        factors.append(f"e^({ratio.exponent})")
+    factors = [str(ratio.factor)] if ratio.factor != 1 or not ratio.exponent else []
+    factors += [f"e^({ratio.exponent})"] if ratio.exponent else []
     bound = _ratio_fields(ratio)["at_most"]
     return " * ".join(factors) + ("" if bound is None else f", at most {bound}")
 

@@ -190,10 +190,9 @@ def _require_signed(key: str | None, *files: Path) -> None:
 
 
 def _read_record(path: Path) -> Record:
+    text = read_text(path, "record")
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise PrivotError(f"{printable(str(path))} cannot be read: check the path") from None
+        values = json.loads(text)
     except ValueError:
         values = None
     if not isinstance(values, dict):

@@ -13,10 +13,10 @@ module has two admissions; both limit floods of requests, and neither identifies
 
 **When a ticket is used up.** A request that is refused before anything is stored (a slow body, a busy
 collector, an unreadable batch) does not use up its ticket. A use is written to disk immediately before
-the reports are handed to the store, so that no crash admits a second report. From then until the
-acknowledgment, or if the store fails, the sender may send the same reports again with the same ticket
-(a store accepts a report once), but no others; after the acknowledgment, none. If the process is killed
-between the write and the acknowledgment, the ticket is used up: delivery is at most once.
+the reports are given to the store, so that no crash admits a second report. Until the acknowledgment,
+or if the store fails, the sender may send the same reports again with the same ticket (a store accepts
+a report once), but no others; after it, none. If the process is killed between the write and the
+acknowledgment, the ticket is used up: delivery is at most once.
 
 Expiry is compared with the latest time that this process has seen, so a clock that runs backwards does
 not extend any ticket.
@@ -343,12 +343,12 @@ def locked(path: Path) -> int:
 class WaveTickets:
     """Issuer of a panel's tickets, by which a collector enforces the schedule without linking waves.
 
-    A service that identifies its users, by whatever means, issues one ticket to each person in every
-    wave of their slot, and none in other waves. A collector accepts one report for each ticket
-    (`tickets` with one use, also after a restart, and `Collector(reports_each=1)`). A ticket expires
-    with its wave; if the collector has the panel, the report must be of the ticket's wave. So of a
-    person whose device draws twice, or in a wave of another slot, at most one report is **accepted** in
-    any w consecutive waves. (The device's ledger, `privot.waves.ledger`, limits what the device sends.)
+    A service that identifies its users issues one ticket to each person in every wave of their slot,
+    and none in other waves. A collector accepts one report for each ticket (`tickets` with one use, also
+    after a restart, and `Collector(reports_each=1)`). A ticket expires with its wave; if the collector
+    has the panel, the report must be of the ticket's wave. So of a person whose device draws twice, or
+    in a wave of another slot, at most one report is **accepted** in any w consecutive waves. (The
+    device's ledger, `privot.waves.ledger`, limits what the device sends.)
 
     **Privacy review.** No value of a record is read. A ticket's nonce is a hash of the person's id under
     a key that is drawn for the wave and overwritten in the next. So a person who requests a ticket again
@@ -360,10 +360,9 @@ class WaveTickets:
     An overwritten key may survive in a backup, a snapshot, a copy-on-write file system or free blocks
     of the disk. Whoever finds it, knows the ids and sees nonces can link each nonce of that wave to its
     person. Let `path` be in memory (tmpfs), or on an encrypted disk without backups. If a restart loses
-    the key, a person who has used a ticket can get another one in that wave, and a device that draws
-    twice has two reports accepted; the ledger still prevents the second draw.
-
-    If the clock is set back, the stored key is of a later wave, and requests are refused.
+    the key, a person can get a second ticket in that wave, and a device that draws twice has two reports
+    accepted; the ledger still prevents the second draw. If the clock is set back, the stored key is of a
+    later wave, and requests are refused.
 
     Arguments:
         panel: Schedule of the reports.

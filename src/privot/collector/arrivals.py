@@ -348,11 +348,17 @@ class Campaign:
         length = self.format.record_bytes
         # A binary batch whose reports all have the campaign's length is read at once, as an array.
         records = None if as_json else equal_records(body, length)
+        parts: Sequence[bytes | RefusedReport] = []
+        if records is None:
+            parts = _json_reports(body) if as_json else [*read_batch(body)]
+        count = len(parts) if records is None else len(records)
+        if not count:
+            raise WireError("empty", "the batch has no reports: send one at least")
+        if count > self.most_reports:
+            words = f"the batch has {count:,} reports: send at most {self.most_reports:,} at once"
+            raise WireError("many", words)
         if records is not None:
-            self._require_count(len(records))
-            return records, [*range(len(records))], []
-        parts = _json_reports(body) if as_json else [*read_batch(body)]
-        self._require_count(len(parts))
+            return records, [*range(count)], []
         kept: dict[int, bytes] = {}
         refused: list[RefusedReport] = []
         for place, part in enumerate(parts):
@@ -364,14 +370,6 @@ class Campaign:
                 refused.append(self._refusal(place, part))
         records = np.frombuffer(b"".join(kept.values()), np.uint8).reshape(-1, length).copy()
         return records, [*kept], refused
-
-    def _require_count(self, count: int) -> None:
-        """Refuse a batch without reports, or with too many."""
-        if not count:
-            raise WireError("empty", "the batch has no reports: send one at least")
-        if count > self.most_reports:
-            words = f"the batch has {count:,} reports: send at most {self.most_reports:,} at once"
-            raise WireError("many", words)
 
     def _of_other_waves(self, records: Records, until: int | None) -> NDArray[np.bool_]:
         """Return a mask (n,) of records outside of the panel's waves, or not of the ticket's wave."""

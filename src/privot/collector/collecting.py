@@ -1,16 +1,15 @@
 """Collection of reports into one release: each report counts once, impossible ones go into quarantine.
 
-`collect_files` reads Parquet and CSV files, with any number of reports each, one file after the other
-and in pieces, and writes a file. The origin of each report (file and row) is stored beside it, so that
-the sender of a refused report can be found. `collect` does the same in memory, also with releases and
-with reports in binary form, and `without_impossible` for a release that is about to be fitted.
+`collect_files` reads Parquet and CSV files, with any number of reports each, in pieces, and writes a
+file. The origin of each report (file and row) stays beside it, so that the sender of a refused one can
+be found. `collect` does the same in memory, also with releases and with reports in binary form, and
+`without_impossible` for a release that is about to be fitted.
 
-**Ids.** A report that is sent again, or copied, has the same id and content, and counts once, however
-often and in however many files it occurs. **The same id with other content is another report, and
-counts too**: one of them is forged, and nothing shows which. If only the first counted, whoever knows
-an id (from the transmission, or from a release) could replace that report; if neither counted, they
-could remove it. Under the rule here they only add one forged report, as anybody can with a new id. A
-collector applies the same rule (`privot.collector.store`).
+**Ids.** A report that is sent again, or copied, has the same id and content, and counts once. **The same
+id with other content is another report, and counts too**: one of them is forged, and nothing shows
+which. If only the first counted, whoever knows an id (from the transmission, or from a release) could
+replace that report; if neither counted, they could remove it. Under this rule they only add a forged
+report, as anybody can with a new id. A collector applies the same rule (`privot.collector.store`).
 
 **Memory.** Reports are distributed to buckets by their ids as they are read
 (`privot.randomizer.publishing`). Equal ids are in one bucket, and a bucket fits in memory, unless
@@ -162,12 +161,10 @@ class Quarantine:
 
 
 class _FileReader:
-    """Reader of files of reports, which passes on what cannot be read.
+    """Reader of files of reports, all of one randomizer.
 
-    Arguments:
-        randomizer: Randomizer of the reports.
-        aside: Callback for a file, or a row of it, that cannot be read: file number, reason, and row.
-        named: Whether the curator named the randomizer; otherwise files of other randomizers raise.
+    If the curator `named` the randomizer, files of others are set aside, otherwise they raise. Each
+    file or row that cannot be read is given to `aside`: the file's number, the reason, and the row.
     """
 
     def __init__(self, randomizer: Randomizer, aside: Callable[..., None], named: bool) -> None:
@@ -341,11 +338,7 @@ def _require_one_batch(
 ) -> None:
     """Refuse to merge shuffled batches: ε holds for each batch, and was never computed for their union.
 
-    Arguments:
-        made_by: Randomizer of the reports.
-        sources: Paths as they were given; a single release, of however many shards, is one batch.
-        files: Files that were found there.
-        others: Number of further sources, in memory.
+    A single release among `sources` is one batch, however many files it has; `others` are in memory.
     """
     is_one_release = len(sources) == 1 and is_release(sources[0])
     num_batches = (1 if is_one_release else len(files)) + others

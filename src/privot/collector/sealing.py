@@ -114,16 +114,10 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
 def _write_parts(
     pieces: Iterator[Records], campaign: Campaign, num_buckets: int, quarantine: Path
 ) -> tuple[dict[int, list[Path]], int]:
-    """Decode records, and write possible reports to files with buckets, the others to a quarantine.
-
-    Arguments:
-        pieces: The records.
-        campaign: Campaign of the records.
-        num_buckets: Number of buckets, by id, in each file.
-        quarantine: CSV to write; the files are beside it.
+    """Decode records; write possible reports to files with buckets by id, the others to a CSV.
 
     Returns:
-        Files by wave, and the number of records in quarantine.
+        The files, which are beside the CSV, by wave; and the number of records in the CSV.
     """
     parts: dict[int, list[Path]] = {}
     quarantined = 0
@@ -230,17 +224,16 @@ def delete_reports(
     """Delete reports from a store, the shards of its release and its quarantine; return their number.
 
     A report is deleted when the store has durably written its **tombstone** (`Store.delete`): from then
-    on the report is neither counted nor sealed, and its id is refused, so that a copy that arrives later
-    is not accepted. A tombstone contains only the id: no content, no digest, no time. If several reports
-    have one id, all but one are forged, and all are deleted, for nothing shows which is genuine. Then
-    each file of the release is replaced by one without these reports (`erase`), and the store records
-    that this is finished. After an interruption at any point, each report is either unchanged, or
-    deleted once `erase` runs again, as it does in the next deletion and in the next sealing.
+    on it is neither counted nor sealed, and its id is refused, so that no later copy is accepted. A
+    tombstone contains only the id: no content, no digest, no time. If several reports have one id, all
+    but one are forged, and all are deleted, for nothing shows which is genuine. Then each file of the
+    release is replaced by one without these reports (`erase`), and the store records that this is
+    finished. After an interruption at any point, each report is either unchanged, or deleted once
+    `erase` runs again, as it does in the next deletion and in the next sealing.
 
     **Limits.** Results that were computed from the report or published remain: a fitted model, a copy of
     the release, a status page. They are ε-private for the report, against every reader and for ever; a
-    deletion adds nothing to this guarantee. Backups, snapshots and a database's log may contain old
-    files.
+    deletion adds nothing to this guarantee. Backups, snapshots and database logs may have old files.
 
     **Privacy review.** Adjacency and guarantee are those of the reports: deleting is post-processing
     that depends only on ids, which are random. A comparison of the release before and after shows which

@@ -121,12 +121,7 @@ def _verify(
 ) -> None:
     """Compare each record with its checksum and with the example's head, and read its id.
 
-    Arguments:
-        records: Bytes of the records (n, L).
-        example: Any record of the campaign (L,).
-        table: The CRC-32 of each byte (256,).
-        valid: Mask (n,) of the valid records, which is written.
-        entries: The first two words of each row (n, 3) are written: the id.
+    The outcome is written to `valid` (n,), and the id to the first two words of `entries` (n, 3).
     """
     end = records.shape[1] - CRC_BYTES
     for row in range(records.shape[0]):
@@ -221,11 +216,6 @@ class KnownIds:
         self._deleted = self._set_of(np.concatenate([_ids_in(self._deleted), ids]))
         if self.count:
             self._rebuild(len(self._table))
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the table, in bytes."""
-        return int(self._table.nbytes)
 
     def _rebuild(self, capacity: int) -> None:
         """Move entries that are not deleted to a new table."""
