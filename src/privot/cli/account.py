@@ -84,14 +84,8 @@ def noise(
 
     The other way: privot account noise gaussian --stddev 4 --delta 1e-6 --sensitivity 1
     """
-    given = {
-        "sensitivity": sensitivity,
-        "delta": delta,
-        "categories": categories,
-        "scale": scale,
-        "stddev": stddev,
-        "keep": keep,
-    }
+    given: Fields = {"sensitivity": sensitivity, "delta": delta, "categories": categories}
+    given |= {"scale": scale, "stddev": stddev, "keep": keep}
     noise_option, required = _NOISE_OPTION[kind], _REQUIRED_OPTIONS[kind]
     for name, value in given.items():
         if value is not None and name not in (*required, noise_option):

@@ -308,27 +308,25 @@ def demo(
 
 
 def _demo_homes(output: Path, given: dict[str, Any]) -> list[str]:
-    """Run the demo of places, and return its results as lines."""
     from privot.demo.homes import run_demo
 
     with training_bar(then="") as progress:
         metrics = run_demo(output, **given, progress=progress)
     floor = "two honest samples"
     width = len(floor)
-    lines = [
+    return [
         "distance from the truth (2-Wasserstein, the map as a square of side 2)",
         f"{'':{width}}   sent    learned         fit",
-    ]
-    for each in metrics.maps:
-        lines.append(
+        *(
             f"{each.mechanism:{width}}  {each.w2_released:.3f}    {each.w2_learned:.3f} "
             f"{each.km_learned:4.0f} km  {each.train_seconds:4.0f} s, {each.estimator}"
-        )
-    return [*lines, f"{floor}           {metrics.w2_floor:.3f} {metrics.km_floor:4.0f} km"]
+            for each in metrics.maps
+        ),
+        f"{floor}           {metrics.w2_floor:.3f} {metrics.km_floor:4.0f} km",
+    ]
 
 
 def _demo_digits(output: Path, given: dict[str, Any], data: Path | None) -> list[str]:
-    """Run the demo of handwritten digits, and return its results as lines."""
     from privot.demo.digits import run_image_demo
 
     with training_bar(then="") as progress:

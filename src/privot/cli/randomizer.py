@@ -380,7 +380,6 @@ def audit(
 
 
 def _print_tests(result: RandomizerAudit) -> None:
-    """Print the tests of the reports' law, and whether each refutes it."""
     print(
         f"by law, {len(result.tests)} questions; an honest randomizer passes this audit with "
         f"probability {at_least(result.confidence, 6)} at least:"
@@ -475,7 +474,6 @@ def _ratio_fields(ratio: Ratio) -> dict[str, str | None]:
 
 
 def _law_fields(law: ExactLaw) -> dict[str, Any]:
-    """Return the fields of the JSON of an exact audit."""
     parts = [
         {"name": part.name, "draw": part.draw, "blocks": part.blocks} | _ratio_fields(part.ratio)
         for part in (*law.always, *law.split)

@@ -104,9 +104,9 @@ def show(
     if person is not None:
         current_wave = max(0, int((time.time() - shown.start) // shown.length))
         due = shown.next_wave(person, current_wave)
-        when = "no more"
-        if due is not None:
-            when = f"next in wave {due}, from {_date(shown, due)} (UTC) on"
+        when = (
+            "no more" if due is None else f"next in wave {due}, from {_date(shown, due)} (UTC) on"
+        )
         print(f"{person!r} is in slot {shown.slot(person)}: {when}")
 
 
@@ -300,9 +300,9 @@ def _new_waves(sealed: SealedWaves, before: WaveModel | None) -> dict[str | floa
     last = None if before is None else read_time(before.times[-1])[0]
     new: dict[str | float, list[Path]] = {}
     for wave, shards in sealed.shards.items():
-        begin, end = (panel.start + number * panel.length for number in (wave, wave + 1))
+        begin = panel.start + wave * panel.length
         wave_time = in_words(begin / _DAY, dated) if dated else float(wave)
-        if end > time.time():
+        if begin + panel.length > time.time():
             note(f"wave {wave} has not ended: it is left out")
         elif last is None or read_time(wave_time)[0] > last:
             new[wave_time] = shards

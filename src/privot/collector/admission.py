@@ -48,7 +48,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from privot.core.errors import PrivotError
-from privot.core.files import flush_folder, holding_state, replacing_file, write_down
+from privot.core.files import flush_folder, holding_state, read_text, replacing_file, write_down
 from privot.waves import Panel
 
 try:
@@ -95,10 +95,7 @@ def tokens(path: Path) -> Admission:
     Raises:
         PrivotError: if the file has no token, or a token so short that it could be guessed.
     """
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError):
-        raise PrivotError(f"--token-file {path} cannot be read: check the path") from None
+    lines = [line.strip() for line in read_text(path, "--token-file").splitlines()]
     accepted = [line.encode() for line in lines if line and not line.startswith("#")]
     if not accepted or min(map(len, accepted)) < _MIN_TOKEN_LENGTH:
         raise PrivotError(

@@ -137,9 +137,9 @@ class Quarantine:
         if not len(reports):
             return
         sources = [self._sources[number] for number in reports.column(SOURCE).to_pylist()]
-        origin = {SOURCE: pa.array(sources, pa.string()), ROW: reports.column(ROW)}
-        columns = origin | {"reason": reasons}
-        self._write(pa.table(columns | dict(as_text(reports.select(list(self._types))))))
+        columns = {SOURCE: pa.array(sources, pa.string()), ROW: reports.column(ROW)}
+        columns |= {"reason": reasons, **dict(as_text(reports.select(list(self._types))))}
+        self._write(pa.table(columns))
 
     def add_file(self, source: int, reason: str, row: int | None = None) -> None:
         """Add a file, or a row of a file, that cannot be read."""
@@ -191,9 +191,8 @@ class _FileReader:
         end = 1  # rows are counted from 1
         try:
             for piece in self._rows(file, aside):
-                if sorted(piece.schema.names) != sorted(types) or any(
-                    piece.schema.field(name).type != types[name] for name in types
-                ):
+                fields = dict(zip(piece.schema.names, piece.schema.types, strict=True))
+                if fields != types or len(piece.schema) != len(types):
                     aside("its columns are not what is reported")
                     return
                 start, end = end, end + len(piece)

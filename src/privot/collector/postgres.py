@@ -108,6 +108,7 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 """
+SEALINGS = "SELECT number, shards FROM privot_sealings WHERE campaign = %s ORDER BY number"
 TO_ERASE = "SELECT id FROM privot_reports WHERE campaign = %s AND digest = 0 AND sealing >= 0"
 
 # Keys of advisory locks: "priv", "seal" and "dele" in ASCII.
@@ -172,10 +173,7 @@ class PostgresStore:
     def begin_sealing(self) -> Batch | None:
         """See `Store`."""
         connection = self._sealing_connection()
-        sealings = connection.execute(
-            "SELECT number, shards FROM privot_sealings WHERE campaign = %s ORDER BY number",
-            (self._campaign,),
-        ).fetchall()
+        sealings = connection.execute(SEALINGS, (self._campaign,)).fetchall()
         if sealings and sealings[-1][1] is None:  # the last sealing was interrupted
             number = sealings.pop()[0]
         else:
@@ -244,17 +242,14 @@ class PostgresStore:
         """See `Store`."""
         connection = self._sealing_connection()
         with connection.transaction():
-            sealings = connection.execute(
-                "SELECT number, shards FROM privot_sealings "
-                "WHERE campaign = %s AND shards IS NOT NULL ORDER BY number",
-                (self._campaign,),
-            ).fetchall()
-            count = sum(len(shards) for _, shards in sealings)
-            if len(rows) < count:
-                raise shards_missing(len(rows), count)
+            sealings = connection.execute(SEALINGS, (self._campaign,)).fetchall()
+            counts = [(number, len(shards)) for number, shards in sealings if shards is not None]
+            num_shards = sum(count for _, count in counts)
+            if len(rows) < num_shards:
+                raise shards_missing(len(rows), num_shards)
             start = 0
-            for number, shards in sealings:
-                end = start + len(shards)
+            for number, count in counts:
+                end = start + count
                 connection.execute(
                     "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
                     (rows[start:end], self._campaign, number),

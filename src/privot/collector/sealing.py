@@ -62,7 +62,6 @@ from privot.wire.report import ID_BYTES, write_batch
 
 _SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28  # of a shard, at most
 _BUCKET_BYTES = 2**25  # of records in a bucket, about: it is sorted in memory
-_NO_WAVE = "it is of no wave of the campaign's panel"
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,8 @@ def _write_parts(
             ids, payloads = records[:, ID_AT : ID_AT + ID_BYTES], records[:, PAYLOAD_AT:-CRC_BYTES]
             rows, reasons = campaign.payloads.rows(ids, payloads)  # None for a possible report
             if wave < 0:  # stored before the campaign had its panel
-                reasons, rows = [_NO_WAVE] * len(records), rows.slice(0, 0)
+                reasons = ["it is of no wave of the campaign's panel"] * len(records)
+                rows = rows.slice(0, 0)
             for record, reason in zip(records, reasons, strict=True):
                 if reason is not None:
                     lines.writerow([reason, base64.b64encode(record.tobytes()).decode()])
@@ -408,9 +408,6 @@ def release_address(address: str, release: str | None, fingerprint: str) -> str:
     return str(Path(address) / fingerprint / "release")
 
 
-_POSTGRES = ("postgresql://", "postgres://")
-
-
 def open_store(
     address: str, campaign: Campaign, log: Callable[[str], None] = lambda line: None
 ) -> Store:
@@ -424,7 +421,7 @@ def open_store(
     Raises:
         PrivotError: if the store cannot be opened, or another process uses it.
     """
-    if address.startswith(_POSTGRES):
+    if address.startswith(("postgresql://", "postgres://")):
         return PostgresStore(address, campaign.format)
     if "://" in address:
         raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")

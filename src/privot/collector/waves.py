@@ -42,6 +42,10 @@ class WaveReleases(NamedTuple):
     Arguments:
         collected: Release of each wave that has reports, by the wave's number.
         outside: Number of reports that cannot be read, or that belong to no wave of the panel.
+
+    Examples:
+        >>> WaveReleases(collected={}, outside=2).outside
+        2
     """
 
     collected: dict[int, Collected]
