@@ -313,9 +313,8 @@ class Campaign:
     def most_bytes(self, as_json: bool) -> int:
         """Return the maximum length of a body in bytes."""
         length = self.format.record_bytes
-        each = (
-            _JSON_HEAD + 4 * length // 3 if as_json else 4 + length
-        )  # base64, or length and bytes
+        # JSON has a report in base64, a binary batch its length in 4 bytes before it.
+        each = _JSON_HEAD + 4 * length // 3 if as_json else 4 + length
         return _BATCH_HEAD + self.most_reports * each
 
     def read(self, body: bytes, as_json: bool, until: int | None = None) -> ParsedBatch:

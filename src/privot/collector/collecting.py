@@ -249,7 +249,7 @@ def _randomizer_text(file: pq.ParquetFile) -> bytes | None:
     return (file.schema_arrow.metadata or {}).get(METADATA_KEY)
 
 
-_BUCKET_BYTES = 2**25
+_BUCKET_BYTES = 2**25  # of files for each bucket, which is read into memory
 
 
 @dataclass(frozen=True)

@@ -272,9 +272,8 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
                 _erase_quarantine(storage, name, copy, deleted)
         if MANIFEST in names:
             storage.fetch(MANIFEST, copy)
-            num_named = copy.read_text(encoding="utf-8").count(
-                '"file"'
-            )  # others await their sealing
+            # The shards of an interrupted sealing are not named yet.
+            num_named = copy.read_text(encoding="utf-8").count('"file"')
             with storage.writing(MANIFEST) as draft:
                 draft.write_text(manifest_text(rows[:num_named]), encoding="utf-8")
     store.finish_erasing(rows)
