@@ -61,9 +61,6 @@ Floor = Annotated[float | None, Option(help="Largest epsilon of a shuffled repor
 ReportColumns = Annotated[int | None, Option(help="Columns of a report, drawn by fresh coins.")]
 
 
-# Options that are fields of settings.
-
-
 def with_settings(place: str, *names: str, panel: str = "Settings of a fit") -> type[TyperCommand]:
     """Return a class of commands with options for fields of the settings dataclass at `module:Class`.
 
@@ -143,9 +140,6 @@ def _field_help(settings: type) -> dict[str, str]:
             text = re.split(r"(?<=[a-z0-9)])\.\s+(?=[A-Z])", text)[0].rstrip(".") + "."
         texts[name] = text
     return texts
-
-
-# Inputs that options name.
 
 
 def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
@@ -234,9 +228,6 @@ def open_releases(
     return releases
 
 
-# Messages and verdicts.
-
-
 def complain(message: str) -> None:
     """Print one line on standard error."""
     print(f"privot: {printable(' '.join(message.split()))}", file=sys.stderr)
@@ -305,8 +296,6 @@ def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
         complain("verdict: " + ", ".join(f"{finding.topic} {finding.grade}" for finding in bad))
         raise Exit(3)
 
-
-# Progress bars.
 
 _STEPS_UNTIL_ESTIMATE = 20  # steps after which the duration of a fit is estimated
 _STEPS_PER_UPDATE = 20  # steps of a fit between two updates of its bar
@@ -420,14 +409,10 @@ def _bar(name: str, counts: str) -> Iterator[Bar | None]:
 
 
 class _Pace:
-    """Rate of a task, measured from the first call of `rate`, and the time that it leaves.
-
-    Arguments:
-        units: What is done, in the plural, such as "steps".
-    """
+    """Rate of a task, measured from the first call of `rate` on, and the time that it will take."""
 
     def __init__(self, units: str) -> None:
-        self._units = units
+        self._units = units  # in the plural, such as "steps"
         self._done_at_start, self._start, self._last_passed = 0, 0.0, 0.0
 
     def rate(self, done: int) -> str:

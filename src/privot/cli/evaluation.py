@@ -406,7 +406,6 @@ def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int
 
 
 def _fit_in_words(forecast: FitForecast, like: Path | None) -> str:
-    """Return a line on the error that a fit is expected to have."""
     who = f"people with the columns of {like} who depend as strongly as it leaves possible"
     if forecast.made_up:
         who = "made-up people whose pairs of columns depend as a census's do"
@@ -466,7 +465,8 @@ def _print_column(overall: Plan, plan: ColumnPlan) -> None:
         name = option.report
         if name == "gaussian":
             name += f" (δ = {exactly(plan.delta)})"
-        cells = (name, *((_accuracy(option.accuracy),) if pictures else ()), f"{option.error:.3g}")
+        accuracy = "–" if option.accuracy is None else f"{option.accuracy:.2f}"
+        cells = (name, *((accuracy,) if pictures else ()), f"{option.error:.3g}")
         if option == plan.recommended:
             cells += (at_most(plan.epsilon), f"{overall.people:,} people")
             lines.append(_Line(cells, _RECOMMENDED))
@@ -505,11 +505,7 @@ def _print_forecasts(heading: str, forecasts: Sequence[Forecast]) -> None:
 def _in_words(forecast: Forecast) -> str:
     """Format the error of a forecast, with the accuracy in parentheses if it has one."""
     error = f"{forecast.error:.3g}" if forecast.error < 1 else "over 1"
-    return error if forecast.accuracy is None else f"{error} ({_accuracy(forecast.accuracy)})"
-
-
-def _accuracy(share: float | None) -> str:
-    return "–" if share is None else f"{share:.2f}"
+    return error if forecast.accuracy is None else f"{error} ({forecast.accuracy:.2f})"
 
 
 def _calibrate_command(schema: Path, overall: Plan) -> str:

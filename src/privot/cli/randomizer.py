@@ -290,11 +290,8 @@ def privatize(
             "This count is not private: it is for you, and not in the release."
         )
     before = f" ({made.resumed_rows:,} of them by the run before)" if made.resumed_rows else ""
-    line = f"{output}: {made.num_rows:,} reports{before}, {loaded.guarantee}"
-    if to_pipe:
-        note(line)  # standard output has the reports
-    else:
-        print(line)
+    say = note if to_pipe else print  # standard output has the reports
+    say(f"{output}: {made.num_rows:,} reports{before}, {loaded.guarantee}")
 
 
 def _encoder_in(path: Path) -> Encoder | None:

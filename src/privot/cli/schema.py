@@ -73,7 +73,6 @@ def _alphabet(column: CodedColumn) -> str:
 
 
 def _print_schema(schema: Schema) -> None:
-    """Print a line for each column: how it is reported, or how large its domain is."""
     print(f"one record belongs to one {schema.unit} and has {len(schema.columns)} columns")
     for name, column in schema.columns.items():
         if name in schema.coded:
@@ -300,7 +299,6 @@ def _show_column(name: str, schema: Schema) -> None:
 
 
 def _ask_optional(text: str) -> str:
-    """Prompt for a text that may be empty."""
     return typer.prompt(text, default="", show_default=False).strip()
 
 

@@ -259,11 +259,9 @@ def learn_waves(
     sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
     if sealed is None:
         paths, model_times = waves, _times(times, len(waves))
+    elif times.times is not None or times.start is not None:
+        raise PrivotError("the release says the times of its waves: leave out --times and --start")
     else:
-        if times.times is not None or times.start is not None:
-            raise PrivotError(
-                "the release says the times of its waves: leave out --times and --start"
-            )
         new_waves = _new_waves(sealed, before)
         folder = Path(context.with_resource(TemporaryDirectory(prefix="privot-")))
         paths = [folder / f"wave-{number}" for number in range(len(new_waves))]

@@ -18,8 +18,7 @@ or if the store fails, the sender may send the same reports again with the same 
 a report once), but no others; after it, none. If the process is killed between the write and the
 acknowledgment, the ticket is used up: delivery is at most once.
 
-Expiry is compared with the latest time that this process has seen, so a clock that runs backwards does
-not extend any ticket.
+Expiry is compared with the latest time that was seen: a clock set back extends no ticket.
 
 **Privacy review.** A ticket identifies its person to the issuer, if the issuer sees it again. So a
 collector stores only a ticket's nonce, until it expires, and nothing that links it to a report: a
@@ -115,8 +114,6 @@ def tokens(path: Path) -> Admission:
 
     return admit
 
-
-# Tickets.
 
 NONCE_BYTES = 16
 _CRC_BYTES = 4

@@ -2,10 +2,9 @@
 
 - `read_body` reads a body, within limits of length, time and memory (`MemoryLimit`).
 - `Campaign.read` parses it into a `ParsedBatch`. A batch whose reports cannot be delimited is refused as
-  a whole; otherwise reports are refused one by one, each with a word for counters and a line for the
-  sender. Only the format is checked: version, fingerprint, extensions, length, checksum. Whether a
-  device can have drawn a payload is checked at sealing, for many records at once. A campaign with a
-  panel accepts only reports of the panel's waves, and with a ticket only reports of the ticket's wave.
+  a whole; otherwise reports are refused one by one. Only the format is checked: version, fingerprint,
+  extensions, length, checksum. Whether a device can have drawn a payload is checked at sealing. A
+  campaign with a panel accepts only reports of its waves, and with a ticket only of the ticket's wave.
 - `GroupCommit` stores the reports of waiting requests together.
 
 **Privacy review.** No refusal contains anything that was sent. A ticket's expiry is compared with the
@@ -47,8 +46,6 @@ from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.waves import Panel
 from privot.wire.report import VERSION, WireError, batch_head
-
-# Request bodies.
 
 BATCH_TYPE = "application/vnd.privot.batch"
 TYPES = (BATCH_TYPE, "application/json")
@@ -173,8 +170,6 @@ async def read_body(
         raise RefusedRequest(408, "slow", words, close=True) from None
     return bytes(body)
 
-
-# Batches of a campaign.
 
 MOST_REPORTS = 1000
 MAX_BODY_BYTES = 2**23
@@ -394,9 +389,6 @@ class Campaign:
         return RefusedReport(place, "length", words)
 
 
-# Sealed reports, which a shuffler mixes.
-
-
 class SealedRecordFormat(RecordFormat):
     """Format of sealed reports, whose id and time are a function of their content."""
 
@@ -413,8 +405,7 @@ class SealedRecordFormat(RecordFormat):
 class ShuffledCampaign(Campaign):
     """Collection of sealed reports of one randomizer, none of which its shuffler can open.
 
-    All that a shuffler needs is public: the fingerprint, the length of a report, and the promise's
-    least number of people in a batch.
+    All that a shuffler needs is public: fingerprint, length of a report, and least people in a batch.
     """
 
     @property
@@ -447,8 +438,6 @@ class ShuffledCampaign(Campaign):
         words = "a report is not sealed as this campaign's are: seal it to the analyst's public key"
         return RefusedReport(place, "sealed", words)
 
-
-# Commits.
 
 _GROUP_ROWS = 2**16  # reports that are stored together, about
 

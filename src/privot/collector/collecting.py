@@ -13,13 +13,13 @@ report, as anybody can with a new id. A collector applies the same rule (`privot
 
 **Memory.** Reports are distributed to buckets by their ids as they are read
 (`privot.randomizer.publishing`). Equal ids are in one bucket, and a bucket fits in memory, unless
-senders choose ids that prevent it. Buckets are beside the output, in a hidden folder `.<name>.….draft`
-that only its owner may read. If the process is killed, the folder remains and is removed by hand.
+senders choose ids that prevent it. Buckets are in a hidden folder `.<name>.….draft` beside the output,
+which only its owner may read. If the process is killed, it remains, and is removed by hand.
 
-**Quarantine.** A CSV file lists everything that was received and not counted: source, row (counted from
-1), reason, and the report as it was received. A file that cannot be read at all is one line without a
-row. The file is for the curator, who can contact the senders; it contains reports, and no raw values.
-Control characters in file names and error messages, which senders choose, are escaped.
+**Quarantine.** A CSV file lists everything that was received and not counted: source, row (from 1),
+reason, and the report as received. A file that cannot be read at all is one line without a row. It is
+for the curator, who can contact the senders, and has reports, no raw values. Control characters in file
+names and error messages, which senders choose, are escaped.
 
 **Influence.** A possible report changes the log-likelihood ratio of any two records by at most ε (for
 Gaussian noise see `privot.mechanisms.additive_noise`), as one summand among n.
@@ -417,9 +417,6 @@ def refused_strictly(count: int, first: str) -> PrivotError:
         f"{count:,} reports cannot be counted, the first is {first}; without --strict they "
         "are put in quarantine, and the others collected"
     )
-
-
-# Collection in memory.
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ repeated on these groups.
 
 **Delete.** One transaction adds tombstones, and removes records and digests (where few contents are
 possible, a digest would reveal the content). Then VACUUM rebuilds the database and the log is truncated,
-so that no file of the folder contains a byte of a deleted report. The next start repeats an interrupted
-rebuild.
+so that no file of the folder has a byte of a deleted report. The next start repeats an interrupted one.
 
 **Start.** The log is checkpointed, because what a killed process wrote may be in the machine's memory
 only. All records are read and their checksums verified; damaged records are left out and logged.
@@ -67,8 +66,7 @@ _REPLACE = {
     "groups": "UPDATE groups SET data = :data WHERE number = :number",
     "sealed_ids": "UPDATE sealed_ids SET data = :data, crc = :crc WHERE number = :number",
 }
-_GROUP_BYTES = 2**20  # of a row of `groups`, at most
-_PIECE_BYTES = 2**24  # of rows that are read at a time, about
+_GROUP_BYTES, _PIECE_BYTES = 2**20, 2**24  # of a row of `groups`; of rows that are read at a time
 _LOG_BYTES = 2**24  # maximum size of the log after a checkpoint
 _ENTRY_BYTES = 24  # an id of 16 bytes and a digest of 8
 _ROW_ENTRIES = 2**16  # entries in a row of `sealed_ids`, at most

@@ -345,6 +345,5 @@ def _one(
 
 
 def _first_line(error: psycopg.Error) -> str:
-    """Return the first line of an error's message, or its type if there is none."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -153,12 +153,11 @@ def write_shuffled(
 ) -> int | None:
     """Move all stored sealed reports into one batch, in random order.
 
-    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`, with nothing but
-    sealed reports, each of which is in one batch only. Their order is that of a keyed hash, whose key is
-    drawn from the operating system's entropy once per store, and written before any batch. So if an
-    interruption prevents the store from recording the batch, the same file is written again, byte for
-    byte. Afterwards the store keeps only sorted hashes of these reports, and no order of arrival. All
-    reports of a batch are in memory at once.
+    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`, with sealed reports
+    alone, each in one batch only. Their order is that of a keyed hash, whose key is drawn from the
+    operating system's entropy once per store, and written before any batch. So if an interruption
+    prevents the store from recording the batch, the same file is written again, byte for byte. The
+    store keeps only sorted hashes of these reports, and no order of arrival. A whole batch is in memory.
 
     Returns:
         The number of reports in the batch; None if there are fewer than the promise's people.
@@ -201,9 +200,6 @@ def _order_key(path: Path) -> bytes:
             draft.write_bytes(secrets.token_bytes(32))
         flush_folder(path.parent)
     return path.read_bytes()
-
-
-# Deletion.
 
 
 def ids_of_texts(texts: Sequence[str]) -> list[bytes]:
@@ -308,9 +304,6 @@ def _erase_quarantine(
     if len(kept) < len(entries):
         with storage.writing(name) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
             csv.writer(out).writerows([header, *kept])
-
-
-# Places of releases and stores.
 
 
 @dataclass(frozen=True)

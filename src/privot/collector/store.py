@@ -145,8 +145,6 @@ def _verify(
             entries[row, word] = value
 
 
-# Known ids, and the outcome of a record.
-
 NEW, DUPLICATE, DELETED = 0, 1, 2
 TOMBSTONE = np.uint64(2**64 - 1)  # in place of a digest, in tables of ids alone
 _MIN_CAPACITY = 2**12
@@ -242,7 +240,6 @@ def _capacity(count: int) -> int:
 
 
 def _ids_in(table: Words) -> Words:
-    """Return the ids (n, 2) of all entries of a table."""
     return table[table[:, 2] != 0, :2]
 
 
@@ -323,9 +320,6 @@ def _move(table: Words, larger: Words, deleted: Words, key: Words) -> int:
             larger[at, 0], larger[at, 1], larger[at, 2] = first, second, digest
             moved += 1
     return moved
-
-
-# Stores.
 
 
 class StoreFull(PrivotError):  # noqa: N818 (a state, not a fault)
