@@ -501,8 +501,7 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     reports = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
     reasons = randomizer.reasons(reports)  # null for possible reports
     distinct, copies = _distinct(in_order(reports.filter(pc.is_null(reasons))))
-    impossible = reports.filter(pc.is_valid(reasons))
-    quarantined = _quarantined(refused, impossible, reasons.drop_null())
+    quarantined = _quarantined(refused, reports.filter(pc.is_valid(reasons)), reasons.drop_null())
     if not len(distinct):
         raise _none_countable(*quarantined["reason"].slice(0, 1).to_pylist())
     return Collected(Release(ReportTable.of(distinct), randomizer), quarantined, copies)
