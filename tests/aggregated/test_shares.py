@@ -172,7 +172,8 @@ def test_an_encoder_is_read_as_it_was_written(tmp_path):
     ("change", "match"),
     [
         ({"stddev": 1.0}, "the promise is"),
-        ({"format": 2}, "was altered"),
+        ({"format": 1}, "was altered"),
+        ({"device": None}, "was altered"),
         ({"query": {}}, "was altered"),
         ({"extra": 1}, "was altered"),
         ({"schema": {}}, "cannot be used"),

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients" / "javascript"
 ESBUILD = CLIENT / "node_modules" / ".bin" / "esbuild"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-MOST_BYTES = 12_500  # gzipped
+MOST_BYTES = 16_500  # gzipped
 
 needs_node = pytest.mark.skipif(
     not shutil.which("node") or not ESBUILD.exists(), reason="Node and `make client` are needed"
@@ -87,6 +87,11 @@ def test_programs_made_by_hand_are_refused(dist, tmp_path):
     assert (
         len(json.loads(node("test/refusals.mjs", tmp_path / "texts.json", dist / "privot.js"))) == 1
     )
+
+
+@needs_node
+def test_shares_and_their_outboxes_in_node(dist):
+    node("--test", "test/shares.test.mjs", PRIVOT_CLIENT=str(dist))
 
 
 @needs_node

@@ -13,13 +13,13 @@ import { join } from "node:path";
 
 const here = import.meta.dirname;
 const [run, dist = join(here, "../dist"), ten = ""] = process.argv.slice(2);
-const vectors = join(here, "../../../conformance/vectors");
-const roots = { client: dist, test: here, vectors };
+const [vectors, shares] = ["vectors", "shares"].map((kind) => join(here, "../../../conformance", kind));
+const roots = { client: dist, test: here, vectors, shares };
 const types = { html: "text/html", js: "text/javascript", mjs: "text/javascript", json: "application/json" };
 
 /** What is served at a path: a page at names of runs, and files below their roots. */
 function served(path) {
-  if (path === "/vectors") return ["json", JSON.stringify(readdirSync(vectors).sort())];
+  if (path === "/vectors" || path === "/shares") return ["json", JSON.stringify(readdirSync(roots[path.slice(1)]).sort())];
   if (path === "/ten_columns.json") return ["json", readFileSync(ten)];
   const [, root, name] = /^\/(\w+)\/([\w.]+)$/.exec(path) ?? [];
   if (roots[root]) return [name.split(".").at(-1), readFileSync(join(roots[root], name))];

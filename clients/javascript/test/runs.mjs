@@ -5,14 +5,13 @@ import { counts } from "./counts.mjs";
 import { microseconds } from "./speed.mjs";
 import { check } from "./vectors.mjs";
 
-const suites = async (read) =>
-  (await read("/vectors")).map((name) => [name, () => read(`/vectors/${name}`)]);
+const suites = async (read, kind) => (await read(`/${kind}`)).map((name) => [name, () => read(`/${kind}/${name}`)]);
 
 export const runs = {
   /** Vectors met, refusals included. */
   async conformance(privot, read) {
     const found = { met: 0, total: 0, missed: [] };
-    for (const [name, suite] of await suites(read)) {
+    for (const [name, suite] of [...(await suites(read, "vectors")), ...(await suites(read, "shares"))]) {
       const { met, total, missed } = await check(privot, await suite());
       found.met += met;
       found.total += total;
