@@ -36,11 +36,13 @@ _SUBSET = _SPLIT | {"mechanism": "subset_selection"}
 
 
 def listed(count: int) -> str:
+    """Declare a column of so many categories."""
     names = ", ".join(f'"c{i}"' for i in range(count))
     return f'kind = "categorical"\ncategories = [{names}]\n'
 
 
 def vector(dimension: int, more: str) -> str:
+    """Declare a column of so many coordinates."""
     names = ", ".join(f'"v{i}"' for i in range(dimension))
     return f'kind = "vector"\ncolumns = [{names}]\n{more}\n'
 

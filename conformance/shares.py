@@ -1,8 +1,8 @@
 """Vectors of shares: a record, an id and a seed, and what a device must send to each of two servers.
 
-The Python side is `privot.aggregated.Encoder` as it is, but for its source of random bytes, which gives an id and a
-seed of the vector in turn. Records are taken from a table, as a simulation does, so that a client that meets the
-vectors takes values as tables do.
+The Python side is `privot.aggregated.Encoder` as it is, but for its source of random bytes, which gives
+the id and the seed of each vector in turn. Records are taken from a table, as in a simulation, so that a
+client that meets the vectors takes values as tables do.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def check(path: Path) -> tuple[int, int]:
     """How many vectors of a file the Python encoder meets, and of how many."""
     suite = json.loads(path.read_text(encoding="utf-8"))
     encoder, vectors = Encoder.from_json(suite["encoder"]), suite["vectors"]
-    met = sum(found.items() <= each.items() for found, each in zip(digests(encoder, vectors), vectors))
-    return met, len(vectors)
+    found = zip(digests(encoder, vectors), vectors, strict=True)
+    return sum(shares.items() <= each.items() for shares, each in found), len(vectors)
 
 
 def write() -> None:
@@ -102,7 +102,8 @@ def _lines(name: str) -> Iterator[str]:
         record: dict[str, Any] = {}
         for column, take in takes.items():
             record |= values_of(take, grids[column], rng)
-        vectors.append({"record": record, "id": rng.randbytes(16).hex(), "seed": rng.randbytes(32).hex()})
+        drawn = {"id": rng.randbytes(16).hex(), "seed": rng.randbytes(32).hex()}
+        vectors.append({"record": record} | drawn)
     yield '{"encoder": ' + json.dumps(encoder.to_json()) + ',\n"vectors": ['
     found = zip(vectors, digests(encoder, vectors), strict=True)
     yield ",\n".join(json.dumps(vector | shares) for vector, shares in found)
