@@ -106,7 +106,7 @@ def new(
     print(f"  devices pin the public key {folder.public_key}")
     if isinstance(rule, Encoder):
         sizes = " and ".join(
-            f"{rule.share_length(role):,} bytes to the {role}" for role in addresses
+            f"{rule.share_length(role):,} bytes to the {role}" for role in _OF_SHARES
         )
         print(f"  and send {sizes}: whoever has both reads the record")
     elif shuffled:
@@ -149,11 +149,10 @@ def status(
 
     folder, model = CampaignFolder.load(campaign), None
     if shares := isinstance(folder.rule, Encoder):
-        path, model = campaign, None if release is None else load(release)
-        if not isinstance(model, AggregatedModel | None):
-            raise PrivotError(
-                f"--release {release} is not learned from two sums: give such a model"
-            )
+        path, learned = campaign, None if release is None else load(release)
+        model = learned if isinstance(learned, AggregatedModel) else None
+        if model is not learned:
+            raise PrivotError(f"--release {release} was not learned from sums: give such a model")
     else:
         path = release or campaign / "store" / folder.rule.fingerprint / "release"
     while True:
@@ -336,8 +335,9 @@ def _show(count: Callable[[], str], seconds: float, stopping: Event) -> None:
     """Print a campaign's numbers whenever they have changed, until `stopping` is set."""
     last = ""
     while True:
+        say: Callable[[str], None] = print
         try:
-            text, say = count(), print
+            text = count()
         except (PrivotError, OSError) as error:
             text, say = f"the dashboard stays as it was: {error}", complain
         if text != last:

@@ -34,7 +34,8 @@ function draw(status) {
 
 function number(value, words) {
   const box = document.createElement("div");
-  box.append(Object.assign(document.createElement("b"), { textContent: value }), words);
+  const className = String(value).length > 24 ? "long" : "";
+  box.append(Object.assign(document.createElement("b"), { textContent: value, className }), words);
   return box;
 }
 
