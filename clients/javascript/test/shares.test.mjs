@@ -8,7 +8,7 @@ import test from "node:test";
 import { pathToFileURL } from "node:url";
 
 const dist = process.env.PRIVOT_CLIENT ?? new URL("../dist", import.meta.url).pathname;
-const { Encoder, MemoryStore, Outbox, PrivotError, ShareOutbox } = await import(pathToFileURL(join(dist, "privot.js")));
+const { Encoder, Ledger, MemoryStore, Outbox, Panel, PrivotError, ShareOutbox } = await import(pathToFileURL(join(dist, "privot.js")));
 const { FolderStore } = await import(pathToFileURL(join(dist, "node.js")));
 
 const folder = new URL("../../../conformance/shares/", import.meta.url);
@@ -208,6 +208,12 @@ for (const [name, law] of Object.entries(LAWS)) {
   });
   test(`in a folder: ${name}`, () => law(() => new ShareOutbox(new FolderStore(join(work, name)))));
 }
+
+test("a ledger of waves takes no encoder", async () => {
+  const fields = { format: 1, name: "week", window: 2, start: 0, length: 60, seed: "s", waves: null };
+  const panel = Panel.fromJson(JSON.stringify(fields));
+  await assert.rejects((await Ledger.open()).report(encoder, RECORD, panel), /use a `ShareOutbox`/);
+});
 
 test("an outbox of reports over the same store sends no share", async () => {
   const store = new MemoryStore();
