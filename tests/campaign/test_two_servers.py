@@ -76,8 +76,12 @@ def test_what_cannot_be_a_campaign_of_shares_is_refused_and_nothing_is_left(tmp_
     for encoder, addresses, words in (
         (Encoder.calibrate(table, proofs=True), SERVERS, "calibrate the encoder without proofs"),
         (images, SERVERS, "leave images out, or encode them with `privot privatize`"),
-        (plain, {"collector": "http://127.0.0.1:9"}, "give leader and helper"),
-        (plain, {}, "addresses are of nobody"),
+        (
+            plain,
+            {"collector": "http://127.0.0.1:9"},
+            "sends to leader and helper, and addresses are given of collector",
+        ),
+        (plain, {}, "addresses are given of nobody: give one of each"),
         (plain, SERVERS | {"helper": "nowhere"}, "helper is 'nowhere': give its address"),
         (
             plain,
@@ -121,6 +125,7 @@ def test_commands_of_reports_are_refused_in_one_line(tmp_path):
         ("delete campaign --all", "which have shares and no reports"),
         ("status campaign", "each counts its own shares by `privot aggregate`"),
         ("up campaign", "the page of campaign sends to http://127.0.0.2:9/at"),
+        ("new schema.toml -o new --collector http://127.0.0.1:1", "sends to leader and helper"),
         ("new schema.toml -o new --report-columns 1", "shares have all, leave it out"),
         (
             "new schema.toml -o new --helper http://localhost:8000 --leader http://localhost:8000",

@@ -191,8 +191,8 @@ def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[s
     names = _addressed(rule)
     if {*addresses} != {*names}:
         raise PrivotError(
-            f"addresses are of {', '.join(addresses) or 'nobody'}, and the page sends to "
-            f"{' and '.join(names)}: give {' and '.join(names)}"
+            f"the page sends to {' and '.join(names)}, and addresses are given of "
+            f"{', '.join(addresses) or 'nobody'}: give one of each, and no other"
         )
     origins = [origin_of(name, addresses[name]) for name in names]
     if len({each.lower() for each in origins}) < len(names):

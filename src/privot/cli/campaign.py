@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 import shlex
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -42,6 +41,7 @@ _HOST = "127.0.0.1"
 _LOCAL = (_HOST, "localhost")
 _MAX_SECONDS = 10**7  # between two sealings
 _OF_SHARES: tuple[Role, ...] = ("leader", "helper")
+_ONE, _TWO = "http://127.0.0.1:8000", "http://127.0.0.1:8002"  # collector or leader; helper
 _IDS = "ids.txt"  # ids of the shares that one of two servers has accepted
 
 
@@ -53,9 +53,15 @@ def new(
     output: Path = Option(Path("campaign"), "-o", "--output", help="Folder of the campaign."),
     title: str = Option("Take part", help="Title of the page."),
     question: list[str] | None = Option(None, help="COLUMN=TEXT: a question. May be repeated."),
-    collector: str = Option("http://127.0.0.1:8000", help="Address of the page's collector."),
-    leader: str = Option("http://127.0.0.1:8000", help="Aggregated: address of the leader."),
-    helper: str = Option("http://127.0.0.1:8002", help="Aggregated: address of the helper."),
+    collector: str | None = Option(
+        None, help="Address of the page's collector; else port 8000 here."
+    ),
+    leader: str | None = Option(
+        None, help="Aggregated: the leader's address; else port 8000 here."
+    ),
+    helper: str | None = Option(
+        None, help="Aggregated: the helper's address; else port 8002 here."
+    ),
     report_columns: ReportColumns = None,
     where: str | None = Option(
         None,
@@ -83,10 +89,10 @@ def new(
     from privot.schema import Schema
 
     questions: dict[str, str] = {}
-    for given in question or []:
-        column, equals, text = given.partition("=")
+    for asked in question or []:
+        column, equals, text = asked.partition("=")
         if not equals or not text:
-            raise PrivotError(f"--question {given!r} asks nothing: write COLUMN=TEXT")
+            raise PrivotError(f"--question {asked!r} asks nothing: write COLUMN=TEXT")
         questions[column] = text
     declared, epsilon, delta = with_promise(
         Schema.load(schema), epsilon, delta, where, people, floor
@@ -95,20 +101,20 @@ def new(
     if shares := declared.promise is not None and declared.promise.where == "aggregated":
         if report_columns is not None:
             raise PrivotError(f"--report-columns {report_columns}: shares have all, leave it out")
-        rule, addresses = Encoder.calibrate(declared), {"leader": leader, "helper": helper}
+        rule, here = Encoder.calibrate(declared), {"leader": _ONE, "helper": _TWO}
     else:
         rule = Randomizer.calibrate(declared, epsilon, delta, report_columns=report_columns)
-        addresses = {"collector": collector}
+        here = {"collector": _ONE}
+    given = {"collector": collector, "leader": leader, "helper": helper}
+    addresses = here | {name: address for name, address in given.items() if address is not None}
     folder = create(rule, output, title=title, questions=questions, **addresses)
     shuffled = folder.analyst_key != ""
     promised = rule.promise if isinstance(rule, Encoder) else rule.schema.promise or rule.guarantee
     print(f"{output}: {promised}, fingerprint {rule.fingerprint}")
     print(f"  devices pin the public key {folder.public_key}")
     if isinstance(rule, Encoder):
-        sizes = " and ".join(
-            f"{rule.share_length(role):,} bytes to the {role}" for role in _OF_SHARES
-        )
-        print(f"  and send {sizes}: whoever has both reads the record")
+        sizes = [f"{rule.share_length(role):,} bytes to the {role}" for role in _OF_SHARES]
+        print(f"  and send {' and '.join(sizes)}: whoever has both reads the record")
     elif shuffled:
         print(f"  and seal reports, {rule.guarantee} each, to the analyst {folder.analyst_key}")
         print(
@@ -221,10 +227,7 @@ def delete(
 def up(
     campaign: Path = Argument(help="Folder of the campaign."),
     port: int | None = Option(
-        None,
-        help="Port of the collector, or leader; 0 for any. By default that of its page.",
-        min=0,
-        max=65535,
+        None, help="Port of collector or leader; 0 for any; else its page's.", min=0, max=65535
     ),
     helper_port: int | None = Option(
         None, help="Aggregated: port of the helper, likewise.", min=0, max=65535
@@ -251,18 +254,18 @@ def up(
     from privot.collector.app import serve as run
 
     folder, given = CampaignFolder.load(campaign), iter((port, helper_port))
+    if helper_port is not None and not isinstance(folder.rule, Encoder):
+        raise PrivotError(f"--helper-port {helper_port}: {campaign} has no helper, leave it out")
     with ExitStack() as stack:
         listeners, moved = [], {}
         for name, address in folder.addresses.items():
             own, wanted = _port_here(name, address, campaign), next(given)
-            listener = stack.enter_context(listen(_HOST, own if wanted is None else wanted))
-            listeners.append(listener)
-            moved[address] = f"http://{_HOST}:{listener.getsockname()[1]}"
+            listeners.append(stack.enter_context(listen(_HOST, own if wanted is None else wanted)))
+            moved[address] = f"http://{_HOST}:{listeners[-1].getsockname()[1]}"
         page = stack.enter_context(page_server(folder.web, moved, _HOST, page_port))
         parties = _parties_with_shares if isinstance(folder.rule, Encoder) else _parties
         collectors, sealers, count = parties(folder, [page, page.replace(_HOST, "localhost")])
-        for name, at in [("page", f"{page}/"), ("dashboard", f"{page}/dashboard.html")]:
-            print(f"{name:<9}  {at}")
+        print(f"page       {page}/\ndashboard  {page}/dashboard.html")
         for name, at in zip(folder.addresses, moved.values(), strict=True):
             print(f"{name:<9}  {at}")
         print("Ctrl-C stops all of it", flush=True)
@@ -335,14 +338,12 @@ def _show(count: Callable[[], str], seconds: float, stopping: Event) -> None:
     """Print a campaign's numbers whenever they have changed, until `stopping` is set."""
     last = ""
     while True:
-        say: Callable[[str], None] = print
         try:
             text = count()
         except (PrivotError, OSError) as error:
-            text, say = f"the dashboard stays as it was: {error}", complain
+            text = f"the dashboard stays as it was: {error}"
         if text != last:
-            say(last := text)
-            sys.stdout.flush()
+            print(last := text, flush=True)
         if stopping.wait(seconds):
             return
 
