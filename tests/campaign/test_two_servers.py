@@ -3,12 +3,14 @@
 import http.client
 import http.server
 import json
+import runpy
 import shlex
 import signal
 import stat
 import threading
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -379,6 +381,21 @@ def lines_until(process, beginning):
         assert line, process.said()
         lines.append(line.strip())
     return lines
+
+
+def test_imaginary_people_take_part(tmp_path, monkeypatch):
+    example = Path(__file__).parents[2] / "examples" / "web"
+    columns = (example / "commute.toml").read_text()
+    made(tmp_path, columns, {"leader": "http://127.0.0.1:8000", "helper": "http://127.0.0.1:8002"})
+    ports = ("--port", "0", "--helper-port", "0", "--page-port", "0", "--every", "0.2")
+    with up(tmp_path, "campaign", *ports) as (process, addresses):
+        servers = [part for role in ROLES for part in (f"--{role}", addresses[role])]
+        command = ["people.py", str(tmp_path / "campaign"), "--people", "250", *servers]
+        monkeypatch.setattr("sys.argv", command)
+        runpy.run_path(str(example / "people.py"), run_name="__main__")
+        lines_until(process, "250 reports are held by both servers, 0 were opened")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
 
 
 @browser

@@ -33,6 +33,10 @@ cannot be. Nobody's privacy depends on what liars add: noise hides one record am
 numbers instead of mod $2^{64}$, with a proof that v is some record's, the id as nonce, and seeds of 16
 bytes. A liar can then add what one record can add, no more. Servers open only what both verified.
 
+**Browsers** make the same shares, byte for byte, by the integers of `Encoder.program`
+(`clients/javascript/src/shares.ts`): of tables and of one place, without proofs. A server that loads the
+encoder has computed the program anew, and accepts no shares of an altered one.
+
 **Privacy review.** Adjacency: batches of equal size that differ in one unit's record. Δ is the query's
 (`privot.central.sums.sensitivity`); contributions that break its bounds count as zeros, as with a
 curator. Lengths are public, ids and seeds fresh coins from the system. The time to encode, and a
