@@ -11,6 +11,7 @@
  * the servers': each of them refuses an encoder by which it would add too little.
  */
 
+/*! SHAKE128 is that of @noble/hashes: MIT License, Copyright (c) 2022 Paul Miller (paulmillr.com) */
 import { shake128 } from "@noble/hashes/sha3.js";
 import { codesTaken } from "./checks.js";
 import { PrivotError } from "./errors.js";

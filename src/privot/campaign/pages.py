@@ -113,7 +113,8 @@ def page_server(web: Path, moved: Mapping[str, str], host: str, port: int) -> It
         PrivotError: if the port cannot be listened on.
     """
     text = (web / "index.html").read_text(encoding="utf-8")
-    pinned = {old.rstrip("/"): new for old, new in moved.items()}
+    pinned = {origin_of("address", old): new for old, new in moved.items()}  # in the policy
+    pinned |= {old.rstrip("/"): new for old, new in moved.items()}
     either = "|".join(re.escape(old) for old in sorted(pinned, key=len, reverse=True))
     index = re.sub(either, lambda found: pinned[found[0]], text).encode()
     try:
