@@ -89,10 +89,10 @@ def new(
     from privot.schema import Schema
 
     questions: dict[str, str] = {}
-    for asked in question or []:
-        column, equals, text = asked.partition("=")
+    for each in question or []:
+        column, equals, text = each.partition("=")
         if not equals or not text:
-            raise PrivotError(f"--question {asked!r} asks nothing: write COLUMN=TEXT")
+            raise PrivotError(f"--question {each!r} asks nothing: write COLUMN=TEXT")
         questions[column] = text
     declared, epsilon, delta = with_promise(
         Schema.load(schema), epsilon, delta, where, people, floor
