@@ -118,6 +118,14 @@ def test_the_numbers_are_of_reports_that_both_servers_hold(tmp_path):
         server.release(held)
     (line,) = write_share_status(campaign)
     assert line.startswith("0 reports are held by both servers, 300 were opened")
+    others = [*campaign.rule.encode_table({"age": [20] * 300, "travel": ["on foot"] * 300})]
+    for server, own in zip(both, zip(*others, strict=True), strict=True):
+        server.accept(*own)
+    last = write_share_status(campaign)[-1]
+    assert last.endswith(
+        "fit campaign-after-300-leader.json campaign-after-300-helper.json -o "
+        "campaign-after-300-model"
+    )
 
 
 def test_commands_of_reports_are_refused_in_one_line(tmp_path):
@@ -432,12 +440,20 @@ def test_answers_become_a_model_by_the_commands_that_are_printed(chromium, tmp_p
             assert done.returncode == 0, (command, done.stderr)
         assert "learned from the sums of 302 reports, ε = 8, δ = 1e-06 if one of the" in done.stdout
         lines_until(process, "0 reports are held by both servers, 302 were opened")
+        status = ("status", "my campaign", "--release", "my campaign-model")
+        assert "302 were opened" in privot(tmp_path, "campaign", *status).stdout
+        with chromium.new_profile() as page:
+            page.open(addresses["dashboard"])
+            page.wait("document.querySelectorAll('svg').length === 2")
+            shown = page.run("document.getElementById('numbers').innerText")
+            assert "302\nwere opened" in shown
+        (again,) = campaign.rule.encode_table({"age": [20], "travel": ["on foot"]})
+        assert [post(addresses[role], own)[0] for role, own in zip(ROLES, again)] == [200, 200]
+        lines_until(process, "1 reports are held by both servers, 302 were opened")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
         assert "whoever runs both reads every record" in process.said()
         assert "everything that was acknowledged is stored" in process.said()
-    told = privot(tmp_path, "campaign", "status", "my campaign", "--release", "my campaign-model")
-    assert told.returncode == 0, told.stderr
     age, travel = json.loads((campaign.web / "status.json").read_text())["columns"]
     # Noise moves a share by 0.02 (standard deviation): 0.12 is six of them, a false alarm below 10⁻⁸.
     assert travel["shares"] == pytest.approx([1 - car.mean(), car.mean()], abs=0.12)

@@ -62,7 +62,8 @@ def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None =
 
     Arguments:
         campaign: The campaign.
-        model: Model of a batch, whose distributions are shown; with one, folders may be elsewhere.
+        model: Model of a batch, whose distributions are shown from now on; with one, folders may be
+            elsewhere.
 
     Raises:
         PrivotError: if the model is of another encoder, or folders are missing, and no model is given.
@@ -81,23 +82,21 @@ def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None =
             f"{campaign.folder} has no folders of both servers: each counts its own shares by `privot "
             "aggregate`; or give --release model/"
         )
-    _write(
-        campaign,
-        encoder.guarantee(encoder.people) if model is None else model.guarantee,
-        reports=held,
-        needed=encoder.people,
-        opened=opened,
-        expected_error=None,
-        columns=[] if model is None else _columns(campaign, model.sample(_ROWS, seed=0), True),
-    )
+    path = campaign.web / "status.json"
+    columns = json.loads(path.read_text(encoding="utf-8"))["columns"] if path.exists() else []
+    if model is not None:
+        columns = _columns(campaign, model.sample(_ROWS, seed=0), True)
+    numbers = {"reports": held, "needed": encoder.people, "opened": opened, "columns": columns}
+    _write(campaign, encoder.guarantee(encoder.people), expected_error=None, **numbers)
     line = f"{held:,} reports are held by both servers, {opened:,} were opened; a batch is "
-    next_commands = _next_commands(campaign) if held >= encoder.people else []
+    next_commands = _next_commands(campaign, opened) if held >= encoder.people else []
     return [f"{line}{encoder.people:,} or more", *next_commands]
 
 
-def _next_commands(campaign: CampaignFolder) -> list[str]:
+def _next_commands(campaign: CampaignFolder, opened: int) -> list[str]:
     """Return the commands that open all reports that both servers hold, and learn from their sums."""
-    name, places = campaign.folder.name, [campaign.folder / role for role in ROLES]
+    name, places = campaign.folder.resolve().name, [campaign.folder / role for role in ROLES]
+    name += f"-after-{opened}" if opened else ""  # files of another batch are there
     ids = " ".join(f"--release {quote(str(place / 'ids.txt'))}" for place in places)
     sums = {quote(str(place)): quote(f"{name}-{place.name}.json") for place in places}
     commands = [f"aggregate {place}" for place in sums]
