@@ -112,7 +112,11 @@ def test_what_new_prints_works_as_printed(tmp_path):
 def test_what_cannot_be_started_is_one_line(tmp_path):
     create(RANDOMIZER, tmp_path / "far", title="?", collector="https://reports.example.org")
     create(RANDOMIZER, tmp_path / "near", title="?", collector="http://127.0.0.1:8000")
-    for arguments, words in ((("far",), "not of this machine"), (("nowhere",), "no campaign")):
+    for arguments, words in (
+        (("far",), "not of this machine"),
+        (("nowhere",), "no campaign"),
+        (("near", "--helper-port", "0"), "near has no helper, leave it out"),
+    ):
         done = privot(tmp_path, "campaign", "up", *arguments)
         assert done.returncode == 2
         assert words in done.stderr

@@ -54,7 +54,10 @@ def unseal(text: str | bytes) -> dict[str, Any]:
         fingerprint = fields.pop("fingerprint")
         version = fields["format"]
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-        raise PrivotError("the randomizer is not readable: run `privot calibrate` again") from None
+        raise PrivotError(
+            "the randomizer is not readable: write it again with `privot calibrate`; an encoder is no "
+            "randomizer: its shares are for two servers, without waves"
+        ) from None
     if version != FORMAT:
         remedy = "calibrate it again" if version in range(FORMAT) else "upgrade privot"
         raise PrivotError(
