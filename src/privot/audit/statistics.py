@@ -155,12 +155,13 @@ def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
     p_values = []
     for lag in [lag for lag in (*_LAGS, *powers) if 2 * lag <= count]:
         # Rows are cut into blocks of length `lag`: pairs that begin in even blocks share no row.
-        odd = np.arange(count - lag) // lag % 2 == 1
-        pairs = present[:-lag] & present[lag:]
+        odd = (np.arange(count - lag) // lag % 2).astype(np.float64)
+        pairs = (present[:-lag] & present[lag:]).astype(np.float64)
+        phases = [(phase, phase @ pairs) for phase in (odd, 1 - odd)]
         for scores, bound in ((linear, _LINEAR**2), (quadratic, _QUADRATIC**2)):
             products = scores[:-lag] * scores[lag:]
-            for phase in (odd, ~odd):
-                p_values.append(_bernstein(phase @ products, phase @ pairs.astype(float), bound))
+            for phase, counts in phases:
+                p_values.append(_bernstein(phase @ products, counts, bound))
     return bonferroni(p_values)
 
 
@@ -406,8 +407,8 @@ def gaussian_mu_lower(mine: AnyArray, theirs: AnyArray, error: float) -> float:
     >>> 0.95 < gaussian_mu_lower(*ratios, error=1e-3) < 1.0
     True
     """
-    lower, _ = _clopper_pearson((mine > 0).sum(), len(mine), error / 2)
-    _, upper = _clopper_pearson((theirs > 0).sum(), len(theirs), error / 2)
+    lower = _lower_bound((mine > 0).sum(), len(mine), error / 2)
+    upper = _upper_bound((theirs > 0).sum(), len(theirs), error / 2)
     return max(0.0, float(scipy.special.ndtri(lower) - scipy.special.ndtri(upper)))
 
 
@@ -464,21 +465,25 @@ def _rankings(cells: AnyArray, other_cells: AnyArray) -> Iterator[_Ranking]:
     yield _Ranking(by_ratio, count(slice(draws // 2, None)), draws - draws // 2)
 
 
-def _clopper_pearson(hits: AnyArray, draws: int, error: float) -> tuple[AnyArray, AnyArray]:
-    """Bound a probability from below and from above, each bound wrong with probability `error`."""
-    misses = draws - hits
-    # betaincinv is called only inside its domain; the bounds at its ends are 0 and 1.
-    lower = scipy.special.betaincinv(np.maximum(hits, 1), misses + 1, error)
-    upper = scipy.special.betaincinv(hits + 1, np.maximum(misses, 1), 1 - error)
-    return np.where(hits > 0, lower, 0.0), np.where(misses > 0, upper, 1.0)
+def _lower_bound(hits: AnyArray, draws: int, error: float) -> AnyArray:
+    """Bound a probability from below (Clopper, Pearson), wrong with probability `error`."""
+    # betaincinv is called only inside its domain; the bound at its end is 0.
+    lower = scipy.special.betaincinv(np.maximum(hits, 1), draws - hits + 1, error)
+    return np.where(hits > 0, lower, 0.0)
+
+
+def _upper_bound(hits: AnyArray, draws: int, error: float) -> AnyArray:
+    """Bound a probability from above (Clopper, Pearson), wrong with probability `error`."""
+    upper = scipy.special.betaincinv(hits + 1, np.maximum(draws - hits, 1), 1 - error)
+    return np.where(hits < draws, upper, 1.0)
 
 
 def _epsilon_lower(
     hits: AnyArray, other_hits: AnyArray, draws: int, delta: float, error: float
 ) -> AnyArray:
     """Return log((lower(P) − δ)/upper(P′)), −∞ where the numerator is not positive."""
-    excess = _clopper_pearson(hits, draws, error)[0] - delta
-    upper = _clopper_pearson(other_hits, draws, error)[1]
+    excess = _lower_bound(hits, draws, error) - delta
+    upper = _upper_bound(other_hits, draws, error)
     return np.where(excess > 0, np.log(np.maximum(excess, 1e-300) / upper), -np.inf)
 
 
