@@ -49,9 +49,7 @@ from privot.schema import Schema
 
 _STEPS, _RATE = 2000, 0.05  # of Adam
 _SPREAD, _FLOOR = 0.5, 1e-5  # at the start: standard deviation of logits, smallest share of a code
-_MAX_WEIGHT = (
-    64  # of the column with most codes; weights are integers, and this makes rounding small
-)
+_MAX_WEIGHT = 64  # of the column with most codes; large, as weights are rounded to integers
 _FIRST_CLASSES, _MAX_CLASSES = 16, 256
 _MAX_NOISE = 0.5  # largest total variation of a column by noise
 
