@@ -251,11 +251,8 @@ class VectorFit(SumFit):
         supported = int(budget.signal(vectors.num_labels) / _PER_COORDINATE / vectors.dimension)
         self.components = settings.components or min(max(supported, 1), _MAX_COMPONENTS)
         self.norm = settings.norm * math.sqrt(vectors.dimension)
-
-    @property
-    def _origin(self) -> Floats:
-        """Zeros (labels, 1, d), the centers of round 1."""
-        return np.zeros((self.records.num_labels, 1, self.records.dimension))
+        # Centers of round 1 (labels, 1, d).
+        self._origin = np.zeros((vectors.num_labels, 1, vectors.dimension))
 
     def plan(self) -> SumPlan:
         """See `CentralFit`; noise of a label's mean may be .35 of half a coordinate's range."""

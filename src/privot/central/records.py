@@ -329,10 +329,8 @@ class ImageRecords(FeatureRecords):
         schema: One `array` column, and at most one column of categories.
         low_pass: Number of frequencies along each axis, at most all; None for pixels.
         degree: 1 for means of the coordinates, 2 for second moments as well.
-        anchor: Constant a of the lifted vector, of the order of an image's norm for pixels in [0, 1]
-            (7 to 11 in the median of 28 × 28 digits or clothes); for degree 2.
-        scale: Norm of an image whose features have norm 1, by default that of the longest 1 % of digits;
-            for degree 1. Longer images are clipped.
+        anchor: Constant a of the lifted vector, of the order of an image's norm; for degree 2.
+        scale: Norm of an image whose features have norm 1; for degree 1. Longer ones are clipped.
 
     Examples:
         >>> schema = Schema.from_dict({"columns": {

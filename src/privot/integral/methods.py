@@ -421,8 +421,7 @@ def _estimated_eta(epsilon: float, settings: ClippedRatioSettings) -> float:
     tail = math.log(2 * 2 * _ATTEMPTS / settings.delta)  # ln(2/γ)
     span = math.exp(high) - math.exp(low)
     deviation = 3 * span * math.sqrt(tail / (2 * settings.normalizer_draws))
-    # η = ε/2 would leave no width; half of its deviation leaves about half of ε.
-    if not deviation < 0.5 * -math.expm1(-epsilon / 2):
+    if not deviation < 0.5 * -math.expm1(-epsilon / 2):  # η = ε/2 would leave a width of 0
         raise PrivotError(
             f"normalizer_draws {settings.normalizer_draws} leave nothing of epsilon {epsilon}: "
             "give more, or choose normalizer 'none'"
@@ -445,8 +444,7 @@ def _normalize_by_draws(ratio: ShiftedTilt, untilted: TiltedDensity, draws: int)
         candidate = replace(untilted, tilt=replace(ratio, shift=shift))
         coins = map(candidate.coins, _draw(untilted.reference, draws))
         mean_acceptance = sum(float(_acceptance(part).sum()) for part in coins) / draws
-        # t is at most a third of what is allowed, as the width is now smaller than when η was chosen;
-        # 1e-9 covers rounding.
+        # t is at most a third of what is allowed: η was chosen for a larger width. 1e-9 is for rounding.
         if abs(mean_acceptance * math.exp(high) - 1) <= allowed * (2 / 3 - 1e-9):
             return candidate
     return untilted

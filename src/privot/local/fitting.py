@@ -277,8 +277,8 @@ class Synthesizer(Summarized):
         Releases.of(release)
         if release.schema != self.schema:
             raise PrivotError(
-                f"schema {self.schema} is not the release's, {release.schema}: give the one that the "
-                "randomizer was calibrated for"
+                f"schema {self.schema!r} is not the release's, {release.schema!r}: give the one that "
+                "the randomizer was calibrated for"
             )
         spent = release.guarantee.epsilon
         if self.epsilon is not None and spent > self.epsilon:

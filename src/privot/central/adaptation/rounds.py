@@ -261,6 +261,10 @@ class Adaptation:
             digest.update(part.contiguous().numpy().tobytes())
         return digest.hexdigest()
 
+    def batch(self, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw a batch of source records, with augmented images, and their classes."""
+        return self._draw_batch(rng, self.x, self.settings.source_batch)
+
     def _draw_batch(
         self, rng: torch.Generator, x: Tensor, count: int, augmentation: float = 1.0
     ) -> tuple[Tensor, Tensor]:
@@ -271,7 +275,7 @@ class Adaptation:
 
     def classify(self, rng: torch.Generator) -> tuple[Tensor, float]:
         """Return the cross-entropy on a batch of the source, and 0 for `train`'s marginal error."""
-        x, y = self._draw_batch(rng, self.x, self.settings.source_batch)
+        x, y = self.batch(rng)
         return nn.functional.cross_entropy(self.classifier(x), y), 0.0
 
     def moments(self) -> ClassMoments:

@@ -241,8 +241,8 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
     rank = min(_FACTORS, report.features.num_coordinates)
     classes = ClassParameters(channel, start, rank, report.features.nullable, settings.seed)
     size = min(len(release), settings.batch_size or _BATCH)
-    passes = _PASSES * len(release) // size
-    steps = settings.steps or min(_MAX_STEPS, max(_MIN_STEPS, passes))
+    steps_of_passes = _PASSES * len(release) // size
+    steps = settings.steps or min(_MAX_STEPS, max(_MIN_STEPS, steps_of_passes))
     rate = settings.learning_rate or _RATE
     text = release.randomizer.to_json() + release.rows.digest()
     identity = {"release": hashlib.sha256(text.encode()).hexdigest(), "batch_size": size}
@@ -292,7 +292,7 @@ def linear_start(
     means = moments.first / present[:, None]
     # With one class there is no variance between classes, and the mean is not shrunk.
     deviations = means - means.mean(axis=0)
-    noise = (1 - 1 / count) * stddev**2 / weight * float((present**-2).mean())
+    noise = (1 - 1 / count) * stddev**2 / weight * float((present**-2).mean())  # of a deviation
     total = max(1e-12, float((deviations**2).mean()))
     means = means.mean(axis=0) + max(_MIN_RETAINED, 1 - noise / total) * deviations
     # Points have length 1, so the variance within classes is what the means leave of it.

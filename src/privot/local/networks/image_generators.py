@@ -68,8 +68,8 @@ def fits_images(randomizer: Randomizer) -> bool:
     images, mechanisms = randomizer.schema.images, randomizer.mechanisms
     whole = randomizer.num_reported == len(mechanisms) == len(randomizer.schema.columns)
     labels = [mechanism for name, mechanism in mechanisms.items() if name not in images]
-    by_randomized_response = all(mechanism.names_code for mechanism in labels)
-    return whole and len(images) == 1 and len(labels) <= 1 and by_randomized_response
+    one_image = len(images) == 1 and len(labels) <= 1
+    return whole and one_image and all(mechanism.names_code for mechanism in labels)
 
 
 class LabeledGenerator(nn.Module):
