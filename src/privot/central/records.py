@@ -329,7 +329,8 @@ class ImageRecords(FeatureRecords):
         schema: One `array` column, and at most one column of categories.
         low_pass: Number of frequencies along each axis, at most all; None for pixels.
         degree: 1 for means of the coordinates, 2 for second moments as well.
-        anchor: Constant a of the lifted vector, of the order of an image's norm; for degree 2.
+        anchor: Constant a of the lifted vector, of the order of an image's norm for pixels in [0, 1];
+            for degree 2.
         scale: Norm of an image whose features have norm 1; for degree 1. Longer ones are clipped.
 
     Examples:

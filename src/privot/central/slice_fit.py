@@ -229,7 +229,7 @@ class SliceFit(CentralFit):
                 settings.training,
                 checkpoint=NOWHERE if settings.release == "once" else state,
                 progress=progress,
-                seek=lambda _: learned.check(ledger),  # called once a checkpoint is loaded
+                seek=lambda _: learned.check(ledger),  # before the first step
             )
         # The last entry, a step's duration, depends on raw records.
         history.rows = [(*row[:-1], 0.0) for row in history.rows]
@@ -239,7 +239,8 @@ class SliceFit(CentralFit):
 class LearnedModules(nn.Module):
     """State of a checkpoint: the modules that learn, and the number of releases that were counted.
 
-    A checkpoint is resumed only if its ledger has counted at least as many releases (`check`).
+    A checkpoint is resumed only with the ledger whose id it contains, and only if that has counted at
+    least as many releases.
 
     Arguments:
         learned: Modules of a checkpoint, by name.
@@ -279,10 +280,8 @@ class SliceObjective:
         self.pooled, self.network = pooled, network
         self.map = mechanism.map
         num_labels = self.map.num_labels
-        rows = 2 * max(
-            1, settings.generated // (2 * num_labels)
-        )  # of a label; even, for two halves
-        self.labels = torch.arange(num_labels).repeat_interleave(rows)
+        half = max(1, settings.generated // (2 * num_labels))  # of the rows of a label
+        self.labels = torch.arange(num_labels).repeat_interleave(2 * half)
         self._released: Slices | None = None
 
     def __call__(self, rng: torch.Generator) -> Tensor:
