@@ -9,8 +9,7 @@ counts have the same noise σ. From level to level the number of cells grows by 
 The error is a squared transport distance. Noise in counts of level l moves mass between cells whose
 squared distance is $∝ 4^{−l}$, and there are $2^{dl}$ of them. In the plane the product is the same for
 every level, so all levels have the same noise; other divisions were not better. The finest level has
-about $s = n μ$ cells, μ = Δ/σ of the run: there the mean count is about the noise. Only public numbers
-enter.
+about $s = n μ$ cells, a public number, μ = Δ/σ of the run: there the mean count is about the noise.
 
 **Masses** (Hay, Rastogi, Miklau, Suciu 2010). From the finest level up, with $v_k$ the variance of a
 child's estimate,

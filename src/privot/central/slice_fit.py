@@ -239,8 +239,7 @@ class SliceFit(CentralFit):
 class LearnedModules(nn.Module):
     """State of a checkpoint: the modules that learn, and the number of releases that were counted.
 
-    A checkpoint is resumed only with the ledger whose id it contains, and only if that has counted at
-    least as many releases.
+    A checkpoint is resumed only with its own ledger, once that has counted at least as many releases.
 
     Arguments:
         learned: Modules of a checkpoint, by name.

@@ -232,7 +232,7 @@ def _train_round(
 
     if settings.classifier == "trees":
         return fit_trees(positives, draw, seed, BOUND)
-    pool = draw(_POOL, np.random.default_rng([seed, 1]))
+    pool = draw(_POOL, np.random.default_rng([seed, 1]))  # a stream apart from the training's
 
     def draw_from_pool(num: int, rng: np.random.Generator) -> Floats:
         return pool[rng.integers(0, len(pool), num)]
