@@ -362,8 +362,9 @@ def download(url: str, path: Path) -> None:
 
 SIDE = 20  # pixels of a sheet
 MOST_PEOPLE = 10**7
-# Side of an interpolated shape, share of held-out shapes, side of a sheet relative to that of a shape.
-_FINE, _HELD_OUT, _MARGIN = 40, 0.2, 1.15
+_FINE = 40  # pixels of an interpolated shape's side
+_HELD_OUT = 0.2  # share of the shapes
+_MARGIN = 1.15  # side of a sheet relative to that of a shape
 # Pixels up to the first value become white, from the second on black: counting had blurred strokes.
 _PAPER, _INK = 0.25, 0.85
 # Standard deviations of a hand: rotation in radians, slant, log of both stretches, shift (of the sheet).
@@ -419,7 +420,10 @@ def _shapes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw affine maps (n, 2, 3) from places (row, column) on a sheet to a shape, both [−1, 1]²."""
+    """Draw affine maps (n, 2, 3) from places (row, column) on a sheet to a shape, both [−1, 1]².
+
+    Each is the matrix, rotation times slant times stretches, and the shift as the last column.
+    """
     turn, slant, tall, wide, down, right = rng.standard_normal((6, count))
     cosine, sine = np.cos(_TURN * turn), np.sin(_TURN * turn)
     turned = np.moveaxis(np.array([[cosine, -sine], [sine, cosine]]), 2, 0)
@@ -432,11 +436,13 @@ def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
 
 def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
     """Return gray bytes (n, side, side): each shape (n, 40, 40) transformed by its map (n, 2, 3)."""
-    centers = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1
+    centers = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1  # of the sheet's pixels, in [−1, 1]
     sheet = np.stack([*np.meshgrid(centers, centers, indexing="ij"), np.ones((SIDE, SIDE))])
+    # Row and column in the shape of each of the sheet's pixels (n, 2, side, side), 0 at a first center.
     places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
     places = places.reshape(len(shapes), 2, SIDE, SIDE)
-    # Bilinear interpolation between the four pixels around each place; white beyond the shape.
+    # Bilinear interpolation between the four pixels around each place; the first is at or above its
+    # upper left. White beyond the shape: padding moves pixel i to i + 1.
     padded = np.pad(shapes, ((0, 0), (1, 2), (1, 2)))
     corner = np.floor(places).clip(-1, _FINE).astype(np.int64)
     down, right = (places - corner).clip(0, 1).swapaxes(0, 1)

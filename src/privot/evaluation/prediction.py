@@ -99,6 +99,21 @@ class LabelScore:
     num_real: int
 
 
+class Examples(NamedTuple):
+    """Records with a target that is not missing, for training or testing."""
+
+    codes: dict[str, Codes]  # codes (n,) of each other column
+    answers: Any  # codes or numbers (n,) of the target
+
+
+class _Task(NamedTuple):
+    """Kind of prediction, with the measure of its quality."""
+
+    predict: Callable[..., Array]  # (learner, inputs, answers, other inputs) → predictions at these
+    measure: Callable[[Array], float]  # score of predictions for all real records
+    name: str  # name of the measure
+
+
 def predict_target(
     schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
 ) -> Prediction:
@@ -166,21 +181,6 @@ def predict_number(
     return _cross_validated(
         schema, target, tables, folds, learners, _Task(predict, explained, "R²")
     )
-
-
-class Examples(NamedTuple):
-    """Records with a target that is not missing, for training or testing."""
-
-    codes: dict[str, Codes]  # codes (n,) of each other column
-    answers: Any  # codes or numbers (n,) of the target
-
-
-class _Task(NamedTuple):
-    """Kind of prediction, with the measure of its quality."""
-
-    predict: Callable[..., Array]  # trains a learner on inputs and answers, and predicts at others
-    measure: Callable[[Array], float]  # score of predictions for all real records
-    name: str  # name of the measure
 
 
 def _encode_both(
@@ -366,7 +366,7 @@ def infer_labels(release: Release, people: pa.Table) -> float:
 
 
 def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple[Array, Array]:
-    """Return the parts of reported directions for labels (n, C), and for points by label (n, C, q)."""
+    """Return the coordinates of reported directions for labels (n, C) and for their points (n, C, q)."""
     answers, codebook = report.read(release.table), report.mechanism.codebook
     y = codebook.rows(answers.seeds[rows], answers.indices[rows])
     labels, points, _ = report.features.parts(y)
@@ -374,7 +374,11 @@ def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple
 
 
 def _scores_by_candidates(release: Release, people: pa.Table, known: np.ndarray) -> Array:
-    """Return scores (n, C): products of each label's mean features with the reported direction."""
+    """Return scores (n, C): products of each label's mean features with the reported direction.
+
+    The features of a record are its label, times the root of the label's weight, and its point, times
+    the root of the rest (`privot.mechanisms.candidates.features`).
+    """
     report = release.randomizer.candidates
     assert report is not None
     records = report.encode(people)

@@ -291,6 +291,6 @@ def _judge(
         names = [f"{name} ({formatted(score.synthetic)})" for name, score in others]
         words += f"; not: {verdicts.join_names(names)}"
     overall = verdicts.grade_share(good / len(named))
-    if overall == "poor" and "poor" not in grades:
+    if overall == "poor" and "poor" not in grades:  # few are good, but all others are fair
         overall = "fair"
     return Finding(topic, overall, f"{words} ({measure})")

@@ -11,7 +11,8 @@ distance of that problem from the given one. The distance of the plans, of mass 
 $$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) , $$
 
 with D the dual value and $π^*, D^*$ the optimum, and from Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\,
-\mathrm{KL}(π^* ‖ π)}$. For a contraction ρ near 1, it can be the marginal error over $\sqrt{1−ρ}$.
+\mathrm{KL}(π^* ‖ π)}$. If an iteration shrinks errors only by a factor ρ near 1, plans may differ by as
+much as the marginal error over $\sqrt{1−ρ}$.
 
 **Precision.** Single precision sums thousands of terms with relative errors near 1e-6. For a tolerance
 below 1e-5, or after an overflow, the solver works in double precision; the result names the precision.
@@ -26,8 +27,8 @@ K_{ij} v_j b_j$, and a step is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three thing
    that every row and every column of K holds an entry 1.
 2. **Absorption.** If a scaling leaves $[e^{−20}, e^{20}]$, scalings are added to the potentials, and K
    is rebuilt. After the first step, a plain step changes a scaling by at most a factor $1/\min(a, b)$
-   (in the worst case a column takes all of a row's mass), so scalings stay close to the limit, and no
-   row or column of K vanishes. With a limit of $e^{60}$, entries of K that were rounded to zero would
+   (in the worst case a column takes all of a row's mass), so scalings exceed the limit by no more, and
+   no row or column of K vanishes. With a limit of $e^{60}$, entries of K that were rounded to zero would
    have mass in the plan, which would be wrong although its marginals are right.
 3. **Potentials and exponents** are in double precision, for any precision of K.
 
@@ -87,7 +88,11 @@ class Iterated:
 
 
 def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) -> Iterated:
-    """Iterate by compiled loops, on the CPU, with K in single or double precision."""
+    """Iterate by compiled loops, on the CPU, with K in single or double precision.
+
+    Each round builds K for the present potentials f and g, and iterates until scalings u and v leave
+    their limits (`ABSORB`) or the iterations end. K and the plan share one array.
+    """
     cost, reg = problem.cost.detach().contiguous().numpy(), problem.reg
     rows = RowParts.of(*cost.shape)
     a, b = problem.a.double().numpy(), problem.b.double().numpy()
@@ -107,9 +112,9 @@ def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype)
             f += reg * np.log(u)
             g += reg * np.log(v)
         elif state[sweeps.LARGEST] > 1.0 and np.isfinite(g).all():
-            # Over-relaxation overflowed: continue with plain steps from potentials for which every row
-            # and every column of K has an entry 1.
-            state[sweeps.OMEGA], state[sweeps.EXACT], state[sweeps.LARGEST] = 1.0, 0.0, 1.0
+            # Over-relaxation overflowed: continue by plain steps alone (ω ≤ 1), from potentials for
+            # which every row and every column of K has an entry 1.
+            state[sweeps.OMEGA], state[sweeps.WAS_PLAIN], state[sweeps.LARGEST] = 1.0, 0.0, 1.0
             f[:] = (cost - g).min(axis=1)
             g[:] = (cost - f[:, None]).min(axis=0)
             outcome = sweeps.ABSORB
@@ -171,7 +176,7 @@ class RowParts:
 
     @classmethod
     def of(cls, num_rows: int, num_columns: int) -> RowParts:
-        """Split rows into as many parts as torch has threads, or one."""
+        """Split rows into as many parts as torch has threads; into one if there are few pairs."""
         large = num_rows * num_columns >= _MIN_DIVIDED_PAIRS
         most = max(1, num_rows // sweeps.FEWEST_ROWS)
         count = min(torch.get_num_threads(), most) if large else 1
