@@ -71,14 +71,7 @@ _IDX_OF_BYTES, _MOST_AXES = b"\0\0\x08", 4
 
 @dataclass(frozen=True)
 class LabeledImages:
-    """Gray images (n, height, width) of bytes with labels (n,), for training and held out.
-
-    Examples:
-        >>> shapes = (2, 4, 4), 2, (1, 4, 4), 1
-        >>> dots = LabeledImages("dots", *(np.zeros(shape, np.uint8) for shape in shapes))
-        >>> dots.x_train.shape, len(dots.checksums())
-        ((2, 4, 4), 4)
-    """
+    """Gray images (n, height, width) of bytes with labels (n,), for training and held out."""
 
     name: str
     x_train: np.ndarray
@@ -264,11 +257,7 @@ _PARTIAL, _PAST_THE_END = 206, 416  # HTTP status codes
 
 
 def fetch(
-    name: str,
-    folder: str | Path,
-    *,
-    address: str | None = None,
-    say: Callable[[str], None] = print,
+    name: str, folder: str | Path, *, address: str | None = None, say: Callable[[str], None] = print
 ) -> Path:
     """Fetch the data set `name` into `folder/name` and return that folder.
 
@@ -459,16 +448,15 @@ def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
 
 # People.
 
-# Bounds of longitude and of latitude, in degrees, as in the schema below.
-BOX = ((-8.7, 1.8), (49.8, 60.9))
+BOX = ((-8.7, 1.8), (49.8, 60.9))  # bounds of longitude and of latitude, in degrees
 PLACES_FILE = Path(__file__).with_name("places.csv")
-SCHEMA_TOML = """\
+SCHEMA_TOML = f"""\
 unit = "person"
 
 [columns.home]
 kind = "vector"
 columns = ["longitude", "latitude"]
-bounds = [[-8.7, 1.8], [49.8, 60.9]]
+bounds = {[list(limits) for limits in BOX]}
 """
 
 

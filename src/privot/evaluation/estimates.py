@@ -126,11 +126,6 @@ class Question:
     alphabet: Alphabet
     declared: CodedColumn  # as the release's schema declares it
 
-    @property
-    def size(self) -> int:
-        """Number of codes."""
-        return self.alphabet.size
-
 
 @dataclass(frozen=True, eq=False)
 class CodeReports:
@@ -314,7 +309,7 @@ def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
 
 def sum_by_code(question: Question, table: Array, axis: int) -> Array:
     """Sum a table over the atoms of each code of a question; `axis` has the atoms, then the codes."""
-    has_code = (np.arange(question.size)[:, None] == question.codes) * 1.0
+    has_code = (np.arange(question.alphabet.size)[:, None] == question.codes) * 1.0
     return np.moveaxis(np.tensordot(has_code, table, (1, axis)), 0, axis)
 
 

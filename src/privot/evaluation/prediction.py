@@ -41,6 +41,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from privot.core.errors import PrivotError
@@ -70,22 +71,15 @@ class ClassifierScore:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Scores of classifiers that predict one column from the others, trained on either table.
-
-    Arguments:
-        target: The predicted column.
-        num_synthetic: Number of synthetic records for training.
-        num_real: Number of real records for testing; each real-trained classifier was trained on four
-            fifths of them, and tested on the other fifth.
-        scores: Scores of each classifier, or regression.
-        measure: Measure of the scores: the area under the curve, or R² of a number.
-    """
+    """Scores of classifiers, or regressions, that predict one column, trained on either table."""
 
     target: str
-    num_synthetic: int
-    num_real: int
+    num_synthetic: int  # records for training
+    num_real: (
+        int  # records for testing; in turn, four fifths train a classifier that the fifth tests
+    )
     scores: tuple[ClassifierScore, ...]
-    measure: str = "AUC"
+    measure: str = "AUC"  # or "R²" of a number
 
 
 @dataclass(frozen=True)
@@ -306,11 +300,19 @@ def _require_target(schema: Schema, target: str) -> None:
         )
 
 
+def encode_target(
+    schema: Schema, target: str, table: pa.Table
+) -> tuple[dict[str, Codes], Codes, NDArray[np.bool_]]:
+    """Return codes (n,) of each other column and of the target, and a mask (n,) of known targets."""
+    codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
+    answers, missing = codes.pop(target), schema.coded[target].alphabet.missing
+    return codes, answers, answers != (-1 if missing is None else missing)
+
+
 def with_known_target(schema: Schema, target: str, table: pa.Table) -> Examples:
     """Encode the records whose target is not missing."""
-    codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
-    answers, column = codes.pop(target), schema.coded[target]
-    known = answers != (-1 if column.alphabet.missing is None else column.alphabet.missing)
+    codes, answers, known = encode_target(schema, target, table)
+    column = schema.coded[target]
     if column.is_number:
         answers = column.accept(target, table)
     return Examples({name: values[known] for name, values in codes.items()}, answers[known])

@@ -85,6 +85,7 @@ from privot.evaluation.estimates import (
 )
 from privot.evaluation.prediction import (
     area_under_curve,
+    encode_target,
     one_hot,
     require_sklearn,
     sklearn,
@@ -182,7 +183,7 @@ def _source_estimators(
     terms, shares = scores.terms(columns), law.marginal(columns)
     for numbers in reports.about(*columns):
         questions = [reports.questions[number] for number in numbers]
-        num_cells = math.prod(question.size for question in questions)
+        num_cells = math.prod(question.alphabet.size for question in questions)
         same_order = reports.columns(numbers) == columns
         by_cell = _mean_by_cell(questions, terms, shares, same_order)
         for index, source in enumerate(reports.sources):
@@ -281,10 +282,7 @@ class LinearPredictor:
 
     def _encoded(self, table: pa.Table) -> tuple[Array, Codes, NDArray[np.bool_]]:
         """Return scores (n, G), codes of the target (n,), and a mask (n,) where it is not missing."""
-        coded = self.model.schema.coded
-        codes = {name: column.encode_codes(name, table) for name, column in coded.items()}
-        answers, missing = codes.pop(self.target), coded[self.target].alphabet.missing
-        known = np.ones(len(answers), bool) if missing is None else answers != missing
+        codes, answers, known = encode_target(self.model.schema, self.target, table)
         return self.linear_scores(codes), answers, known
 
     def performance(self, table: pa.Table) -> tuple[Array, Array]:

@@ -334,12 +334,7 @@ def _degrees(low: float, high: float, below: str, above: str) -> list[tuple[floa
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """Return evenly spaced round numbers between two bounds.
-
-    Examples:
-        >>> _round_numbers(-8.7, 1.8)
-        [-8.0, -6.0, -4.0, -2.0, 0.0]
-    """
+    """Return evenly spaced round numbers between two bounds."""
     ticker = MaxNLocator(nbins=_MAX_TICKS, steps=[1, 2, 5, 10])
     return [float(x) for x in ticker.tick_values(low, high) if low <= x <= high]
 

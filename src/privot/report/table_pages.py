@@ -164,11 +164,7 @@ def _bar_card(
 
 
 def _number_card(
-    schema: Schema,
-    part: str,
-    values: _Values,
-    score: NumberScore | None,
-    check: ColumnCheck | None,
+    schema: Schema, part: str, values: _Values, score: NumberScore | None, check: ColumnCheck | None
 ) -> Card:
     """Return the card of numbers, graded by the score against real numbers, or else by the check."""
     synthetic = values.synthetic[~np.isnan(values.synthetic)]

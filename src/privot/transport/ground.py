@@ -223,8 +223,19 @@ def _full_precision(like: Tensor) -> Iterator[None]:
         finally:
             torch.backends.cuda.matmul.allow_tf32 = allowed
         return
+    with product_precision("highest"):
+        yield
+
+
+@contextmanager
+def product_precision(precision: str) -> Iterator[None]:
+    """Set PyTorch's precision of products of float32 matrices inside the block.
+
+    "highest" is full precision. "medium" allows bfloat16, which is twice as fast on processors that have
+    it, and has no effect on others.
+    """
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    torch.set_float32_matmul_precision(precision)
     try:
         yield
     finally:

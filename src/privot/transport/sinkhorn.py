@@ -32,9 +32,8 @@ K_{ij} v_j b_j$, and a step is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three thing
    have mass in the plan, which would be wrong although its marginals are right.
 3. **Potentials and exponents** are in double precision, for any precision of K.
 
-`solve_compiled` runs the compiled loops of `privot.transport.sweeps` over parts of the rows, one part
-for each thread, which computes sums and minima over its own rows. `solve_tensors` does the same by
-tensor operations, on any device, without over-relaxation (Schmitzer 2019).
+On the CPU, `privot.transport.sweeps` iterates over parts of the rows, one for each thread. Elsewhere
+tensor operations do the same without over-relaxation (Schmitzer 2019).
 
 **Gradient.** By the envelope theorem, the derivative of the minimum (`entropic_cost`) with respect to C
 is the optimal plan π. Nothing is propagated back through the iterations.
@@ -314,9 +313,8 @@ class SinkhornResult:
 
     Examples:
         >>> result = SinkhornSolver().solve(Problem(torch.zeros(2, 2)))
-        >>> result.status.name, result.plan
-        ('CONVERGED', tensor([[0.2500, 0.2500],
-                [0.2500, 0.2500]]))
+        >>> result.status.name, result.plan.tolist()
+        ('CONVERGED', [[0.25, 0.25], [0.25, 0.25]])
     """
 
     problem: Problem
@@ -408,8 +406,7 @@ def entropic_cost(
         >>> round(float(cost), 4), result.status.name
         (1.0, 'CONVERGED')
     """
-    solver = solver or SinkhornSolver()
-    result = solver.solve(Problem(cost.detach(), reg))
+    result = (solver or SinkhornSolver()).solve(Problem(cost.detach(), reg))
     return _Envelope.apply(cost, result.plan, result.value), result
 
 

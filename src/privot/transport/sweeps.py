@@ -140,14 +140,9 @@ def next_omega(omega, errors, now, changed):
     """Return the next ω, and the iteration at which an ω was last set or judged.
 
     An ω > 1 is judged after max(5, 1/(2 − ω)) steps by the errors since: if they have grown, plain steps
-    follow; if they do not shrink, ω − 1 is reduced by a tenth; if they shrink by more than ω − 1 per
-    step, ω rises to the best one by Young's relation (see the module).
-
-    Arguments:
-        omega: Present ω.
-        errors: Errors of the row marginal before each iteration, up to index `now`.
-        now: Number of iterations done.
-        changed: Iteration at which `omega` was set or last judged.
+    follow; if they do not shrink, ω − 1 is reduced by a tenth; if they shrink by r > ω − 1 per step, ω
+    rises to the best one by Young's relation. `errors` are the row marginal's before each iteration, up
+    to index `now`; `changed` is the iteration at which `omega` was set or last judged.
     """
     watched = now - changed
     if omega == 1.0:
