@@ -183,11 +183,9 @@ def find_source(name: str) -> Source:
 
 
 def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
-    """Load a data set from `folder`, by default the folder in the environment variable PRIVOT_DATA.
+    """Load the data set `name` from a folder with `name.npz`, or the publisher's files in `name/`.
 
-    Arguments:
-        name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
-        folder: Folder with `name.npz`, or with the publisher's files in a subfolder `name`.
+    By default it is the folder in the environment variable PRIVOT_DATA.
 
     Raises:
         PrivotError: if the files are missing or damaged, or their values are not the published ones.
@@ -261,11 +259,7 @@ def fetch(
 ) -> Path:
     """Fetch the data set `name` into `folder/name` and return that folder.
 
-    Arguments:
-        name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
-        folder: Folder of data sets; created if it does not exist.
-        address: Folder on the web with the files; the publishers' by default.
-        say: Callback for messages.
+    `address` is a folder on the web with the files; the publishers' by default. `say` gets messages.
 
     Raises:
         PrivotError: if no address answers, or the files are not the published data set.
@@ -364,9 +358,7 @@ _AT_ONCE = 4096  # digits that are transformed at once
 def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
     """Draw digits as made-up people write them, and held-out digits that nobody copied.
 
-    Arguments:
-        num_people: Number of people.
-        seed: Seed of shapes and hands; the held-out shapes are always the same.
+    The held-out digits are the same for all seeds.
 
     Raises:
         PrivotError: if scikit-learn is missing, or the number of people is out of range.
@@ -461,13 +453,7 @@ bounds = {[list(limits) for limits in BOX]}
 
 
 def draw_people(num_people: int, seed: int) -> pa.Table:
-    """Draw home towns of made-up people in proportion to population: longitude, latitude.
-
-    Examples:
-        >>> people = draw_people(3, seed=0)
-        >>> people.num_rows, people.column_names
-        (3, ['longitude', 'latitude'])
-    """
+    """Draw home towns of made-up people in proportion to population: longitude, latitude."""
     num_people = require_count("people", num_people, MOST_ROWS)
     places = pa_csv.read_csv(PLACES_FILE)
     population = places["population"].to_numpy().astype(float)

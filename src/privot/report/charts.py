@@ -38,10 +38,7 @@ _MAX_BARS = 16  # of a column, without the bar of missing values
 _MAX_NUMBERS, _MAX_LETTERS = 12, 16  # columns of a heat map with numbers, letters of their names
 # Points of a heat map: side of a cell, width of a letter, space beside labels, room for color bars.
 _CELL, _LETTER, _GAP, _COLOR_BARS = 40.0, 7.2, 6.0, 70.0
-_TURN, _TURNED_HEIGHT = (
-    48,
-    0.78,
-)  # degrees of the labels below, their height relative to their length
+_TURN, _TURNED_HEIGHT = 48, 0.78  # of labels below: degrees, height relative to length
 _BORDER, _STEPS = 6.0, 24  # border of a tile in points, steps of a color bar
 _STRONG = 0.62  # color strength above which numbers are white
 _CENTER: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
