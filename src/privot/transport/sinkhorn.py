@@ -32,8 +32,8 @@ K_{ij} v_j b_j$, and a step is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three thing
    have mass in the plan, which would be wrong although its marginals are right.
 3. **Potentials and exponents** are in double precision, for any precision of K.
 
-On the CPU, `privot.transport.sweeps` iterates over parts of the rows, one for each thread. Elsewhere
-tensor operations do the same without over-relaxation (Schmitzer 2019).
+On the CPU, `privot.transport.sweeps` iterates over parts of the rows, one for each thread. Elsewhere,
+and for fewer than four rows, tensor operations do the same without over-relaxation (Schmitzer 2019).
 
 **Gradient.** By the envelope theorem, the derivative of the minimum (`entropic_cost`) with respect to C
 is the optimal plan π. Nothing is propagated back through the iterations.
