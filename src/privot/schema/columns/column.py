@@ -52,15 +52,13 @@ class Column(BaseModel):
     kind: str
 
     kinds: ClassVar[dict[str, type[Column]]] = {}  # all kinds, by name
-    reported: ClassVar[bool] = (
-        True  # if not, it is generated for samples and never read on a device
-    )
+    # If not reported, it is generated for samples and never read on a device.
+    reported: ClassVar[bool] = True
     # Type of its values in rules; None if rules cannot name it.
     in_rules: ClassVar[Literal["number", "date", "text", "truth"] | None] = None
     holds_numbers: ClassVar[bool] = False  # whether texts in a CSV are parsed as numbers
-    is_number: ClassVar[bool] = (
-        False  # one number or date, reported as a point or the code of a bin
-    )
+    # Whether it is one number or date, reported as a point or as the code of a bin.
+    is_number: ClassVar[bool] = False
 
     def __eq__(self, other: object) -> bool:
         """Compare what is declared, not what was computed from it since."""
