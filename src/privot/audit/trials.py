@@ -275,9 +275,9 @@ class _CandidatesTrial(Trial):
         return table
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
-        answers = self.report.read(table)
-        reports = (answers.seeds, answers.indices)
-        low, high = self.report.mechanism.probability_cells(*reports, self.vectors[who])
+        answers, mechanism = self.report.read(table), self.report.mechanism
+        vectors = self.vectors[who]
+        low, high = mechanism.probability_cells(answers.seeds, answers.indices, vectors)
         keys = row_keys(np.stack([answers.seeds, answers.indices.astype(np.uint64)], axis=1))
         return PartReports(low, high, np.ones(len(low), bool), keys)
 
@@ -285,9 +285,8 @@ class _CandidatesTrial(Trial):
         return self.report.guarantee(self.unit)
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        answers, vectors = self.report.read(table), self.vectors
-        reports = (answers.seeds, answers.indices)
-        return self.report.mechanism.log_ratio(*reports, vectors[first], vectors[second])
+        answers, records = self.report.read(table), (self.vectors[first], self.vectors[second])
+        return self.report.mechanism.log_ratio(answers.seeds, answers.indices, *records)
 
 
 class _CoinsTrial(Trial):

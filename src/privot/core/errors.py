@@ -109,6 +109,18 @@ def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     return find
 
 
+def register_kind(kinds: dict[str, Any], kind: str, cls: type, noun: str) -> None:
+    """Enter a class under its kind; raise PrivotError if another class, called `noun`, has it."""
+    known = kinds.setdefault(kind, cls)
+    # Reloading a module defines its class again, under the same name.
+    if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise PrivotError(
+            f"{noun} kind {kind!r} is {known.__module__}.{known.__qualname__}: give yours a name of its "
+            "own"
+        )
+    kinds[kind] = cls
+
+
 def printable(text: str) -> str:
     r"""Return untrusted text with control characters escaped, so that it cannot steer a terminal.
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -289,10 +289,6 @@ class Ratio(NamedTuple):
     factor: Fraction = Fraction(1)
     exponent: Fraction = Fraction(0)
 
-    def times(self, other: Ratio) -> Ratio:
-        """Return the product."""
-        return Ratio(self.factor * other.factor, self.exponent + other.exponent)
-
     def is_within(self, epsilon: float) -> bool:
         """Return whether it is proved to be at most e^ε, for the exact value of the float ε."""
         remaining = Fraction(epsilon) - self.exponent
@@ -352,8 +348,9 @@ class ExactLaw:
         candidates = []
         for j in range(self.choose + 1):
             if j <= len(powers) and self.choose - j <= len(rationals):
-                chosen = [*powers[:j], *rationals[: self.choose - j]]
-                candidates.append(_product([*always, *chosen]))
+                factors = [*always, *powers[:j], *rationals[: self.choose - j]]
+                factor = math.prod((ratio.factor for ratio in factors), start=Fraction(1))
+                candidates.append(Ratio(factor, sum((r.exponent for r in factors), Fraction(0))))
         return candidates
 
     @property
@@ -431,10 +428,3 @@ def law_of(program: Program, epsilon: float) -> ExactLaw:
         split.append(Part(name, draw.kind, ratio, getattr(draw, "blocks", 1)))
     choose = program["split"]["choose"] if split else 0
     return ExactLaw(tuple(always), tuple(split), choose, epsilon)
-
-
-def _product(ratios: Iterable[Ratio]) -> Ratio:
-    product = Ratio()
-    for ratio in ratios:
-        product = product.times(ratio)
-    return product

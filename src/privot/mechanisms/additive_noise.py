@@ -41,7 +41,7 @@ from privot.privacy.rounding import percent_at_most, require_finite, round_up, s
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
-_COARSEST, _FINEST = 2.0**-10, 2.0**-40
+_COARSEST, _FINEST = 2.0**-10, 2.0**-40  # limits of the grid
 _STEPS_LOG2 = 19  # noise is 2^19 to 2^20 steps wide
 _MAX_CELL = 2.0**52  # integers up to here, and their sums, are exact floats
 _SLACK = 1 + 2.0**-20  # covers the rounding of images, which are stored in 32 bits
@@ -186,15 +186,6 @@ class AdditiveNoise(Mechanism):
     @staticmethod
     def _refusal() -> PrivotError:
         return PrivotError("x has a value that is not finite or far out: project it to the domain")
-
-
-def noise_for(noise: type[Any], column: Column, epsilon: float) -> Mechanism:
-    """Calibrate a class of pure noise for a column's points, with a noisy flag if it is nullable."""
-    assert column.domain is not None
-    if column.nullable:
-        return NullableNoise.around(noise, column.domain, epsilon)
-    mechanism: Mechanism = noise.calibrate(column.domain, epsilon)
-    return mechanism
 
 
 def mark_missing(points: Array, domain: Domain) -> Array:

@@ -48,9 +48,8 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
     **κ** is the cost of not knowing which waves exceed the noise: 1 for the best linear estimate. For
     `privot.fit` on public synthetic data (clusters and filaments, `python -m studies reports.windows`)
     it is 6 in the plane and in space, for W₂, and 3 on the line, for W₁. With this κ the planned error
-    was within 20 % of the error of an earlier fit in the plane, from ε = 1 to 8 and 10⁴ to 2·10⁵ people,
-    and within 40 % elsewhere; for the current fit it is as close or closer
-    (docs/results/best_report.md).
+    is within 20 % of a fit's error in the plane, from ε = 1 to 8 and 10⁴ to 2·10⁵ people, and within
+    40 % elsewhere (docs/results/best_report.md).
 
     >>> from privot.mechanisms import Laplace, Window
     >>> from privot.schema import Box

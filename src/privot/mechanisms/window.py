@@ -191,16 +191,8 @@ class Window(Mechanism, kind="window"):
     def point_form(self, column: Column) -> WindowForm:
         """Return the likelihood given a record's cell."""
         inside, outside = self.probabilities
-        return WindowForm(
-            dimension=self.dimension,
-            steps=self.steps,
-            radius=self.radius,
-            shape=self.shape,
-            area=self.area,
-            inside=inside,
-            outside=outside,
-            nullable=self.nullable,
-        )
+        d, steps, radius = self.dimension, self.steps, self.radius
+        return WindowForm(d, steps, radius, self.shape, self.area, inside, outside, self.nullable)
 
     def attenuation(self, frequencies: Array) -> Array:
         """See `Mechanism`; in a product, the factors of all windows are multiplied."""

@@ -386,9 +386,6 @@ def write_metadata(schema: Schema) -> str:
     It contains kinds and patterns of identifiers; SDV's metadata has no bounds. The format is
     `SINGLE_TABLE_V1`, which SDV reads from version 1.0 on. It is a function of the public schema.
 
-    References:
-        SDV documentation, *Metadata JSON* and *Sdtypes*.
-
     Examples:
         >>> schema = Schema.from_toml('[columns.owner]\nkind = "boolean"')
         >>> json.loads(write_metadata(schema))["columns"]

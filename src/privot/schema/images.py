@@ -174,12 +174,8 @@ class ImageDomain:
             bound *= math.sqrt(self.dimension) if norm == 1 else 1.0
             if self._coefficient_ball is not None:
                 bound = min(bound, self._coefficient_ball.diameter(norm))
-        return self._enlarged(bound, norm)
-
-    def _enlarged(self, diameter: float, norm: int) -> float:
-        """Return a diameter plus a bound on the rounding errors of encoding."""
         length = self.num_pixels * (self.dimension if norm == 1 else 1)
-        return diameter * _RELATIVE_MARGIN + _LENGTH_MARGIN * math.sqrt(length)
+        return bound * _RELATIVE_MARGIN + _LENGTH_MARGIN * math.sqrt(length)
 
     def encode(self, pixels: Array) -> Array:
         """Encode images (n, N), in unit coordinates, as records (n, d)."""

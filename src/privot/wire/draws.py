@@ -30,7 +30,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, register_kind
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers
 from privot.wire.windows import WindowGeometry
 
@@ -127,14 +127,8 @@ class Draw(ABC):
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
-            known = Draw.kinds.setdefault(kind, cls)
-            # Reloading a module defines its class again, under the same name.
-            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise PrivotError(
-                    f"draw kind {kind!r} is {known.__module__}.{known.__qualname__}: give yours a name "
-                    "of its own"
-                )
-            cls.kind, Draw.kinds[kind] = kind, cls
+            cls.kind = kind
+            register_kind(Draw.kinds, kind, cls, "draw")
 
     @staticmethod
     def from_dict(program: Program) -> Draw:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, register_kind
 from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
 from privot.schema.columns.raw_values import Problem, refuse
 from privot.schema.domains import Array, Domain, to_unit
@@ -69,12 +69,7 @@ class Column(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         for kind in get_args(cls.model_fields["kind"].annotation):
-            known = Column.kinds.setdefault(kind, cls)
-            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise PrivotError(
-                    f"column kind {kind!r} is {known.__module__}.{known.__qualname__}: name another"
-                )
-            Column.kinds[kind] = cls
+            register_kind(Column.kinds, kind, cls, "column")
 
     @classmethod
     def of_kind(cls, fields: Any) -> Column:
