@@ -319,10 +319,8 @@ def _draw_in_child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
             exit_code = 1
             try:
                 reports = draw()
-                with (
-                    pa.OSFile(str(file), "wb") as sink,
-                    pa.ipc.new_stream(sink, reports.schema) as out,
-                ):
+                sink = pa.OSFile(str(file), "wb")
+                with sink, pa.ipc.new_stream(sink, reports.schema) as out:
                     out.write_table(reports)
                 exit_code = 0
             finally:

@@ -70,6 +70,7 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.privacy.rounding import require_delta
+from privot.schema.columns.identifier import mix_words
 
 # Tests of uniformity, independence and repeats.
 
@@ -81,8 +82,9 @@ _LAGS = (1, 2, 3, 4, 5, 6, 7)  # besides powers of two from 8 on
 _LINEAR, _QUADRATIC = np.sqrt(3.0), np.sqrt(5.0)  # largest values of the polynomials of degree 1, 2
 _SPARE_BITS = 40  # surprisal of compared sequences beyond log₂ N bits
 _KEY_BITS = 60.0  # largest surprisal used: different reports have one key with probability 2^−60
-# Multipliers and shifts of the hash are those of SplitMix64 (Steele, Lea, Flood 2014).
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIER = np.uint64(
+    0x9E3779B97F4A7C15
+)  # of SplitMix64 (Steele, Lea, Flood 2014), as `mix_words`
 
 
 def bonferroni(p_values: Sequence[float]) -> float:
@@ -231,7 +233,7 @@ def row_keys(values: NDArray[np.generic]) -> NDArray[np.uint64]:
     """Return 64-bit hashes (n,) of the bits of rows (n, w) of 64-bit numbers."""
     keys = np.zeros(len(values), np.uint64)
     for column in np.ascontiguousarray(values).view(np.uint64).T:
-        keys = _mix_bits(keys * _MULTIPLIER + column)
+        keys = mix_words(keys * _MULTIPLIER + column)
     return keys
 
 
@@ -292,15 +294,9 @@ def _sequence_keys(keys: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
         return keys[:0]
     step = 1
     while step < length:
-        keys = _mix_bits(keys[:-step] * _MULTIPLIER + keys[step:])
+        keys = mix_words(keys[:-step] * _MULTIPLIER + keys[step:])
         step *= 2
     return keys
-
-
-def _mix_bits(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))
 
 
 # Lower bounds on ε.

@@ -337,9 +337,8 @@ class ExactLaw:
     def totals(self) -> list[Ratio]:
         """Candidates for the largest likelihood ratio of a whole report.
 
-        A split part's ratio is either a power of e (Laplace noise) or a rational number. For each
-        possible number j of the former in a report, the candidate has the largest j powers and the
-        largest rational numbers.
+        A split part's ratio is a power of e (Laplace noise) or a rational number. For each possible
+        number j of powers in a report, the candidate has the largest j powers and rational numbers.
         """
         ratios = [part.ratio for part in self.split]
         powers = sorted((ratio for ratio in ratios if ratio.exponent), key=lambda r: -r.exponent)
@@ -405,15 +404,11 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
     """Return the stated ε of a randomizer; raise PrivotError unless it is a finite number ≥ 0."""
     guarantee = fields.get("guarantee")
     epsilon = guarantee.get("epsilon") if isinstance(guarantee, Mapping) else None
-    if (
-        not isinstance(epsilon, int | float)
-        or isinstance(epsilon, bool)
-        or not 0 <= epsilon < math.inf
-    ):
+    if type(epsilon) not in (int, float) or not 0 <= epsilon < math.inf:  # type: ignore[operator]
         raise PrivotError(
             f"the randomizer states epsilon {epsilon!r:.40}, which is no promise: calibrate it again"
         )
-    return float(epsilon)
+    return float(epsilon)  # type: ignore[arg-type]  # it is a number, or refused
 
 
 def law_of(program: Program, epsilon: float) -> ExactLaw:

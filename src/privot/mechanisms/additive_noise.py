@@ -342,9 +342,8 @@ class NullableNoise(Mechanism, kind="nullable"):
     ) -> tuple[Array, Array]:
         """See `Mechanism`: cells of the point's coordinates, then of the flag."""
         point_low, point_high = self.value.probability_cells(reports[:, :-1], x[:, :-1], rng)
-        flag_low, flag_high = self.flag.probability_cells(
-            reports[:, -1:].astype(np.int32), x[:, -1].astype(np.int64), rng
-        )
+        flags, missing = reports[:, -1:].astype(np.int32), x[:, -1].astype(np.int64)
+        flag_low, flag_high = self.flag.probability_cells(flags, missing, rng)
         return np.hstack([point_low, flag_low]), np.hstack([point_high, flag_high])
 
     def impossible(self, reports: Array) -> NDArray[np.bool_]:

@@ -265,10 +265,9 @@ class Window(Mechanism, kind="window"):
     ) -> tuple[Array, Array]:
         """See `Mechanism`: cells of the flag, if there is one, then of each coordinate."""
         present = np.ones(len(x), bool) if not self.nullable else x[:, -1] == 0
-        low, high = self._mixture.probability_cells(
-            self._cells(reports), self._cells(x), present[:, None]
-        )
-        low, high = low.reshape(len(x), self.dimension), high.reshape(len(x), self.dimension)
+        cells, own = self._cells(reports), self._cells(x)
+        ends = self._mixture.probability_cells(cells, own, present[:, None])
+        low, high = (end.reshape(len(x), self.dimension) for end in ends)
         if not self.nullable:
             return low, high
         flagged, (inside, outside) = reports[:, -1:] == 1, self.probabilities

@@ -534,9 +534,7 @@ def weakest(*guarantees: Any) -> Any:
     for other in others:
         require_same(first, other, ("neighboring", "unit"))
     if {type(each) for each in guarantees} == {PureDP, ApproximateDP}:
-        guarantees = tuple(
-            each.to_approximate() if isinstance(each, PureDP) else each for each in guarantees
-        )
+        guarantees = tuple(g.to_approximate() if isinstance(g, PureDP) else g for g in guarantees)
     return reduce(_weaker, guarantees)
 
 

@@ -34,7 +34,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -347,13 +347,8 @@ def _calibrated(
 
     The result is cached because a plan, its run and its report all need it.
     """
-
-    def by_renyi(stddev: float) -> float:
-        return setting._epsilon_at(stddev, steps, delta, "rdp")
-
-    def by_losses(stddev: float) -> float:
-        return setting._epsilon_at(stddev, steps, delta, "pld")
-
+    epsilon_at = partial(setting._epsilon_at, steps=steps, delta=delta)
+    by_renyi, by_losses = partial(epsilon_at, method="rdp"), partial(epsilon_at, method="pld")
     start = setting.sensitivity
     stddev = _least_stddev(by_renyi, epsilon, start, width=1.0, tolerance=1e-9)
     if method == "rdp":

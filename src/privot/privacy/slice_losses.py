@@ -248,7 +248,7 @@ def _sums_of_losses(
     folded = np.bincount((loss.first + np.arange(len(masses))) % size, masses, minlength=size)
     probabilities = scipy.fft.irfft(scipy.fft.rfft(folded) ** steps, size)
     index = math.floor(lowest / loss.step) + np.arange(size)
-    return loss.step * index, np.maximum(probabilities[index % size], 0.0)
+    return np.asarray(loss.step * index), np.maximum(probabilities[index % size], 0.0)
 
 
 def _cumulant(log_masses: Floats, losses: Floats, tilt: float) -> float:
@@ -265,9 +265,8 @@ def _chernoff_bound(
         tilt = math.exp(log_tilt)
         return (steps * _cumulant(log_masses, losses, tilt) - math.log(target)) / tilt
 
-    best = scipy.optimize.minimize_scalar(
-        bound, bounds=(-14.0, 14.0), method="bounded", options={"xatol": 1e-3}
-    )
+    limits, options = (-14.0, 14.0), {"xatol": 1e-3}
+    best = scipy.optimize.minimize_scalar(bound, bounds=limits, method="bounded", options=options)
     tilt, epsilon = math.exp(best.x), float(best.fun)
     # Where the largest losses alone spend δ, the best tilt is infinite, and lower sums lose all digits.
     if best.x > 12 and epsilon > 0:

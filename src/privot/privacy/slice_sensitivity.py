@@ -383,8 +383,7 @@ def _sum_quantile(dim: int, count: int) -> float:
         moment = float(log_kummer(0.5, dim / 2, np.array([scale]))[0])
         return (count * moment - _LOG_TAIL) / scale
 
-    best = scipy.optimize.minimize_scalar(
-        bound, bounds=(math.log(dim) - 12, math.log(dim) + 12), method="bounded"
-    )
+    limits = math.log(dim) - 12, math.log(dim) + 12
+    best = scipy.optimize.minimize_scalar(bound, bounds=limits, method="bounded")
     # Every scale gives a valid bound, so the search need not be exact.
     return min(float(count), float(best.fun))

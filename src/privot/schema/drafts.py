@@ -65,9 +65,8 @@ def write_draft(
     for column in columns:
         if column.fields:
             lines += ["", f"[columns.{_toml_key(column.name)}]"]
-            lines += [
-                f"{_toml_key(name)} = {_toml_value(value)}" for name, value in column.fields.items()
-            ]
+            fields = column.fields.items()
+            lines += [f"{_toml_key(name)} = {_toml_value(value)}" for name, value in fields]
             lines += column.comments
         else:
             lines += ["", f"# {quoted(column.name)} is left out: {'; '.join(column.comments)}"]

@@ -181,9 +181,8 @@ class ImageDomain:
         """Encode images (n, N), in unit coordinates, as records (n, d)."""
         x = np.clip(pixels, -1.0, 1.0)
         if self._pixel_ball is not None:
-            x = np.clip(
-                self._pixel_ball.project(x - self.center_pixel) + self.center_pixel, -1.0, 1.0
-            )
+            inside = self._pixel_ball.project(x - self.center_pixel) + self.center_pixel
+            x = np.clip(inside, -1.0, 1.0)
         u = self.transform(x)
         if self._coefficient_ball is not None:
             center = self.transform(np.full((1, self.num_pixels), self.center_pixel))
@@ -206,9 +205,8 @@ class ImageDomain:
         cube = points.reshape(len(points), *self.low_pass, *self.shape[2:] or (1,))
         for rows in self.cosines:
             cube = np.tensordot(cube, rows, axes=(1, 0))
-        return np.ascontiguousarray(cube.transpose(0, 2, 3, 1)).reshape(
-            len(points), self.num_pixels
-        )
+        images = np.ascontiguousarray(cube.transpose(0, 2, 3, 1))
+        return images.reshape(len(points), self.num_pixels)
 
     def project(self, x: Array) -> Array:
         """Return the records of the decoded images of points (n, d).

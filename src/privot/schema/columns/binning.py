@@ -1,7 +1,6 @@
-"""Choice of bins: equal bins, the codings of a number in joint reports, and bins of equal mass.
+"""Choice of bins: equal bins and codings, from the schema alone; bins of equal mass, from a model's draws.
 
-Equal bins and codings are functions of the schema alone. Bins of equal mass are chosen from a model's
-draws, never from raw values.
+Codings are the different alphabets in which joint reports name a number (`standard_codings`).
 """
 
 from __future__ import annotations
@@ -264,8 +263,6 @@ def equal_mass(
 
 
 class _Quantile(NamedTuple):
-    """Place of an inner edge."""
-
     share: float  # of the values that are below
     mass: float  # of the lighter neighboring bin
 

@@ -276,9 +276,8 @@ class Cells(Alphabet):
         """Labels of all codes: the intervals of a cell."""
         low = self._corners(self._places)
         ends = np.stack([from_unit(self.domain, low), from_unit(self.domain, low + 2 / self.side)])
-        cells = [
-            " x ".join(f"[{a:.6g}, {b:.6g}]" for a, b in pair.T) for pair in ends.swapaxes(0, 1)
-        ]
+        pairs = ends.swapaxes(0, 1)
+        cells = [" x ".join(f"[{a:.6g}, {b:.6g}]" for a, b in pair.T) for pair in pairs]
         return tuple(cells) + (MISSING,) * self.nullable
 
     @property
@@ -365,9 +364,8 @@ class VectorColumn(PointColumn, CodedColumn):
     @cached_property
     def domain(self) -> Domain:
         """Declared domain."""
-        declared = [
-            field for field in ("bounds", "radius", "support") if getattr(self, field) is not None
-        ]
+        fields = ("bounds", "radius", "support")
+        declared = [field for field in fields if getattr(self, field) is not None]
         if len(declared) != 1:
             raise PrivotError(
                 f"bounds are missing or not alone (declared: {', '.join(declared) or 'nothing'}): "
