@@ -111,13 +111,9 @@ def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 
 def register_kind(kinds: dict[str, Any], kind: str, cls: type, noun: str) -> None:
     """Enter a class under its kind; raise PrivotError if another class, called `noun`, has it."""
-    known = kinds.setdefault(kind, cls)
-    # Reloading a module defines its class again, under the same name.
-    if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise PrivotError(
-            f"{noun} kind {kind!r} is {known.__module__}.{known.__qualname__}: give yours a name of its "
-            "own"
-        )
+    known, own = (f"{c.__module__}.{c.__qualname__}" for c in (kinds.setdefault(kind, cls), cls))
+    if known != own:  # reloading a module defines its class again, under the same name
+        raise PrivotError(f"{noun} kind {kind!r} is {known}: give yours a name of its own")
     kinds[kind] = cls
 
 

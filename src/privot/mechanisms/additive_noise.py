@@ -188,6 +188,15 @@ class AdditiveNoise(Mechanism):
         return PrivotError("x has a value that is not finite or far out: project it to the domain")
 
 
+def noise_for(noise: type[Any], column: Column, epsilon: float) -> Mechanism:
+    """Calibrate a class of pure noise for a column's points, with a noisy flag if it is nullable."""
+    assert column.domain is not None
+    if column.nullable:
+        return NullableNoise.around(noise, column.domain, epsilon)
+    mechanism: Mechanism = noise.calibrate(column.domain, epsilon)
+    return mechanism
+
+
 def mark_missing(points: Array, domain: Domain) -> Array:
     """Return records (n, d+1) of points (n, d) and flags; a row with a NaN is the stand-in, flag 1."""
     missing = np.isnan(points).any(axis=1, keepdims=True)

@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 
 from privot.mechanisms.additive_noise import (
     AdditiveNoise,
-    NullableNoise,
     choose_grid,
+    noise_for,
     rounded_sensitivity,
 )
 from privot.mechanisms.forms import NoiseForm
@@ -134,10 +134,7 @@ class Laplace(AdditiveNoise, kind="laplace"):
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
         """Return the noise, beside a flag if the column may be missing."""
-        assert column.domain is not None
-        if column.nullable:
-            return NullableNoise.around(cls, column.domain, epsilon)
-        return cls.calibrate(column.domain, epsilon)
+        return noise_for(cls, column, epsilon)
 
     def form(self, column: Column) -> NoiseForm:
         """Return −ln f = ‖x − y‖₁/b."""

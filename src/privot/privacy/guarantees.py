@@ -367,10 +367,8 @@ class RenyiDP(Guarantee):
     def to_approximate(self, delta: float) -> ApproximateDP:
         """Return (ε, δ), the best over the orders (Canonne, Kamath, Steinke 2020)."""
         require_delta(delta, positive=True)
-        epsilon = min(
-            _renyi_to_epsilon(order, epsilon, delta)
-            for order, epsilon in zip(self.orders, self.epsilons, strict=True)
-        )
+        curve = zip(self.orders, self.epsilons, strict=True)
+        epsilon = min(_renyi_to_epsilon(order, at_order, delta) for order, at_order in curve)
         return ApproximateDP(epsilon, delta, self.neighboring, self.unit)
 
 

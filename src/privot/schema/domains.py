@@ -438,9 +438,8 @@ class Polyline:
         smallest, lengths = np.full(len(x), np.inf), np.zeros(len(x))
         points = np.array(x, dtype=float)
         corners, before = np.asarray(self.corners), self._arc_lengths
-        for start, end, start_length, end_length in zip(
-            corners, corners[1:], before, before[1:], strict=False
-        ):
+        segments = zip(corners, corners[1:], before, before[1:], strict=False)
+        for start, end, start_length, end_length in segments:
             direction = end - start
             square = float(direction @ direction) or 1.0  # 1 for a repeated corner
             share = np.clip((x - start) @ direction / square, 0, 1)

@@ -1,6 +1,6 @@
-"""Choice of bins: equal bins and codings, from the schema alone; bins of equal mass, from a model's draws.
+"""Choice of bins: equal bins, codings of joint reports (`standard_codings`), and bins of equal mass.
 
-Codings are the different alphabets in which joint reports name a number (`standard_codings`).
+Equal bins and codings follow from the schema alone, bins of equal mass from a model's draws.
 """
 
 from __future__ import annotations
@@ -273,9 +273,7 @@ def _quantiles(num_bins: int) -> list[_Quantile]:
     num_equal = num_bins - 2 if has_tails else num_bins
     mass = 1 / num_equal
     inner = [_Quantile(place * mass, mass) for place in range(1, num_equal)]
-    if not has_tails:
-        return inner
-    return [_Quantile(_TAIL, _TAIL), *inner, _Quantile(1 - _TAIL, _TAIL)]
+    return [_Quantile(_TAIL, _TAIL), *inner, _Quantile(1 - _TAIL, _TAIL)] if has_tails else inner
 
 
 def roundest(low: float, high: float) -> float:
