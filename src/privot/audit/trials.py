@@ -162,8 +162,8 @@ class _PointsTrial(_ColumnTrial):
         tested = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
         _, first_rows = np.unique(tested, axis=0, return_index=True)
         self.units = tested[np.sort(first_rows)]  # raw values (n, d) in unit coordinates, distinct
-        near_and_far = tested[: 2 * len(ends)]
-        rows = [self.units.tolist().index(point) for point in near_and_far.tolist()]
+        distinct, near_and_far = self.units.tolist(), tested[: 2 * len(ends)].tolist()
+        rows = [distinct.index(point) for point in near_and_far]
         self.pairs = tuple(zip(rows[::2], rows[1::2], strict=True))
         in_table = self.units
         if self.column.is_number:  # a table rounds dates to whole numbers
@@ -207,9 +207,8 @@ class _JointTrial(Trial):
         random = np.random.default_rng().random(len(sizes))  # repeated audits test every code
         shares = np.vstack([np.outer([0.0, 0.25, 0.5, 0.75], np.ones(len(sizes))), random])
         # Atoms (records, columns): the first, second and last of all columns, and those at the shares.
-        self.records = np.vstack([0 * sizes, 0 * sizes + 1, sizes - 1, shares * sizes]).astype(
-            np.int64
-        )
+        at_shares = (shares * sizes).astype(np.int64)
+        self.records = np.vstack([0 * sizes, 0 * sizes + 1, sizes - 1, at_shares])
         by_column = []
         for column, atoms in zip(self.columns.values(), self.records.T, strict=True):
             _, codes_of_atoms = column.atoms

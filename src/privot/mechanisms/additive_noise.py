@@ -57,7 +57,7 @@ def choose_grid(noise: float) -> float:
 def rounded_sensitivity(domain: Domain | None, norm: int, grid: float) -> float:
     """Return the largest ℓ_norm distance of two rounded records in unit coordinates, rounded up."""
     if domain is None:
-        raise PrivotError("domain is None: additive noise hides what its domain's diameter bounds")
+        raise PrivotError("domain is None: give the domain, whose diameter is the sensitivity")
     unit = domain.unit
     diameter = Fraction(unit.diameter(norm))
     if unit.on_grid:
@@ -116,7 +116,9 @@ class AdditiveNoise(Mechanism):
     def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
         """See `Mechanism`: mask (n,) of the reports within D + r(d) of the center (see the module)."""
         if domain is None:
-            raise PrivotError("domain is None: how far noise carries depends on where records are")
+            raise PrivotError(
+                "domain is None: give the domain, on which the possible reports depend"
+            )
         farthest = domain.unit.diameter(self.norm) / (2 if domain.symmetric else 1)
         reach = self._reach(np.shape(y)[-1])
         with np.errstate(all="ignore"):  # some reports may not be finite

@@ -203,7 +203,9 @@ class SampledPair:
 def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     """Return the ε at `delta` of `steps` steps of the loss distribution, rounded up.
 
-    It is infinite if infinite losses alone exceed δ, or the window has more than 8 million points.
+    Sums of tilted losses are computed in a window around the ε of Chernoff's bound, and weighted so that
+    the tilt is undone; ε is the smallest at which the weights give δ (see the module). It is infinite if
+    infinite losses alone exceed δ, or the window has more than 8 million points.
     """
     infinite = -math.expm1(steps * math.log1p(-loss.infinite))
     target = delta - infinite
