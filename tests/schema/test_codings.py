@@ -5,8 +5,7 @@ import pytest
 
 from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.columns.alphabet import Bins
-from privot.schema.columns.binning import NUM_CODINGS, refine
+from privot.schema.columns.alphabet import NUM_CODINGS, Bins, refine
 from privot.schema.columns.numeric import decode_far
 
 NUMBERS = (
