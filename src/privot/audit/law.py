@@ -50,10 +50,7 @@ _MIN_DRAWS, _MAX_DRAWS = 1_000, 200_000  # default number of reports of each rec
 _MAX_SAMPLE_NUMBERS = 2**22  # in all reports of a sample
 _MAX_STREAM_ROWS, _MAX_STREAM_NUMBERS = 2**11, 2**15  # drawn in one call, of each stream
 _NUM_SINGLES = 64  # reports of each stream that are drawn one by one
-_COMPARED_ROWS, _COMPARED_NUMBERS = (
-    2**17,
-    256,
-)  # people, and numbers of a part, tested for independence
+_COMPARED_ROWS, _COMPARED_NUMBERS = 2**17, 256  # in tests of independence, of each part
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,7 @@ _LAGS = (1, 2, 3, 4, 5, 6, 7)  # besides powers of two from 8 on
 _LINEAR, _QUADRATIC = np.sqrt(3.0), np.sqrt(5.0)  # largest values of the polynomials of degree 1, 2
 _SPARE_BITS = 40  # surprisal of compared sequences beyond log₂ N bits
 _KEY_BITS = 60.0  # largest surprisal used: different reports have one key with probability 2^−60
-_MULTIPLIER = np.uint64(
-    0x9E3779B97F4A7C15
-)  # of SplitMix64 (Steele, Lea, Flood 2014), as `mix_words`
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # of SplitMix64, as `mix_words` (Steele et al. 2014)
 
 
 def bonferroni(p_values: Sequence[float]) -> float:

@@ -80,10 +80,7 @@ _COUNTS = {
     "batch_size": MOST_PEOPLE,
 }
 _GRID_CELLS = 160  # cells per ε/√steps of a grid of losses
-_MAX_REFINEMENTS, _LARGE_DECREASE = (
-    8,
-    2.5,
-)  # of the grid, which is refined if ε decreased by this factor
+_MAX_REFINEMENTS, _LARGE_DECREASE = 8, 2.5  # finer grids are tried if ε decreased by this factor
 
 
 def full_batch_renyi(
