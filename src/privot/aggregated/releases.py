@@ -165,6 +165,16 @@ def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedM
         release: The opened sums.
         settings: Settings of the fit; chosen from public numbers where they are None. Of images, the
             seed alone.
+
+    Examples:
+        >>> from privot import Schema
+        >>> encoder = Encoder.calibrate(Schema.from_dict({
+        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
+        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
+        ... }))
+        >>> of_nobody = SumRelease(encoder, 1000, np.zeros(encoder.length, np.int64))
+        >>> fit(of_nobody).sample(3, seed=0).column_names
+        ['old', 'sick']
     """
     settings = settings or SumSettings()
     encoder = release.encoder
