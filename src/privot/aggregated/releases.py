@@ -167,6 +167,7 @@ def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedM
             seed alone.
 
     Examples:
+        >>> import numpy as np
         >>> from privot import Schema
         >>> encoder = Encoder.calibrate(Schema.from_dict({
         ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
