@@ -183,8 +183,8 @@ class _TicketBook:
     def require_usable(self, nonce: bytes, until: int, digest: bytes | None = None) -> None:
         """Refuse a ticket that has expired, or was used up by other reports than those of `digest`.
 
-        Without a digest, the reports are not known yet: a used-up ticket whose reports are not
-        acknowledged is accepted, for they may be sent again.
+        While the reports are unknown (no digest), a used-up ticket is accepted until its reports are
+        acknowledged, for they may be sent again.
         """
         self._latest_time = max(self._latest_time, self._clock())
         waiting = self._unacknowledged.get(nonce, set())
@@ -249,7 +249,7 @@ class UsedTickets:
 
     def __init__(self, path: Path) -> None:
         self._path, self.latest = path, 0
-        self._handle = -1  # of the file once `_rewrite` has opened it
+        self._handle = -1  # of the file once `forget` has opened it
         self.seen: dict[bytes, TicketUses] = {}
         self._lock = locked(path.with_name(path.name + ".lock"))
         data = path.read_bytes() if path.exists() else b""
@@ -290,15 +290,14 @@ class UsedTickets:
         self.seen[nonce] = TicketUses(until, earlier.number + 1)
 
     def forget(self, latest: int) -> None:
-        """Remove tickets that expired by time `latest`, and refuse them from now on."""
+        """Remove tickets that expired by time `latest`, and refuse them from now on.
+
+        The file is replaced by one of the other uses, which is opened for appending.
+        """
         self.latest = latest
         for nonce in [nonce for nonce, uses in self.seen.items() if uses.until <= latest]:
             del self.seen[nonce]
-        self._rewrite()
-
-    def _rewrite(self) -> None:
-        """Replace the file by one with the unexpired uses alone, and open it for appending."""
-        entries = [_entry(_NO_NONCE, self.latest)]
+        entries = [_entry(_NO_NONCE, latest)]
         entries += [_entry(nonce, uses.until) * uses.number for nonce, uses in self.seen.items()]
         with replacing_file(self._path, secret=True) as draft:
             draft.write_bytes(b"".join(entries))

@@ -212,7 +212,7 @@ class _FileReader:
             refuse(f"the file cannot be read ({reason})")
 
     def _rows(self, file: Path, refuse: Callable[[str], None]) -> Iterator[pa.Table]:
-        """Yield the rows of a file in pieces; call `refuse` for the file, or for each unreadable line."""
+        """Yield the rows of a file in pieces; call `refuse` for the file, or for an unreadable line."""
         if not file.is_file():  # reading a pipe could wait for ever
             refuse("it is no file")
         elif _is_csv(file):

@@ -1,11 +1,9 @@
 """Sealing of stored records into shards of a release, and deletion of reports.
 
-- `seal`: sealing.
-- `write_shuffled`: a shuffler's batch. Its reports are *sealed* in another sense: encrypted to the
-  analyst (`privot.collector.analyst`).
+- `seal`: sealing. `write_shuffled`: a shuffler's batch, whose reports are *sealed* in another sense,
+  namely encrypted to the analyst (`privot.collector.analyst`).
 - `delete_reports` and `erase`: deletion by ids.
-- `ReleaseStorage`: where a release is, a folder or an fsspec address.
-- `open_store` opens a store.
+- `ReleaseStorage`: where a release is, a folder or an fsspec address. `open_store` opens a store.
 
 A sealing takes all records of a store and decodes them into rows. Impossible ones are written to
 `quarantine-000000.csv`. The others are sorted by id and written to Parquet shards; ids are uniform

@@ -136,11 +136,8 @@ def compare_ways(
     """Return all possible ways, the one `chosen` first and the others by their error."""
     goal = ways[chosen](epsilon, people)
     first = PlannedReport(chosen, goal.error, goal.accuracy, epsilon, people)
-    others = [
-        _compare(kind, way, goal.error, epsilon, people)
-        for kind, way in ways.items()
-        if kind != chosen
-    ]
+    rivals = {kind: way for kind, way in ways.items() if kind != chosen}
+    others = [_compare(kind, way, goal.error, epsilon, people) for kind, way in rivals.items()]
     possible = [option for option in others if option is not None]
     return (first, *sorted(possible, key=lambda option: option.error))
 

@@ -65,7 +65,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from privot.core.errors import MOST_PEOPLE, PrivotError
 from privot.mechanisms import Mechanism, RandomizedResponse, SubsetSelection
@@ -124,10 +123,6 @@ class Incidence:
     def gradient(self, of_columns: Array, of_pairs: Array) -> Array:
         """Compute the gradient in the shares (forms,) from those in the two results of `information`."""
         return np.asarray(self.columns.T @ of_columns + self.pairs.T @ of_pairs)
-
-    def pair_indices(self, pairs: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
-        """Return the indices of pairs (i, j) in the second result of `information`."""
-        return np.array(pairs, np.int64) @ np.array([self.columns.shape[0], 1])
 
 
 class Errors(NamedTuple):
@@ -260,7 +255,7 @@ def _optimal_shares(
     dimensions = np.array([(sizes[i] - 1.0) * (sizes[j] - 1.0) for i, j in pairs])
     gamma = _INTERACTION_SHARE * min(1.0, epsilon / 8) ** 3 + 1 / len(sizes) ** 2 / dimensions
     a_pairs = np.minimum(1.0, gamma * pair_weights) * a[first] * a[second]
-    indices = incidence.pair_indices(pairs)
+    indices = first * len(sizes) + second  # of the pairs in the second result of `information`
     unpaired = np.setdiff1d(np.arange(len(sizes)), pairs)  # columns too large for a pair
     shares = np.full(len(forms), 1 / len(forms))
     for _ in range(_ITERATIONS):
@@ -281,13 +276,18 @@ def _optimal_shares(
 
 
 def guess_error(cells: Sequence[int]) -> float:
-    """Return the mean total variation of the uniform guess over tables with these numbers of cells."""
+    """Return the mean total variation of uniform guesses of tables with these numbers K of cells.
+
+    It is (1 − 1/K)^K for one table if all distributions on K cells are equally likely.
+    """
     return float(np.mean([(1 - 1 / size) ** size for size in cells]))
 
 
 def min_informative_reports(randomizer: Randomizer) -> int | None:
     """Return the least number of reports that improve on an estimate without reports.
 
+    Columns of codes are then guessed to be uniform. The error of n reports is that of one, divided by
+    √n. For points with few coordinates, the planned error must be below that of one report.
     Returns None if no number does, and for long vectors, images and candidates.
 
     Examples:

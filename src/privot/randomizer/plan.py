@@ -18,12 +18,6 @@ errs less, above all if reports are noisy: on ten columns of a census (40 000 pe
 ε = 8, 3 at ε = 4 and 6 at ε = 2, with the same order of the options. The factor for other data is not
 known in advance; `privot.forecast.fits` simulates the errors for given populations.
 
-**Least informative number of reports.** Without reports, a column of codes is best estimated by a
-uniform distribution, whose mean total variation is $(1 − 1/K)^K$ if all distributions on K values are
-equally likely. The error of n reports decreases like $1/\sqrt n$, so they are informative if n is at
-least $n\,(\mathrm{error}_n / \mathrm{guess})^2$. For points with few coordinates, the variance of some
-Fourier coefficient must be below its prior variance (`privot.mechanisms.mechanism`).
-
 **Privacy review.** Inputs are public (schema, randomizer, ε, number of people); no record is seen.
 
 References:
@@ -178,8 +172,8 @@ def _forecasts(
         expected = chosen
         if loss != epsilon:
             design = _chosen_design(codings, loss)
-            target = 1.0  # any will do: only `people_needed` depends on it
-            expected = _expected_joint(design, None, loss, people, target)
+            # The target only determines `people_needed`, which a forecast has not.
+            expected = _expected_joint(design, None, loss, people, target=1.0)
         error = expected.one_way if expected.two_way is None else expected.two_way
         for count in forecast_people(people):
             forecasts.append(Forecast(count, loss, error * math.sqrt(people / count), None))

@@ -154,14 +154,14 @@ def privatize_records(
     except BaseException as error:
         # Parts stay only if a resumed run can recognize their records, and publish them.
         if isinstance(error, RefusedRecordsError) or not identified:
-            parts.remove()
+            discard(parts.folder)
         raise
     text = randomizer.to_json()
     if isinstance(output, Path):
         num_rows = publish(parts, output, text, progress)
     else:
         num_rows = send(parts, output, text, progress)
-    parts.remove()
+    discard(parts.folder)
     return Privatized(num_rows, num_rows - num_new, outside)
 
 
@@ -300,14 +300,14 @@ def adopt_stored(
     """
     if records.content() is None:
         return fresh, False
-    folder = _stored_folder(records, randomizer)
+    folder = unfinished(_hashed_path(records, randomizer))
     stored = replace(fresh, folder=folder, deleted_drafts=0)
     if left == "discard":
         discard(folder)
     if folder.exists():
         if left == "refuse":
             raise left_behind_error(folder)
-        fresh.remove()
+        discard(fresh.folder)
         return stored, True
     if left == "resume":
         raise _nothing_stored_error()
@@ -320,7 +320,7 @@ def require_none_unsent(records: RecordBatches, randomizer: Randomizer, left: Le
     pipes = state_folder() / "pipes"
     if not pipes.is_dir() or not any(pipes.iterdir()) or records.content() is None:
         return
-    folder = _stored_folder(records, randomizer)
+    folder = unfinished(_hashed_path(records, randomizer))
     if left == "discard":
         discard(folder)
     if folder.exists():
@@ -329,11 +329,6 @@ def require_none_unsent(records: RecordBatches, randomizer: Randomizer, left: Le
             "send the same again with -o - --resume; to noise afresh, --discard them, but whoever's "
             "report was read has then spent the budget twice"
         )
-
-
-def _stored_folder(records: RecordBatches, randomizer: Randomizer) -> Path:
-    """Return the folder in which an earlier run has stored parts of these records, if it did."""
-    return unfinished(_hashed_path(records, randomizer))
 
 
 def _hashed_path(records: RecordBatches, randomizer: Randomizer) -> Path:

@@ -85,9 +85,9 @@ COMMA_SEPARATED = RecordForm()
 def read_csv_pieces(
     file: BinaryIO, source: str, columns: Sequence[str] | None, form: RecordForm
 ) -> Iterator[pa.Table]:
-    """Yield tables of some thousand rows of a CSV; the declared `columns` are text.
+    """Yield tables of some thousand rows of a CSV, named `source` in errors, that stays open.
 
-    `source` is the file's name in error messages; `file` stays open.
+    The declared `columns` are text.
 
     Raises:
         RecordError: for text that is not UTF-8, and for fields that contain a line break.
@@ -196,7 +196,7 @@ def line_of(path: Path, row: int) -> int:
 
 
 def _require_text(piece: pa.Table, first: int) -> None:
-    """Raise RecordError for text that is not UTF-8 or has a line break; the piece has rows from `first`."""
+    """Raise RecordError for text that is not UTF-8 or has a line break, in rows from `first` on."""
     for name, values in zip(piece.column_names, piece.columns, strict=True):
         if not pa.types.is_string(values.type):
             continue

@@ -188,11 +188,8 @@ class CandidatesReport:
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of one report's estimate of a coordinate's mean, in unit coordinates.
-
-        A report multiplies a record's unit vector of features by the mechanism's gain. Coordinates of
-        the length `large_length` become features of length √(1 − label weight).
-        """
+        """Standard deviation of one report's estimate of a coordinate's mean, in unit coordinates."""
+        # Coordinates of length `large_length` become features of length √(1 − weight of the label).
         feature_length = math.sqrt(1 - self.features.label_weight)
         return self.coordinates.large_length / (self.mechanism.gain * feature_length)
 

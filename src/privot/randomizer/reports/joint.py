@@ -56,7 +56,6 @@ from privot.schema.domains import Array
 MOST_CELLS = 2**16
 MOST_FORMS, _MAX_SHEETS = 2**16, 2**20  # bound the memory and the length of a program for devices
 _MAX_TOTAL_WEIGHT = 2**31 - 1
-_MAX_LISTED = 2**20  # up to this sum of weights, forms are looked up in a list
 _MAX_OFFSET = 2**31 - 1  # largest offset in a list column
 
 # Names of a release's columns, which no column of a schema may have.
@@ -206,7 +205,7 @@ class FormDesign:
         return tuple((column, view % int(self._num_codings[column])) for column in self.forms[form])
 
     def numbers(self, sheet: int) -> tuple[int, ...]:
-        """Return the numbers of a sheet's questions; all codings of all columns are numbered in order."""
+        """Return the numbers of a sheet's questions among all codings of all columns, in order."""
         first = self._first_question
         return tuple(int(first[column]) + coding for column, coding in self.questions(sheet))
 
@@ -248,11 +247,10 @@ class FormDesign:
 
     def draw(self, number: int) -> Sheets:
         """Draw the sheets of `number` reports."""
-        drawn = uniforms_below(int(self._ends[-1]), number)
-        if self._form_of.size:
-            sheets = self._form_of[drawn]
-        else:
-            sheets = np.searchsorted(self._ends, drawn, side="right")
+        ends = np.cumsum(
+            self.weights, dtype=np.int64
+        )  # form f has the integers from end f − 1 to end f
+        sheets = np.searchsorted(ends, uniforms_below(int(ends[-1]), number), side="right")
         if self.views > 1:
             sheets = sheets * self.views + uniforms_below(self.views, number)
         return sheets.astype(np.int32)
@@ -273,17 +271,6 @@ class FormDesign:
         for question, stride in zip(self._layout.questions, self._layout.strides, strict=True):
             cell += stride[sheets] * flat[question[sheets] * number + rows]
         return cell
-
-    @cached_property
-    def _ends(self) -> Codes:
-        """Cumulative weights of the forms (forms,): form f has the integers from end f − 1 to end f."""
-        return np.cumsum(self.weights, dtype=np.int64)
-
-    @cached_property
-    def _form_of(self) -> Codes:
-        """Form of every integer below the sum of the weights; empty if the sum is too large."""
-        few = self._ends[-1] <= _MAX_LISTED
-        return np.repeat(np.arange(len(self.forms)), self.weights if few else 0)
 
 
 def _require_codings(codings: Mapping[str, Sequence[int]]) -> None:
@@ -503,9 +490,7 @@ class JointReport:
         return JointAnswers(drawn.to_numpy(), offsets - offsets[0], lists.flatten().to_numpy())
 
 
-@lru_cache(maxsize=4096)
-def _mechanism(num_cells: int, epsilon: float) -> SubsetSelection:
-    return SubsetSelection(num_cells, epsilon)
+_mechanism = lru_cache(maxsize=4096)(SubsetSelection)
 
 
 def _span(least: str, most: str) -> str:
