@@ -488,8 +488,7 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     paths = [Path(each) for each in given if isinstance(each, str | Path)]
     if len(releases) + len(sent) + len(paths) < len(given):
         raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
-    files = _report_files(paths)
-    is_named = randomizer is not None or bool(releases)
+    files, is_named = _report_files(paths), randomizer is not None or bool(releases)
     randomizer = _only_randomizer(randomizer, releases, files, bool(sent))
     _require_one_batch(randomizer, paths, files, len(releases) + bool(sent))
     refused: list[str] = []

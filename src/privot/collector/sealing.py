@@ -271,7 +271,10 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
         if MANIFEST in names:
             storage.fetch(MANIFEST, copy)
             # The shards of an interrupted sealing are not named yet.
-            num_named = len(json.loads(copy.read_text(encoding="utf-8"))["shards"])
+            try:
+                num_named = len(json.loads(copy.read_text(encoding="utf-8"))["shards"])
+            except (ValueError, KeyError, TypeError):
+                raise PrivotError(f"{MANIFEST} of the release is damaged: restore it") from None
             with storage.writing(MANIFEST) as draft:
                 draft.write_text(manifest_text(rows[:num_named]), encoding="utf-8")
     store.finish_erasing(rows)

@@ -276,10 +276,7 @@ def _optimal_shares(
 
 
 def guess_error(cells: Sequence[int]) -> float:
-    """Return the mean total variation of uniform guesses of tables with these numbers K of cells.
-
-    It is (1 − 1/K)^K for one table if all distributions on K cells are equally likely.
-    """
+    """Return the mean of (1 − 1/K)^K over K: the error of uniform guesses if all tables are likely."""
     return float(np.mean([(1 - 1 / size) ** size for size in cells]))
 
 

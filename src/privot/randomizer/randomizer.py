@@ -121,7 +121,7 @@ class Randomizer(Summarized):
                 f"delta is {delta!r}, and the schema promises {promise}: leave one of them out"
             )
 
-        def calibrate_locally(epsilon: float, delta: float = 0.0) -> Self:
+        def calibrate_locally(epsilon: float, delta: float = 0.0) -> Any:
             parts = calibrate_reports(
                 schema, epsilon, delta, report, mechanism, report_columns, shares
             )
@@ -135,11 +135,14 @@ class Randomizer(Summarized):
                 )
             return randomizer
 
+        calibrated: Self
         if promise is None:
-            return calibrate_locally(cast(float, epsilon), delta)
-        if promise.where == "local":
-            return calibrate_locally(promise.epsilon, promise.delta)
-        return cast(Self, most_accurate_shuffled(promise, calibrate_locally))
+            calibrated = calibrate_locally(cast(float, epsilon), delta)
+        elif promise.where == "local":
+            calibrated = calibrate_locally(promise.epsilon, promise.delta)
+        else:
+            calibrated = most_accurate_shuffled(promise, calibrate_locally)
+        return calibrated
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:

@@ -247,19 +247,14 @@ class FormDesign:
 
     def draw(self, number: int) -> Sheets:
         """Draw the sheets of `number` reports."""
-        ends = np.cumsum(
-            self.weights, dtype=np.int64
-        )  # form f has the integers from end f − 1 to end f
+        ends = np.cumsum(self.weights, dtype=np.int64)  # of each form's integers
         sheets = np.searchsorted(ends, uniforms_below(int(ends[-1]), number), side="right")
         if self.views > 1:
             sheets = sheets * self.views + uniforms_below(self.views, number)
         return sheets.astype(np.int32)
 
     def sheet_intervals(self, sheets: NDArray[Any]) -> tuple[Array, Array]:
-        """Return both ends (n,) of intervals for sheets (n,), whose lengths are their probabilities.
-
-        The intervals of all sheets are disjoint and cover (0, 1).
-        """
+        """Return both ends (n,) of disjoint intervals in (0, 1), of the sheets' probabilities."""
         weights = np.repeat(np.array(self.weights, np.int64), self.views)
         ends = np.cumsum(weights)
         return (ends - weights)[sheets] / ends[-1], ends[sheets] / ends[-1]
@@ -420,8 +415,7 @@ class JointReport:
         truth = self.design.cell(answers.sheets, codes)
         set_low, set_high = np.zeros((2, len(truth), 4))
         for rows, mechanism, sets in self._by_size(answers):
-            ends = mechanism.probability_cells(sets, truth[rows], rng)
-            set_low[rows], set_high[rows] = ends
+            set_low[rows], set_high[rows] = mechanism.probability_cells(sets, truth[rows], rng)
         return np.column_stack([low, set_low]), np.column_stack([high, set_high])
 
     def log_ratio(self, answers: JointAnswers, codes: Codes, other: Codes) -> Array:
