@@ -296,6 +296,7 @@ def privatize(
 
 def _encoder_in(path: Path) -> Encoder | None:
     """Return the encoder in a file; None if the file holds something else, such as a randomizer."""
+    # Only an encoder's JSON has a query. Other files are refused as randomizers, not as encoders.
     if not path.is_file() or b'"query":{' not in path.read_bytes():
         return None
     from privot.aggregated import Encoder
