@@ -370,15 +370,14 @@ class DeviceLedger:
                 if self.limit is not None:
                     self.limit.require(panel.name, promise, journal.draws, seconds)
                 content = device.report(record, word=word, now=seconds).to_bytes()
-                journal.append(
-                    {
-                        "campaign": panel.to_dict(),
-                        "wave": wave,
-                        "promise": promise.to_dict(),
-                        "time": max([seconds, *(float(line["time"]) for line in journal.draws)]),
-                        "report": base64.b64encode(content).decode(),
-                    }
-                )
+                draw = {
+                    "campaign": panel.to_dict(),
+                    "wave": wave,
+                    "promise": promise.to_dict(),
+                    "time": max([seconds, *(float(line["time"]) for line in journal.draws)]),
+                    "report": base64.b64encode(content).decode(),
+                }
+                journal.append(draw)
                 drawn[wave] = content
         return Report.from_bytes(drawn[wave])
 
