@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -17,10 +19,11 @@ from typer import Argument, Option
 from privot.cli.console import Force, note, open_releases, training_bar
 from privot.core.errors import PrivotError, printable
 from privot.core.files import claim_file, claim_folder, read_text, require_place
-from privot.waves import DeviceLedger, Limit, Panel, PanelGuarantee
+from privot.waves import DeviceLedger, Limit, Panel
 
 if TYPE_CHECKING:
     from privot.collector.waves import SealedWaves
+    from privot.device import Report
     from privot.device.device import Record
     from privot.local import FitSettings, WaveModel
 
@@ -66,6 +69,9 @@ def show(
     randomizer: Path | None = Option(
         None, "-r", "--randomizer", help="Show the guarantee of this randomizer.json."
     ),
+    reports: int | None = Option(
+        None, help="Of shuffled reports: least number of a wave; by default the promise's people."
+    ),
     person: str | None = Option(None, help="A person's public id: when they report."),
     column: str | None = Option(None, help="Instead: the column whose trend to show."),
     value: str | None = Option(None, help="With --column: whose share; of a number, its mean."),
@@ -81,18 +87,22 @@ def show(
     For a model: privot waves show model/ --column uses --value yes
     """
     from privot.randomizer import Randomizer
+    from privot.randomizer.reports.shuffled import shuffled_promise
 
     if column is not None:
-        if randomizer is not None or person is not None:
+        if (randomizer, reports, person) != (None, None, None):
             raise PrivotError(
-                "--column is of a model of waves: leave --randomizer and --person out"
+                "--column is of a model of waves: leave --randomizer, --reports and --person out"
             )
         _show_trend(panel, column, value, level, as_json)
         return
     if value is not None or as_json or panel.is_dir():
         raise PrivotError("--column is missing: name the column of the model whose trend to show")
     held = Panel.load(panel)
-    promise = randomizer and PanelGuarantee.of(held, Randomizer.load(randomizer).guarantee)
+    made_by = randomizer and Randomizer.load(randomizer)
+    if reports is not None and not (made_by and shuffled_promise(made_by.schema)):
+        raise PrivotError("--reports is of waves of shuffled reports: give -r a randomizer of such")
+    promise = made_by and made_by.panel_guarantee(held, reports)
     print(f"{held.name}: {_span(held)}, one report in any {held.window} consecutive waves")
     if promise:
         print(promise)
@@ -146,12 +156,16 @@ def report(
     limit_days: float | None = Option(None, help="Period of the limit in days; default: all time."),
     first: bool = Option(False, "--first", help="The person had no ledger before: do not wait."),
     public_key: PublicKey = None,
+    analyst_key: str | None = Option(
+        None, help="Of shuffled reports: public key of the wave's analyst, to which it is sealed."
+    ),
 ) -> None:
     """Draw this wave's report once, store it in the ledger, and print it in a collector's form.
 
     Called again in the same wave, it prints the same report. It refuses in waves that are not the
     person's, near one that is spent, and beyond the limit. With --public-key, the key's holder must have
-    signed both randomizer and panel; where one of them is signed, the key must be given.
+    signed both randomizer and panel; where one of them is signed, the key must be given. A shuffled report
+    is sealed to the analyst's key of its wave, once; the ledger counts its ε by itself.
 
     Example: privot waves report today.json -r randomizer.json --panel panel.json --ledger my.ledger
     """
@@ -160,14 +174,42 @@ def report(
     if limit is None and limit_days is not None:
         raise PrivotError("--limit-days limits nothing without --limit: give both")
     _require_signed(public_key, randomizer, panel)
-    device, held = Device.from_json(read_text(randomizer, "randomizer")), Panel.load(panel)
+    text, held = read_text(randomizer, "randomizer"), Panel.load(panel)
+    device, seal = Device.from_json(text), _seal(text, analyst_key)
     values = _record(record)
     held.wave_at(time.time())  # refuses a panel that does not run, before a ledger exists
     most = None if limit is None else Limit(limit, limit_days)
     device_ledger = DeviceLedger(ledger, person, limit=most, wait=not first)
-    drawn = device_ledger.report(device, values, held)
+    drawn = device_ledger.report(device, values, held, seal=seal)
     print(json.dumps({"version": 1, "reports": [drawn.to_json()]}))
     note(f"{printable(str(ledger))}: {device_ledger.spent()} so far, in all campaigns")
+
+
+def key(output: Path = Argument(help="File to write: wave-0.key.")) -> None:
+    """Make an analyst's key for one wave of shuffled reports, and print its public key for devices.
+
+    Example: privot waves key wave-0.key
+    """
+    from privot.collector.analyst import new_analyst_key
+
+    print(
+        f"{output}: opens one wave's batch; devices seal its reports to {new_analyst_key(output)}"
+    )
+
+
+def _seal(text: str, key: str | None) -> Callable[[Report], Report] | None:
+    """Return the function that seals a report to a wave's analyst; None if it is not shuffled."""
+    promise = json.loads(text)["schema"].get("promise") or {}
+    if (promise.get("where") == "shuffled") != (key is not None):
+        raise PrivotError(
+            "--analyst-key is of randomizers that promise shuffled reports, and of all of those: "
+            "give it for these alone"
+        )
+    if key is None:
+        return None
+    from privot.collector.analyst import seal_report
+
+    return partial(seal_report, public_key=key)
 
 
 def _require_signed(key: str | None, *files: Path) -> None:
@@ -215,15 +257,16 @@ def _date(panel: Panel, wave: int) -> str:
 
 
 class WaveTimes(NamedTuple):
-    """Options on times of waves: `times`, or `start` and `every`; and the model to add to."""
+    """Options on times of waves: `times`, or `start` and `every`; the model to add to; the panel."""
 
     times: str | None
     start: str | None
     every: float
     onto: Path | None
+    panel: Path | None
 
     def __bool__(self) -> bool:
-        return (self.times, self.start, self.onto) != (None, None, None)
+        return (self.times, self.start, self.onto, self.panel) != (None, None, None, None)
 
 
 def learn_waves(
@@ -244,30 +287,33 @@ def learn_waves(
 
     onto = times.onto
     require_place(output, waves)
-    replace = force or onto == output
+    replaced = force or onto == output
     before = None if onto is None else _require_wave_model(onto, load(onto))
-    claim_folder(output, FILES, inputs=waves, force=replace)
+    panel = None if times.panel is None else Panel.load(times.panel)
+    claim_folder(output, FILES, inputs=waves, force=replaced)
     sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
     if sealed is None:
         paths, when = waves, _times(times, len(waves))
     else:
+        panel = sealed.panel
         folder = context.with_resource(TemporaryDirectory(prefix="privot-"))
         paths, when = _split_by_wave(sealed, before, times, Path(folder))
     beside = [output.with_name(f"{output.name}.{number}") for number in range(len(paths))]
-    releases = open_releases(context, paths, beside, strict=strict, replace=replace, inputs=waves)
+    releases = open_releases(context, paths, beside, strict=strict, replace=replaced, inputs=waves)
     if before is not None:
-        model = before
+        model = before if panel is None else replace(before, panel=panel)
         for release, after in zip(releases, when or [], strict=True):
             model = model.add(release, after)
     else:
         with training_bar(then="") as progress:
-            model = fit_waves(releases, when, settings, progress=progress)
+            model = fit_waves(releases, when, settings, panel=panel, progress=progress)
     model.save(output)
     write_wave_report(output / "report.html", model)
     print(
         f"{output}: {len(model.times)} waves, {model.times[0]} to {model.times[-1]}, "
-        f"{sum(model.people):,} reports, {model.guarantee} for one report"
+        f"{sum(model.people):,} reports, {model.guarantee} for one wave"
     )
+    print(f"  all waves together, for {model.most_often}: {model.guarantee_of_all}")
     print(f"{output / 'report.html'}: trends of all columns, and sudden changes")
 
 
@@ -283,8 +329,10 @@ def _split_by_wave(
     from privot.local.waves.wave_model import in_words, read_time
     from privot.randomizer.reports.rows import shard_name, write_manifest
 
-    if (given.times, given.start) != (None, None):
-        raise PrivotError("the release says the times of its waves: leave out --times and --start")
+    if (given.times, given.start, given.panel) != (None, None, None):
+        raise PrivotError(
+            "the release says its panel and times: leave out --times, --start and --panel"
+        )
     panel = sealed.panel
     paths: list[Path] = []
     times: list[str | float] = []
@@ -311,7 +359,7 @@ def _times(given: WaveTimes, count: int) -> list[str | float] | None:
     """Return the times of the waves as given by the options."""
     from privot.local.waves.wave_model import in_words, read_time
 
-    times, start, every, onto = given
+    times, start, every, onto, _ = given
     if times is not None and start is not None:
         raise PrivotError("--times and --start exclude each other: give one")
     if times is not None:

@@ -25,6 +25,9 @@ and ε of a batch by the number of its accepted reports: `privot.randomizer.repo
   them: again ε₀. **Duplicates** count once, by the id inside the seal.
 - An **analyst** who lies can skip the refusal of small batches, which only the shuffler prevents. One
   who sees the network of the shuffler, or of its batches, is both parties.
+- **Waves** of the same people: each has a shuffler's store and an analyst's key of its own. Sealed bytes
+  of one wave that are sent to another then do not open; with one key they would be in two batches, and
+  the id inside would tell that report from all others. No shuffler can see it before.
 - A **client** can send reports of people who do not exist, as in every survey: these count as people
   in ε, so the promise's people are honest ones. One that replays its sealed bytes sends nothing new, and
   one that seals a report again is counted once in a batch. A report that states its hour is not

@@ -426,7 +426,8 @@ class ShuffledCampaign(Campaign):
         if panel is not None:
             raise PrivotError(
                 f"--panel {panel.name!r} puts reports into waves by their hour, and a sealed report has "
-                "none: serve each wave as a campaign of its own"
+                "none: leave it out, and serve each wave with a store of its own (--store wave-0), whose "
+                "reports are sealed to a key of its own (privot waves key wave-0.key)"
             )
         sealed = bytes(SEAL_BYTES + len(empty.to_bytes()))
         return SealedRecordFormat(sealed_report(empty.fingerprint, sealed).to_bytes())

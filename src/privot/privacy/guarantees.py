@@ -72,7 +72,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from privot.core.errors import PrivotError, require_choice
+from privot.core.errors import MOST_STEPS, PrivotError, require_choice, require_count
 from privot.privacy.rounding import (
     at_least,
     at_most,
@@ -153,6 +153,11 @@ class Guarantee(ABC):
         require_same(self, other, [f.name for f in fields(self) if f.name not in self.losses])
         return replace(self, **{name: self._sum(other, name) for name in self.losses})
 
+    def times(self, count: int) -> Self:
+        """Return the guarantee of `count` such uses together: losses are multiplied, rounded up."""
+        count = require_count("count", count, MOST_STEPS)
+        return replace(self, **{name: self._product(name, count) for name in self.losses})
+
     def weaker(self, other: Self) -> Self:
         """Return the guarantee, of the same kind, that both imply: the larger of each loss."""
         losses = {name: max(getattr(self, name), getattr(other, name)) for name in self.losses}
@@ -160,6 +165,11 @@ class Guarantee(ABC):
 
     def _sum(self, other: Self, name: str) -> Any:
         return sum_up((getattr(self, name), getattr(other, name)))
+
+    def _product(self, name: str, count: int) -> Any:
+        loss = getattr(self, name)
+        many = isinstance(loss, tuple)
+        return tuple(multiply_up(x, count) for x in loss) if many else multiply_up(loss, count)
 
     def _coverage(self, losses: str = "ε") -> str:
         """Return sentences on who is trusted, what is covered, and that other losses add up."""

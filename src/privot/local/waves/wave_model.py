@@ -11,9 +11,18 @@ $$ \mathrm{Var}(a^⊤ θ) = \sum_k (B^⊤ a)_k^2\, \mathrm{Var}(u_k) . $$
 
 Means are over people whose number is not missing. The band includes the uncertainty about the shares and
 the drift, but not about the distribution within a bump.
+
+**Guarantees.** `guarantee` is of one wave: of shuffled ones, which are batches of their own, that of the
+smallest. Who reports in several waves spends more. `guarantee_of_all` is of all waves together, to a
+person in a slot of the panel, or in every wave if there is none (`privot.waves.panel`).
+
+**Privacy review.** Post-processing of releases that are public. Adjacency of all waves together: one
+person's whole sequence of values. Numbers of reports and times of waves are public, and nothing else is
+used. Each shuffled release must be one batch, opened once: nobody can see that in its file.
 """
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -32,12 +41,14 @@ from privot.local.waves.grid_drift import GridDrift
 from privot.local.waves.paths import Paths, ShareRatio
 from privot.local.waves.table_drift import TableDrift
 from privot.models import History, Model, ModelKind, Stored
-from privot.privacy import ApproximateDP, PureDP, weakest
+from privot.privacy import ApproximateDP, DistributedDP, PureDP, compose, weakest
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
+from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.schema import Schema
 from privot.schema.domains import Array
 from privot.training import Progress
+from privot.waves import Panel
 
 # A number, a date, or the text of either; dates are converted to days.
 Time = float | int | str | date
@@ -45,6 +56,7 @@ _FIRST = date(1970, 1, 1)
 _NUM_SIMULATIONS = 199
 _CREDIBILITY = 0.9
 _MIN_WAVES = 3  # in which a change can be detected
+_DAY = 86_400  # seconds
 _BASE_PREFIX = "base."
 
 
@@ -193,17 +205,19 @@ class WaveModel(Model):
         drift: Change of that model over time.
         dated: Whether times are dates.
         people: Number of people who reported in each wave.
-        added: Randomizers of waves that were added after the fit.
+        made_by: Fingerprint of the randomizer of each wave.
+        panel: Panel in whose slots people reported, if there is one.
         history: Always None, since the model is not trained by steps.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("local.waves", 3, "privot fit --waves")
+    kind: ClassVar[ModelKind] = ModelKind("local.waves", 4, "privot fit --waves")
 
     base: LocalModel
     drift: TableDrift | GridDrift
     dated: bool
     people: tuple[int, ...]
-    added: tuple[Randomizer, ...] = ()
+    made_by: tuple[str, ...]
+    panel: Panel | None = None
     history: History | None = None
 
     @property
@@ -212,9 +226,41 @@ class WaveModel(Model):
         return self.base.schema
 
     @property
-    def guarantee(self) -> PureDP | ApproximateDP:
-        """Guarantee of one report; a person who reports in several waves spends it in each."""
-        return weakest(self.base.guarantee, *(each.guarantee for each in self.added))
+    def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
+        """Guarantee of one wave, the weakest; a person who reports in several spends it in each."""
+        return self.base.guarantee
+
+    @property
+    def guarantee_of_all(self) -> PureDP | ApproximateDP | DistributedDP:
+        """Guarantee of all waves together, to a person of any slot of the panel.
+
+        Without a panel, a person reports in every wave. Waves of one randomizer are composed as the
+        smallest of them; the losses of several randomizers add up.
+        """
+        window = 1 if self.panel is None else self.panel.window
+        slots: dict[int, Counter[str]] = defaultdict(Counter)
+        for number, name in zip(self.numbers, self.made_by, strict=True):
+            slots[number % window][name] += 1
+        smallest = [each["reports"] for each in self.made_with["promises"]]
+        pairs = zip((*self.base.earlier, self.base.randomizer), smallest, strict=True)
+        batches = {each.fingerprint: (each, least) for each, least in pairs}
+
+        def of_slot(counts: Counter[str]) -> Any:
+            parts = ((*batches[name], count) for name, count in counts.items())
+            return compose(*(each.batch_guarantee(least, count) for each, least, count in parts))
+
+        return weakest(*map(of_slot, slots.values()))
+
+    @property
+    def most_often(self) -> str:
+        """In words, who reports most often, for whom `guarantee_of_all` is."""
+        often = "every wave" if self.panel is None else f"any {self.panel.window} consecutive waves"
+        return f"one report of a {self.schema.unit} in {often}"
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the waves: those in the panel, if there is one."""
+        return wave_numbers(self.drift.times, self.dated, self.panel)
 
     @property
     def made_with(self) -> dict[str, Any]:
@@ -311,17 +357,21 @@ class WaveModel(Model):
         """Return the model with one more wave; the model of all earlier waves is not fitted again.
 
         Raises:
-            PrivotError: for a release of another schema, or a time that is not after the last wave's.
+            PrivotError: for a release of another schema, a batch of fewer reports than promised, or a
+                time that is not after the last wave's.
         """
-        require_wave(release, self.schema, self.base.randomizer)
+        require_wave(release, self.base.randomizer)
         number, dated = read_time(time)
         if dated != self.dated or not number > self.drift.times[-1]:
             raise PrivotError(
                 f"time {time} is not after the last wave's, {self.times[-1]}: give a later one"
             )
-        people, added = (*self.people, len(release)), distinct([*self.added, release.randomizer])
+        wave_numbers([*self.drift.times, number], dated, self.panel)  # refuses one of no wave
+        people = (*self.people, len(release))
+        made_by = (*self.made_by, release.randomizer.fingerprint)
+        base = _stating_smallest(self.base, [release.randomizer], people, made_by)
         drift = self.drift.with_wave(release, number)
-        return replace(self, drift=drift, people=people, added=added)
+        return replace(self, base=base, drift=drift, people=people, made_by=made_by)
 
     def fields(self) -> dict[str, Any]:
         """See `Learned`."""
@@ -330,7 +380,8 @@ class WaveModel(Model):
             "drift": self.drift.fields(),
             "dated": self.dated,
             "people": list(self.people),
-            "added": [each.to_json() for each in self.added],
+            "made_by": list(self.made_by),
+            "panel": None if self.panel is None else self.panel.to_json(),
         }
 
     def arrays(self) -> dict[str, Array]:
@@ -348,25 +399,65 @@ class WaveModel(Model):
             target[name.removeprefix(_BASE_PREFIX)] = array
         base = LocalModel.build(Stored(fields["base"], base_arrays, None))
         drift = DRIFTS[base.sampler.kind].build(base.sampler, fields["drift"], drift_arrays)
-        added = tuple(map(Randomizer.from_json, fields["added"]))
-        return cls(base, drift, fields["dated"], tuple(fields["people"]), added)
+        people, made_by = tuple(fields["people"]), tuple(fields["made_by"])
+        panel = None if fields["panel"] is None else Panel.from_json(fields["panel"])
+        return cls(base, drift, fields["dated"], people, made_by, panel)
 
 
-def distinct(randomizers: Sequence[Randomizer]) -> tuple[Randomizer, ...]:
-    """Return each randomizer once, in order."""
-    return tuple({each.fingerprint: each for each in randomizers}.values())
+def wave_numbers(times: Sequence[float] | Array, dated: bool, panel: Panel | None) -> list[int]:
+    """Return the number of each wave in a panel, whose times are days or the waves' numbers.
 
-
-def require_wave(release: Release, schema: Schema, like: Randomizer) -> None:
-    """Raise an error for a release that has another schema or kind of report, or no reports."""
-    if release.schema != schema:
+    Raises:
+        PrivotError: if times are no days or numbers of different waves of the panel.
+    """
+    if panel is None:
+        return [*range(len(times))]
+    if dated and (panel.start % _DAY or panel.length % _DAY):
         raise PrivotError(
-            f"a wave has schema {release.schema}, another {schema}: waves share one schema"
+            f"times are dates, and waves of panel {panel.name!r} begin within a day: give their numbers"
+        )
+    numbers = [panel.wave_at(time * _DAY) if dated else round(time) for time in times]
+    if len({*numbers}) < len(numbers) or not (dated or np.array_equal(numbers, times)):
+        raise PrivotError(
+            f"times are not of different waves of panel {panel.name!r}: give the day on which each "
+            "begins, or its number"
+        )
+    return numbers
+
+
+def _stating_smallest(
+    base: LocalModel, more: Sequence[Randomizer], people: Sequence[int], made_by: Sequence[str]
+) -> LocalModel:
+    """Return the base with each randomizer of the waves once, and the number of its smallest wave."""
+    smallest: dict[str, int] = {}
+    for name, number in zip(made_by, people, strict=True):
+        smallest[name] = min(number, smallest.get(name, number))
+    distinct = {each.fingerprint: each for each in (*base.earlier, *more)}
+    distinct.pop(base.randomizer.fingerprint, None)  # it is the newest in any case
+    facts = []
+    for each in (*distinct.values(), base.randomizer):
+        least = smallest[each.fingerprint]
+        facts.append({"guarantee": str(each.batch_guarantee(least)), "reports": least})
+    made_with = base.made_with | {"promises": facts}
+    return replace(base, earlier=tuple(distinct.values()), made_with=made_with)
+
+
+def require_wave(release: Release, like: Randomizer) -> None:
+    """Raise an error for a release of other records, trust or kind of report, or too few reports."""
+    declared, other = release.schema, like.schema
+    without = {"promise": None}
+    if declared.model_copy(update=without) != other.model_copy(update=without):
+        raise PrivotError(f"a wave has schema {declared}, another {other}: waves share one schema")
+    if (shuffled_promise(declared) is None) != (shuffled_promise(other) is None):
+        raise PrivotError(
+            f"a wave promises {declared.promise}, another {other.promise}: fit waves of one place of "
+            "trust together"
         )
     if (release.randomizer.joint is None) != (like.joint is None):
         raise PrivotError("waves are of joint and of split reports: give one or the other")
     if not len(release):
         raise PrivotError("a wave has no reports: leave it out")
+    _ = release.guarantee  # refuses batches that are too small
 
 
 def fit_waves(
@@ -374,35 +465,35 @@ def fit_waves(
     times: Sequence[Time] | None = None,
     settings: FitSettings | None = None,
     *,
+    panel: Panel | None = None,
     progress: Progress | None = None,
     **keywords: Any,
 ) -> "WaveModel":
     """Learn a drifting population from waves of reports: first all waves together, then the drift.
 
     Arguments:
-        releases: One release per wave, in order, with one schema; ε may differ.
+        releases: One release per wave, in order, with one schema; ε may differ. A release of shuffled
+            reports is one batch.
         times: Times of the waves, increasing numbers or dates; by default 1, 2, 3 …
         settings: Settings of the fit of all waves together.
+        panel: Panel in whose slots people reported, for the guarantee of all waves together. Times are
+            then the days on which its waves begin, or their numbers.
         progress: Progress callback of the fit of all waves.
         **keywords: Fields of the settings: `seed=3`.
 
     Raises:
-        PrivotError: for fewer than two waves, different schemas, times that do not increase, or reports
-            whose estimator cannot drift (vectors of many numbers, images).
+        PrivotError: for fewer than two waves, different schemas, batches of fewer reports than promised,
+            times that do not increase or are of no wave of the panel, or reports whose estimator cannot
+            drift (vectors of many numbers, images).
     """
     waves = list(releases)
     if len(waves) < 2:
         raise PrivotError(f"releases has {len(waves)}: give two waves or more, or use fit")
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
+    wave_numbers(numbers, dated, panel)
     for wave in Releases.of(waves).parts:
-        if wave.schema.promise is not None and wave.schema.promise.where != "local":
-            raise PrivotError(
-                f"the waves promise {wave.schema.promise}: a guarantee of several batches of the same "
-                "people is not computed; fit each wave by itself"
-            )
-        require_wave(wave, waves[-1].schema, waves[-1].randomizer)
+        require_wave(wave, waves[-1].randomizer)
     base = fit(_merge_waves(waves), settings, progress=progress, **keywords)
-    base = replace(base, earlier=distinct(base.earlier))
     if base.sampler.kind not in DRIFTS:
         raise PrivotError(
             f"these reports are learned by estimator {base.made_with['estimator']!r}, which knows one "
@@ -411,7 +502,10 @@ def fit_waves(
     drift = DRIFTS[base.sampler.kind].of(
         base.sampler, waves, numbers, base.made_with.get("seed", 0)
     )
-    return WaveModel(base, drift, dated, tuple(map(len, waves)))
+    people, made_by = tuple(map(len, waves)), tuple(each.randomizer.fingerprint for each in waves)
+    return WaveModel(
+        _stating_smallest(base, [], people, made_by), drift, dated, people, made_by, panel
+    )
 
 
 def _merge_waves(waves: Sequence[Release]) -> list[Release]:
