@@ -105,7 +105,7 @@ def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
     assert told["times"] == days
     for arguments, words in {
         "fit sealed --onto longer -o other": "no wave after the model's last",
-        "fit sealed --start 2026-01-05 -o other": "leave out --times and --start",
+        "fit sealed --start 2026-01-05 -o other": "leave out --times, --start and --panel",
     }.items():
         code, _, err = run(arguments)
         assert (code, words in err) == (2, True), err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +22,6 @@ from privot.waves import DeviceLedger, Limit, Panel
 
 if TYPE_CHECKING:
     from privot.collector.waves import SealedWaves
-    from privot.device import Report
     from privot.device.device import Record
     from privot.local import FitSettings, WaveModel
 
@@ -164,8 +162,8 @@ def report(
 
     Called again in the same wave, it prints the same report. It refuses in waves that are not the
     person's, near one that is spent, and beyond the limit. With --public-key, the key's holder must have
-    signed both randomizer and panel; where one of them is signed, the key must be given. A shuffled report
-    is sealed to the analyst's key of its wave, once; the ledger counts its ε by itself.
+    signed both randomizer and panel; where one of them is signed, the key must be given. A shuffled
+    report is sealed to its wave's --analyst-key, once; the ledger counts the ε of the report by itself.
 
     Example: privot waves report today.json -r randomizer.json --panel panel.json --ledger my.ledger
     """
@@ -175,7 +173,14 @@ def report(
         raise PrivotError("--limit-days limits nothing without --limit: give both")
     _require_signed(public_key, randomizer, panel)
     text, held = read_text(randomizer, "randomizer"), Panel.load(panel)
-    device, seal = Device.from_json(text), _seal(text, analyst_key)
+    device, seal = Device.from_json(text), None
+    promise = json.loads(text)["schema"].get("promise") or {}
+    if (promise.get("where") == "shuffled") != (analyst_key is not None):
+        raise PrivotError("--analyst-key is for shuffled reports, and each of those needs it")
+    if analyst_key is not None:
+        from privot.collector.analyst import seal_report
+
+        seal = partial(seal_report, public_key=analyst_key)
     values = _record(record)
     held.wave_at(time.time())  # refuses a panel that does not run, before a ledger exists
     most = None if limit is None else Limit(limit, limit_days)
@@ -192,24 +197,7 @@ def key(output: Path = Argument(help="File to write: wave-0.key.")) -> None:
     """
     from privot.collector.analyst import new_analyst_key
 
-    print(
-        f"{output}: opens one wave's batch; devices seal its reports to {new_analyst_key(output)}"
-    )
-
-
-def _seal(text: str, key: str | None) -> Callable[[Report], Report] | None:
-    """Return the function that seals a report to a wave's analyst; None if it is not shuffled."""
-    promise = json.loads(text)["schema"].get("promise") or {}
-    if (promise.get("where") == "shuffled") != (key is not None):
-        raise PrivotError(
-            "--analyst-key is of randomizers that promise shuffled reports, and of all of those: "
-            "give it for these alone"
-        )
-    if key is None:
-        return None
-    from privot.collector.analyst import seal_report
-
-    return partial(seal_report, public_key=key)
+    print(f"{output} opens one wave; devices seal its reports to {new_analyst_key(output)}")
 
 
 def _require_signed(key: str | None, *files: Path) -> None:
@@ -313,7 +301,7 @@ def learn_waves(
         f"{output}: {len(model.times)} waves, {model.times[0]} to {model.times[-1]}, "
         f"{sum(model.people):,} reports, {model.guarantee} for one wave"
     )
-    print(f"  all waves together, for {model.most_often}: {model.guarantee_of_all}")
+    print(f"  all waves together: {model.guarantee_of_all}")
     print(f"{output / 'report.html'}: trends of all columns, and sudden changes")
 
 
@@ -330,9 +318,7 @@ def _split_by_wave(
     from privot.randomizer.reports.rows import shard_name, write_manifest
 
     if (given.times, given.start, given.panel) != (None, None, None):
-        raise PrivotError(
-            "the release says its panel and times: leave out --times, --start and --panel"
-        )
+        raise PrivotError("the release states them: leave out --times, --start and --panel")
     panel = sealed.panel
     paths: list[Path] = []
     times: list[str | float] = []

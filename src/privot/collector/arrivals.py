@@ -425,9 +425,9 @@ class ShuffledCampaign(Campaign):
     def _format_of(self, empty: Report, panel: Panel | None) -> RecordFormat:
         if panel is not None:
             raise PrivotError(
-                f"--panel {panel.name!r} puts reports into waves by their hour, and a sealed report has "
-                "none: leave it out, and serve each wave with a store of its own (--store wave-0), whose "
-                "reports are sealed to a key of its own (privot waves key wave-0.key)"
+                f"--panel {panel.name!r} sorts reports by their hour, and sealed ones have none: leave "
+                "it out, and give each wave a store (--store wave-0) and a key (`privot waves key "
+                "wave-0.key`) of its own"
             )
         sealed = bytes(SEAL_BYTES + len(empty.to_bytes()))
         return SealedRecordFormat(sealed_report(empty.fingerprint, sealed).to_bytes())

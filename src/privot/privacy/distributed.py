@@ -100,9 +100,9 @@ class DistributedDP(Guarantee):
         subject = f"the batch of {self.people:,} reports has this promise."
         if self.batches > 1:
             subject = (
-                f"{self.batches:,} batches of at least {self.people:,} reports, each with one of the "
-                f"same {self.unit}, have this promise together."
+                f"{self.batches:,} batches of {self.people:,} reports or more, with one of the "
             )
+            subject += f"same {self.unit} in each, have this promise together."
         return (
             f"{_TRUST_SENTENCE[self.where]}{subject} "
             f"{self.to_approximate().describe_bound()} {left} Another batch with a report of the same "

@@ -156,7 +156,14 @@ class Guarantee(ABC):
     def times(self, count: int) -> Self:
         """Return the guarantee of `count` such uses together: losses are multiplied, rounded up."""
         count = require_count("count", count, MOST_STEPS)
-        return replace(self, **{name: self._product(name, count) for name in self.losses})
+        losses = {}
+        for name in self.losses:
+            loss = getattr(self, name)
+            many = isinstance(loss, tuple)
+            losses[name] = (
+                tuple(multiply_up(x, count) for x in loss) if many else multiply_up(loss, count)
+            )
+        return replace(self, **losses)
 
     def weaker(self, other: Self) -> Self:
         """Return the guarantee, of the same kind, that both imply: the larger of each loss."""
@@ -165,11 +172,6 @@ class Guarantee(ABC):
 
     def _sum(self, other: Self, name: str) -> Any:
         return sum_up((getattr(self, name), getattr(other, name)))
-
-    def _product(self, name: str, count: int) -> Any:
-        loss = getattr(self, name)
-        many = isinstance(loss, tuple)
-        return tuple(multiply_up(x, count) for x in loss) if many else multiply_up(loss, count)
 
     def _coverage(self, losses: str = "ε") -> str:
         """Return sentences on who is trusted, what is covered, and that other losses add up."""
@@ -540,9 +542,6 @@ def weakest(*guarantees: Any) -> Any:
     Raises:
         PrivotError: if `neighboring`, `unit` or the trusted party differ.
     """
-    first, *others = guarantees
-    for other in others:
-        require_same(first, other, ("neighboring", "unit"))
     if {type(each) for each in guarantees} == {PureDP, ApproximateDP}:
         guarantees = tuple(
             each.to_approximate() if isinstance(each, PureDP) else each for each in guarantees
@@ -555,6 +554,7 @@ def _weaker(first: Any, second: Any) -> Any:
         raise PrivotError(
             f"one guarantee is {first}, another {second}: fit releases of one place of trust together"
         )
+    require_same(first, second, ("neighboring", "unit"))
     return first.weaker(second)
 
 

@@ -182,12 +182,8 @@ class Randomizer(Summarized):
     ) -> PureDP | ApproximateDP | DistributedDP:
         """Return the guarantee of batches with a report of the same unit, shuffled if so promised.
 
-        Shuffled batches are composed numerically at the promise's δ, each shuffled by itself; local
-        guarantees are multiplied.
-
-        Arguments:
-            num_reports: Accepted reports in a batch, or in the smallest, which counts for all.
-            batches: Number of batches.
+        Each is shuffled by itself, and the smallest, of `num_reports`, counts for all. ε is at the
+        promise's δ. Local guarantees are multiplied.
 
         Raises:
             PrivotError: if there are fewer shuffled reports than the promise's number of people.
@@ -199,16 +195,14 @@ class Randomizer(Summarized):
         return shuffled_guarantee(promise, law, num_reports, batches, unit)
 
     def panel_guarantee(self, panel: Panel, num_reports: int | None = None) -> PanelGuarantee:
-        """Return the guarantee of a panel each of whose waves has `num_reports` accepted ones or more.
+        """Return the guarantee of a panel whose shuffled waves have `num_reports` or more accepted ones.
 
-        By default it is the promise's number of people; the guarantee of local reports ignores it.
+        By default it is the promise's number of people.
         """
         promise, most = shuffled_promise(self.schema), panel.most_reports()
-        if num_reports is None:
-            num_reports = (promise and promise.people) or 1
-        composed = None if most is None else self.batch_guarantee(num_reports, most)
-        report = self.batch_guarantee(num_reports)
-        return PanelGuarantee(report, panel.window, panel.waves, composed)
+        least = num_reports or (promise and promise.people) or 1
+        composed = None if most is None else self.batch_guarantee(least, most)
+        return PanelGuarantee(self.batch_guarantee(least), panel.window, panel.waves, composed)
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""

@@ -421,7 +421,6 @@ def write_wave_report(path: str | Path, model: WaveModel) -> None:
         "promise": model.guarantee.describe(),
         "guarantee": str(model.guarantee),
         "all": str(model.guarantee_of_all),
-        "most_often": model.most_often,
         "unit": model.schema.unit,
     }
     write_page(path, "waves.html", fields)

@@ -16,8 +16,8 @@ by a factor of at most e^ε, whatever was reported before; the factors multiply.
 
 **Shuffled waves.** Now let the reports of each wave be a batch of at least n accepted ones, mixed by an
 honest shuffler, and let (ε₁, δ) be the guarantee of one such batch, (ε_k, δ) that of k of them
-(`privot.privacy.shuffling`, which composes them numerically). Then, for whoever sees all batches and
-knows everybody else's values, any w consecutive waves are (ε₁, δ)-private, and all T are
+(`privot.privacy.shuffling`, which composes them numerically). Then, for whoever knows everybody else's
+values, the batches of any w consecutive waves together are (ε₁, δ)-private, and those of all T waves
 (ε_k, δ)-private, k = ⌈T/w⌉; adjacency is `replace_one`, of the person's whole sequence.
 
 *Proof.* As above, one of w consecutive batches holds a report of the person, and at most k of T do,
@@ -185,7 +185,7 @@ class PanelGuarantee:
     **Privacy review.** Arithmetic of public numbers; no record is read.
 
     Arguments:
-        report: Guarantee of one report, under local privacy, or of the smallest of shuffled batches.
+        report: Guarantee of any w consecutive waves: of one local report, or of the smallest batch.
         window: Number w of consecutive waves in which a person reports once.
         waves: Number T of waves; None for a panel without end.
         composed: Guarantee of all T waves, if a better one is known (`Randomizer.panel_guarantee`).
@@ -201,25 +201,11 @@ class PanelGuarantee:
     composed: PureDP | ApproximateDP | DistributedDP | None = None
 
     def __post_init__(self) -> None:
-        if self.report.neighboring != "local" and not self._shuffled:
+        if self.report.neighboring != "local" and not isinstance(self.report, DistributedDP):
             raise PrivotError(
-                f"neighboring is {self.report.neighboring!r}: a panel's reports are local, or shuffled; "
-                "give the guarantee of a randomizer"
+                f"neighboring is {self.report.neighboring!r}: a panel's reports are local, or mixed in "
+                "batches; give the guarantee of a randomizer"
             )
-
-    @classmethod
-    def of(cls, panel: Panel, report: PureDP | ApproximateDP | DistributedDP) -> Self:
-        """Return the guarantee of a panel whose reports each have the guarantee `report`."""
-        return cls(report, panel.window, panel.waves)
-
-    @property
-    def _shuffled(self) -> bool:
-        return isinstance(self.report, DistributedDP) and self.report.where == "shuffled"
-
-    @property
-    def in_window(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee of the reports in any w consecutive waves."""
-        return self.report
 
     @property
     def in_all(self) -> PureDP | ApproximateDP | DistributedDP | None:
@@ -236,14 +222,14 @@ class PanelGuarantee:
             else f"{whole_course.losses_text()} over {self.waves}"
         )
         return (
-            f"{self.in_window.losses_text()} in any {self.window} consecutive waves, {total}, "
+            f"{self.report.losses_text()} in any {self.window} consecutive waves, {total}, "
             f"{self.report.neighboring}, per {self.report.unit}, for any values"
         )
 
     def describe(self) -> str:
         """Return the guarantee as plain sentences."""
         unit, whole_course = self.report.unit, self.in_all
-        batch = " Each wave is a batch, mixed by itself." if self._shuffled else ""
+        batch = " Each wave is a batch." if isinstance(self.report, DistributedDP) else ""
         total = (
             "The waves have no end, and what all of them together tell has no bound."
             if whole_course is None
@@ -259,13 +245,13 @@ class PanelGuarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        composed = self.composed and self.composed.to_dict()
         values = {"report": self.report.to_dict(), "window": self.window, "waves": self.waves}
-        return values | {"composed": composed}
+        return values | {"composed": self.composed and self.composed.to_dict()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        composed = values["composed"] and guarantee_from_dict(values["composed"])
-        report = guarantee_from_dict(values["report"])
+        report, composed = (
+            v and guarantee_from_dict(v) for v in (values["report"], values["composed"])
+        )
         return cls(report, values["window"], values["waves"], composed)

@@ -12,18 +12,14 @@ $$ \mathrm{Var}(a^⊤ θ) = \sum_k (B^⊤ a)_k^2\, \mathrm{Var}(u_k) . $$
 Means are over people whose number is not missing. The band includes the uncertainty about the shares and
 the drift, but not about the distribution within a bump.
 
-**Guarantees.** `guarantee` is of one wave: of shuffled ones, which are batches of their own, that of the
-smallest. Who reports in several waves spends more. `guarantee_of_all` is of all waves together, to a
-person in a slot of the panel, or in every wave if there is none (`privot.waves.panel`).
-
-**Privacy review.** Post-processing of releases that are public. Adjacency of all waves together: one
-person's whole sequence of values. Numbers of reports and times of waves are public, and nothing else is
-used. Each shuffled release must be one batch, opened once: nobody can see that in its file.
+**Privacy review.** Post-processing of public releases, their sizes and times. `guarantee` is of one
+wave, the weakest; shuffled ones are batches, each opened once, which no file shows. Adjacency of
+`guarantee_of_all` (`privot.waves.panel`): one person's whole sequence of values.
 """
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, ClassVar, Self
@@ -41,10 +37,9 @@ from privot.local.waves.grid_drift import GridDrift
 from privot.local.waves.paths import Paths, ShareRatio
 from privot.local.waves.table_drift import TableDrift
 from privot.models import History, Model, ModelKind, Stored
-from privot.privacy import ApproximateDP, DistributedDP, PureDP, compose, weakest
+from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.schema import Schema
 from privot.schema.domains import Array
 from privot.training import Progress
@@ -205,7 +200,6 @@ class WaveModel(Model):
         drift: Change of that model over time.
         dated: Whether times are dates.
         people: Number of people who reported in each wave.
-        made_by: Fingerprint of the randomizer of each wave.
         panel: Panel in whose slots people reported, if there is one.
         history: Always None, since the model is not trained by steps.
     """
@@ -216,7 +210,6 @@ class WaveModel(Model):
     drift: TableDrift | GridDrift
     dated: bool
     people: tuple[int, ...]
-    made_by: tuple[str, ...]
     panel: Panel | None = None
     history: History | None = None
 
@@ -232,35 +225,15 @@ class WaveModel(Model):
 
     @property
     def guarantee_of_all(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee of all waves together, to a person of any slot of the panel.
+        """Guarantee of all waves together, to a person in any slot of the panel.
 
         Without a panel, a person reports in every wave. Waves of one randomizer are composed as the
-        smallest of them; the losses of several randomizers add up.
+        smallest of them, those of several as the weakest, by a sum.
         """
-        window = 1 if self.panel is None else self.panel.window
-        slots: dict[int, Counter[str]] = defaultdict(Counter)
-        for number, name in zip(self.numbers, self.made_by, strict=True):
-            slots[number % window][name] += 1
-        smallest = [each["reports"] for each in self.made_with["promises"]]
-        pairs = zip((*self.base.earlier, self.base.randomizer), smallest, strict=True)
-        batches = {each.fingerprint: (each, least) for each, least in pairs}
-
-        def of_slot(counts: Counter[str]) -> Any:
-            parts = ((*batches[name], count) for name, count in counts.items())
-            return compose(*(each.batch_guarantee(least, count) for each, least, count in parts))
-
-        return weakest(*map(of_slot, slots.values()))
-
-    @property
-    def most_often(self) -> str:
-        """In words, who reports most often, for whom `guarantee_of_all` is."""
-        often = "every wave" if self.panel is None else f"any {self.panel.window} consecutive waves"
-        return f"one report of a {self.schema.unit} in {often}"
-
-    @property
-    def numbers(self) -> list[int]:
-        """Numbers of the waves: those in the panel, if there is one."""
-        return wave_numbers(self.drift.times, self.dated, self.panel)
+        count = most_reports(self.drift.times, self.dated, self.panel)
+        if self.base.earlier:
+            return self.guarantee.times(count)
+        return self.base.randomizer.batch_guarantee(min(self.people), count)
 
     @property
     def made_with(self) -> dict[str, Any]:
@@ -366,12 +339,13 @@ class WaveModel(Model):
             raise PrivotError(
                 f"time {time} is not after the last wave's, {self.times[-1]}: give a later one"
             )
-        wave_numbers([*self.drift.times, number], dated, self.panel)  # refuses one of no wave
-        people = (*self.people, len(release))
-        made_by = (*self.made_by, release.randomizer.fingerprint)
-        base = _stating_smallest(self.base, [release.randomizer], people, made_by)
+        most_reports([*self.drift.times, number], dated, self.panel)  # refuses one of no wave
+        weakest(self.guarantee, release.guarantee)  # refuses small batches, another place of trust
+        randomizers = (*self.base.earlier, self.base.randomizer, release.randomizer)
+        counts = [*(each["reports"] for each in self.made_with["promises"]), len(release)]
+        base = _stating_smallest(self.base, zip(randomizers, counts, strict=True))
         drift = self.drift.with_wave(release, number)
-        return replace(self, base=base, drift=drift, people=people, made_by=made_by)
+        return replace(self, base=base, drift=drift, people=(*self.people, len(release)))
 
     def fields(self) -> dict[str, Any]:
         """See `Learned`."""
@@ -380,7 +354,6 @@ class WaveModel(Model):
             "drift": self.drift.fields(),
             "dated": self.dated,
             "people": list(self.people),
-            "made_by": list(self.made_by),
             "panel": None if self.panel is None else self.panel.to_json(),
         }
 
@@ -399,65 +372,53 @@ class WaveModel(Model):
             target[name.removeprefix(_BASE_PREFIX)] = array
         base = LocalModel.build(Stored(fields["base"], base_arrays, None))
         drift = DRIFTS[base.sampler.kind].build(base.sampler, fields["drift"], drift_arrays)
-        people, made_by = tuple(fields["people"]), tuple(fields["made_by"])
         panel = None if fields["panel"] is None else Panel.from_json(fields["panel"])
-        return cls(base, drift, fields["dated"], people, made_by, panel)
+        return cls(base, drift, fields["dated"], tuple(fields["people"]), panel)
 
 
-def wave_numbers(times: Sequence[float] | Array, dated: bool, panel: Panel | None) -> list[int]:
-    """Return the number of each wave in a panel, whose times are days or the waves' numbers.
+def most_reports(times: Sequence[float] | Array, dated: bool, panel: Panel | None) -> int:
+    """Return the maximum number of waves, of these, in which a person in a slot of the panel reports.
 
     Raises:
         PrivotError: if times are no days or numbers of different waves of the panel.
     """
     if panel is None:
-        return [*range(len(times))]
-    if dated and (panel.start % _DAY or panel.length % _DAY):
-        raise PrivotError(
-            f"times are dates, and waves of panel {panel.name!r} begin within a day: give their numbers"
-        )
+        return len(times)
     numbers = [panel.wave_at(time * _DAY) if dated else round(time) for time in times]
-    if len({*numbers}) < len(numbers) or not (dated or np.array_equal(numbers, times)):
+    whole_days = panel.start % _DAY == panel.length % _DAY == 0
+    known = whole_days if dated else np.array_equal(numbers, times)
+    if not known or len({*numbers}) < len(numbers):
         raise PrivotError(
-            f"times are not of different waves of panel {panel.name!r}: give the day on which each "
-            "begins, or its number"
+            f"times are not of different waves of panel {panel.name!r}: give each wave's number, or the "
+            "day on which it begins, if all begin with days"
         )
-    return numbers
+    return max(Counter(number % panel.window for number in numbers).values())
 
 
-def _stating_smallest(
-    base: LocalModel, more: Sequence[Randomizer], people: Sequence[int], made_by: Sequence[str]
-) -> LocalModel:
-    """Return the base with each randomizer of the waves once, and the number of its smallest wave."""
-    smallest: dict[str, int] = {}
-    for name, number in zip(made_by, people, strict=True):
-        smallest[name] = min(number, smallest.get(name, number))
-    distinct = {each.fingerprint: each for each in (*base.earlier, *more)}
-    distinct.pop(base.randomizer.fingerprint, None)  # it is the newest in any case
-    facts = []
-    for each in (*distinct.values(), base.randomizer):
-        least = smallest[each.fingerprint]
-        facts.append({"guarantee": str(each.batch_guarantee(least)), "reports": least})
-    made_with = base.made_with | {"promises": facts}
-    return replace(base, earlier=tuple(distinct.values()), made_with=made_with)
+def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]]) -> LocalModel:
+    """Return the base with each wave's randomizer once, and the guarantee of its smallest wave."""
+    smallest: dict[str, tuple[Randomizer, int]] = {}
+    for made_by, people in waves:
+        _, least = smallest.get(made_by.fingerprint, (made_by, people))
+        smallest[made_by.fingerprint] = made_by, min(people, least)
+    newest = smallest.pop(base.randomizer.fingerprint)
+    promises = [
+        {"guarantee": str(made_by.batch_guarantee(least)), "reports": least}
+        for made_by, least in (*smallest.values(), newest)
+    ]
+    earlier = tuple(made_by for made_by, _ in smallest.values())
+    return replace(base, earlier=earlier, made_with=base.made_with | {"promises": promises})
 
 
 def require_wave(release: Release, like: Randomizer) -> None:
-    """Raise an error for a release of other records, trust or kind of report, or too few reports."""
-    declared, other = release.schema, like.schema
-    without = {"promise": None}
-    if declared.model_copy(update=without) != other.model_copy(update=without):
-        raise PrivotError(f"a wave has schema {declared}, another {other}: waves share one schema")
-    if (shuffled_promise(declared) is None) != (shuffled_promise(other) is None):
-        raise PrivotError(
-            f"a wave promises {declared.promise}, another {other.promise}: fit waves of one place of "
-            "trust together"
-        )
+    """Raise an error for a release that has another schema or kind of report, or no reports."""
+    schema, other = release.schema, like.schema
+    if schema != other.model_copy(update={"promise": schema.promise}):
+        raise PrivotError(f"a wave has schema {schema}, another {other}: waves share one schema")
     if (release.randomizer.joint is None) != (like.joint is None):
         raise PrivotError("waves are of joint and of split reports: give one or the other")
     if not len(release):
         raise PrivotError("a wave has no reports: leave it out")
-    _ = release.guarantee  # refuses batches that are too small
 
 
 def fit_waves(
@@ -490,9 +451,10 @@ def fit_waves(
     if len(waves) < 2:
         raise PrivotError(f"releases has {len(waves)}: give two waves or more, or use fit")
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
-    wave_numbers(numbers, dated, panel)
+    most_reports(numbers, dated, panel)  # refuses times of no waves of the panel
     for wave in Releases.of(waves).parts:
         require_wave(wave, waves[-1].randomizer)
+    weakest(*(each.guarantee for each in waves))  # refuses small batches, several places of trust
     base = fit(_merge_waves(waves), settings, progress=progress, **keywords)
     if base.sampler.kind not in DRIFTS:
         raise PrivotError(
@@ -502,10 +464,8 @@ def fit_waves(
     drift = DRIFTS[base.sampler.kind].of(
         base.sampler, waves, numbers, base.made_with.get("seed", 0)
     )
-    people, made_by = tuple(map(len, waves)), tuple(each.randomizer.fingerprint for each in waves)
-    return WaveModel(
-        _stating_smallest(base, [], people, made_by), drift, dated, people, made_by, panel
-    )
+    base = _stating_smallest(base, ((each.randomizer, len(each)) for each in waves))
+    return WaveModel(base, drift, dated, tuple(map(len, waves)), panel)
 
 
 def _merge_waves(waves: Sequence[Release]) -> list[Release]:

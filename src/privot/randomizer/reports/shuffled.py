@@ -1,11 +1,11 @@
 """Shuffled reports: the local ε₀ that a promise allows, and the guarantee of shuffled batches.
 
 **Privacy review.** Adjacency: batches of equal size that differ in the record of one unit; several
-batches, in its record of each. The analyst
-sees the set of accepted reports, in random order and without senders. ε is computed from the number of
-*accepted* reports, so dropped or delayed reports make it larger. Batches with fewer reports than the
-promise's number of people are refused. Reports of dishonest people give no protection: the promise's
-number of people counts honest ones. Everything here is a function of public numbers.
+batches, in its record of each. The analyst sees the set of accepted reports, in random order and without
+senders. ε is computed from the number of *accepted* reports, so dropped or delayed reports make it
+larger. Batches with fewer reports than the promise's number of people are refused. Reports of dishonest
+people give no protection: the promise's number of people counts honest ones. Everything here is a
+function of public numbers.
 """
 
 from __future__ import annotations
