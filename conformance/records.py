@@ -84,19 +84,19 @@ def _number(take: dict[str, Any], axis: int, grid: Grid, rng: random.Random) -> 
 
 def grids_of(program: Any) -> dict[str, Grid]:
     """By column: unit coordinates at which rounding to the grid, or to a cell, changes its mind."""
-    grids = {name: partial(_multiple, 2**11, 1) for name in program["columns"]}
+    grids = {name: partial(multiple, 2**11, 1) for name in program["columns"]}
     for name, draw in split_draws(program):
         if isinstance(draw, Window):
-            grids[name] = partial(_multiple, draw.steps, 1)
+            grids[name] = partial(multiple, draw.steps, 1)
         elif isinstance(draw, Laplace):
-            grids[name] = partial(_multiple, 2 ** (1 + draw.grid_bits), 1)
+            grids[name] = partial(multiple, 2 ** (1 + draw.grid_bits), 1)
     for name, take in program["columns"].items():
         if take["take"] == "cell":
-            grids[name] = partial(_multiple, take["side"], 0)
+            grids[name] = partial(multiple, take["side"], 0)
     return grids
 
 
-def _multiple(steps: int, odd: int, rng: random.Random) -> float:
+def multiple(steps: int, odd: int, rng: random.Random) -> float:
     """A coordinate between two of so many steps, or at one."""
     return (2 * rng.randrange(steps) + odd - steps) / steps
 

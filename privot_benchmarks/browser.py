@@ -2,6 +2,7 @@
 
     python privot_benchmarks/browser.py size   # bytes of the module, and gzipped
     python privot_benchmarks/browser.py speed   # microseconds of one report of ten columns, in Chromium
+    python privot_benchmarks/browser.py shares   # milliseconds and bytes of two servers' shares, in both
     python privot_benchmarks/browser.py vectors   # conformance, met in Python, Node, Chromium
     python privot_benchmarks/browser.py mutants   # clients wrong in one place, caught by the suite
     python privot_benchmarks/browser.py law   # 10^6 reports of each draw from WebCrypto, chi-square
@@ -78,9 +79,29 @@ def speed():
         for name, more in how.items()
     }
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ten_columns.json"
+        path = Path(folder) / "cases.json"
         path.write_text(json.dumps(cases), encoding="utf-8")
         return in_chromium("speed", path)
+
+
+def shares():
+    """Words, bytes and milliseconds of both shares of tables, in Node and in Chromium."""
+    from privot.aggregated import Encoder
+    from privot.schema import Schema
+
+    cases = {}
+    for columns, codes in ((5, 9), (10, 14)):
+        listed = {"kind": "categorical", "categories": [f"v{i}" for i in range(codes)]}
+        promise = {"epsilon": 1.0, "where": "aggregated", "delta": 1e-8, "people": 10**6}
+        fields = {"columns": {f"c{i}": listed for i in range(columns)}, "promise": promise}
+        encoder = Encoder.calibrate(Schema.from_dict(fields))
+        record = dict.fromkeys(fields["columns"], "v3")
+        cases[f"{columns * codes} codes"] = {"encoder": encoder.to_json(), "record": record}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "cases.json"
+        path.write_text(json.dumps(cases), encoding="utf-8")
+        own = json.loads(node("test/share_speed.mjs", path))
+        return {"Node": own, "Chromium": in_chromium("encoding", path)}
 
 
 def vectors():
@@ -192,7 +213,14 @@ LAWS = {
     "window": window_law,
     "laplace": laplace_law,
 }
-WHAT = {"size": size, "speed": speed, "vectors": vectors, "mutants": mutants, "law": law}
+WHAT = {
+    "size": size,
+    "speed": speed,
+    "shares": shares,
+    "vectors": vectors,
+    "mutants": mutants,
+    "law": law,
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

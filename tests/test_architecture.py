@@ -13,8 +13,8 @@ STUDIES = TESTS.parent / "studies"
 # Lower floors first. A package may import what stands before it, and itself.
 FLOORS = [
     "core", "privacy", "schema", "transport", "wire", "device", "mechanisms", "models", "tables",
-    "training", "waves", "randomizer", "audit", "collector", "local", "campaign", "central",
-    "aggregated", "integral", "evaluation", "forecast", "report", "demo", "cli", "__main__",
+    "training", "waves", "randomizer", "audit", "collector", "local", "central", "aggregated",
+    "campaign", "integral", "evaluation", "forecast", "report", "demo", "cli", "__main__",
 ]  # fmt: skip
 # What imports PyTorch, by the extra `networks`; nothing else may, nor import these when it is imported.
 NETWORKS = (
@@ -30,7 +30,7 @@ ALONE = {"transport": {"core"}}
 FORBIDDEN = {"training": {"randomizer", "privacy", "mechanisms", "schema"}}
 MOST_LINES, MOST_ARGUMENTS = 60, 8
 MOST_MODULE_LINES, MOST_MODULES = 600, 10
-MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 59_550, 205, 31
+MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 59_890, 208, 31
 # Modules that one sibling alone imports: each is a concept with a name in the literature, an engine, or
 # loops that are compiled apart from what calls them.
 CONCEPTS = {

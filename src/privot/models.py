@@ -1,14 +1,12 @@
 """Common interface of all models, the format of their folders, and checkpoints of runs.
 
-A model class defines its fields and arrays, and how a model is built from them. The folder has the same
-files for all classes: `model.json` (kind, guarantee, and settings of the fit), `weights.safetensors`
-and, for a model trained by steps, `history.parquet`. No file is a pickle, so loading a model runs no
-code from it.
+A model class defines its `fields` and `arrays`, and how `build` makes a model from them. The folder has
+the same files for all classes: `model.json` (kind, guarantee, and settings of the fit),
+`weights.safetensors` and, for training by steps, `history.parquet`. Loading runs no code (no pickles).
 
 `model.json` is the **seal** of the folder: it lists the SHA-256 of every other file, and ends with the
-SHA-256 of its own text. Weights with a few damaged bytes would usually still load, and give useless
-samples, so all files are compared with the seal before any is used. The seal detects damage, not
-manipulation: anyone who changes a model can also write a new seal.
+SHA-256 of its own text. All files are compared with it before any is used, because weights with damaged
+bytes would usually still load. The seal detects damage, not manipulation: it can be written again.
 
 **A checkpoint** stores the state of a run as arrays, and the values that must agree when the run
 resumes. Only the file's owner can read it, because the state of some objectives depends on raw records.
@@ -31,9 +29,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
+from pyarrow import ArrowException
+from safetensors import SafetensorError, safe_open
 
 import privot
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
@@ -56,9 +55,12 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+# Errors of damaged files; PrivotError is a ValueError.
+_DAMAGE = (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError, ArrowException)
+Where = Mapping[str, Any]  # condition on records, by column; see `Model.sample`
 _DESCRIPTION = "model.json"
-# All files that a model's folder may hold; the report is a page for readers and not read by `load`.
 WEIGHTS, HISTORY = "weights.safetensors", "history.parquet"
+# All files that a model's folder may hold; the report is a page for readers and not read by `load`.
 FILES = (_DESCRIPTION, WEIGHTS, HISTORY, "report.html")
 
 
@@ -84,7 +86,7 @@ class ModelKind:
         """Write `model.json` into a folder that has all other files; return its content."""
         header = {"format": self.format, "kind": self.name, "privot": privot.__version__}
         files = {file.name: _digest(file) for file in sorted(folder.iterdir())}
-        text = _render(header | dict(fields) | {"files": files})
+        text = _sealed(header | dict(fields) | {"files": files})
         (folder / _DESCRIPTION).write_bytes(text)
         return dict(json.loads(text))
 
@@ -136,7 +138,7 @@ def kind_of(folder: Path) -> str | None:
 def _find_damage(folder: Path, fields: dict[str, Any], text: bytes) -> str | None:
     """Describe the first difference between a folder and its seal; None if there is none."""
     # The text is compared, not the values, to detect changed bytes between values as well.
-    if _render({name: value for name, value in fields.items() if name != "seal"}) != text:
+    if _sealed({name: value for name, value in fields.items() if name != "seal"}) != text:
         return f"{_DESCRIPTION} was changed"
     for name, digest in fields["files"].items():
         try:
@@ -147,8 +149,8 @@ def _find_damage(folder: Path, fields: dict[str, Any], text: bytes) -> str | Non
     return None
 
 
-def _render(fields: dict[str, Any]) -> bytes:
-    """Return the text of `model.json`, whose last field is the SHA-256 of the other fields."""
+def _sealed(fields: dict[str, Any]) -> bytes:
+    """Return the text of `model.json`: the fields, and the SHA-256 of their text as the last one."""
     plain = json.dumps(fields, indent=2, ensure_ascii=False)
     seal = hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
     text = json.dumps(fields | {"seal": seal}, indent=2, ensure_ascii=False)
@@ -212,10 +214,10 @@ class Checkpoint:
         if self.path is None or not self.resume or not self.path.exists():
             return None
         try:
-            with safetensors.safe_open(self.path, framework="np") as file:
+            with safe_open(self.path, framework="np") as file:
                 saved = json.loads(file.metadata()["identity"])
                 state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (a handle, not a dict)
-        except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
             raise PrivotError(
                 f"checkpoint {self.path} cannot be read ({error}): restore it, or remove it to start "
                 "again; what a ledger counted stays spent"
@@ -230,7 +232,7 @@ class Checkpoint:
         return state
 
 
-NOWHERE = Checkpoint(None, {}, False)
+NOWHERE = Checkpoint(None, {}, False)  # for runs that save no state
 
 
 def _leaves(fields: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -373,16 +375,7 @@ class Learned(Summarized, ABC):
             trained = HISTORY in fields["files"]
             arrays = safetensors.numpy.load_file(path / WEIGHTS)
             yield Stored(fields, arrays, History.load(path / HISTORY) if trained else None)
-        except (
-            OSError,
-            KeyError,
-            TypeError,
-            ValueError,
-            RuntimeError,
-            PrivotError,
-            safetensors.SafetensorError,
-            pa.ArrowException,
-        ) as error:
+        except _DAMAGE as error:
             raise cls.kind.damaged(path, str(error).splitlines()[0]) from None
 
 
@@ -402,13 +395,11 @@ class Model(Learned):
         return self.schema.summary() | super().summary()
 
     @abstractmethod
-    def draw(
-        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
-    ) -> Iterator[pa.Table]:
+    def draw(self, num_rows: int, rng: np.random.Generator, where: Where) -> Iterator[pa.Table]:
         """Yield tables with `num_rows` records in total; `sample` has validated the arguments."""
 
     def sample(
-        self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
+        self, num_rows: int, seed: int | None = None, where: Where | None = None
     ) -> pa.Table:
         """Draw synthetic records, as a table with the schema's columns.
 
@@ -416,8 +407,7 @@ class Model(Learned):
             num_rows: Number of records.
             seed: Seed of the draw; by default every call draws other records. Samples are public.
             where: Condition on the records: for each named column a category, True or False, None for
-                missing, a number or date (which means its bin), a bin's label, a range `"30..40"`, or
-                a list of these.
+                missing, a number or date (for its bin), a bin's label, a range `"30..40"`, or a list.
 
         Raises:
             PrivotError: if `num_rows` is negative, or the condition has probability 0.
@@ -428,7 +418,7 @@ class Model(Learned):
         return pa.concat_tables(self.pieces(num_rows, seed, where))
 
     def pieces(
-        self, num_rows: int, seed: int | None = None, where: Mapping[str, Any] | None = None
+        self, num_rows: int, seed: int | None = None, where: Where | None = None
     ) -> Iterator[pa.Table]:
         """Yield the records of `sample` as several tables, so that memory holds one at a time."""
         num_rows = require_count("num_rows", num_rows, MOST_ROWS, least=0)

@@ -32,8 +32,8 @@ from privot.aggregated import Encoder, SumRelease
 from privot.aggregated import fit as fit_sums
 from privot.aggregated.shares import one_round_fit
 from privot.forecast.simulation import (
-    Distance,
-    distance_from,
+    ErrorsOf,
+    errors_against,
     forecast_trust,
     promises_at,
     weighted_sums,
@@ -75,7 +75,7 @@ def measure(
     """The `rows` of each place of trust and ε; `how` are the folder of data, rehearsals, the seed."""
     (data, rehearsals, seed), people = how, PEOPLE[work]
     schema, prior, others = halves(work, seed, data)
-    distance = distance_from(schema, others)
+    distance = errors_against(schema, others)
     drawn = others.take(np.random.default_rng([seed, 1]).integers(others.num_rows, size=people))
     delta = None if wheres == ["local"] else DELTA
     promises = promises_at(epsilons, people, where=wheres, delta=delta)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def measure(
 
 
 def realized(
-    schema: Schema, promise: Promise, people: pa.Table, distance: Distance, how: tuple[int, int]
+    schema: Schema, promise: Promise, people: pa.Table, distance: ErrorsOf, how: tuple[int, int]
 ) -> dict[str, float]:
     """Errors of what these people's reports, or sums of their records, teach; `how` as in `measure`."""
     seed, rehearsals = how

@@ -142,7 +142,7 @@ class PlanarLaplace(AdditiveNoise):
     scale: float
     grid: float
 
-    by_distance, among_auto = True, False
+    norm, by_distance, among_auto = 2, True, False
 
     def __post_init__(self) -> None:
         self._check("scale", self.scale, self.grid)
@@ -190,9 +190,9 @@ class PlanarLaplace(AdditiveNoise):
         """‖x − y‖₂/b."""
         return NoiseForm("euclidean", self.scale)  # type: ignore[arg-type]  # of a channel of its own
 
-    def attenuation(self, waves: Array) -> Array:
+    def attenuation(self, frequencies: Array) -> Array:
         """$(1 + b^2 ‖ω‖^2)^{−3/2}$."""
-        return np.asarray((1 + ((self.scale * waves) ** 2).sum(axis=1)) ** -1.5)
+        return np.asarray((1 + ((self.scale * frequencies) ** 2).sum(axis=1)) ** -1.5)
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """ε = Δ₂/b between any two records of `domain`, rounded up; no δ is needed."""
@@ -282,10 +282,10 @@ class PlanarLaplace(AdditiveNoise):
         second = 6 + sum((1 + 2 * j) * 2 * j * c * t ** (-3.0 - 2 * j) for j, c in terms)
         return self.scale**2 * second / total / 2
 
-    def _reach(self, dimension: int) -> tuple[int, float]:
+    def _reach(self, dimension: int) -> float:
         """‖noise‖₂ is a Gamma variable of 2 steps, up to $e^{\\sqrt2/t}$ for each point's square."""
         unheard_of = NEGLIGIBLE * math.exp(-math.sqrt(2) * self.grid / self.scale)
-        return 2, self.scale * float(scipy.special.gammainccinv(2, unheard_of)) + 2 * self.grid
+        return self.scale * float(scipy.special.gammainccinv(2, unheard_of)) + 2 * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
         return draw_planar_laplace(count // 2, self.scale / self.grid)

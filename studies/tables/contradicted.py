@@ -86,7 +86,8 @@ def measure(epsilon: float, people: int, releases: int) -> Iterator[dict[str, An
         }
         for name, (model, reports) in judged.items():
             own = residuals(CodeReports.of(Releases.of(reports)), model)
-            alarms.setdefault(name, []).append(bool(contradicted_by(own)))
+            p_values = {columns: residual.p_value for columns, residual in own.items()}
+            alarms.setdefault(name, []).append(bool(contradicted_by(p_values)))
             apart.setdefault(name, []).append(_apart(model, law))
     for name, found in alarms.items():
         yield {

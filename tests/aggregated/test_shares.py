@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from aggregated.people import IMAGES, encoder, few, proving, schema, table, whole
+from aggregated.people import (
+    COLUMNS,
+    IMAGES,
+    PLACE,
+    encoder,
+    few,
+    proving,
+    schema,
+    table,
+    whole,
+)  # fmt: skip
+from conformance import shares as suite
 from privot.aggregated import Encoder, shares
 from privot.central.sums import NoisySums, SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
@@ -172,7 +183,8 @@ def test_an_encoder_is_read_as_it_was_written(tmp_path):
     ("change", "match"),
     [
         ({"stddev": 1.0}, "the promise is"),
-        ({"format": 2}, "was altered"),
+        ({"format": 1}, "was altered"),
+        ({"device": None}, "was altered"),
         ({"query": {}}, "was altered"),
         ({"extra": 1}, "was altered"),
         ({"schema": {}}, "cannot be used"),
@@ -262,3 +274,22 @@ def test_an_encoder_remembers_that_its_shares_have_proofs(tmp_path):
     odd = json.loads(bare.to_json()) | {"proofs": 1}
     with pytest.raises(PrivotError, match="was altered"):
         Encoder.from_json(json.dumps(odd, separators=(",", ":")))
+
+
+def test_what_browsers_compute_by_is_in_the_encoder():
+    """Images and proofs have no program; what a schema does not read is named."""
+    identifier = {"id": {"kind": "identifier", "pattern": "P-[0-9]{6}"}}
+    rule = Encoder.calibrate(schema(columns=COLUMNS | identifier))
+    assert rule.program["unread"] == ["id"]
+    assert [each["column"] for each in rule.program["pairs"]] == [*COLUMNS]
+    assert rule.program["length"] == rule.length
+    assert Encoder.calibrate(schema(100_000, columns=IMAGES)).program is None
+    assert proving().program is None
+    levels = Encoder.calibrate(schema(columns=PLACE, epsilon=4.0)).program["levels"]
+    assert levels["halvings"] == [*range(1, len(levels["halvings"]) + 1)]
+
+
+@pytest.mark.parametrize("path", sorted(suite.FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_vectors_for_other_languages_are_met(path):
+    met, total = suite.check(path)
+    assert met == total == suite.PER_ENCODER

@@ -133,7 +133,7 @@ def test_rows_are_functions_of_their_own_record():
     directions = private._draw_directions()
     batch = np.arange(20)
     before = private._project(batch, directions)
-    private._values[7] *= 3
+    private._coordinates[7] *= 3
     after = private._project(batch, directions)
     others = np.arange(20) != 7
     assert torch.equal(before[others], after[others])

@@ -36,6 +36,10 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path):
     for arguments, words in (
         (("new", "schema.toml", "--epsilon", "2", "--question", "day"), "asks nothing"),
         (("new", "schema.toml", "--epsilon", "2", "--question", "hour=?"), "no column"),
+        (
+            ("new", "schema.toml", "--epsilon", "2", "--leader", "http://a"),
+            "sends to collector, and",
+        ),
         (("status", "nowhere"), "no campaign"),
     ):
         done = privot(tmp_path, "campaign", *arguments)

@@ -4,6 +4,7 @@ import http.client
 import json
 import shlex
 import signal
+import socket
 import time
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -41,6 +42,12 @@ def asked(address, method="GET", body=None, headers=None, path=None):
     found = answer.status, dict(answer.getheaders()), answer.read().decode()
     connection.close()
     return found
+
+
+def taken(port):
+    """Whether another program listens on a port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def whole_way(process, addresses):
@@ -93,6 +100,8 @@ def test_what_new_prints_works_as_printed(tmp_path):
     (command,) = [line.removeprefix("next: ") for line in printed if line.startswith("next: ")]
     program, *arguments = shlex.split(command)
     assert program == "privot"
+    if taken(8001):  # by another program of this machine: the printed command has the default port
+        arguments += ["--page-port", "0"]
     with started(tmp_path, *arguments) as (process, addresses):
         assert addresses["collector"] == collector
         whole_way(process, addresses)
@@ -103,7 +112,11 @@ def test_what_new_prints_works_as_printed(tmp_path):
 def test_what_cannot_be_started_is_one_line(tmp_path):
     create(RANDOMIZER, tmp_path / "far", title="?", collector="https://reports.example.org")
     create(RANDOMIZER, tmp_path / "near", title="?", collector="http://127.0.0.1:8000")
-    for arguments, words in ((("far",), "not of this machine"), (("nowhere",), "no campaign")):
+    for arguments, words in (
+        (("far",), "not of this machine"),
+        (("nowhere",), "no campaign"),
+        (("near", "--helper-port", "0"), "near has no helper, leave it out"),
+    ):
         done = privot(tmp_path, "campaign", "up", *arguments)
         assert done.returncode == 2
         assert words in done.stderr

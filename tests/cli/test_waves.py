@@ -124,7 +124,9 @@ def test_a_shuffled_report_is_sealed_once_to_its_waves_key(folder, shuffled):
     line = asked(folder, "daily", window=1) + " --first"
     told = done(folder, line, "--analyst-key", public)
     assert done(folder, line, "--analyst-key", other).stdout == told.stdout
-    assert f"ε = {at_most(shuffled.guarantee.epsilon)}, δ = 0, local, per person so far" in told.stderr
+    assert (
+        f"ε = {at_most(shuffled.guarantee.epsilon)}, δ = 0, local, per person so far" in told.stderr
+    )
     sealed = Report.from_json(json.loads(told.stdout)["reports"][0])
     assert sealed.time == 0
     own, stranger = (read_analyst_key(folder / f"wave-{wave}.key") for wave in (0, 1))

@@ -2,20 +2,28 @@
 
 import json
 import os
+import random
 import shutil
 import subprocess
+import time
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from device.hand_made import CHANGES, fields_of, hand_made, sealed
+from forked_commands import start
+from privot.aggregated import Encoder, Server, open_sums, server
+from privot.aggregated.shares import ROLES
+from privot.core.errors import PrivotError
+from privot.schema import Schema
 
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients" / "javascript"
 ESBUILD = CLIENT / "node_modules" / ".bin" / "esbuild"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-MOST_BYTES = 12_500  # gzipped
+MOST_BYTES = 16_600  # gzipped
 
 needs_node = pytest.mark.skipif(
     not shutil.which("node") or not ESBUILD.exists(), reason="Node and `make client` are needed"
@@ -87,6 +95,101 @@ def test_programs_made_by_hand_are_refused(dist, tmp_path):
     assert (
         len(json.loads(node("test/refusals.mjs", tmp_path / "texts.json", dist / "privot.js"))) == 1
     )
+
+
+@needs_node
+def test_shares_and_their_outboxes_in_node(dist):
+    node("--test", "test/shares.test.mjs", PRIVOT_CLIENT=str(dist))
+
+
+def share_server(folder, role, port):
+    """`privot serve` of one of two servers, and its port."""
+    given = ("serve", "encoder.json", "--role", role, "--store", role, "--port", str(port))
+    process = start(folder, *given)
+    line = process.stdout.readline().decode().strip()
+    assert line, process.said()
+    return process, int(line.rpartition(":")[2])
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("kills", "people"), [(6, 300), pytest.param(60, 1500, marks=pytest.mark.slow)]
+)
+@pytest.mark.timeout(1800)
+def test_kills_of_servers_and_devices_lose_no_share_and_double_none(
+    dist, tmp_path, monkeypatch, kills, people
+):
+    """Either server, or the devices, are killed while they send; sums without noise are exact."""
+    pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+    columns = {
+        "old": {"kind": "boolean"},
+        "color": {"kind": "categorical", "categories": ["r", "g"]},
+    }
+    promise = {"epsilon": 4.0, "where": "aggregated", "delta": 1e-6, "people": people}
+    encoder = Encoder.calibrate(Schema.from_dict({"columns": columns, "promise": promise}))
+    encoder.save(tmp_path / "encoder.json")
+    rng = random.Random(kills)
+    records = [{"old": rng.random() < 0.3, "color": rng.choice("rg")} for _ in range(people)]
+    (tmp_path / "records.json").write_text(json.dumps(records))
+    running = {role: share_server(tmp_path, role, 0) for role in ROLES}
+    urls = [f"http://127.0.0.1:{port}" for _, port in running.values()]
+    given = [
+        tmp_path / "encoder.json",
+        tmp_path / "devices",
+        *urls,
+        tmp_path / "records.json",
+        dist,
+    ]
+    command = ["node", "test/share_device.mjs", *map(str, given)]
+    said = tmp_path / "said"
+    with said.open("a") as printed:
+        devices = subprocess.Popen(command, cwd=CLIENT, stdout=printed)
+        try:
+            for _ in range(kills):
+                wait_for(said, rng.randrange(60, 1200), devices)
+                victim = rng.choice([*ROLES, "devices"])
+                if victim == "devices":
+                    devices.kill()
+                    devices.wait()
+                    devices = subprocess.Popen(command, cwd=CLIENT, stdout=printed)
+                    continue
+                process, port = running[victim]
+                process.kill()
+                process.stdout.close()
+                stored = Server(tmp_path / victim)
+                assert delivered(said) <= stored.ids(), "an acknowledged share was lost"
+                if len(stored.ids()) < people:
+                    with pytest.raises(PrivotError, match="wait for more; fewer are not opened"):
+                        stored.release(stored.ids())
+                running[victim] = share_server(tmp_path, victim, port)
+            assert devices.wait(600) == 0
+        finally:
+            devices.kill()
+            for process, _ in running.values():
+                process.kill()
+                process.stdout.close()
+    leader, helper = (Server(tmp_path / role) for role in ROLES)
+    assert len(leader.ids()) == people, "a share was lost or doubled"
+    assert delivered(said) <= leader.ids() == helper.ids()
+    monkeypatch.setattr(server, "sample_rounded_gaussian", lambda n, s: np.zeros(n, np.int64))
+    batch = leader.ids()
+    found = open_sums(leader.release(batch), helper.release(batch)).sums
+    table = {name: [record[name] for record in records] for name in columns}
+    exact = sum(chunk.sum(axis=0) for chunk in encoder.contributions(table))
+    assert (found == exact.view(np.int64)).all()
+
+
+def wait_for(said, more, process):
+    """Until a file has grown by so many bytes, or the process that writes it has ended."""
+    before = said.stat().st_size
+    while said.stat().st_size < before + more and process.poll() is None:
+        time.sleep(0.001)
+
+
+def delivered(said):
+    """Ids of the shares that devices have written down as delivered, in whole lines."""
+    lines = said.read_text().split("\n")[:-1]
+    return {bytes.fromhex(json.loads(line)["id"]) for line in lines if line.endswith("}")}
 
 
 @needs_node

@@ -80,8 +80,8 @@ def test_what_was_not_stored_is_new_again():
 
 def test_a_million_take_24_bytes_each_at_most_three_quarters_full():
     known = KnownIds(1_000_000)
-    assert known.nbytes == 24 * 2**21
-    assert KnownIds(10_000_000).nbytes <= 420e6
+    assert known._table.nbytes == 24 * 2**21
+    assert KnownIds(10_000_000)._table.nbytes <= 420e6
 
 
 def test_a_hundred_thousand_contents_of_one_id_crowd_no_place():

@@ -13,7 +13,7 @@ from privot.core.errors import PrivotError
 from privot.device import Device
 from privot.forecast import simulation
 from privot.forecast.simulation import (
-    distance_from,
+    errors_against,
     forecast_trust,
     made_up_places,
     promises_at,
@@ -161,7 +161,7 @@ def test_a_map_errs_by_what_was_predicted(monkeypatch):
     (promise,) = promises_at([1.0], number, where=["central"])
     found = forecast_trust(MAP, [promise], number, prior=homes(number, 0), rehearsals=1)
     model = privot.central.fit(homes(number, 1), MAP, epsilon=1.0, delta=promise.delta)
-    error = distance_from(MAP, homes(number, 2))(model.sample(number, seed=0), 0)["W2"]
+    error = errors_against(MAP, homes(number, 2))(model.sample(number, seed=0), 0)["W2"]
     assert found.rows[0].predicted["W2"] == pytest.approx(error, rel=0.1)
 
 
@@ -181,7 +181,7 @@ def test_a_table_errs_by_what_was_predicted():
     schema = Schema.from_dict({"columns": {f"c{i}": {"kind": "boolean"} for i in range(10)}})
     (promise,) = promises_at([0.2], PEOPLE, where=["central"])
     found = forecast_trust(schema, [promise], PEOPLE, prior=ten(100_000, 0), rehearsals=4)
-    distance, errors = distance_from(schema, ten(100_000, 1)), []
+    distance, errors = errors_against(schema, ten(100_000, 1)), []
     for seed in range(2, 6):
         model = privot.central.fit(ten(PEOPLE, seed), schema, epsilon=0.2, delta=promise.delta)
         errors.append(distance(model.sample(200_000, seed=seed), seed)["two_way"])

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.integral.model import DrawPlan, price_of_draw, warn_of_little
+from privot.integral.model import DrawPlan, price_of_draw, warn_of_small_epsilon
 from privot.privacy import ApproximateDP, IntegralPrivacy
 
 
@@ -39,7 +39,7 @@ def test_one_of_both_prices_is_given(given):
 
 def test_a_price_that_buys_nothing_is_said():
     with pytest.warns(UserWarning, match="declare fewer draws"):
-        warn_of_little(0.1)
+        warn_of_small_epsilon(0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_little(0.3)
+        warn_of_small_epsilon(0.3)

@@ -50,7 +50,7 @@ def test_skipping_counts_the_others(taken):
     others = [number for number in range(20) if number not in taken]
     ranks = np.arange(len(others))
     rows = np.broadcast_to(sorted(taken), (len(others), len(taken)))
-    assert codebook._skip(ranks, rows).tolist() == others
+    assert codebook.skip_taken(ranks, rows).tolist() == others
 
 
 def ranks(mechanism, x, num_people):

@@ -16,7 +16,7 @@ from privot.mechanisms.laplace import (
     enclose,
     sample_discrete_laplace,
 )
-from privot.mechanisms.samplers import decide, directed_contexts
+from privot.mechanisms.samplers import directed_contexts, round_with_more_bits
 
 FINE = 2.0**19.5
 
@@ -81,7 +81,7 @@ def test_bounds_enclose_every_point_of_the_cell(bits, share, inside):
 
 
 def exact_geometric(prefix, ratio):
-    (magnitude,) = decide([prefix], ratio, enclose)
+    (magnitude,) = round_with_more_bits([prefix], ratio, enclose)
     return int(magnitude)
 
 
@@ -101,7 +101,7 @@ def asked_by(words, ratio, monkeypatch):
         asked.extend(prefixes)
         return [1.0]
 
-    monkeypatch.setattr(samplers, "decide", spy)
+    monkeypatch.setattr(samplers, "round_with_more_bits", spy)
     monkeypatch.setattr(laplace, "random_words", lambda n: words[:n])
     return sample_discrete_laplace(len(words), ratio), asked
 

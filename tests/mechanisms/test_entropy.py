@@ -17,9 +17,9 @@ from privot.mechanisms.samplers import (
     random_bits,
     random_word,
     random_words,
+    take_buffered,
     uniform_below,
     uniforms_below,
-    upcoming,
 )
 
 
@@ -127,7 +127,7 @@ def test_a_buffer_is_used_up_before_it_is_refilled():
         drawn.extend(numbers.tolist())
         return numbers
 
-    taken = [number for _ in range(30) for number in upcoming(10, draw, 1000)]
+    taken = [number for _ in range(30) for number in take_buffered(10, draw, 1000)]
     assert len(drawn) == 3 * 128
     assert len(set(taken)) == len(taken) == 300
     assert set(taken) < set(drawn)
@@ -135,7 +135,7 @@ def test_a_buffer_is_used_up_before_it_is_refilled():
 
 def test_buffers_do_not_grow_without_bound():
     for ratio in range(1, 3 * samplers._MAX_BUFFERS):
-        upcoming(1, lambda count, _: np.zeros(count, np.int64), ratio)
+        take_buffered(1, lambda count, _: np.zeros(count, np.int64), ratio)
         assert len(samplers._stream().buffers) <= samplers._MAX_BUFFERS + 1
 
 

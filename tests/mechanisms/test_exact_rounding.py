@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from privot.mechanisms import samplers
 from privot.mechanisms.samplers import (
-    decide,
+    cell_middles,
     directed_contexts,
     dyadic,
-    middles,
+    fill_array,
     negative_log,
-    sample,
-    settle,
+    round_exactly,
+    round_with_more_bits,
 )
 
 
@@ -32,14 +32,15 @@ def enclose_uniform(prefixes, bits, ratio, context):
 def test_middles_lie_in_their_cells_and_those_of_opposite_words_are_opposite(word):
     """Both to two roundings, which are not the same for either sign."""
     exact = (Decimal(word) + Decimal("0.5")) / 2**63
-    for sign, middle in zip((1, -1), middles(np.array([word, ~word])).tolist(), strict=True):
+    for sign, middle in zip((1, -1), cell_middles(np.array([word, ~word])).tolist(), strict=True):
         assert abs(sign * Decimal(middle) - exact) <= abs(exact) * Decimal(2) ** -52
         assert middle != 0
 
 
 @given(prefixes=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=3))
 def test_decided_integers_are_nearest(prefixes):
-    for prefix, nearest in zip(prefixes, decide(prefixes, 1000.0, enclose_uniform), strict=True):
+    rounded = round_with_more_bits(prefixes, 1000.0, enclose_uniform)
+    for prefix, nearest in zip(prefixes, rounded, strict=True):
         low, high = (1000 * Decimal(edge) / 2**63 for edge in (prefix, prefix + 1))
         assert low - Decimal("0.5") <= Decimal(nearest) <= high + Decimal("0.5")
 
@@ -54,18 +55,20 @@ def test_bits_are_drawn_until_bounds_agree(last, nearest, monkeypatch):
         return 2**count // 3 if len(drawn) < 3 else last
 
     monkeypatch.setattr(samplers, "random_bits", bits)
-    assert decide([2**63 // 6], 3.0, enclose_uniform) == [nearest]
+    assert round_with_more_bits([2**63 // 6], 3.0, enclose_uniform) == [nearest]
     assert drawn == [64] * 3
 
 
-def test_settle_takes_the_sign_of_the_word_and_asks_where_floats_know_nothing(monkeypatch):
+def test_rounding_takes_the_sign_of_the_word_and_asks_where_floats_know_nothing(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        samplers, "decide", lambda prefixes, *_: asked.append(prefixes) or [7.0, np.inf]
+        samplers,
+        "round_with_more_bits",
+        lambda prefixes, *_: asked.append(prefixes) or [7.0, np.inf],
     )
     words = np.array([[5, -6, 5, -1], [1, 2, -3, 4]])
     values = np.array([[1.2, 2.9, np.nan, 0.1], [0.1, 3.5, 1.0, 5.0]])
-    settled = settle(words, values, 2.0**20, enclose_uniform)
+    settled = round_exactly(words, values, 2.0**20, enclose_uniform)
     assert asked == [[5, 2], [5, 2]]
     assert settled.tolist() == [[1.0, -7.0, 7.0, -0.0], [0.0, np.inf, -np.inf, 5.0]]
     assert np.signbit(settled[0, 3])
@@ -73,18 +76,18 @@ def test_settle_takes_the_sign_of_the_word_and_asks_where_floats_know_nothing(mo
 
 def test_ties_within_the_error_are_left_to_the_exact_path(monkeypatch):
     asked = []
-    monkeypatch.setattr(samplers, "decide", lambda p, *_: asked.append(p[0]) or [9.0])
+    monkeypatch.setattr(samplers, "round_with_more_bits", lambda p, *_: asked.append(p[0]) or [9.0])
     ratio, error = 2.0**20, 2.0**-19
     values = np.array(
         [[0.5 - 1.01 * error, 0.5 - 0.99 * error, 0.5 + 0.99 * error, 0.5 + 2 * error]]
     )
-    settled = settle(np.arange(4)[None], values, ratio, enclose_uniform)
+    settled = round_exactly(np.arange(4)[None], values, ratio, enclose_uniform)
     assert asked == [1, 2]
     assert settled.tolist() == [[0.0, 9.0, 9.0, 1.0]]
 
 
 def test_infinite_magnitudes_are_decided_as_such():
-    assert decide([3], 1.0, lambda *_: [Decimal("Infinity")]) == [np.inf]
+    assert round_with_more_bits([3], 1.0, lambda *_: [Decimal("Infinity")]) == [np.inf]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, (3, 5), (40_000, 2), (2, 0)])
@@ -97,7 +100,7 @@ def test_blocks_of_any_length_fill_the_shape_in_order(size):
         drawn.append(np.arange(length) + sum(map(len, drawn)) * 1.0)
         return drawn[-1]
 
-    out = sample(size, 2.0, draw)
+    out = fill_array(size, 2.0, draw)
     assert out.shape == np.empty(size).shape
     assert out.dtype == np.int64
     kept = np.concatenate([np.zeros(0), *drawn])[: out.size]

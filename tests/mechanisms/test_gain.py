@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privot.mechanisms.candidates.codebook import ClosestCandidates, best_share
+from privot.mechanisms.candidates.codebook import ClosestCandidates, best_close_share
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 def test_share_is_the_best_there_is(epsilon):
     t = np.linspace(0, 6, 60_001)
     told = stats.norm.pdf(t) * math.expm1(epsilon) / (stats.norm.sf(t) * math.expm1(epsilon) + 1)
-    assert best_share(epsilon) == pytest.approx(stats.norm.sf(t[told.argmax()]), rel=1e-3)
+    assert best_close_share(epsilon) == pytest.approx(stats.norm.sf(t[told.argmax()]), rel=1e-3)
 
 
 @pytest.mark.parametrize(("epsilon", "within"), [(0.5, 0.0005), (2.0, 0.001), (10.0, 0.002)])
@@ -32,6 +32,6 @@ def test_gain_is_that_of_this_codebook_and_near_the_best(epsilon, within):
     error = np.std(means) / math.sqrt(40)
     assert abs(np.mean(means) / mechanism.gain - 1) < within + 5 * error / mechanism.gain
     assert error < 0.002 * mechanism.gain
-    t = stats.norm.isf(best_share(epsilon))
+    t = stats.norm.isf(best_close_share(epsilon))
     best = stats.norm.pdf(t) / (stats.norm.sf(t) + 1 / math.expm1(epsilon))
     assert 0.98 < mechanism.gain / best < 1

@@ -13,7 +13,7 @@ from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
 from privot.core.errors import PrivotError
 from privot.mechanisms import gaussian, samplers
 from privot.mechanisms.gaussian import draw_rounded_gaussian, enclose, sample_rounded_gaussian
-from privot.mechanisms.samplers import decide, directed_contexts
+from privot.mechanisms.samplers import directed_contexts, round_with_more_bits
 
 FINE = 2.0**19.5
 
@@ -101,7 +101,7 @@ def test_exact_pair_against_mpmath():
     rng = np.random.default_rng(3)
     accepted = 0
     for prefixes in rng.integers(0, 2**63, (200, 2)).tolist():
-        pair = decide(prefixes, FINE, enclose)
+        pair = round_with_more_bits(prefixes, FINE, enclose)
         with mpmath.workdps(60):
             u, v = (mpmath.mpf(m + mpmath.mpf("0.5")) / 2**63 for m in prefixes)
             if u * u + v * v >= 1:
@@ -134,7 +134,7 @@ def test_undecidable_words_always_take_the_exact_path(ratio, signs, monkeypatch)
         asked.append(tuple(prefixes))
         return [1.0, 2.0]
 
-    monkeypatch.setattr(samplers, "decide", spy)
+    monkeypatch.setattr(samplers, "round_with_more_bits", spy)
     for second in rng.integers(0, 2**62, 12).tolist():
         low, high = 2**60, 2**62  # ratio·Z increases with U here or decreases: bisection follows
         with mpmath.workdps(50):
@@ -163,7 +163,7 @@ def test_undecidable_words_always_take_the_exact_path(ratio, signs, monkeypatch)
 def test_words_at_the_edges_take_the_exact_path(words, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        samplers, "decide", lambda prefixes, *_: asked.append(prefixes) or [1.0, 1.0]
+        samplers, "round_with_more_bits", lambda prefixes, *_: asked.append(prefixes) or [1.0, 1.0]
     )
     monkeypatch.setattr(gaussian, "random_words", given_words(*words))
     sample_rounded_gaussian(20, 100.0)
@@ -175,7 +175,7 @@ def test_words_at_the_edges_take_the_exact_path(words, monkeypatch):
 )
 def test_pairs_at_the_edges_are_decided(prefixes):
     for _ in range(10):
-        pair = decide(prefixes, 100.0, enclose)
+        pair = round_with_more_bits(prefixes, 100.0, enclose)
         assert pair == [np.inf, np.inf] or all(abs(k) < 100 * 14 for k in pair)
 
 

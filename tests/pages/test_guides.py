@@ -12,7 +12,9 @@ import pytest
 
 from campaign_reports import CAMPAIGN, DEVICE, RANDOMIZER, rows
 from commands import privot
-from privot.campaign import create
+from privot.aggregated import Server
+from privot.aggregated.shares import ROLES
+from privot.campaign import CampaignFolder, create, write_share_status
 from privot.collector.folder import FolderStore
 from privot.schema import Schema
 
@@ -100,3 +102,28 @@ def test_five_lines_of_the_sdv_tutorial_change():
     assert len(steps[0]) == len(steps[1])
     assert sum(ours != theirs for theirs, ours in zip(*steps)) <= 5
     assert len(lines[1]) <= len(lines[0])
+
+
+def test_the_campaign_of_two_servers_goes_as_the_guide_shows(tmp_path, monkeypatch):
+    text = (DOCS / "guides" / "promise.md").read_text()
+    section = text.split("### A campaign of two servers")[1].split("\n### ")[0]
+    new, *others = [line for line in section.splitlines() if line.startswith("privot ")]
+    printed = output(tmp_path, new.replace("examples", str(DOCS.parent / "examples")))
+    machines = [x.removeprefix("next: ") for x in printed.splitlines() if x.startswith("next: ")]
+    assert machines == others[:2]
+    campaign = CampaignFolder.load(tmp_path / "two")
+    rng = np.random.default_rng(0)
+    table = {
+        "age": rng.integers(16, 81, 5000),
+        "travel": rng.choice(["on foot", "car"], 5000),
+        "minutes": rng.uniform(0, 120, 5000),
+    }
+    shares = zip(*campaign.rule.encode_table(table), strict=True)
+    for role, own in zip(ROLES, shares, strict=True):
+        Server.create(tmp_path / "two" / role, campaign.rule, role).accept(*own)
+    monkeypatch.chdir(tmp_path)
+    printed = write_share_status(CampaignFolder.load(Path("two")))[1:]
+    assert [line.removeprefix("next: ") for line in printed] == others[2:7]
+    said = [output(tmp_path, command) for command in others[2:]]
+    assert "learned from the sums of 5,000 reports, ε = 1, δ = 1e-06" in said[-2]
+    assert "0 reports are held by both servers, 5,000 were opened" in said[-1]

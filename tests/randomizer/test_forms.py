@@ -11,8 +11,8 @@ from privot.core.errors import PrivotError
 from privot.randomizer import Randomizer
 from privot.randomizer.information import (
     Incidence,
-    _candidates,
-    _design,
+    _optimal_shares,
+    _possible_forms,
     cell_information,
     choose_forms,
 )
@@ -57,7 +57,7 @@ def test_columns_of_one_size_are_asked_alike():
 def test_the_design_has_the_least_sum_of_all():
     """As a general minimizer finds it, over four columns at an ε that mixes lengths."""
     sizes, epsilon = [2, 9, 4, 6], 3.0
-    candidates = _candidates(sizes)
+    candidates = _possible_forms(sizes)
     pairs = list(combinations(range(4), 2))
     iota = cell_information([math.prod(sizes[c] for c in form) for form in candidates], epsilon)
     incidence = Incidence.of(candidates, 4, iota)
@@ -77,7 +77,7 @@ def test_the_design_has_the_least_sum_of_all():
         return total(shares / shares.sum())
 
     found = minimize(of_logits, np.zeros(len(candidates)), method="BFGS").fun
-    assert total(_design(sizes, candidates, pairs, epsilon)) <= 1.002 * found
+    assert total(_optimal_shares(sizes, candidates, pairs, epsilon, np.ones(6))) <= 1.002 * found
 
 
 def test_what_does_not_fit_is_not_asked():

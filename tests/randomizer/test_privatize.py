@@ -121,7 +121,7 @@ def test_a_pipe_gets_all_or_nothing():
         privatize_records(RANDOMIZER, TableBatches(records), pipe, part_rows=512)
     assert pipe.getvalue() == b""
     privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, part_rows=512)
-    with pytest.raises(PrivotError, match="records that come from memory are not recognized again"):
+    with pytest.raises(PrivotError, match="records from memory are not recognized again"):
         privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, left="resume")
     pipe.seek(0)
     back = read_back(pipe, RANDOMIZER)

@@ -35,7 +35,7 @@ PATTERNS = [
 def test_identifiers_fit_their_pattern_and_are_distinct_across_pieces(pattern):
     column = IdentifierColumn(kind="identifier", pattern=pattern)
     count = min(column.size, 900)
-    draw = column.made_up(count, np.random.default_rng(1))
+    draw = column.generator(count, np.random.default_rng(1))
     made = [*draw(count // 3).to_pylist(), *draw(count - count // 3).to_pylist()]
     assert len(set(made)) == count
     assert all(re.fullmatch(pattern, one) for one in made)
@@ -68,7 +68,7 @@ def test_patterns_that_are_not_plain_are_refused(pattern, words):
 def test_no_more_are_made_up_than_there_are():
     column = IdentifierColumn(kind="identifier", pattern=r"\d")
     with pytest.raises(PrivotError, match="has 10 identifiers, 11 are requested"):
-        column.made_up(11, np.random.default_rng(0))
+        column.generator(11, np.random.default_rng(0))
 
 
 def test_nothing_is_read():

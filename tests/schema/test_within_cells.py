@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privot.schema import Box, L2Ball
-from privot.schema.columns.vector import Cells, LineCells, draw_ends, draw_within
+from privot.schema.columns.vector import Cells, LineCells, draw_within, end_densities
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_integers_points_and_missing_values_of_the_line(rng):
 
 def test_neighbors_agree_where_they_meet_and_no_density_is_negative(rng):
     places = np.array([[i, j] for i in range(3) for j in range(3) for _ in range(3 ** (i + j))])
-    ends = draw_ends(places, 3, np.ones((3, 3), bool))
+    ends = end_densities(places, 3, np.ones((3, 3), bool))
     mass = {(i, j): 3 ** (i + j) + 4 for i in range(3) for j in range(3)}
     found = {tuple(p): ends[:, k] for k, p in enumerate(places)}
     for i in range(2):
@@ -138,5 +138,5 @@ def test_the_grid_is_not_seen(rng):
 
 def test_a_handful_of_points_is_nearly_uniform(rng):
     """They do not gather in the middle of their cells."""
-    ends = draw_ends(np.array([[3, 5]]), 16, np.ones((16, 16), bool))
+    ends = end_densities(np.array([[3, 5]]), 16, np.ones((16, 16), bool))
     assert np.abs(ends - 1).max() < 0.15

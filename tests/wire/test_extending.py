@@ -109,6 +109,7 @@ def test_the_client_draws_the_same(tmp_path):
     """One file of TypeScript is edited; its types hold, and it makes of vectors the bytes of Python."""
     shutil.copytree(CLIENT / "src", tmp_path / "src")
     shutil.copy(CLIENT / "tsconfig.json", tmp_path)
+    (tmp_path / "node_modules").symlink_to(CLIENT / "node_modules")
     draws = tmp_path / "src" / "draws.ts"
     text = draws.read_text(encoding="utf-8")
     for old, new in {

@@ -30,7 +30,7 @@ export function requireProgram(program: Program): void {
 }
 
 /** How many codes a column takes in each of its codings; none of points. */
-function codesTaken(where: string, take: Take): number[] {
+export function codesTaken(where: string, take: Take): number[] {
   need(take && list(where, take.columns).every(isText), where);
   const listed = (count: number, ...places: (number | null | undefined)[]) =>
     Math.max(count, ...places.map((place) => 1 + whole(where, place ?? 0, 0, MOST_VALUES - 1)));

@@ -1,12 +1,11 @@
 /** A device: runs a randomizer's program on one record, and makes the report that is sent. */
 
 import { choose, drawField, fieldBytes, select, type Value, weighted } from "./draws.js";
-import { PrivotError } from "./errors.js";
 import { packBits, packJoint, packNumber } from "./payload.js";
 import type { DataRecord, Program, Take } from "./program.js";
 import { type Pins, type Promised, readRandomizer } from "./randomizer.js";
 import { Report } from "./report.js";
-import { codesOf, unitsOf } from "./values.js";
+import { codesOf, refuseUnknown, unitsOf } from "./values.js";
 import { hexadecimal, type NextWord, smallBelow, systemWords } from "./words.js";
 
 export class Device {
@@ -52,7 +51,7 @@ export class Device {
    *   now: Seconds since 1970; the clock's by default.
    */
   report(record: DataRecord, { word = this.#word, now = Date.now() / 1000 } = {}): Report {
-    this.#refuseUnknown(record);
+    refuseUnknown(record, this.#known);
     const taken = new Map<string, Value>();
     for (const [name, take] of this.#takes) {
       taken.set(name, take.take === "point" ? unitsOf(take, record) : codesOf(take, record));
@@ -63,13 +62,6 @@ export class Device {
     for (let at = 0; at < id.length; at += 8) halves.setBigUint64(at, word(), true);
     const step = Math.max(0, Math.floor(now / this.program.time_step));
     return new Report(this.#bytes, id, step, Uint8Array.from(payload));
-  }
-
-  #refuseUnknown(record: DataRecord): void {
-    const unknown = Object.keys(record).filter((name) => !this.#known.has(name));
-    if (unknown.length > 0) {
-      throw new PrivotError(`columns ${unknown.sort().join(", ")} are not in the schema: leave them out`);
-    }
   }
 
   #joint(taken: Map<string, Value>, word: NextWord): number[] {

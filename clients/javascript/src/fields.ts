@@ -11,7 +11,7 @@ export const [SMALLEST, LARGEST] = [2 ** -500, 2 ** 500];
 export function need(holds: unknown, where: string): asserts holds {
   if (!holds) {
     throw new PrivotError(
-      `the randomizer's program has a field that no proof is for: ${where}; nothing is drawn by it, calibrate it again`,
+      `the program has a field that no proof is for: ${where}; nothing is drawn by it, calibrate it again`,
     );
   }
 }

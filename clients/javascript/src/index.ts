@@ -1,7 +1,7 @@
 /**
- * The device of Privot: one person's record in, one report's bytes out, by the integers of a randomizer.
+ * The device of Privot: one person's record in; out come one report's bytes, or two servers' shares.
  *
- * Meets `docs/reference/wire.md` word by word, in browsers and in Node, with no dependency.
+ * Meets `docs/reference/wire.md` word by word, in browsers and in Node, with nothing to install beside it.
  */
 
 export { Device } from "./device.js";
@@ -14,4 +14,6 @@ export { type Delivery, Outbox } from "./outbox.js";
 export { Panel } from "./panel.js";
 export { sealReport } from "./sealing.js";
 export type { Sending } from "./sending.js";
+export { type Role, type ShareDelivery, ShareOutbox } from "./servers.js";
+export { Encoder, type RandomBytes, type ShareProgram, type Shares } from "./shares.js";
 export { BrowserStore, type Kept, MemoryStore, type Store } from "./store.js";

@@ -79,6 +79,9 @@ export class Ledger {
     { now = Date.now() / 1000 } = {},
   ): Promise<Report> {
     const wave = panel.waveAt(now);
+    if (!device.promise) {
+      throw new PrivotError("a ledger is of reports, and shares for two servers have no waves: use a `ShareOutbox`");
+    }
     const { epsilon, delta } = device.promise;
     if (!isLoss(epsilon) || !isLoss(delta)) throw new PrivotError("the randomizer promises nothing: calibrate it");
     const due = await panel.nextWave(this.person, wave);

@@ -1,5 +1,5 @@
 /**
- * Randomizers: is a text the one that was published, and what is its program?
+ * Randomizers and encoders: is a text the one that was published, and what is its program?
  *
  * A page pins what it trusts: the fingerprint, or the public key of who signs, or both. Whoever pins
  * neither trusts the server that the text came from.
@@ -10,6 +10,7 @@ import { PrivotError } from "./errors.js";
 import { isWithin } from "./exact.js";
 import type { Program } from "./program.js";
 import { toHex } from "./report.js";
+import type { ShareProgram } from "./shares.js";
 
 const MARK = ',"fingerprint":"';
 
@@ -17,11 +18,11 @@ const MARK = ',"fingerprint":"';
 export type Promised = { epsilon: number; delta: number };
 
 export type Pins = {
-  /** Of the randomizer, 64 hexadecimal digits. */
+  /** Of the randomizer or encoder, 64 hexadecimal digits. */
   fingerprint?: string;
   /** Ed25519, 32 bytes in base64. */
   publicKey?: string;
-  /** Of the text, 64 bytes in base64: the content of `randomizer.json.sig`. */
+  /** Of the text, 64 bytes in base64: the content of its file `.sig`. */
   signature?: string;
 };
 
@@ -30,21 +31,15 @@ export async function readRandomizer(
   text: string,
   pins: Pins,
 ): Promise<{ fingerprint: string; program: Program; promise: Promised }> {
-  if (!globalThis.crypto?.subtle) {
-    throw new PrivotError("there is no WebCrypto here: serve the page by https, or from localhost");
-  }
-  if (pins.publicKey !== undefined) await requireSignature(text, pins.publicKey, pins.signature);
-  const line = text.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, "");
+  const line = await signedLine(text, pins);
   const at = line.lastIndexOf(MARK);
   const body = line.slice(0, Math.max(at, 0)) + "}";
-  const found = toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", encoded(body))));
+  const found = await digestOf(body);
   if (at < 0 || line.slice(at + MARK.length) !== found + '"}') {
     throw new PrivotError("the randomizer was altered: fetch it again from who published it");
   }
-  if (pins.fingerprint !== undefined && pins.fingerprint !== found) {
-    throw new PrivotError("the randomizer is not the pinned one: its fingerprint is another");
-  }
-  const held = parsed(body);
+  requirePinned("randomizer", found, pins);
+  const held = parsed("randomizer", body);
   const program: Program | null = held?.device ?? null;
   if (program?.version !== 2) {
     throw new PrivotError(
@@ -68,11 +63,42 @@ export async function readRandomizer(
   return { fingerprint: found, program, promise: { epsilon: known ? epsilon : Infinity, delta: pure ? 0 : delta } };
 }
 
-function parsed(body: string) {
+/** The fingerprint and the program of an encoder's text; refused if it is not what the pins say. */
+export async function readEncoder(
+  text: string,
+  pins: Pins,
+): Promise<{ fingerprint: string; program: ShareProgram | null }> {
+  const line = await signedLine(text, pins);
+  const fingerprint = await digestOf(line);
+  requirePinned("encoder", fingerprint, pins);
+  return { fingerprint, program: parsed("encoder", line)?.device ?? null };
+}
+
+/** The one line of a text, without space around it; refused if a key is pinned that did not sign the text. */
+async function signedLine(text: string, pins: Pins): Promise<string> {
+  if (!globalThis.crypto?.subtle) {
+    throw new PrivotError("there is no WebCrypto here: serve the page by https, or from localhost");
+  }
+  if (pins.publicKey !== undefined) await requireSignature(text, pins.publicKey, pins.signature);
+  return text.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, "");
+}
+
+function requirePinned(what: string, fingerprint: string, pins: Pins): void {
+  if (pins.fingerprint !== undefined && pins.fingerprint !== fingerprint) {
+    throw new PrivotError(`the ${what} is not the pinned one: its fingerprint is another`);
+  }
+}
+
+/** SHA-256 of a text, in hexadecimal. */
+async function digestOf(text: string): Promise<string> {
+  return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", encoded(text))));
+}
+
+function parsed(what: string, body: string) {
   try {
     return JSON.parse(body);
   } catch {
-    throw new PrivotError("the randomizer is not readable: fetch it again from who published it");
+    throw new PrivotError(`the ${what} is not readable: fetch it again from who published it`);
   }
 }
 

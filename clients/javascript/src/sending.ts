@@ -1,4 +1,4 @@
-/** Sending: one batch to a collector, with patience, and what it answered. */
+/** Sending: a batch to a collector, or a share to one of two servers, with patience; and what it answered. */
 
 import { PrivotError } from "./errors.js";
 import { Report, writeBatch } from "./report.js";
@@ -37,13 +37,42 @@ export async function post(
   url: string,
   fingerprint: string,
   reports: Uint8Array[],
-  { headers = {}, format = "binary", tries = 5, pause = 1000, fetch = globalThis.fetch }: Sending,
+  how: Sending,
 ): Promise<Answer> {
+  const { format = "binary" } = how;
   const address = `${url.replace(/\/+$/, "")}/v1/campaigns/${fingerprint}/reports`;
   const type = format === "json" ? "application/json" : "application/vnd.privot.batch";
   const body = format === "json" ? jsonBatch(reports) : writeBatch(reports);
+  // 422: a batch of which no report was kept is answered as one of which some were.
+  return ask({ whom: "collector", what: "reports", address, type, body, count: reports.length, failures: 422 }, how);
+}
+
+/** Post a share to the leader or the helper; throws a line that says why it was not answered. */
+export function postShare(role: string, url: string, share: Uint8Array<ArrayBuffer>, how: Sending): Promise<Answer> {
+  const address = `${url.replace(/\/+$/, "")}/shares`;
+  const type = "application/octet-stream";
+  return ask({ whom: role, what: "shares", address, type, body: share, count: 1, failures: 409 }, how);
+}
+
+type Request = {
+  /** Whom it asks, and what it sends, in the words of an error. */
+  whom: string;
+  what: string;
+  address: string;
+  type: string;
+  body: string | Uint8Array<ArrayBuffer>;
+  /** How many reports or shares. */
+  count: number;
+  /** The status of an answer that lists failures, beside those of success. */
+  failures: number;
+};
+
+async function ask(
+  { whom, what, address, type, body, count, failures }: Request,
+  { headers = {}, tries = 5, pause = 1000, fetch = globalThis.fetch }: Sending,
+): Promise<Answer> {
   for (let attempt = 1; ; attempt++) {
-    let [trouble, least] = ["the collector cannot be reached", 0];
+    let [trouble, least] = [`the ${whom} cannot be reached`, 0];
     try {
       const response = await fetch(address, {
         method: "POST",
@@ -55,17 +84,16 @@ export async function post(
         signal: AbortSignal.timeout(TIMEOUT),
       });
       const text = await response.text();
-      // 422: a batch of which no report was kept is answered as one of which some were.
-      const told = response.ok || response.status === 422;
-      const answer = told ? answerOf(text, reports.length) : null;
+      const told = response.ok || response.status === failures;
+      const answer = told ? answerOf(text, count) : null;
       if (answer) return answer;
-      trouble = response.ok ? "what answered is no collector" : said(response.status, text);
+      trouble = response.ok ? `what answered is no ${whom}` : said(whom, response.status, text);
       if (isFinal(response.status)) attempt = tries;
       least = 1000 * Number(response.headers.get("retry-after") ?? 0) || 0;
     } catch {
       // No answer at all, or a part of one: as if it were busy.
     }
-    if (attempt >= tries) throw new PrivotError(`${trouble}: the reports are kept, send them later`);
+    if (attempt >= tries) throw new PrivotError(`${trouble}: the ${what} are kept, send them later`);
     const longest = Math.min(pause * 2 ** (attempt - 1), LONGEST_PAUSE);
     await sleep(Math.min(Math.max(Math.random() * longest, least), LONGEST_PAUSE));
   }
@@ -101,14 +129,14 @@ function isCount(number: unknown): number is number {
   return Number.isInteger(number) && (number as number) >= 0;
 }
 
-function said(status: number, text: string): string {
+function said(whom: string, status: number, text: string): string {
   let message: unknown;
   try {
     message = JSON.parse(text)?.error?.message;
   } catch {
     // The status alone, then.
   }
-  return `the collector answers ${status}${typeof message === "string" ? ` (${message})` : ""}`;
+  return `the ${whom} answers ${status}${typeof message === "string" ? ` (${message})` : ""}`;
 }
 
 function sleep(milliseconds: number): Promise<void> {

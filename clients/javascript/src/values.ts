@@ -51,6 +51,14 @@ export function roundEven(number: number): number {
   return rest > 0.5 || (rest === 0.5 && down % 2 !== 0) ? down + 1 : down;
 }
 
+/** Refuses a record that has a column which the schema lacks. */
+export function refuseUnknown(record: DataRecord, known: Set<string>): void {
+  const unknown = Object.keys(record).filter((name) => !known.has(name));
+  if (unknown.length > 0) {
+    throw new PrivotError(`columns ${unknown.sort().join(", ")} are not in the schema: leave them out`);
+  }
+}
+
 function valueOf(name: string, record: DataRecord): unknown {
   return Object.hasOwn(record, name) ? (record[name] ?? null) : null;
 }

@@ -1,7 +1,7 @@
 /**
- * `node test/browser.mjs RUN [dist] [ten_columns.json]`: what a page found in headless Chromium.
+ * `node test/browser.mjs RUN [dist] [cases.json]`: what a page found in headless Chromium.
  *
- * RUN is conformance, outbox, ledger, counts or speed. Files are served on loopback, and the result is read from the
+ * RUN is conformance, outbox, ledger, counts, speed or encoding. Files are served on loopback, and the result is read from the
  * DOM that Chromium writes out.
  */
 
@@ -12,15 +12,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const here = import.meta.dirname;
-const [run, dist = join(here, "../dist"), ten = ""] = process.argv.slice(2);
-const vectors = join(here, "../../../conformance/vectors");
-const roots = { client: dist, test: here, vectors };
+const [run, dist = join(here, "../dist"), cases = ""] = process.argv.slice(2);
+const [vectors, shares] = ["vectors", "shares"].map((kind) => join(here, "../../../conformance", kind));
+const roots = { client: dist, test: here, vectors, shares };
 const types = { html: "text/html", js: "text/javascript", mjs: "text/javascript", json: "application/json" };
 
 /** What is served at a path: a page at names of runs, and files below their roots. */
 function served(path) {
-  if (path === "/vectors") return ["json", JSON.stringify(readdirSync(vectors).sort())];
-  if (path === "/ten_columns.json") return ["json", readFileSync(ten)];
+  if (path === "/vectors" || path === "/shares") return ["json", JSON.stringify(readdirSync(roots[path.slice(1)]).sort())];
+  if (path === "/cases.json") return ["json", readFileSync(cases)];
   const [, root, name] = /^\/(\w+)\/([\w.]+)$/.exec(path) ?? [];
   if (roots[root]) return [name.split(".").at(-1), readFileSync(join(roots[root], name))];
   return ["html", readFileSync(join(here, "browser.html"))];

@@ -86,18 +86,33 @@ const MUTANTS = {
   "zeros only as long as needed": ["payload", "Math.max(...sets) - held.length", "0"],
   "an id with its highest byte first": ["device", "word(), true)", "word(), false)"],
   "the next hour": ["device", "Math.floor(now / ", "Math.ceil(now / "],
-  "columns nobody asked": ["device", "if (unknown.length > 0)", "if (false)"],
+  "columns nobody asked": ["values", "if (unknown.length > 0)", "if (false)"],
   "a joint cell in another order": ["device", "cell * size + taken.get(columns[column]!)![coding]!", "cell + cells * taken.get(columns[column]!)![coding]!"],
   "the program's order of drawing": ["device", "[...this.#joint(taken, word), ...this.#split(taken, word)]", "((split) => [...this.#joint(taken, word), ...split])(this.#split(taken, word))"],
   "which columns are not said": ["device", "chosen.length < reports.length ? packBits", "false ? packBits"],
   "noise on a coarser grid": ["draws", "BigInt(roundEven(u * 2 ** grid_bits))", "2n * BigInt(roundEven(u * 2 ** (grid_bits - 1)))"],
   "one window for all coordinates": ["draws", "at % dimension ? []", "at ? []"],
+  "a seed before the id": ["shares", "[random(ID_BYTES), random(SEED_BYTES)]", "[random(SEED_BYTES), random(ID_BYTES)].reverse()"],
+  "words with their highest byte first": ["shares", "BigInt(more), true)", "BigInt(more), false)"],
+  "the first word is forgotten": ["shares", "words.setBigUint64(8 * place,", "if (place) words.setBigUint64(8 * place,"],
+  "a pad without its record": ["shares", "+ BigInt(more)", ""],
+  "the other server's number": ["shares", "[[...head, 0], [...head, 1]]", "[[...head, 1], [...head, 0]]"],
+  "pairs in the order of a square": ["shares", "row * width - (row * (row - 1)) / 2 + column - row", "(column * (column + 1)) / 2 + row"],
+  "the same factor on and off the diagonal": ["shares", "(j ? OTHER : DIAGONAL)", "DIAGONAL"],
+  "weights of one column alone": ["shares", "weight * other.weight", "weight * weight"],
+  "codes of the first coding alone": ["shares", "codes.map((coding) => coding[atom]).join()", "codes[0]![atom] + codes.slice(1).map((coding) => `,${coding[0]}`).join('')"],
+  "missing places in the first cell": ["shares", "finest === null ? size - 1", "finest === null ? 0"],
+  "the last axis first": ["shares", "for (const cell of cells) number", "for (const cell of [...cells].reverse()) number"],
+  "cells of an axis side by side": ["shares", "finest >> (dimension * (depth - halvings[level]!))", "finest & (size - 1)"],
+  "places on an edge in the cell before": ["shares", "Math.floor((u + 1) * 2 ** (depth - 1))", "Math.ceil((u + 1) * 2 ** (depth - 1)) - 1"],
   "another checksum": ["report", "~rest >>> 0", "rest >>> 0"],
 };
 
 const source = new URL("../src/", import.meta.url).pathname;
-const vectors = join(import.meta.dirname, "../../../conformance/vectors");
-const suites = readdirSync(vectors).sort().map((name) => [name, JSON.parse(readFileSync(join(vectors, name), "utf-8"))]);
+const suites = ["vectors", "shares"].flatMap((kind) => {
+  const folder = join(import.meta.dirname, "../../../conformance", kind);
+  return readdirSync(folder).sort().map((name) => [name, JSON.parse(readFileSync(join(folder, name), "utf-8"))]);
+});
 const folder = mkdtempSync(join(tmpdir(), "privot-mutants-"));
 
 /** The client with one change. */

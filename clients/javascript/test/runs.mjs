@@ -2,17 +2,16 @@
 
 import { broken } from "./laws.mjs";
 import { counts } from "./counts.mjs";
-import { microseconds } from "./speed.mjs";
+import { microseconds, ofShares } from "./speed.mjs";
 import { check } from "./vectors.mjs";
 
-const suites = async (read) =>
-  (await read("/vectors")).map((name) => [name, () => read(`/vectors/${name}`)]);
+const suites = async (read, kind) => (await read(`/${kind}`)).map((name) => [name, () => read(`/${kind}/${name}`)]);
 
 export const runs = {
   /** Vectors met, refusals included. */
   async conformance(privot, read) {
     const found = { met: 0, total: 0, missed: [] };
-    for (const [name, suite] of await suites(read)) {
+    for (const [name, suite] of [...(await suites(read, "vectors")), ...(await suites(read, "shares"))]) {
       const { met, total, missed } = await check(privot, await suite());
       found.met += met;
       found.total += total;
@@ -53,5 +52,8 @@ export const runs = {
   counts: async (privot, read) => counts(privot, read, 1_000_000),
 
   /** Microseconds of one report of ten columns. */
-  speed: async (privot, read) => microseconds(privot, await read("/ten_columns.json")),
+  speed: async (privot, read) => microseconds(privot, await read("/cases.json")),
+
+  /** Milliseconds and bytes of one record's shares. */
+  encoding: async (privot, read) => ofShares(privot, await read("/cases.json")),
 };

@@ -1,4 +1,4 @@
-/** Does a client meet the vectors of a file of `conformance/vectors/`? For Node and for browsers. */
+/** Does a client meet the vectors of a file of `conformance/vectors/` or `shares/`? For Node and for browsers. */
 
 const MASK = (1n << 64n) - 1n;
 // More than any report takes: a client that draws forever is wrong, too.
@@ -28,10 +28,19 @@ async function isMet(device, vector) {
   return hex(digest.subarray(0, 8)) === vector.digest;
 }
 
-function isRefused(device, record, PrivotError) {
+/** Are both shares what a vector says, by its id and its seed? */
+async function sharesAreMet(encoder, vector) {
+  const drawn = [vector.id, vector.seed].map((text) => Uint8Array.from(text.match(/../g), (byte) => parseInt(byte, 16)));
+  const shares = encoder.encode(vector.record, () => drawn.shift());
+  const digest = async (share) => hex(new Uint8Array(await crypto.subtle.digest("SHA-256", share)));
+  return (await digest(shares.leader)) === vector.leader && (await digest(shares.helper)) === vector.helper;
+}
+
+/** Is a record refused before anything is drawn? `use` makes a report of it, and calls its second argument to draw. */
+function isRefused(use, record, PrivotError) {
   let drawn = 0;
   try {
-    device.report(record, { word: () => BigInt(drawn++) });
+    use(record, () => drawn++);
   } catch (error) {
     return error instanceof PrivotError && drawn === 0;
   }
@@ -39,15 +48,19 @@ function isRefused(device, record, PrivotError) {
 }
 
 /** How many vectors of a file are met, of how many, and what became of the first others. */
-export async function check({ Device, PrivotError }, suite) {
-  const device = await Device.load(suite.randomizer);
+export async function check({ Device, Encoder, PrivotError }, suite) {
   const missed = [];
+  const device = suite.randomizer && (await Device.load(suite.randomizer));
+  const encoder = suite.encoder && (await Encoder.load(suite.encoder));
   for (const [index, vector] of suite.vectors.entries()) {
-    const found = await isMet(device, vector).catch((error) => String(error));
+    const met = device ? isMet(device, vector) : sharesAreMet(encoder, vector);
+    const found = await met.catch((error) => String(error));
     if (found !== true) missed.push(`vector ${index}: ${found || "other bytes"}`);
   }
+  const draw = (record, drawn) => device.report(record, { word: () => BigInt(drawn()) });
+  const encode = (record, drawn) => encoder.encode(record, (count) => new Uint8Array(count).fill(drawn()));
   for (const [index, record] of suite.refused.entries()) {
-    if (!isRefused(device, record, PrivotError)) missed.push(`record ${index} is not refused`);
+    if (!isRefused(device ? draw : encode, record, PrivotError)) missed.push(`record ${index} is not refused`);
   }
   const total = suite.vectors.length + suite.refused.length;
   return { met: total - missed.length, total, missed: missed.slice(0, 5) };

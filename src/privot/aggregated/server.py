@@ -222,6 +222,12 @@ class Server:
             query = f"SELECT id FROM shares {_VALID if self.encoder.proofs else ''}"
             return frozenset(found for (found,) in database.execute(query))
 
+    @property
+    def num_opened(self) -> int:
+        """Number of reports that were opened here."""
+        with self._open() as database:
+            return int(database.execute("SELECT COUNT(*) FROM opened").fetchone()[0])
+
     def prepare(self) -> Path:
         """Write what the other server needs to verify the reports that are stored here: `proofs.bin`.
 

@@ -33,6 +33,10 @@ cannot be. Nobody's privacy depends on what liars add: noise hides one record am
 numbers instead of mod $2^{64}$, with a proof that v is some record's, the id as nonce, and seeds of 16
 bytes. A liar can then add what one record can add, no more. Servers open only what both verified.
 
+**Browsers** make the same shares, byte for byte, by the integers of `Encoder.program`
+(`clients/javascript/src/shares.ts`): of tables and of one place, without proofs. A server that loads the
+encoder has computed the program anew, and accepts no shares of an altered one.
+
 **Privacy review.** Adjacency: batches of equal size that differ in one unit's record. Δ is the query's
 (`privot.central.sums.sensitivity`); contributions that break its bounds count as zeros, as with a
 curator. Lengths are public, ids and seeds fresh coins from the system. The time to encode, and a
@@ -70,7 +74,7 @@ from privot.central.sums import (
     contributions,
     sensitivity,
 )
-from privot.central.table_fit import PairCounts
+from privot.central.table_fit import PairCounts, TableFit
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.core.files import read_text, replacing_file
 from privot.core.summary import Summarized
@@ -85,7 +89,7 @@ Role = Literal["leader", "helper"]
 
 ROLES: tuple[Role, ...] = ("leader", "helper")
 _SEED_BYTES, _ID_BYTES = 32, 16
-_CHUNK, _FORMAT = 256, 1
+_CHUNK, _FORMAT, _PROGRAM_VERSION = 256, 2, 1
 _MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40
 
 
@@ -206,6 +210,34 @@ class Encoder(Summarized):
         rows, columns = np.triu_indices(query.width)
         scales = np.where(rows == columns, DIAGONAL, OTHER) * weights[rows] * weights[columns]
         return Prio3(Pairs(np.bincount(query.column_of_code).tolist(), scales))
+
+    @cached_property
+    def program(self) -> dict[str, Any] | None:
+        """The integers by which browsers make contributions; None for images and for proofs.
+
+        Its fields are those of `docs/reference/wire.md`; columns are taken as a randomizer's are.
+        """
+        query, program = self.query, None
+        if isinstance(query, PairCounts) and not self.proofs:
+            program = self._pairs_program(query)
+        elif isinstance(query, Pyramid) and not self.proofs:
+            ((name, column),) = self.schema.columns.items()
+            levels = {"column": name, "halvings": [*query.levels]}
+            program = {"columns": {name: column.point_program(name)}, "levels": levels}
+        if program is None or None in program["columns"].values():
+            return None
+        unread = list(self.schema.unread_columns)
+        return {"version": _PROGRAM_VERSION, "length": self.length, "unread": unread} | program
+
+    def _pairs_program(self, query: PairCounts) -> dict[str, Any]:
+        """Return how each column is taken, its weight, and the codes of its atoms in every coding."""
+        coded, pairs = self.schema.coded, []
+        assert isinstance(self._fit, TableFit)
+        for name, atoms, weight in zip(coded, self._fit.records.atoms, query.weights, strict=True):
+            codes = [coding.codes.tolist() for (own,) in [atoms.codings] for coding in own]
+            pairs.append({"column": name, "weight": int(weight), "codes": codes})
+        takes = {name: column.code_program(name, column.codings) for name, column in coded.items()}
+        return {"columns": takes, "pairs": pairs}
 
     def guarantee(self, count: int) -> DistributedDP:
         """Return the guarantee of a batch of so many reports, computed from σ and Δ.
@@ -339,11 +371,12 @@ class Encoder(Summarized):
         return {"promise": self.promise, "counts": self.length, "stddev": self.stddev}
 
     def to_json(self) -> str:
-        """Canonical JSON, with the public numbers of the query."""
+        """Canonical JSON, with the public numbers of the query and a browser's program."""
         names = ("slots", "width", "radius", "moment")
         query = {name: getattr(self.query, name) for name in names}
         fields = {"format": _FORMAT, "schema": self.schema.to_dict(), "stddev": self.stddev}
         fields |= {"query": query, "proofs": self.proofs, "campaign": self.campaign}
+        fields["device"] = self.program
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod

@@ -1,11 +1,11 @@
 """Fits of a curator's records by noisy sums or noisy slices, and their models.
 
 Only a mechanism reads records; all other code reads releases. So a model has the guarantee of its plan,
-however it is learned (post-processing), and the whole folder of a model may be published. Times, which
-depend on raw records, are only in checkpoints, which stay with the curator.
+however it is learned (post-processing), and the whole folder of a model may be published. Durations,
+which depend on raw records, are only in checkpoints, which stay with the curator.
 
-- **Sums** of all records (`privot.central.sums`) are released in a few rounds, each a Gaussian
-  mechanism: the least noisy estimates of means and products of a few coordinates.
+- **Sums** of all records (`privot.central.sums`) are released in a few rounds: the least noisy estimates
+  of means and products of a few coordinates.
 - **Slices** of batches (`privot.central.slices`) are released at each of thousands of steps, to train a
   network on a distance between distributions.
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 Method = Literal["sums", "slices"]
 PIECE = 16_384  # rows sampled at once
-_DELTA = 1e-5
+_DEFAULT_DELTA = 1e-5
 # Places: maximum number of halvings of each axis of the box, by the number of coordinates.
 PLACE_DEPTHS = {1: 10, 2: 7, 3: 5}
 # Names of classes that are imported on use, since most need PyTorch: the fit by sums of each kind of
@@ -104,7 +104,6 @@ class NetworkSettings(Settings):
         hidden: Widths of the network's hidden layers.
         learning_rate: Peak learning rate of Adam.
         averaging: Decay of the moving average of the weights.
-        seed: Seed of weights and of public batches; never of noise.
     """
 
     hidden: tuple[int, ...] = (256, 256)
@@ -263,7 +262,7 @@ class CentralFit(ABC):
         state: Checkpoint,
         progress: Progress | None,
     ) -> tuple[Law, History | None]:
-        """Learn the law of encoded private records through releases of the plan."""
+        """Learn the law of private records, as `encode` returns them, through releases of the plan."""
 
 
 class SumFit(CentralFit):
@@ -275,7 +274,7 @@ class SumFit(CentralFit):
     def learn(
         self,
         parts: tuple[Any, ...],
-        ledger: Ledger[Any],
+        ledger: Ledger[SumPlan],
         state: Checkpoint,
         progress: Progress | None,
     ) -> tuple[Law, None]:
@@ -313,12 +312,7 @@ class OneSumFit(SumFit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LawModel(Model):
-    """Base of models that a law and a public map of records make up.
-
-    Arguments:
-        law: Distribution from which records are sampled.
-        records: Public map of the records.
-    """
+    """Base of models that consist of a law, from which records are sampled, and their public map."""
 
     law: Law
     records: RecordMap
@@ -351,8 +345,6 @@ class CentralModel(LawModel):
     """Model of records, learned from noisy sums or slices of private ones.
 
     Arguments:
-        law: Distribution from which records are sampled.
-        records: Public map of the records.
         plan: Declared releases.
         releases: Number of releases made.
         made_with: Settings of the fit, as plain values.
@@ -373,8 +365,8 @@ class CentralModel(LawModel):
 
     def fields(self) -> dict[str, Any]:
         """See `Model`."""
-        own = {"releases": self.releases, "plan": self.plan.to_dict()}
-        return own | super().fields() | {"made_with": self.made_with}
+        releases = {"releases": self.releases, "plan": self.plan.to_dict()}
+        return releases | super().fields() | {"made_with": self.made_with}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
@@ -439,11 +431,8 @@ def fit(
         law, history = fitted.learn(parts, ledger, state, progress)
     finally:
         ledger.close()
-    made_with = (
-        {"epsilon": budget.epsilon, "delta": budget.delta}
-        | asdict(settings)
-        | {"estimator": law.kind}
-    )
+    given = {"epsilon": budget.epsilon, "delta": budget.delta}
+    made_with = given | asdict(settings) | {"estimator": law.kind}
     return CentralModel(law, fitted.records, plan, ledger.spent, made_with, history)
 
 
@@ -459,19 +448,19 @@ def fit_of(
 
 
 def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) -> tuple[Any, Any]:
-    """Build the map of records and the law of a stored model."""
+    """Build the map of records and the law of a stored model, from their fields and arrays."""
     map_fields, law_fields = dict(records), dict(law)
     kind = law_fields.pop("kind")
     schema = Schema.from_dict(map_fields.pop("schema"))
     law_class, map_class = (
         load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind]
     )
-    made = map_class(schema, **map_fields)
-    return made, law_class.build(made, law_fields, arrays)
+    record_map = map_class(schema, **map_fields)
+    return record_map, law_class.build(record_map, law_fields, arrays)
 
 
 def _budget(schema: Schema, epsilon: float | None, delta: float | None, records: int) -> Budget:
-    """Return the budget of a run, of the schema's promise or of ε and δ; refuse both, and neither."""
+    """Return the budget of a run, by the schema's promise or by ε and δ; refuse both, and neither."""
     promise = schema.promise
     if promise is None:
         if epsilon is None:
@@ -479,7 +468,7 @@ def _budget(schema: Schema, epsilon: float | None, delta: float | None, records:
                 "epsilon is missing, and the schema promises nothing: give it, or declare [promise] "
                 "with an epsilon and where = 'central'"
             )
-        return Budget(epsilon, _DELTA if delta is None else delta, records, schema.unit)
+        return Budget(epsilon, _DEFAULT_DELTA if delta is None else delta, records, schema.unit)
     for name, given in (("epsilon", epsilon), ("delta", delta)):
         if given is not None:
             raise PrivotError(
@@ -539,13 +528,16 @@ def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables", "p
     """Return the kind of records of a schema for a fit by sums; None if sums cannot learn them."""
     if schema.images:
         return "images"
-    points = [column for name, column in schema.columns.items() if name not in schema.coded]
-    boxes = [c for c in points if isinstance(c.domain, Box) and not (c.is_number or c.nullable)]
     if len(schema.columns) == 1 and any(map(_is_place, schema.vectors.values())):
         return "places"
     if set(schema.columns) == set(schema.coded):
         return "tables"
-    return "vectors" if len(schema.coded) <= 1 and boxes == points else None
+    in_boxes = all(
+        isinstance(column.domain, Box) and not column.is_number and not column.nullable
+        for name, column in schema.columns.items()
+        if name not in schema.coded
+    )
+    return "vectors" if len(schema.coded) <= 1 and in_boxes else None
 
 
 def _is_place(column: PointColumn) -> bool:

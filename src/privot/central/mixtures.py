@@ -2,18 +2,19 @@ r"""Mixtures of Gaussians for labeled images and vectors, from which records are
 
 **Gaussian variables clipped to [0, 1].** Pixels are bounded. If a pixel has mean m and variance v, a
 Gaussian $N(m, v)$ clipped to [0, 1] has another mean and less variance, above all in dark images. For
-$X = \min(\max(a + bZ, 0), 1)$, with $l = −a/b$ and $u = (1 − a)/b$,
+$X = \min(\max(a + bZ, 0), 1)$, with Z standard normal of density φ and distribution function Φ,
+$l = −a/b$ and $u = (1 − a)/b$,
 
 $$ E X = a P + b (φ(l) − φ(u)) + Φ(−u), \qquad P = Φ(u) − Φ(l) , $$
 $$ E X^2 = (a^2 + b^2) P + 2ab (φ(l) − φ(u)) + b^2 (l φ(l) − u φ(u)) + Φ(−u) . $$
 
-$E X$ grows with a, and at a fixed mean the variance grows with b. So (a, b) for given moments are found
-by bisection on a grid of means and of variances relative to their maximum m(1 − m), and interpolated
-linearly.
+$E X$ grows with the location a, and at a fixed mean the variance grows with the scale b. So (a, b) for
+given moments are found by bisection on a grid of means and of variances relative to their maximum
+m(1 − m), and interpolated linearly.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -31,14 +32,14 @@ from privot.central.records import ImageRecords, LabeledRecords
 from privot.central.sums import Floats
 from privot.training.generators import torch_generator
 
-# Clipped Gaussians: grid of means, and of variances relative to m(1 − m), where b is infinite.
+# Clipped Gaussians: grid of means, and of variances relative to m(1 − m), at which b is infinite.
 _MEANS = np.linspace(0.0, 1.0, 81)[1:-1]
 _VARIANCES = 0.97 * np.linspace(0.0, 1.0, 61)[1:-1]
-_HALVINGS = 50
-# Images: largest variance relative to m(1 − m), smallest usual variance, and standard deviation of the
-# independent noise that replaces omitted frequencies.
-_MAX_SHARE, _FLOOR, _TINY = 0.9, 1e-4, 1e-12
-DITHER = 0.075
+_MAX_LOG_SCALE = 7.0  # |log b| of the bisection
+_REACH = 12.0  # of the bisection for a, beyond [0, 1], in units of b
+_MAX_SHARE = 0.9  # largest variance of a pixel relative to m(1 − m)
+_MIN_VARIANCE, _TINY = 1e-4, 1e-12  # smallest divisors of variances
+DITHER = 0.075  # standard deviation of the independent noise that replaces omitted frequencies
 
 
 class LabeledLaw(Law):
@@ -62,15 +63,15 @@ class LabeledLaw(Law):
         where: Mapping[str, Any],
     ) -> Iterator[pa.Table]:
         """See `Law`; a condition may name the label."""
-        rng_torch, allowed = torch_generator(rng), torch.from_numpy(records.allowed(where))
+        generator, allowed = torch_generator(rng), torch.from_numpy(records.allowed(where))
         shares = self.shares * allowed
         if not shares.sum():  # all allowed labels have estimated share 0
             shares = allowed
         labels = torch.empty(0, dtype=torch.int64)
         if num_rows:
-            labels = torch.multinomial(shares, num_rows, replacement=True, generator=rng_torch)
+            labels = torch.multinomial(shares, num_rows, replacement=True, generator=generator)
         for part in labels.split(PIECE):
-            yield records.decode(self.values(part, rng_torch), part, rng_torch)
+            yield records.decode(self.values(part, generator), part, generator)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
@@ -109,7 +110,7 @@ def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
 
 
 def clipped_to(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Return location and scale such that the clipped Gaussian has nearly these moments.
+    """Return location and scale of a clipped Gaussian with nearly these moments.
 
     Means are clipped to [1/80, 79/80], variances to 1.6 to 95 % of m(1 − m).
 
@@ -118,46 +119,53 @@ def clipped_to(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         >>> [part.round(2).tolist() for part in clipped_moments(location, scale)]
         [[0.3], [0.1]]
     """
-    locations, scales = _inverse()
+    locations, log_scales = _interpolators()
     mean = np.clip(mean, _MEANS[0], _MEANS[-1])
     share = np.clip(variance / (mean * (1 - mean)), _VARIANCES[0], _VARIANCES[-1])
-    at = np.stack([mean.ravel(), share.ravel()], axis=1)
-    return locations(at).reshape(mean.shape), np.exp(scales(at)).reshape(mean.shape)
+    moments = np.stack([mean.ravel(), share.ravel()], axis=1)
+    return locations(moments).reshape(mean.shape), np.exp(log_scales(moments)).reshape(mean.shape)
 
 
 @cache
-def _inverse() -> tuple[RegularGridInterpolator, RegularGridInterpolator]:
+def _interpolators() -> tuple[RegularGridInterpolator, RegularGridInterpolator]:
     """Return interpolators of location and log scale by mean and variance relative to m(1 − m)."""
     mean, share = np.meshgrid(_MEANS, _VARIANCES, indexing="ij")
-    below, above = np.full(mean.shape, -7.0), np.full(mean.shape, 7.0)
-    for _ in range(_HALVINGS):
-        middle = (below + above) / 2
-        scale = np.exp(middle)
-        low = clipped_moments(_location(mean, scale), scale)[1] < share * mean * (1 - mean)
-        below, above = np.where(low, middle, below), np.where(low, above, middle)
-    logarithm = (below + above) / 2
-    places = (_MEANS, _VARIANCES)
-    location = _location(mean, np.exp(logarithm))
-    return RegularGridInterpolator(places, location), RegularGridInterpolator(places, logarithm)
+
+    def variance(log_scale: Floats) -> Floats:
+        scale = np.exp(log_scale)
+        return clipped_moments(_location(mean, scale), scale)[1]
+
+    largest = np.full(mean.shape, _MAX_LOG_SCALE)
+    log_scale = _bisect(variance, share * mean * (1 - mean), -largest, largest, halvings=50)
+    location = _location(mean, np.exp(log_scale))
+    grid = (_MEANS, _VARIANCES)
+    return RegularGridInterpolator(grid, location), RegularGridInterpolator(grid, log_scale)
 
 
 def _location(mean: Floats, scale: Floats) -> Floats:
     """Return the location at which a clipped Gaussian of this scale has this mean."""
-    below, above = -12 * scale, 1 + 12 * scale
-    for _ in range(_HALVINGS + 10):
-        middle = (below + above) / 2
-        low = clipped_moments(middle, scale)[0] < mean
-        below, above = np.where(low, middle, below), np.where(low, above, middle)
-    return np.asarray((below + above) / 2)
+    low, high = -_REACH * scale, 1 + _REACH * scale
+    return _bisect(lambda location: clipped_moments(location, scale)[0], mean, low, high, 60)
+
+
+def _bisect(
+    function: Callable[[Floats], Floats], target: Floats, low: Floats, high: Floats, halvings: int
+) -> Floats:
+    """Return, elementwise, the point of [low, high] at which an increasing function is the target."""
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        below = function(middle) < target
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.asarray((low + high) / 2)
 
 
 @dataclass(frozen=True, eq=False)
 class ImageMixture(LabeledLaw):
     r"""Mixtures of Gaussians clipped to [0, 1], one mixture for each label.
 
-    Component k of label c has the mean image $m_k$; the covariance within the label's components has
-    the diagonal $d$ in pixels. Very bright or dark pixels can hardly vary, so pixel i of component k has
-    the variance
+    Component k of a label has the weight $π_k$ and the mean image $m_k$; the covariance within the
+    label's components has the diagonal $d$ in pixels. Very bright or dark pixels can hardly vary, so
+    pixel i of component k has the variance
 
     $$ v_{ki} = q_{ki} \min\Bigl(\frac{d_i}{\sum_l π_l q_{li}}, .9\Bigr), \quad q_{ki} =
     m_{ki}(1−m_{ki}), $$
@@ -199,24 +207,28 @@ class ImageMixture(LabeledLaw):
         factors = low.expand(columns).reshape(*roots.shape[:2], -1)
         spread = factors.square().sum(dim=1).clamp_min(_TINY)
         largest = means * (1 - means)
-        usual = np.maximum((weights[..., None] * largest).sum(axis=1), _FLOOR)
-        variances = np.minimum((spread.numpy() / usual)[:, None] * largest, _MAX_SHARE * largest)
+        average = np.maximum((weights[..., None] * largest).sum(axis=1), _MIN_VARIANCE)
+        variances = np.minimum((spread.numpy() / average)[:, None] * largest, _MAX_SHARE * largest)
         locations, scales = clipped_to(means, variances)
-        labels = counts.sum(axis=1)
-        found = (labels / labels.sum(), weights, locations, scales, roots, spread.numpy())
-        return cls(images, low.low_pass, *(torch.from_numpy(part).float() for part in found))
+        by_label = counts.sum(axis=1)
+        shares = by_label / by_label.sum()
+        parameters = (shares, weights, locations, scales, roots, spread.numpy())
+        return cls(images, low.low_pass, *(torch.from_numpy(part).float() for part in parameters))
 
     def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
         """See `LabeledLaw`."""
         low = ImageRecords(self.images.schema, low_pass=self.low_pass, degree=1)
         drawn = torch.empty(len(labels), self.locations.shape[2])
         for label in labels.unique().tolist():
-            own = torch.nonzero(labels == label)[:, 0]
-            of = torch.multinomial(self.weights[label], len(own), replacement=True, generator=rng)
-            noise = torch.randn(len(own), self.roots.shape[2], generator=rng)
-            waves = low.expand(noise @ self.roots[label].T).flatten(1)
-            within = waves / self.spread[label].sqrt()
-            drawn[own] = self.locations[label][of] + self.scales[label][of] * within
+            rows = torch.nonzero(labels == label)[:, 0]
+            components = torch.multinomial(
+                self.weights[label], len(rows), replacement=True, generator=rng
+            )
+            noise = torch.randn(len(rows), self.roots.shape[2], generator=rng)
+            correlated = low.expand(noise @ self.roots[label].T).flatten(1)
+            standard = correlated / self.spread[label].sqrt()
+            locations, scales = self.locations[label][components], self.scales[label][components]
+            drawn[rows] = locations + scales * standard
         drawn += DITHER * torch.randn(drawn.shape, generator=rng)
         return drawn.clamp(0.0, 1.0).reshape(-1, *self.images.shape)
 
@@ -250,18 +262,26 @@ class VectorMixture(LabeledLaw):
     means: Tensor
     roots: Tensor
 
+    @classmethod
+    def of(cls, counts: Floats, means: Floats, roots: Floats) -> Self:
+        """Build the law of components with these counts (labels, K), means and roots."""
+        by_label = counts.sum(axis=1, keepdims=True)
+        shares, weights = by_label[:, 0] / counts.sum(), counts / by_label
+        parameters = (shares, weights, np.clip(means, -1.0, 1.0), roots)
+        return cls(*(torch.from_numpy(part).float() for part in parameters))
+
     def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
         """See `LabeledLaw`: points (n, d) of the cube."""
-        of = torch.zeros_like(labels)
+        components = torch.zeros_like(labels)
         if len(labels):
             weights = self.weights[labels]
-            of = torch.multinomial(weights, 1, replacement=True, generator=rng)[:, 0]
+            components = torch.multinomial(weights, 1, replacement=True, generator=rng)[:, 0]
         noise = torch.randn(len(labels), self.means.shape[2], 1, generator=rng)
         drawn = torch.empty(len(labels), self.means.shape[2])
         for component in range(self.means.shape[1]):
-            own = of == component
-            waves = (self.roots[labels[own], component] @ noise[own])[..., 0]
-            drawn[own] = self.means[labels[own], component] + waves
+            rows = components == component
+            residuals = (self.roots[labels[rows], component] @ noise[rows])[..., 0]
+            drawn[rows] = self.means[labels[rows], component] + residuals
         return drawn.clamp(-1.0, 1.0)
 
     @classmethod

@@ -1,13 +1,13 @@
 r"""Moments of mixtures by noisy sums: the queries about images and vectors, and their estimates.
 
-Three queries assign each record to a slot: its label, or its label and the component of that label whose
-center is nearest (for images by low frequencies). A slot is a function of one record, of public numbers
-and of released centers. The fourth needs no earlier release.
+The slot of a record is its label, or the component of its label whose center is nearest (for images by
+low frequencies). It is a function of one record, of public numbers and of released centers.
 
 - `PixelSums`: sums of images by component.
 - `ResidualProducts`: second moments of images' residuals from their component's center, by label.
 - `LiftedProducts`: counts, means and covariances of vectors by component, in one round.
-- `LabeledProducts`: counts and means of images by label, and products of all images, in one round.
+- `LabeledProducts`: counts and sums of images by label, and products of all images, in one round; a
+  single slot, so that no earlier release is needed.
 
 `shrink_covariances` and `shrink_to_zero` reduce the noise of released moments by empirical Bayes.
 
@@ -27,51 +27,56 @@ from privot.central.records import ImageRecords
 from privot.central.sums import Floats, Integers, NoisySums, Query, Records
 
 LEVELS = 1024  # integer steps of a pixel
-LENGTH = 4096  # norm of the longest residual, in integer steps
+LENGTH = 4096  # radius of vectors whose products are summed, in integer steps
 _FLOOR = 0.02  # smallest eigenvalue of the average, relative to the smallest prior variance
-# The constant by which images are counted, relative to the clipping norm: a larger one makes counts
-# less noisy and pixels noisier.
-_COUNT = 0.3
-_ANCHOR = 0.7  # relative to the clipping norm of residuals
+# Constant coordinates by which records are counted, relative to the clipping norm, for sums and for
+# products: a larger one makes counts less noisy, and everything else noisier.
+_COUNT, _ANCHOR = 0.3, 0.7
 _TINY = 1e-12
 
 
-def shrink_covariances(noisy: Floats, errors: Floats, frequencies: Floats) -> Floats:
+def shrink_covariances(noisy: Floats, errors: Floats, squared_frequencies: Floats) -> Floats:
     r"""Estimate covariances (classes, p, p) from noisy symmetric matrices; results may be indefinite.
 
-    A released covariance has Gaussian noise with a public standard deviation e. There are two steps:
+    The matrix of class c has Gaussian noise: of public standard deviation $e_c$ on the diagonal, and
+    $e_c/\sqrt 2$ elsewhere. There are two steps:
 
-    1. The average C̄ over classes has entries $C̄_{ij} = Λ_{ij} + N(0, e^2/2)$: it is shrunk towards a
-       diagonal prior $Λ_{ii} ∝ 1/(1 + f_i^2/4)$, the fall-off of natural images with frequency f
-       (public), with prior variances $κ Λ_{ii} Λ_{jj}$ as under a Wishart law; κ by moments.
-    2. Each class deviates from C̄ by a matrix whose entries, in the eigenbasis of C̄ with eigenvalues
-       λ, have prior variances $κ′ λ_i λ_j$: they are shrunk by $κ′λ_iλ_j/(κ′λ_iλ_j + e_c^2/2)$.
+    1. The average C̄ over classes, weighted by $e_c^{-2}$, is shrunk towards a diagonal prior matrix
+       $Λ_{ii} ∝ 1/(1 + f_i^2/4)$ of the same trace, the fall-off of natural images with frequency f
+       (public). Entries deviate from Λ with prior variances $κ Λ_{ii} Λ_{jj}$, as under a Wishart law.
+    2. Each class deviates from C̄ by a matrix whose entries, in the eigenbasis of the shrunk average
+       with eigenvalues λ, have prior variances $κ′ λ_i λ_j$, and are shrunk by them.
+
+    κ and κ′ are estimated by moments (`shrink_to_zero`).
 
     Arguments:
         noisy: The released matrices.
-        errors: Standard deviation (classes,) of the noise of diagonal entries; of others it is e/√2.
-        frequencies: Squared frequency of each coordinate (p,).
+        errors: Standard deviations e (classes,).
+        squared_frequencies: f² of each coordinate (p,).
 
     References:
         Chen, *Estimation of a covariance matrix under conjugate priors* (1979), for the Wishart shape.
     """
     weights = errors**-2.0 / (errors**-2.0).sum()
     average = (weights[:, None, None] * noisy).sum(axis=0)
-    shape = 1.0 / (1.0 + frequencies / 4.0)
-    prior = shape * max(float(np.trace(average)), 1e-12) / shape.sum()
-    pooled = np.array([(errors**-2.0).sum() ** -0.5])
-    center = np.diag(prior) + shrink_to_zero((average - np.diag(prior))[None], pooled, prior)[0]
-    values, basis = np.linalg.eigh(center)
-    values = np.maximum(values, _FLOOR * prior.min())
+    fall_off = 1.0 / (1.0 + squared_frequencies / 4.0)
+    prior = fall_off * max(float(np.trace(average)), _TINY) / fall_off.sum()
+    average_error = np.array([(errors**-2.0).sum() ** -0.5])
+    (deviation,) = shrink_to_zero((average - np.diag(prior))[None], average_error, prior)
+    center = np.diag(prior) + deviation
+    eigenvalues, basis = np.linalg.eigh(center)
+    eigenvalues = np.maximum(eigenvalues, _FLOOR * prior.min())
     deviations = basis.T @ (noisy - average) @ basis
-    shrunk = shrink_to_zero(deviations, errors, values)
-    return np.asarray(basis @ (np.diag(values) + shrunk) @ basis.T)
+    shrunk = shrink_to_zero(deviations, errors, eigenvalues)
+    return np.asarray(basis @ (np.diag(eigenvalues) + shrunk) @ basis.T)
 
 
 def shrink_to_zero(noisy: Floats, errors: Floats, scale: Floats) -> Floats:
-    """Return posterior means (classes, p, p) of entries with prior variance κ·scale_i·scale_j.
+    """Return posterior means (classes, p, p) of matrix entries with prior variances κ·scale_i·scale_j.
 
-    κ is estimated by moments, with classes weighted by the precision of their squared entries.
+    An entry x with prior variance v and noise of variance e² becomes x·v/(v + e²). Errors (classes,) are
+    standard deviations on the diagonals; elsewhere they are 1/√2 of it. κ is estimated by moments, with
+    classes weighted by the precision of their squared entries.
     """
     product = np.outer(scale, scale)
     noise = (errors**2)[:, None, None] * (0.5 + 0.5 * np.eye(len(scale)))
@@ -93,24 +98,29 @@ def with_constant(vectors: Integers, constant: int) -> Integers:
 
 def nearest_component(centers: Floats, coordinates: Tensor, labels: Tensor) -> Integers:
     """Return label · K + k (n,), with k the nearest of the K centers (labels, K, p) of a row's label."""
-    num_labels, count, _ = centers.shape
+    num_labels, num_components, _ = centers.shape
     flat = torch.from_numpy(centers).flatten(0, 1).to(coordinates)
+    # ‖x − c‖²/2 without ‖x‖²/2, which is the same for all centers c.
     gaps = flat.square().sum(dim=1) / 2 - coordinates @ flat.T
-    own = gaps.unflatten(1, (num_labels, count))[torch.arange(len(labels)), labels].argmin(dim=1)
-    return (labels * count + own).numpy()
+    by_label = gaps.unflatten(1, (num_labels, num_components))
+    nearest = by_label[torch.arange(len(labels)), labels].argmin(dim=1)
+    return (labels * num_components + nearest).numpy()
 
 
 class PixelSums(Query):
     """Query: sums of pixels by component, and counts of images.
 
     The vector of an image is its pixels, clipped to [0, 1] and rounded **down** to multiples of 1/1024,
-    and a constant c, whose sum counts images. Pixels are non-negative, so ⟨u, u′⟩ ≥ 0 for any two
-    vectors. An image with a larger norm than the public ρ is scaled to ρ; so $R^2 = ρ^2 + c^2$.
+    and a constant c, whose sum counts images. An image with a larger norm than the public ρ is scaled to
+    ρ; so $R^2 = ρ^2 + c^2$.
 
     Arguments:
         images: Map to the coordinates in which the nearest center is found.
         centers: Centers of each label's components (labels, K, p), in these coordinates.
         norm: Norm ρ to which an image is clipped.
+
+    Attributes:
+        one: The constant c, in integer steps.
     """
 
     moment, non_negative = 1, True
@@ -118,7 +128,7 @@ class PixelSums(Query):
     def __init__(self, images: ImageRecords, centers: Floats, norm: float) -> None:
         self.images, self.centers, self.norm = images, centers, norm
         self.slots, self.width = math.prod(centers.shape[:2]), images.outputs + 1
-        self.one = int(_COUNT * norm * LEVELS)  # c, the constant that counts
+        self.one = int(_COUNT * norm * LEVELS)
         self.radius = int(np.ceil(np.hypot(norm * LEVELS, self.one)))
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
@@ -126,19 +136,17 @@ class PixelSums(Query):
         pixels, labels = map(torch.from_numpy, records)
         slots = nearest_component(self.centers, self.images.prepare(pixels), labels)
         flat = pixels.clamp(0.0, 1.0).flatten(1).double()
-        darker = (self.norm / flat.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
-        vectors = torch.floor(flat * darker * LEVELS).long().numpy()
-        return slots, with_constant(vectors, self.one)
+        return slots, with_constant(to_integers(flat, self.norm, 1 / LEVELS), self.one)
 
 
 class ResidualProducts(Query):
     """Query: sums of r rᵀ by label, for residuals r of images from their component's center.
 
-    Residuals are in low frequencies, clipped to a public norm and rounded towards zero; moment 2.
+    Residuals are in low frequencies, clipped to a public norm and rounded towards zero.
 
     Arguments:
-        images: Map to the coordinates in which the nearest center is found.
-        centers: Centers of each label's components (labels, K, p), in these coordinates.
+        images: See `PixelSums`.
+        centers: See `PixelSums`.
         low: Map to the low frequencies of residuals.
         means: The centers (labels·K, q) in low frequencies.
         norm: Norm to which a residual is clipped.
@@ -159,21 +167,19 @@ class ResidualProducts(Query):
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
-        own = nearest_component(self.centers, self.images.prepare(pixels), labels)
-        residuals = self.low.prepare(pixels).double() - torch.from_numpy(self.means[own])
+        components = nearest_component(self.centers, self.images.prepare(pixels), labels)
+        residuals = self.low.prepare(pixels).double() - torch.from_numpy(self.means[components])
         return labels.numpy(), to_integers(residuals, self.norm, self.unit)
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Released moments of components, with the standard deviations of their errors.
-
-    Shapes are those of `LiftedProducts`.
+    """Released moments of vectors r by group: by component in `LiftedProducts`, by label in the other.
 
     Arguments:
-        counts: Number of rows of each component (labels, K), at least 1.
-        sums: Sums of residuals r (labels, K, d).
-        products: Sums of r rᵀ (labels, K, d, d).
+        counts: Number of records of each group, at least 1: (labels, K) or (labels,).
+        sums: Sums of r by group: (labels, K, d) or (labels, p).
+        products: Sums of r rᵀ: (labels, K, d, d) by group, or (p, p) of all records.
         sum_error: Standard deviation of the errors of `sums`.
         product_error: Standard deviation e of the errors on diagonals of `products`; e/√2 elsewhere.
     """
@@ -185,17 +191,14 @@ class Moments:
     product_error: float
 
 
-class LiftedProducts(Query):
-    r"""Query: count, sum and products of each component's residuals.
+class AnchoredProducts(Query):
+    r"""Base of queries for products of vectors $z = (r, a)$: counts, sums and products at once.
 
-    The vector of a row is $z = (r, a)$, with the residual r = x − c from the nearest center c of its
-    label, clipped to the public norm ρ, and the anchor a = .7 ρ, rounded towards zero. The sum of
-    $z z^\top$ contains the number of rows times a², the sum of r times a, and the sum of $r r^\top$, so
-    one query of moment 2 gives all three.
+    The vector r is clipped to the public norm ρ and rounded towards zero; the anchor a is .7 ρ. The
+    sum of $z z^\top$ contains the number of records times a², the sum of r times a, and that of r rᵀ.
 
     Arguments:
-        centers: Centers of each label's components (labels, K, d).
-        norm: Norm ρ to which a residual is clipped.
+        norm: Norm ρ to which r is clipped.
 
     Attributes:
         unit: Length of one integer step.
@@ -204,41 +207,62 @@ class LiftedProducts(Query):
 
     moment, non_negative, radius = 2, True, LENGTH
 
-    def __init__(self, centers: Floats, norm: float) -> None:
-        self.centers, self.norm = centers, norm
-        labels, components, dimension = centers.shape
-        self.slots, self.width = labels * components, dimension + 1
+    def __init__(self, norm: float) -> None:
+        self.norm = norm
         self.unit = norm * math.hypot(1.0, _ANCHOR) / LENGTH
         self.anchor = int(_ANCHOR * norm / self.unit)
+
+    def sum_error(self, stddev: float) -> float:
+        """Return the standard deviation of the errors of sums of r, if that of a release is `stddev`."""
+        return stddev / math.sqrt(2.0) / self.anchor * self.unit
+
+    def _moments(self, squares: Floats, sums: Floats, products: Floats, stddev: float) -> Moments:
+        """Return the moments of a release's blocks a² n, a Σ r and Σ r rᵀ, in integer steps."""
+        return Moments(
+            counts=np.maximum(squares / self.anchor**2, 1.0),
+            sums=sums / self.anchor * self.unit,
+            products=products * self.unit**2,
+            sum_error=self.sum_error(stddev),
+            product_error=stddev * self.unit**2,
+        )
+
+
+class LiftedProducts(AnchoredProducts):
+    """Query: count, sum and products of each component's residuals.
+
+    The vector of a row is (r, a), with the residual r = x − c from the nearest center c of its label.
+
+    Arguments:
+        centers: Centers of each label's components (labels, K, d).
+        norm: Norm ρ to which a residual is clipped.
+    """
+
+    def __init__(self, centers: Floats, norm: float) -> None:
+        super().__init__(norm)
+        self.centers = centers
+        labels, components, dimension = centers.shape
+        self.slots, self.width = labels * components, dimension + 1
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
         points, labels = map(torch.from_numpy, records)
-        own = nearest_component(self.centers, points, labels)
-        residuals = points - torch.from_numpy(self.centers).flatten(0, 1)[own]
-        return own, with_constant(to_integers(residuals, self.norm, self.unit), self.anchor)
+        components = nearest_component(self.centers, points, labels)
+        residuals = points - torch.from_numpy(self.centers).flatten(0, 1)[components]
+        return components, with_constant(to_integers(residuals, self.norm, self.unit), self.anchor)
 
     def moments(self, released: NoisySums) -> Moments:
         """Return the released moments in the units of points."""
         noisy = released.sums.reshape(*self.centers.shape[:2], self.width, self.width)
-        return Moments(
-            counts=np.maximum(noisy[..., -1, -1] / self.anchor**2, 1.0),
-            sums=noisy[..., :-1, -1] / self.anchor * self.unit,
-            products=noisy[..., :-1, :-1] * self.unit**2,
-            sum_error=released.stddev / math.sqrt(2.0) / self.anchor * self.unit,
-            product_error=released.stddev * self.unit**2,
-        )
+        squares, sums, products = noisy[..., -1, -1], noisy[..., :-1, -1], noisy[..., :-1, :-1]
+        return self._moments(squares, sums, products, released.stddev)
 
 
-class LabeledProducts(Query):
+class LabeledProducts(AnchoredProducts):
     r"""Query: counts and sums of images by label, and second moments of all images together.
 
-    The vector of an image x with label y is $z = (W B x, a e_y)$: its low frequencies B x, weighted by
-    the public diagonal W with $w_i = (1 + f_i^2/4)^{1/4}$, clipped to the norm ρ and rounded towards
-    zero; and the one-hot label times the anchor a = .7 ρ. So $‖z‖^2 ≤ ρ^2 + a^2$, and the sum of
-    $z z^\top$ over all images contains the products of frequencies, for each label a times the sum of
-    its frequencies, and a² times its number of images. Noise is equal on all products, and variances
-    of images fall with frequency: weights relate the one to the other.
+    The vector of an image x with label y is $(W B x, a e_y)$: its low frequencies B x, weighted by the
+    public diagonal W with $w_i = (1 + f_i^2/4)^{1/4}$, and the one-hot label times the anchor. Noise is
+    equal on all products, and variances of images fall with frequency: the weights reduce this fall.
 
     Arguments:
         images: Map to the low frequencies.
@@ -246,34 +270,25 @@ class LabeledProducts(Query):
 
     Attributes:
         weights: The diagonal (p,) of W.
-        unit: Length of one integer step.
-        anchor: The anchor a, in integer steps.
     """
 
-    slots, moment, non_negative, radius = 1, 2, True, LENGTH
+    slots = 1
 
     def __init__(self, images: ImageRecords, norm: float) -> None:
-        self.images, self.norm = images, norm
-        self.weights: Floats = (1.0 + images.frequencies / 4.0) ** 0.25
+        super().__init__(norm)
+        self.images = images
+        self.weights: Floats = (1.0 + images.squared_frequencies / 4.0) ** 0.25
         self.width = images.num_coordinates + images.num_labels
-        self.unit = norm * math.hypot(1.0, _ANCHOR) / LENGTH
-        self.anchor = int(_ANCHOR * norm / self.unit)
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
-        waves = self.images.prepare(pixels).double() * torch.from_numpy(self.weights)
-        ones = np.eye(self.images.num_labels, dtype=np.int64)[labels.numpy()]
-        vectors = [to_integers(waves, self.norm, self.unit), self.anchor * ones]
+        weighted = self.images.prepare(pixels).double() * torch.from_numpy(self.weights)
+        one_hot = np.eye(self.images.num_labels, dtype=np.int64)[labels.numpy()]
+        vectors = [to_integers(weighted, self.norm, self.unit), self.anchor * one_hot]
         return np.zeros(len(labels), np.int64), np.concatenate(vectors, axis=1)
 
     def moments(self, released: NoisySums) -> Moments:
         """Return counts (labels,), sums (labels, p) and products (p, p) of weighted frequencies."""
-        noisy, waves = released.sums[0], self.images.num_coordinates
-        return Moments(
-            counts=np.maximum(np.diag(noisy)[waves:] / self.anchor**2, 1.0),
-            sums=noisy[waves:, :waves] / self.anchor * self.unit,
-            products=noisy[:waves, :waves] * self.unit**2,
-            sum_error=released.stddev / math.sqrt(2.0) / self.anchor * self.unit,
-            product_error=released.stddev * self.unit**2,
-        )
+        noisy, p = released.sums[0], self.images.num_coordinates
+        return self._moments(np.diag(noisy)[p:], noisy[p:, :p], noisy[:p, :p], released.stddev)

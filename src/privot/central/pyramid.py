@@ -11,15 +11,14 @@ $2^{dl}$ such cells. So in the plane all levels cost the same, and weights are e
 not better. The finest level has about $s = n μ$ cells, μ = Δ/σ of the run: there the mean count is about
 the noise. Only public numbers enter.
 
-**Masses** (Hay, Rastogi, Miklau, Suciu 2010). The count of a cell is estimated from its own released
-count and from the sum of its children's estimates. From the finest level up, with $v_k$ the variance of
-a child's estimate,
+**Masses** (Hay, Rastogi, Miklau, Suciu 2010). From the finest level up, with $v_k$ the variance of a
+child's estimate,
 
 $$ z = w y + (1 − w) \sum_k z_k, \qquad w = \frac{f v_k}{f v_k + σ^2}, \qquad v = w σ^2 , $$
 
-is the best linear unbiased estimate from the cell and all cells below it. From the top down, children
-are then replaced by the nearest non-negative numbers (Euclidean) that sum to their parent's mass, at the
-top to n. So errors stay within a parent.
+is the best linear unbiased estimate, of variance v, from the cell's released count y and its children's
+estimates $z_k$. From the top down, children are then replaced by the nearest non-negative numbers
+(Euclidean) that sum to their parent's mass, at the top to n. So errors stay within a parent.
 
 **Sampling.** A cell is drawn by its mass, and a place in it from a density that is continuous across
 cells (`privot.schema.columns.vector`).
@@ -48,24 +47,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.central.fitting import PIECE, PLACE_DEPTHS, Law, OneSumFit, RecordMap, SumSettings
-from privot.central.sums import (
-    Budget,
-    Floats,
-    Indicators,
-    Integers,
-    NoisySums,
-    Records,
-    SumPlan,
-    sensitivity,
-)
+from privot.central.sums import Budget, Floats, Indicators, Integers, NoisySums, Records, SumPlan
 from privot.local.grid_channels import draw_given
 from privot.local.model import read_condition
 from privot.schema import Schema
 from privot.schema.columns.column import PointColumn
-from privot.schema.columns.vector import draw_ends, draw_within
+from privot.schema.columns.vector import draw_within, end_densities
 from privot.schema.domains import from_unit
 
-_MAX_NOISE = 0.35  # total variation of the coarsest cells
+_MAX_NOISE = 0.35  # largest planned total variation of the coarsest cells
 
 
 @dataclass(frozen=True)
@@ -85,14 +75,14 @@ class PlaceRecords(RecordMap):
 
     @property
     def column(self) -> PointColumn:
-        """The column."""
+        """Column of the places."""
         return self.schema.point_column(self.name)
 
     def encode(self, table: pa.Table) -> tuple[Floats, Integers]:
         """See `RecordMap`: points (n, d), and 1 where they are missing (n,)."""
         points = self.column.encode_units(self.name, table)
-        absent = np.asarray(np.isnan(points).any(axis=1))
-        return np.where(absent[:, None], 0.0, points), absent.astype(np.int64)
+        missing = np.asarray(np.isnan(points).any(axis=1))
+        return np.where(missing[:, None], 0.0, points), missing.astype(np.int64)
 
     def decode(self, points: Floats) -> pa.Table:
         """Return the table of points (n, d); rows of NaN are missing."""
@@ -102,10 +92,10 @@ class PlaceRecords(RecordMap):
 
 @dataclass(frozen=True)
 class Pyramid(Indicators):
-    """Query: a record's cell at each level, cells within their parent's in a row.
+    """Query: a record's cell at each level.
 
-    A cell's number has d bits a halving, one an axis, the coarsest first: the number of its parent is a
-    shift of its own.
+    A cell's number has d bits for each halving, one for each axis, the coarsest halving first. So a
+    right shift gives the number of its parent, and the children of a cell are consecutive.
 
     Arguments:
         dimension: Number d of coordinates.
@@ -136,7 +126,7 @@ class Pyramid(Indicators):
 
     @property
     def levels(self) -> range:
-        """Halvings at each level."""
+        """Number of halvings of each axis at each level, the coarsest first."""
         step = 2 if self.dimension == 1 else 1
         return range(step, self.depth + 1, step)
 
@@ -147,11 +137,11 @@ class Pyramid(Indicators):
 
     def positions(self, records: Records) -> Integers:
         """See `Indicators`: of points (n, d) in [−1, 1]^d, and of whether they are missing (n,)."""
-        points, absent = records
+        points, missing = records
         cells = np.floor((points + 1) * 2.0 ** (self.depth - 1)).astype(np.int64)
         finest = self.number(cells.clip(0, 2**self.depth - 1))[:, None]
         shifts = self.dimension * (self.depth - np.array(self.levels))
-        return np.where(absent[:, None] == 1, np.array(self.sizes) - 1, finest >> shifts)
+        return np.where(missing[:, None] == 1, np.array(self.sizes) - 1, finest >> shifts)
 
     def number(self, cells: Integers) -> Integers:
         """Return the numbers (n,) of finest cells (n, d)."""
@@ -173,29 +163,38 @@ class Pyramid(Indicators):
             >>> Pyramid(2, depth=1).masses(NoisySums(answer, 1.0), 4)[0].round(3).tolist()
             [2.667, 0.667, 0.0, 0.667]
         """
-        blocks = np.split(released.sums[0], np.cumsum(self.sizes)[:-1])
-        cells = [block[:-1] if self.nullable else block for block in blocks]
-        best, variance = [cells[-1]], 1.0  # in units of the noise's
-        for counts in reversed(cells[:-1]):
-            children = best[0].reshape(len(counts), -1)
-            below = children.shape[1] * variance
-            variance = below / (below + 1)
-            best.insert(0, variance * counts + (1 - variance) * children.sum(axis=1))
-        top = best[0]
+        levels = np.split(released.sums[0], np.cumsum(self.sizes)[:-1])
+        missing = np.zeros(0)
         if self.nullable:
-            top = np.append(top, np.mean([block[-1] for block in blocks]))
-        top = _summing_to(top[None], np.array([float(records)]))[0]
-        mass = top[: len(best[0])]
-        for each in best[1:]:
-            mass = _summing_to(each.reshape(len(mass), -1), mass).ravel()
-        return mass, float(top[-1]) if self.nullable else 0.0
+            missing = np.array([np.mean([counts[-1] for counts in levels])])
+            levels = [counts[:-1] for counts in levels]
+        estimates = _estimates_from_below(levels)
+        top = np.append(estimates[0], missing)
+        top = project_to_simplex(top[None], np.array([float(records)]))[0]
+        masses = top[: len(estimates[0])]
+        for estimate in estimates[1:]:
+            masses = project_to_simplex(estimate.reshape(len(masses), -1), masses).ravel()
+        return masses, float(top[-1]) if self.nullable else 0.0
 
 
-def _summing_to(numbers: Floats, totals: Floats) -> Floats:
-    """Return the non-negative rows nearest to these (n, k) that sum to totals (n,) ≥ 0."""
-    sorted_ = -np.sort(-numbers, axis=1)
-    shifts = (np.cumsum(sorted_, axis=1) - totals[:, None]) / np.arange(1, numbers.shape[1] + 1)
-    last = np.maximum((sorted_ > shifts).sum(axis=1) - 1, 0)
+def _estimates_from_below(levels: list[Floats]) -> list[Floats]:
+    """Return estimates of each level's counts from the released ones of this level and of finer ones."""
+    estimates, variance = [levels[-1]], 1.0  # σ² is 1
+    for counts in reversed(levels[:-1]):
+        children = estimates[0].reshape(len(counts), -1)
+        below = children.shape[1] * variance
+        variance = below / (below + 1)  # also the weight w
+        estimates.insert(0, variance * counts + (1 - variance) * children.sum(axis=1))
+    return estimates
+
+
+def project_to_simplex(numbers: Floats, totals: Floats) -> Floats:
+    """Return the non-negative rows nearest to `numbers` (n, k) that sum to totals (n,) ≥ 0."""
+    descending = -np.sort(-numbers, axis=1)
+    ranks = np.arange(1, numbers.shape[1] + 1)
+    # The projection subtracts a row's shift; that of the last number to remain positive is right.
+    shifts = (np.cumsum(descending, axis=1) - totals[:, None]) / ranks
+    last = np.maximum((descending > shifts).sum(axis=1) - 1, 0)
     nearest = np.maximum(numbers - np.take_along_axis(shifts, last[:, None], axis=1), 0.0)
     return np.where(totals[:, None] > 0, nearest, 0.0)
 
@@ -206,7 +205,7 @@ class PlaceDensity(Law):
 
     Arguments:
         shares: Shares of cells (side, …, side).
-        missing: Share of missing places; 1 with the others in sum.
+        missing: Share of missing places; all shares sum to 1.
     """
 
     kind: ClassVar[str] = "pyramid"
@@ -235,12 +234,12 @@ class PlaceDensity(Law):
         """Draw points (n, d) of [−1, 1]^d; rows of NaN are missing."""
         ends = np.cumsum(np.append(self.shares.ravel(), self.missing))
         drawn = np.searchsorted(ends, rng.random(count) * ends[-1], side="right")
-        absent = drawn >= self.shares.size
+        present = drawn < self.shares.size
         side, dimension = self.shares.shape[0], self.shares.ndim
-        cells = np.stack(np.unravel_index(drawn[~absent], self.shares.shape), axis=1)
-        slopes = draw_ends(cells, side, np.ones(self.shares.shape, bool))
+        cells = np.stack(np.unravel_index(drawn[present], self.shares.shape), axis=1)
+        slopes = end_densities(cells, side, np.ones(self.shares.shape, bool))
         points = np.full((count, dimension), np.nan)
-        points[~absent] = (cells + draw_within(slopes, rng)) * (2 / side) - 1
+        points[present] = (cells + draw_within(slopes, rng)) * (2 / side) - 1
         return points
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -266,15 +265,11 @@ class PlaceFit(OneSumFit):
         self.query = Pyramid.of(self.records, budget.signal(1))
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`.
-
-        Raises:
-            PrivotError: if noise alone would move a third of the mass between the coarsest cells: a
-                public computation.
-        """
+        """See `CentralFit`; noise alone may move .35 of the mass between the coarsest cells."""
         plan = self.budget.plan([1.0])
-        stddev = sensitivity(self.query) / plan.ratios[0] / self.budget.records
-        noise = self.query.sizes[0] * stddev / math.sqrt(2 * math.pi)
+        share_error = plan.released_stddev(self.query) / self.budget.records
+        # Expected total variation: half the sum of the cells' mean absolute errors.
+        noise = self.query.sizes[0] * share_error / math.sqrt(2 * math.pi)
         self.budget.require_signal(
             noise,
             _MAX_NOISE,

@@ -1,24 +1,24 @@
 r"""Record maps of tables, images and vectors: rows of a schema as tensors, and back.
 
 `VectorRecords` are points of a cube with a label, for mixtures by noisy sums. `TableRecords` and
-`ImageRecords` also have features (`FeatureMap`). The slicing mechanism projects the vectors
-r = e_y ⊗ φ(x), with a public feature map φ and the one-hot label e_y (r = φ(x) without labels). Slices
-of single records are mostly noise, but the **mean** of r over records is estimated well from many slices
-of many batches. So all quantities of interest should be means: with the label, the mean of r contains
-every class's mean feature; with products of coordinates as features, also second moments.
+`ImageRecords` also have features (`FeatureMap`), for the slicing mechanism (`privot.central.slices`),
+which projects the vectors r = e_y ⊗ φ(x), with a public feature map φ and the one-hot label e_y
+(without labels r = φ(x)). Slices of single records are mostly noise, but the **mean** of r over records
+is estimated well from many slices of many batches. It contains every label's mean feature; with products
+of coordinates as features, also second moments.
 
-**The square of a lifted vector.** For x ∈ R^p and an anchor a > 0 let x̃ = (x, a)/‖(x, a)‖ and
-φ(x) = x̃ ⊗ x̃, with each pair of coordinates once. Then ‖φ(x)‖ = ‖x̃‖² = 1 for every x, so no clipping
-norm is needed. φ contains first moments (x_i a/‖·‖²), second moments, and the norm. Moreover
-⟨φ(x), φ(x′)⟩ = ⟨x̃, x̃′⟩² ≥ 0 for all signs of coordinates, so two records differ by at most √2·R, like
-non-negative vectors. (The accountant's `non_negative` requires only ⟨r, r′⟩ ≥ 0; records with different
-labels are orthogonal.)
+**The square of a lifted vector**, the features of degree 2. For x ∈ R^p and an anchor a > 0 let
+x̃ = (x, a)/‖(x, a)‖ and φ(x) = x̃ ⊗ x̃, with each pair of coordinates once. Then ‖φ(x)‖ = ‖x̃‖² = 1 for
+every x, so no clipping norm is needed. φ contains first moments (x_i a/‖·‖²), second moments, and the
+norm. Moreover ⟨φ(x), φ(x′)⟩ = ⟨x̃, x̃′⟩² ≥ 0 for all signs of coordinates, so two records differ by at
+most √2, like non-negative vectors. (The accountant's `non_negative` requires only ⟨r, r′⟩ ≥ 0; records
+with different labels are orthogonal.)
 
 Maps do not add noise. Each is a function of one record and of public numbers.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from math import prod
@@ -74,7 +74,7 @@ class LabeledRecords(RecordMap):
 
     @abstractmethod
     def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
-        """Return the table of raw values (n, …) and labels (n,); `rng` samples codes and bins."""
+        """Return the table of raw values (n, …) and labels (n,); `rng` draws codes and bins."""
 
     def encode_labels(self, table: pa.Table) -> Tensor:
         """Return the labels (n,) of rows."""
@@ -138,7 +138,7 @@ def square(x: Tensor) -> Tensor:
     """Return products x_i x_j, i ≤ j, (n, p(p+1)/2), times √2 off the diagonal: ‖square(x)‖ = ‖x‖²."""
     i, j = torch.triu_indices(x.shape[1], x.shape[1], device=x.device)
     weight = torch.where(i == j, 1.0, 2**0.5).to(x.dtype)
-    # Picking rows is several times faster than picking columns.
+    # Selecting rows is several times faster than selecting columns.
     rows = x.T.contiguous()
     return (rows.index_select(0, i) * rows.index_select(0, j) * weight[:, None]).T
 
@@ -166,22 +166,22 @@ class TableRecords(FeatureRecords):
     non_negative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _ = self.width  # building it checks the domains
+        _ = self.width  # refuses other degrees and domains
 
     @cached_property
     def widths(self) -> dict[str, int]:
         """Number of coordinates by column."""
-        return {
-            name: column.alphabet.size
-            if (column := self._coded(name))
-            else self._box(name).dimension
-            for name in self.schema.columns
-        }
+        widths = {}
+        for name in self.schema.columns:
+            column = self._coded(name)
+            widths[name] = column.alphabet.size if column else self._box(name).dimension
+        return widths
 
     @cached_property
-    def _scale(self) -> float:
-        ones = [1 if self._coded(name) else width for name, width in self.widths.items()]
-        return float(np.sqrt(sum(ones)))
+    def _max_norm(self) -> float:
+        """Largest norm of a row: √c, for c scalars and alphabets."""
+        squares = [1 if self._coded(name) else width for name, width in self.widths.items()]
+        return float(np.sqrt(sum(squares)))
 
     @property
     def array_shape(self) -> tuple[int, ...]:
@@ -210,40 +210,41 @@ class TableRecords(FeatureRecords):
 
     def features(self, prepared: Tensor) -> Tensor:
         """See `FeatureMap`."""
-        scaled = prepared / self._scale
+        scaled = prepared / self._max_norm
         return scaled if self.degree == 1 else square(lift(scaled, 1.0))
 
     def activate(self, outputs: Tensor) -> Tensor:
         """See `FeatureRecords`: sigmoids of numbers, and a softmax for each alphabet."""
-        parts = zip(self.widths, outputs.split(list(self.widths.values()), dim=1), strict=True)
-        values = [x.softmax(dim=1) if self._coded(name) else x.sigmoid() for name, x in parts]
+        values = [
+            part.softmax(dim=1) if self._coded(name) else part.sigmoid()
+            for name, part in _by_column(outputs, self.widths)
+        ]
         return torch.cat(values, dim=1)
 
     def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
         """See `LabeledRecords`; codes are drawn from their probabilities."""
         columns: dict[str, pa.Array] = {}
-        within = _numpy_generator(rng)
-        parts = values.split(list(self.widths.values()), dim=1)
-        for name, part in zip(self.widths, parts, strict=True):
+        numpy_rng = _numpy_generator(rng)
+        for name, part in _by_column(values, self.widths):
             if column := self._coded(name):
                 codes = np.zeros(0, np.int64)
                 if len(part):
-                    codes = torch.multinomial(part, 1, replacement=True, generator=rng)[
-                        :, 0
-                    ].numpy()
-                columns |= column.decode_codes(name, codes, within)
+                    drawn = torch.multinomial(part, 1, replacement=True, generator=rng)
+                    codes = drawn[:, 0].numpy()
+                columns |= column.decode_codes(name, codes, numpy_rng)
             else:
                 points = from_unit(self._box(name), part.double().numpy() * 2 - 1)
                 columns |= self.schema.point_column(name).decode_points(name, points)
-        return self.to_table(columns, labels, within)
+        return self.to_table(columns, labels, numpy_rng)
 
     def _coded(self, name: str) -> CodedColumn | None:
-        """Return the coded column if it is represented by codes; None for numbers in a box."""
+        """Return a column that is represented by codes; None for numbers in a box."""
         column = self.schema.columns[name]
         as_codes = column.domain is None or (column.nullable and column.is_number)
         return self.schema.coded[name] if as_codes else None
 
     def _box(self, name: str) -> Box:
+        """Return the box of a column that is not represented by codes; refuse other domains."""
         domain = self.schema.point_column(name).domain
         if not isinstance(domain, Box) or self.schema.columns[name].nullable:
             raise PrivotError(
@@ -251,6 +252,11 @@ class TableRecords(FeatureRecords):
                 "declare bounds for each of its coordinates"
             )
         return domain
+
+
+def _by_column(values: Tensor, widths: Mapping[str, int]) -> Iterator[tuple[str, Tensor]]:
+    """Return each column's name with its part (n, width) of the coordinates of rows."""
+    return zip(widths, values.split(list(widths.values()), dim=1), strict=True)
 
 
 def _numpy_generator(rng: torch.Generator) -> np.random.Generator:
@@ -283,8 +289,9 @@ class VectorRecords(LabeledRecords):
 
     @cached_property
     def _widths(self) -> dict[str, int]:
-        points = self.schema.points
-        return {n: points[n].domain.dimension for n in self.schema.columns if n != self.label}
+        """Number of coordinates by column of vectors, in the schema's order."""
+        vectors = [name for name in self.schema.columns if name != self.label]
+        return {name: self.schema.points[name].domain.dimension for name in vectors}
 
     @property
     def dimension(self) -> int:
@@ -300,20 +307,18 @@ class VectorRecords(LabeledRecords):
     def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
         """See `LabeledRecords`."""
         columns: dict[str, pa.Array] = {}
-        within = _numpy_generator(rng)
-        parts = values.double().split(list(self._widths.values()), dim=1)
-        for name, part in zip(self._widths, parts, strict=True):
+        for name, part in _by_column(values.double(), self._widths):
             column = self.schema.points[name]
             columns |= column.decode_points(name, from_unit(column.domain, part.numpy()))
-        return self.to_table(columns, labels, within)
+        return self.to_table(columns, labels, _numpy_generator(rng))
 
 
 @dataclass(frozen=True)
 class ImageRecords(FeatureRecords):
     """Map to images (n, height, width) or (n, channels, height, width) in [0, 1], and labels.
 
-    The schema has one `array` column, whose bounds become 0 and 1, and at most one column of
-    categories, the label. Pixels are clipped to the bounds.
+    The bounds of pixels become 0 and 1, and pixels are clipped to them. A column of categories is the
+    label.
 
     The low-pass discrete cosine transform retains the s × s coefficients of lowest frequency of an
     orthonormal transform, which contain most of the norm of natural images. At `degree` 1 they are the
@@ -321,11 +326,11 @@ class ImageRecords(FeatureRecords):
     the square of the lifted vector, so that their mean contains every class's mean and covariance.
 
     Arguments:
-        schema: One column of images, and at most one of categories.
+        schema: One `array` column, and at most one column of categories.
         low_pass: Number of frequencies along each axis, at most all; None for pixels.
         degree: 1 for means of the coordinates, 2 for second moments as well.
         anchor: Constant a of the lifted vector, in the units of pixels in [0, 1]; for degree 2.
-        scale: Norm of an image that is divided to 1; for degree 1. Longer images are clipped.
+        scale: Norm of an image whose features have norm 1; for degree 1. Longer ones are clipped.
 
     Examples:
         >>> schema = Schema.from_dict({"columns": {
@@ -346,8 +351,8 @@ class ImageRecords(FeatureRecords):
 
     def __post_init__(self) -> None:
         labels = [name for name in self.schema.columns if name not in self.schema.images]
-        coded = [name for name in labels if self.schema.columns[name].domain is None]
-        if len(self.schema.images) != 1 or len(labels) > 1 or labels != coded:
+        categorical = all(self.schema.columns[name].domain is None for name in labels)
+        if len(self.schema.images) != 1 or len(labels) > 1 or not categorical:
             raise PrivotError(
                 f"columns {', '.join(self.schema.columns)}: of images, declare one column, and at most "
                 "one of categories beside it, their label"
@@ -451,30 +456,28 @@ class ImageRecords(FeatureRecords):
         return self.to_table(columns, labels, np.random.default_rng(0))  # categories draw nothing
 
     @cached_property
-    def frequencies(self) -> np.ndarray:
-        """Squared frequency of each coordinate (p,); zeros for pixels."""
+    def squared_frequencies(self) -> np.ndarray:
+        """Squared frequency f² of each coordinate (p,); zeros for pixels."""
         if self._retained is None:
             return np.zeros(self.num_coordinates)
         rows, columns = (np.arange(count) ** 2 for count in self._retained)
-        one = (rows[:, None] + columns).ravel()
-        return np.tile(one, self.num_coordinates // len(one))
+        of_channel = (rows[:, None] + columns).ravel()
+        return np.tile(of_channel, self.num_coordinates // len(of_channel))
 
     @cached_property
     def _bases(self) -> tuple[Tensor, Tensor]:
+        """Rows of the orthonormal cosine transform for the retained frequencies, of both axes."""
         return tuple(  # type: ignore[return-value]  # two: `shape[-2:]` has two sizes
             torch.from_numpy(dct(np.eye(size), norm="ortho", axis=0)[:count])
             for size, count in zip(self.shape[-2:], self._retained or (), strict=True)
         )
 
 
-def records_of(schema: Schema, degree: int = 2, **of_images: Any) -> FeatureRecords:
+def records_of(schema: Schema, degree: int = 2, **image_options: Any) -> FeatureRecords:
     """Return the record map of a schema: `ImageRecords` if it has images, else `TableRecords`.
 
-    Examples:
-        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
-        >>> records_of(schema).schema == schema
-        True
+    `image_options` are other arguments of `ImageRecords`, and are not used for a table.
     """
     if schema.images:
-        return ImageRecords(schema, degree=degree, **of_images)
+        return ImageRecords(schema, degree=degree, **image_options)
     return TableRecords(schema, degree=degree)

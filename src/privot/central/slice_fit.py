@@ -4,13 +4,13 @@ r"""Fit by noisy slices: a network from latents and labels to raw values, and th
 
 $$ ‖\hat μ_t − m_G‖^2 + d · \overline{W_2^2}(\text{centered slices}), $$
 
-which is d times the smoothed sliced loss with its mean part estimated from all releases. `"sliced"` is
+with the mean record $\hat μ_t ∈ R^d$ estimated from all releases (`PooledMean`) and the mean $m_G$ of
+generated ones: d times the smoothed sliced loss with another estimate of its mean part. `"sliced"` is
 the published loss of one release, and `"entropic"` an entropic transport cost with the noise's variance
 as its weight. ‖μ̂ − m_G‖² is estimated without bias as the inner product of the residuals of two
 independent halves of the generated batch; a biased estimate would shrink the spread of small batches.
 Weights are averaged. If the budget runs out early (in a resumed run, after a kill wasted releases), the
-fit continues without new releases: the pooled mean part remains, or, by the published loss, the weights
-no longer change.
+fit continues without new releases, with the mean part alone or, by the published loss, no change.
 
 **The smoothed sliced loss.** With noise N(0, σ²) on the slices of both sides, the mean over
 directions of W_q^q between them is the q-th power of the sliced Wasserstein distance of the two laws
@@ -203,35 +203,35 @@ class SliceFit(CentralFit):
     ) -> "tuple[LabeledNetwork, History]":
         """See `CentralFit`."""
         settings, (values, labels) = self.settings, parts
+        state = state.of({"settings": asdict(settings), "records": self.records.to_dict()})
+        if settings.release == "once" and state.resume:
+            raise PrivotError(
+                "release 'once' has its slices in memory and cannot be resumed: start again "
+                "with a budget of its own"
+            )
         mechanism = SlicingMechanism(values, labels, self.records, ledger)
-        shape = (settings.latent_dim, settings.hidden, settings.seed, settings.architecture)
-        network, pooled = LabeledNetwork(self.records, *shape), PooledMean(ledger.plan)
+        network = LabeledNetwork(
+            self.records, settings.latent_dim, settings.hidden, settings.seed, settings.architecture
+        )
+        pooled = PooledMean(ledger.plan)
         step_loss = SliceObjective(mechanism, pooled, network, settings)
         learned = LearnedModules(network=network, pooled=pooled)
-        state = state.of({"settings": asdict(settings), "records": self.records.to_dict()})
-        if settings.release == "once":
-            if state.resume:
-                raise PrivotError(
-                    "release 'once' has its slices in memory and cannot be resumed: start again "
-                    "with a budget of its own"
-                )
-            state = NOWHERE
 
         def objective(rng: torch.Generator) -> tuple[Tensor, float]:
             loss = step_loss(rng)
-            learned.count(ledger)
-            return loss
+            learned.record_count(ledger)
+            return loss, 0.0  # no marginal error
 
         with threads_for(0):
             history = train(
                 learned,
                 objective,
                 settings.training,
-                checkpoint=state,
+                checkpoint=NOWHERE if settings.release == "once" else state,
                 progress=progress,
                 seek=lambda _: learned.check(ledger),
             )
-        # How long steps took depends on raw records.
+        # The last entry, a step's duration, depends on raw records.
         history.rows = [(*row[:-1], 0.0) for row in history.rows]
         return network.eval(), history
 
@@ -239,9 +239,8 @@ class SliceFit(CentralFit):
 class LearnedModules(nn.Module):
     """State of a checkpoint: the modules that learn, and the number of releases that were counted.
 
-    A checkpoint contains the ledger's id and the number of releases that were counted when it was
-    written. It is resumed only with this ledger, and only if the ledger's count is not smaller. A run
-    without a checkpoint whose releases are all made cannot be resumed: it is finished.
+    A checkpoint is resumed only with the ledger whose id it contains, and only if the ledger's count is
+    not smaller. A run without a checkpoint whose releases are all made is finished, and not resumed.
 
     Arguments:
         learned: Modules of a checkpoint, by name.
@@ -254,7 +253,7 @@ class LearnedModules(nn.Module):
         self.learned = nn.ModuleDict(learned)
         self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
 
-    def count(self, ledger: Ledger[SlicePlan]) -> None:
+    def record_count(self, ledger: Ledger[SlicePlan]) -> None:
         """Record the ledger's count; call after every release that is used."""
         self.spent.fill_(ledger.spent)
 
@@ -277,34 +276,39 @@ class SliceObjective:
         network: "LabeledNetwork",
         settings: SliceSettings,
     ) -> None:
-        self.mechanism, self.pooled, self.network = mechanism, pooled, network
-        self.settings, self.plan = settings, mechanism.ledger.plan
-        count = mechanism.map.num_labels
-        each = 2 * max(1, settings.generated // (2 * count))
-        self.labels = torch.arange(count).repeat_interleave(each)
+        self.mechanism, self.plan, self.settings = mechanism, mechanism.ledger.plan, settings
+        self.pooled, self.network = pooled, network
+        self.map = mechanism.map
+        num_labels = self.map.num_labels
+        of_label = 2 * max(1, settings.generated // (2 * num_labels))  # even, for two halves
+        self.labels = torch.arange(num_labels).repeat_interleave(of_label)
         self._released: Slices | None = None
 
-    def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """Return the loss of a step; the second number, a marginal error, is always 0."""
+    def __call__(self, rng: torch.Generator) -> Tensor:
+        """Return the loss of a step."""
         slices = self._next_slices(rng)
-        record_map = self.mechanism.map
         values = self.network.draw(self.labels, rng)
-        features = record_map.features(record_map.prepare(values))
-        # (labels, each, width): rows were drawn label by label.
-        features = features.reshape(record_map.num_labels, -1, record_map.width)
+        features = self.map.features(self.map.prepare(values))
+        # (labels, rows of a label, width): rows were drawn label by label.
+        features = features.reshape(self.map.num_labels, -1, self.map.width)
         loss = 0.0 * features.sum()  # the gradient is 0 if no other part is added
         if slices is not None:
-            blocks = slices.directions.reshape(record_map.num_labels, record_map.width, -1)
+            blocks = slices.directions.reshape(self.map.num_labels, self.map.width, -1)
             projected = with_blanks((features @ blocks).flatten(0, 1), self.plan)
             loss = self._slice_loss(slices.values, projected, rng)
         if self.settings.loss == "mean_first":
-            halves = features.unflatten(1, (2, -1)).mean(dim=2) / record_map.num_labels
-            target = self.pooled.estimate.reshape(record_map.num_labels, 1, record_map.width)
-            residual = halves - target
-            loss = loss + (residual[:, 0] * residual[:, 1]).sum()
-        return loss, 0.0
+            loss = loss + self._mean_loss(features)
+        return loss
+
+    def _mean_loss(self, features: Tensor) -> Tensor:
+        """Return the unbiased estimate of ‖μ̂ − m_G‖² from features (labels, rows, width)."""
+        halves = features.unflatten(1, (2, -1)).mean(dim=2) / self.map.num_labels
+        target = self.pooled.estimate.reshape(self.map.num_labels, 1, self.map.width)
+        residual = halves - target
+        return (residual[:, 0] * residual[:, 1]).sum()
 
     def _slice_loss(self, released: Tensor, projected: Tensor, rng: torch.Generator) -> Tensor:
+        """Return the loss of released slices (n, k) and generated ones (m, k) without noise."""
         dim, stddev, q = self.plan.accounting.dim, self.plan.stddev, self.settings.q
         if self.settings.loss == "mean_first":
             return dim * spread_loss(released, projected, stddev, rng)
@@ -377,9 +381,9 @@ def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:
 class PooledMean(nn.Module):
     r"""Unbiased running estimate of the mean record μ (d,), whose state is part of checkpoints.
 
-    A release of n rows along U has column means s = Uᵀμ + noise, with noise N(0, σ²/n). Back-projection
-    (d/k)·U s is unbiased for μ, but the random directions contribute ‖μ‖²·d/k to its variance. The
-    projection of residuals avoids this: with μ̂_0 = 0 and A = (d/k) U Uᵀ, E A = I,
+    A release of n rows along k directions U has column means s = Uᵀμ + noise, with noise N(0, σ²/n).
+    Back-projection (d/k)·U s is unbiased for μ, but the random directions contribute ‖μ‖²·d/k to its
+    variance. The projection of residuals avoids this: with μ̂_0 = 0, A = (d/k) U Uᵀ and so E A = I,
 
     $$ \hat μ_t = \hat μ_{t-1} + γ_t \tfrac{d}{k} U_t (s_t - U_t^\top \hat μ_{t-1}),
     \qquad γ_t = \frac{1}{t + d/k}. $$
@@ -388,8 +392,8 @@ class PooledMean(nn.Module):
     β = Π(1 − γ) the estimate μ̂_t/(1 − β) is unbiased for every t.
 
     **Its error**, exactly. E A² = a·I with a = (d + k − 1)/k for independent unit columns, d/k for a
-    frame. Errors of the noise (variance ν), of the batch's mean record (trace τ of its covariance) and
-    of the start (‖μ‖²) obey one recursion, E‖(I − γA)e‖² = (1 − 2γ + γ²a) ‖e‖²:
+    frame. Errors e of the noise (variance ν of a column mean), of the batch's mean record (trace τ of
+    its covariance) and of the start (‖μ‖²) obey one recursion, E‖(I − γA)e‖² = (1 − 2γ + γ²a) ‖e‖²:
 
     $$ E‖\hat μ/(1 − β) − μ‖^2 = \frac{V·(d^2 ν / k + a τ) + (D − β^2) ‖μ‖^2}{(1 − β)^2},
     \quad V_t = (1 − 2γ + γ^2 a) V_{t-1} + γ^2, \quad D_t = (1 − 2γ + γ^2 a) D_{t-1}, $$
@@ -413,17 +417,16 @@ class PooledMean(nn.Module):
         accounting, count = plan.accounting, plan.accounting.num_projections
         self._dim, self._radius = accounting.dim, accounting.radius
         self.ratio = accounting.dim / count  # d/k
-        # a, the factor of E A².
-        self._square = self.ratio + (0.0 if accounting.orthonormal else (count - 1) / count)
-        # Rows hold the mean record times batch_size/rows: blanks count as zeros.
+        self._square = self.ratio + (0.0 if accounting.orthonormal else (count - 1) / count)  # a
+        # Blank rows count as zeros: the mean over rows is that over records divided by this.
         self.padding = plan.rows / accounting.batch_size
         noise_variance = plan.stddev**2 * self.padding / accounting.batch_size  # ν
-        self._noise = self.ratio * accounting.dim * noise_variance
+        self._noise = self.ratio * accounting.dim * noise_variance  # d² ν/k
         self._fixed_size = accounting.sampling == "without_replacement"
-        drawn = accounting.rate
+        rate = accounting.rate
         if self._fixed_size:
-            drawn = (accounting.batch_size - 1) / max(accounting.records - 1, 1)
-        self._batch = self._square * (1 - drawn) / accounting.batch_size
+            rate = (accounting.batch_size - 1) / max(accounting.records - 1, 1)
+        self._batch = self._square * (1 - rate) / accounting.batch_size  # a τ/R² at μ = 0
         self.register_buffer("mean", torch.zeros(accounting.dim))
         for name, start in (("bias", 1.0), ("count", 0.0), ("gathered", 0.0), ("memory", 1.0)):
             self.register_buffer(name, torch.tensor(start, dtype=torch.float64))
@@ -459,20 +462,21 @@ class PooledMean(nn.Module):
         noise = gathered * self._noise / scale
         batch = gathered * self._batch / scale
         start = max(memory - bias**2, 0.0) / scale
-        longest = self._radius**2
-        # E‖μ̂‖² = ‖μ‖² + error, where the error depends on ‖μ‖².
+        max_square = self._radius**2
+        # The error is linear in ‖μ‖²: constant + slope · ‖μ‖², and E‖μ̂‖² = ‖μ‖² + error.
+        constant = noise + batch * max_square
         slope = start - batch if self._fixed_size else start
         square = float(self.estimate.double().square().sum())
-        true_square = (square - noise - batch * longest) / (1.0 + slope)
-        error = noise + batch * longest + slope * min(max(true_square, 0.0), longest)
+        true_square = (square - constant) / (1.0 + slope)
+        error = constant + slope * min(max(true_square, 0.0), max_square)
         return math.sqrt(error / self._dim)
 
 
 class LabeledNetwork(nn.Module, LabeledLaw):
-    """Multilayer perceptron, or DCGAN, from (z, one-hot label) to raw values of records.
+    """Multilayer perceptron, or DCGAN, from (latent, one-hot label) to raw values of records.
 
-    A fitted network computes every record from its own latent and label alone. Privacy: it is trained on
-    released slices and its own samples, never on a record; batch normalization is of its samples.
+    Privacy: it is trained on released slices and its own samples, never on a record; batch normalization
+    is of its samples. Once fitted, it computes every record from its own latent and label alone.
     """
 
     kind: ClassVar[str] = "network"
@@ -524,7 +528,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         cls, records: FeatureRecords, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
         """See `Law`."""
-        shape = (fields["latent_dim"], tuple(fields["hidden"]))
-        network = cls(records, *shape, architecture=fields["architecture"])
+        hidden, architecture = tuple(fields["hidden"]), fields["architecture"]
+        network = cls(records, fields["latent_dim"], hidden, architecture=architecture)
         network.load_state_dict(tensors_of(arrays))
         return network.eval()

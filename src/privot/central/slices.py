@@ -18,30 +18,28 @@ entries (Rakotomamonjy, Ralaivola 2021; here with exact accounting, see
   release (`privot.privacy.ledger`), and the ledger is charged before a batch is drawn; without budget
   no batch is drawn. Threads may share a mechanism: the ledger numbers their releases.
 
-**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant uses a grid of
-(2 + √rows)·g. One g covers the rounding of two neighbors (½ each). Another covers the floating-point
+**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant uses a grid
+of (2 + √rows)·g. One g covers the rounding of two neighbors (½ each). Another covers the floating-point
 error of projections: in double precision it is below d·2^−52·R, and the plan is refused unless this is
-at most g/2. The rest covers the **other** rows of a batch: all labels determine which rows are
-multiplied together, and so the last bits of every row. Each of their projections may change by one g,
-√(rows·k)·g in all.
+at most g/2. The rest covers the **other** rows of a batch: the labels determine which rows are
+multiplied together, and so the last bits of all. Each projection may change by one g, √(rows·k)·g in
+all.
 
 **Batches** are drawn by the scheme that is accounted. Amplification by sampling holds only if nobody
-knows who was drawn, so batches use the operating system's entropy, and are neither seeded, logged nor
-stored.
+knows who was drawn, so batches are neither seeded, logged nor stored.
 
-- `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**: of
-  exactly uniform indices, the first occurrences in order of appearance.
+- `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**.
 - `padded_poisson`: every record enters with probability at most q, independently of the others, into
   uniformly random slots of a public, constant number of rows; the other slots stay empty. The
   accounting is conditional on no overflow of the slots; δ includes the probability of an overflow, in
-  which case records without a slot are left out.
+  which case records without a slot are omitted.
 - `none`: all records.
 
 **Directions** are drawn anew for each release, uniform on the sphere and never longer than 1, since the
-accounting averages over U with independent uniform unit columns (or a uniform frame). Columns are
-normalized Gaussian vectors from the operating system's entropy (`privot.mechanisms.samplers`).
-So no two runs (also resumed ones), threads or forked processes share directions, as the accounting
-requires. Directions do not depend on the data. Box–Muller pairs
+accounting averages over U with independent uniform unit columns (or a uniform frame: orthonormal
+columns). Columns are normalized Gaussian vectors from the operating system's entropy
+(`privot.mechanisms.samplers`), so no two runs (also resumed ones), threads or forked processes share
+directions, as the accounting requires; they do not depend on the data. Box–Muller pairs
 
 $$ (\sqrt{−2 \ln u} \cos φ, \sqrt{−2 \ln u} \sin φ), \qquad u = (w + ½)/2^{32}, \quad φ = π w'/2^{31} $$
 
@@ -58,9 +56,9 @@ H = ‖Uᵀz‖²: given U, the mechanism is Gaussian with a smaller sensitivity
 **Privacy review: who sees what.** Releases have public shapes (rows, k), whoever was drawn. Other
 functions of raw records stay with the curator: the fingerprint of values and labels by which a second
 run on the same records is recognized, the warning of it, and the time of a release (which depends on
-labels, by which rows are grouped, and on the samplers' rejections). So only the curator may time
-releases. The index of each slot stays inside the mechanism; the time of drawing it depends only on
-coins and on the number of records. Nothing is logged.
+labels, by which rows are grouped, and on the samplers' rejections). The index of each slot stays inside
+the mechanism; the time of drawing it depends only on coins and on the number of records. Nothing is
+logged.
 
 References:
     Box, Muller, *A note on the generation of random normal deviates* (1958).
@@ -75,11 +73,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from privot.central.records import FeatureMap
-from privot.central.sums import whole_records
+from privot.central.sums import Integers, whole_records
 from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.mechanisms.samplers import random_words, uniforms_below
@@ -87,15 +85,14 @@ from privot.privacy import ApproximateDP
 from privot.privacy.ledger import Ledger, charge, fingerprint
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 
-Indices = NDArray[np.int64]
-EMPTY = -1
+EMPTY = -1  # index of an empty slot
 # The grid is at least 2^19 times finer than the root mean square sensitivity of a slice.
 _GRID_BITS = 19
 # Columns are scaled to this norm, so that errors of single precision never make one longer than 1.
 _LENGTH = 1.0 - 2.0**-19
 # Records are clipped to this factor times the radius, so that rounding errors never exceed it.
 _INSIDE = 1.0 - 2.0**-40
-_CHUNK = 4096
+_CHUNK = 4096  # records projected at once
 
 
 @dataclass(frozen=True)
@@ -124,8 +121,8 @@ class SlicePlan:
     noun: ClassVar[str] = "releases"
 
     def __post_init__(self) -> None:
-        paid_for = self.accounting.grid >= accounted_grid(self.grid, self.rows)
-        if math.frexp(self.grid)[0] != 0.5 or not paid_for:
+        accounted = self.accounting.grid >= accounted_grid(self.grid, self.rows)
+        if math.frexp(self.grid)[0] != 0.5 or not accounted:
             raise PrivotError(
                 f"grid {self.grid} is no power of two, or more than the accounted "
                 f"{self.accounting.grid} pays for in {self.rows} rows: use SlicePlan.calibrate"
@@ -146,18 +143,20 @@ class SlicePlan:
         method: Method = "rdp",
     ) -> Self:
         """Return the plan with the least noise for (ε, δ); `accounting` maps a grid to parameters."""
-        free = accounting(0.0)
+        without_grid = accounting(0.0)
         # A power of two far below a slice of the sensitivity, and so far below useful noise.
-        slice_of = free.sensitivity / math.sqrt(free.dim)
-        grid = 2.0 ** (math.floor(math.log2(slice_of)) - _GRID_BITS)
-        exact = accounting(accounted_grid(grid, free.overflow(steps, delta).rows))
-        stddev = exact.calibrate(epsilon, delta, steps, method)
-        return cls(exact, stddev, steps, delta, grid, method)
+        projected_sensitivity = without_grid.sensitivity / math.sqrt(without_grid.dim)
+        grid = 2.0 ** (math.floor(math.log2(projected_sensitivity)) - _GRID_BITS)
+        rows = without_grid.overflow(steps, delta).rows
+        with_grid = accounting(accounted_grid(grid, rows))
+        stddev = with_grid.calibrate(epsilon, delta, steps, method)
+        return cls(with_grid, stddev, steps, delta, grid, method)
 
     @property
     def rows(self) -> int:
         """Number of rows of every release, padding included: public and constant."""
-        return self.accounting.overflow(self.steps, self.delta).rows
+        _, rows = self.accounting.overflow(self.steps, self.delta)
+        return rows
 
     @property
     def uses(self) -> int:
@@ -184,7 +183,7 @@ def accounted_grid(grid: float, rows: int) -> float:
     return grid * (2 + math.sqrt(rows))
 
 
-def draw_batch(plan: SlicePlan, rows: int) -> Indices:
+def draw_batch(plan: SlicePlan, rows: int) -> Integers:
     """Draw the record in each of `rows` slots, or `EMPTY`."""
     accounting = plan.accounting
     if accounting.sampling == "none":
@@ -194,19 +193,20 @@ def draw_batch(plan: SlicePlan, rows: int) -> Indices:
     return ordered_sample(accounting.records, rows)
 
 
-def ordered_sample(population: int, size: int) -> Indices:
+def ordered_sample(population: int, size: int) -> Integers:
     """Draw a uniformly random subset of `size` of range(population), in uniformly random order."""
-    if 4 * size > population:
+    if 4 * size > population:  # redrawing repeated indices would take longer
         return random_order(population)[:size]
     chosen = np.empty(0, np.int64)
     while len(chosen) < size:
         more = uniforms_below(population, 2 * (size - len(chosen)) + 8)
         chosen = np.concatenate([chosen, more])
-        chosen = chosen[np.sort(np.unique(chosen, return_index=True)[1])]
+        _, first_occurrences = np.unique(chosen, return_index=True)
+        chosen = chosen[np.sort(first_occurrences)]
     return chosen[:size]
 
 
-def random_order(count: int) -> Indices:
+def random_order(count: int) -> Integers:
     """Draw a uniform permutation: the ranks of 64-bit words, which are redrawn if two are equal."""
     while True:
         words = random_words(count)
@@ -216,14 +216,14 @@ def random_order(count: int) -> Indices:
             return order.astype(np.int64)
 
 
-def poisson_sample(population: int, rate: float) -> Indices:
+def poisson_sample(population: int, rate: float) -> Integers:
     """Draw each of range(population) with probability ⌊rate·2^64⌋/2^64 (1 if rate is 1)."""
     if rate >= 1:
         return np.arange(population)
     return np.flatnonzero(random_words(population) < np.uint64(int(rate * 2**64)))
 
 
-def fill_slots(chosen: Indices, rows: int) -> Indices:
+def fill_slots(chosen: Integers, rows: int) -> Integers:
     """Return the chosen records in uniformly random slots of `rows`, the others `EMPTY`."""
     slots = np.full(rows, EMPTY, np.int64)
     order = random_order(rows)
@@ -248,10 +248,10 @@ def draw_directions(dim: int, count: int, orthonormal: bool = False) -> Tensor:
     normal = _normal(count, dim)
     if orthonormal:
         return (_LENGTH * torch.linalg.qr(normal.T.double()).Q).float()
-    # Rows are contiguous: numpy then sums pairwise, which the bound on the length counts on.
+    # Rows are contiguous: numpy then sums pairwise, which the bound on the length requires.
     squares = np.square(normal.numpy()).sum(axis=1)
-    empty = np.flatnonzero(squares == 0)  # in one dimension, once in 2^25 columns
-    normal[empty, 0], squares[empty] = 1.0, 1.0
+    zeros = np.flatnonzero(squares == 0)  # in one dimension, once in 2^25 columns
+    normal[zeros, 0], squares[zeros] = 1.0, 1.0
     normal *= torch.from_numpy(_LENGTH / np.sqrt(squares))[:, None]
     return normal.T
 
@@ -261,7 +261,7 @@ def _normal(rows: int, columns: int) -> Tensor:
     half = (rows * columns + 1) // 2
     words = torch.from_numpy(random_words(half).view(np.int32).reshape(2, half))
     angle = words[0].float().mul_(math.pi / 2**31)
-    # Signed words move up by 2^31 in double precision: small u keep all their bits.
+    # 2^31 is added to signed words in double precision, so that small u have all their bits.
     radius = words[1].double().add_(2.0**31 + 0.5).mul_(2.0**-32).float()
     radius = radius.log_().mul_(-2.0).sqrt_()
     pairs = torch.empty(2, half)
@@ -272,12 +272,7 @@ def _normal(rows: int, columns: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """A release: noisy projections `values` (rows, k) along `directions` (d, k).
-
-    Examples:
-        >>> Slices(directions=torch.eye(4)[:, :2], values=torch.zeros(8, 2)).values.shape
-        torch.Size([8, 2])
-    """
+    """A release: noisy projections `values` (rows, k) along `directions` (d, k)."""
 
     directions: Tensor
     values: Tensor
@@ -322,7 +317,7 @@ class SlicingMechanism:
                 "calibrate it for the unit of the records"
             )
         self.map, self.ledger = record_map, ledger
-        self._values = _prepared(values, record_map)
+        self._coordinates = _prepared(values, record_map)
         self._labels = given_labels(labels, len(values), record_map.num_labels)
         self._rows = ledger.plan.rows
         self._digest = fingerprint(
@@ -350,20 +345,21 @@ class SlicingMechanism:
 
     def _project(self, batch: np.ndarray, directions: Tensor) -> Tensor:
         """Return XU (rows, k) of the records in the slots, zeros in empty ones, in double precision."""
-        chosen = torch.from_numpy(np.maximum(batch, 0))
+        chosen = torch.from_numpy(np.maximum(batch, 0))  # an empty slot: any record, times 0
+        # Records are grouped by label for speed; the plan's grid covers the effect on last bits.
         labels, order = self._labels[chosen].sort()
         batch, chosen = batch[order.numpy()], chosen[order]
-        features = self.map.features(self._values[chosen].double()).double()
+        features = self.map.features(self._coordinates[chosen].double()).double()
         radius = self.ledger.plan.accounting.radius
         norm = features.norm(dim=1, keepdim=True)
         features = torch.where(torch.isfinite(norm), features, 0.0)
         scale = torch.where(norm > radius * _INSIDE, radius * _INSIDE / norm, 1.0)
         scale[torch.from_numpy(batch == EMPTY)] = 0.0
+        # A record e_y ⊗ φ(x) is projected by the block of the directions that belongs to its label.
         blocks = directions.double().reshape(self.map.num_labels, self.map.width, -1)
-        ends = torch.bincount(labels, minlength=len(blocks)).cumsum(0).tolist()
-        # Records are grouped by label for speed; the plan's grid covers the effect on last bits.
-        groups = zip(blocks, [0, *ends], ends, strict=False)
-        projected = torch.cat([features[start:end] @ block for block, start, end in groups])
+        counts = torch.bincount(labels, minlength=len(blocks)).tolist()
+        groups = zip(features.split(counts), blocks, strict=True)
+        projected = torch.cat([group @ block for group, block in groups])
         return (projected * scale)[torch.argsort(order)]
 
     def _noisy(self, projected: Tensor) -> np.ndarray:
@@ -379,12 +375,12 @@ class SlicingMechanism:
 
 
 def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:
+    """Return the coordinates of raw records; refuse values that are not finite."""
     prepared = torch.cat([record_map.prepare(part) for part in values.split(_CHUNK)])
     finite = torch.isfinite(prepared.flatten(1)).all(dim=1)
     if not bool(torch.isfinite(values[~finite]).all()):
         raise PrivotError("values hold NaN or infinity: replace or drop such records first")
-    # A record of finite values whose coordinates overflow counts as zeros.
-    prepared[~finite] = 0.0
+    prepared[~finite] = 0.0  # of finite values whose coordinates overflow
     return prepared
 
 
@@ -421,6 +417,7 @@ def given_labels(labels: ArrayLike | Tensor | None, count: int, num_labels: int)
 
 
 def _as_tensor(name: str, given: Any) -> Tensor:
+    """Return an array or tensor of numbers as a tensor; refuse anything else, under this name."""
     if isinstance(given, Tensor):
         return given
     try:

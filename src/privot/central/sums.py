@@ -7,8 +7,8 @@ $$ \sum_{i : j(x_i) = j} v(x_i) + N_j \quad \text{(moment 1), or} \quad
    \sum_{i : j(x_i) = j} v(x_i) v(x_i)^\top + N_j \quad \text{(moment 2)} . $$
 
 The upper triangle of a matrix is summed, with diagonal entries multiplied by 29 and the others by 41.
-As $41^2 ≤ 2·29^2$, the contribution of one record has a norm of at most $29 ‖v‖^2$, and entries off the
-diagonal, each of which represents two, have noise that is smaller by $29/41 ≈ 1/\sqrt 2$.
+As $41^2 ≤ 2·29^2$, the contribution of one record has a norm of at most $29 ‖v‖^2$. Entries off the
+diagonal, each of which represents two, have less noise by the factor $29/41 ≈ 1/\sqrt 2$.
 
 **Adjacency** is `replace_one`: one unit's record becomes any other; the number of records is public.
 Each unit must have only one record. **Δ.** A record adds a vector $u$ of norm at most L (R, or 29 R²) to
@@ -16,19 +16,18 @@ its slot. Replacing a record changes all slots together by $\sqrt{‖u‖^2 + �
 records have different slots, and by $‖u − u'‖$ if they share one: at most $2L$, or $\sqrt 2 L$ if
 $⟨u, u'⟩ ≥ 0$. Moments of order 2 always satisfy this:
 
-$$ ⟨u, u'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\bigr) \sum_i v_i^2 v_i'^2 ≥ 0 , $$
+$$ ⟨u, u'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\bigr) \sum_i v_i^2 v_i'^2 ≥ 0 . $$
 
 Moments of order 1 satisfy it if the query declares its vectors non-negative, which is checked. The noise
 is $⌊σ Z + ½⌋$ with $σ = Δ/μ_t$, and μ_t from the plan.
 
-**Indicators.** Vectors of counts are L one-hot vectors side by side, one of each block of places. A
-query of this kind returns the L positions instead of the vector, $‖v(x)‖ = \sqrt L$, and the release
-contains the number of records at each place of each block. Replacing a record by one that differs in
-every block changes the counts by $\sqrt{2L}$, which is Δ.
+**Indicators.** A query of counts has vectors of L one-hot vectors side by side, which it returns as L
+positions. The release contains the number of records at each place of each block, and $Δ = \sqrt{2L}$ is
+the change by a record that differs in every block.
 
-**Composition.** The query of a round may depend on all earlier releases, as long as $μ_t = Δ_t/σ_t$ does
-not: the plan fixes it before private data are read. All rounds together are then as private as **one**
-Gaussian release with
+**Composition.** The query of a round may depend on all earlier releases, as long as $μ_t = Δ_t/σ_t$
+does not: the plan fixes it before private data are read. All rounds are then as private as **one**
+release with
 
 $$ μ^2 = \sum_t μ_t^2 , \qquad δ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) , $$
 
@@ -39,24 +38,21 @@ exactly: nothing is lost by composing (Dong, Roth, Su 2022, corollary 3.3; the c
 the query declared otherwise, is replaced by zeros, as is a record with a position outside its block.
 Sums are exact in any order. The noise is an exactly rounded Gaussian (`privot.mechanisms.samplers`); an
 integer plus this noise is the rounded noisy sum, post-processing of the continuous mechanism. A query
-maps records independently, in chunks at fixed places, so that even the last bits of a record's vector
-depend on no other record.
+maps records independently, in chunks at fixed places: no bit of a vector depends on another record.
 
 **Privacy review: who sees what.** Releases have public shapes. The time of a release depends on raw
 records (the order of slots in memory, the rejections of the sampler), so only the curator may measure
-it. The fingerprint by which a second run on the same records is recognized, a keyed digest of all that
-queries may read (values and labels), stays with the curator as well. Nothing is logged. **Count first**:
-the plan's whole guarantee is entered in the account of these records before the first round, and the
-ledger is charged before a round is answered.
+it. The fingerprint by which a second run on the same records is recognized, a keyed digest of values and
+labels, stays with the curator as well. Nothing is logged. **Count first**: the plan's whole guarantee is
+entered in the account of these records before the first round, and the ledger is charged before a round
+is answered.
 
-**Resuming.** The queries of a run are functions of public numbers and of earlier releases. So a run that
-is resumed after a kill repeats the same queries, and those in the checkpoint are answered from it, at no
-cost. The ledger counts a round before it is made. If a counted round's answer was lost, the run cannot
-be resumed, since later rounds depend on it. A run must be resumed with the same records and labels:
-otherwise, sums of two sets of records would be combined. The records are recognized only by their
-account (`privot.privacy.ledger`: a keyed digest, entered before the first round, in the curator's
-state folder); the checkpoint contains only released sums and public settings. Another set is refused
-before any budget is spent, and only the curator sees the refusal.
+**Resuming.** Queries are functions of public numbers and of earlier releases. So a run that is resumed
+after a kill repeats them, and those in the checkpoint are answered from it, at no cost. If the answer of
+a round that the ledger counted was lost, the run cannot be resumed, since later rounds depend on it. Nor
+can it with other records, since sums of two sets would be combined: they are recognized by their account
+(`privot.privacy.ledger`), and refused before any budget is spent; only the curator sees the refusal. The
+checkpoint contains only released sums and public settings.
 
 References:
     Dong, Roth, Su, *Gaussian differential privacy* (2022).
@@ -90,10 +86,9 @@ Records = tuple[NDArray[Any], ...]
 P = TypeVar("P", bound=Countable)
 
 DIAGONAL, OTHER = 29, 41  # 41² = 1681 ≤ 1682 = 2·29²
-_UP = 1 + 2.0**-40  # exceeds the rounding errors of the sums below many times over
-_CHUNK = 4096
-# Releases are taken in blocks of a hundredth of the plan: a kill costs one block.
-_BLOCKS = 100
+_UP = 1 + 2.0**-40  # factor far above 1 + the relative rounding error of Δ and of μ
+_CHUNK = 4096  # records encoded at once
+_BLOCKS = 100  # a ledger reserves releases in blocks of 1/100 of the plan: a kill wastes one block
 
 
 def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
@@ -119,9 +114,9 @@ def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
     """Yield records in the form that accounts compare (`privot.privacy.ledger`): rows of all parts.
 
     Arguments:
-        parts: Arrays (n, …) of the same n records: values, then labels. Values without a label have
-            label 0 in every method, so that all methods produce the same rows. Labels, integers below
-            2^24, are exact in single precision.
+        parts: Arrays (n, …) of the same n records: values, then labels. Records without labels get
+            label 0, so that all methods yield the same rows. Labels, integers below 2^24, are exact in
+            single precision.
 
     >>> [rows.tolist() for rows in whole_records(np.zeros((2, 1, 2)), np.array([0, 3]))]
     [[[0.0, 0.0, 0.0], [0.0, 0.0, 3.0]]]
@@ -142,17 +137,17 @@ class Budget:
     unit: str = "person"
 
     def signal(self, num_labels: int) -> float:
-        """Return s = μ n/labels, the signal-to-noise ratio of a label's mean; μ = Δ/σ of the run."""
+        """Return s = μ n/labels, with which a label's signal-to-noise ratio grows (Δ/σ = μ)."""
         return self.records / calibrate_gaussian(1.0, self.epsilon, self.delta) / num_labels
 
     def plan(self, shares: Sequence[float]) -> "SumPlan":
-        """Return the plan that spends (ε, δ) on rounds, by shares of μ²."""
+        """Return the plan that spends (ε, δ) on rounds, with $μ_t^2$ in proportion to the shares."""
         return SumPlan.calibrate(self.epsilon, self.delta, shares, self.records, self.unit)
 
     def require_signal(
         self, noise: float, limit: float, noun: str, effect: str, remedy: str
     ) -> None:
-        """Refuse a plan whose noise exceeds a limit, by public numbers, before any budget is spent."""
+        """Refuse a plan whose noise, inversely proportional to the number of records, is too large."""
         if noise > limit:
             raise PrivotError(
                 f"epsilon {at_most(self.epsilon)} for {self.records:,} {noun}: {effect}; give "
@@ -162,10 +157,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class SumPlan:
-    """Rounds of noisy sums, and the guarantee of all of them together.
+    """Noise of the rounds of a run, and the guarantee of all of them together.
 
     Arguments:
-        ratios: μ_t = Δ_t/σ_t of each round: sensitivity in standard deviations of its noise.
+        ratios: μ_t = Δ_t/σ_t of each round t: sensitivity divided by the noise's standard deviation.
         delta: δ of the guarantee.
         records: Number of records that are summed; public under `replace_one`.
         unit: Owner of one record, such as a person.
@@ -192,7 +187,7 @@ class SumPlan:
     def calibrate(
         cls, epsilon: float, delta: float, shares: Sequence[float], records: int, unit: str
     ) -> Self:
-        """Return the plan that spends (ε, δ) on rounds, by shares of μ².
+        """Return the plan that spends (ε, δ) on rounds, with $μ_t^2$ in proportion to the shares.
 
         Raises:
             PrivotError: if ε is not positive, or δ not in (0, 1).
@@ -215,6 +210,14 @@ class SumPlan:
         epsilon = gaussian_epsilon(1.0, total, self.delta)
         return ApproximateDP(epsilon, self.delta, "replace_one", self.unit)
 
+    def stddev(self, query: "Query", index: int = 0) -> float:
+        """Return σ = Δ/μ, the standard deviation of the noise on integer sums in round `index`."""
+        return sensitivity(query) / self.ratios[index]
+
+    def released_stddev(self, query: "Query", index: int = 0) -> float:
+        """Return the standard deviation that the release of round `index` will state (`NoisySums`)."""
+        return self.stddev(query, index) / (DIAGONAL if query.moment == 2 else 1)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return asdict(self) | {"ratios": list(self.ratios)}
@@ -229,7 +232,7 @@ class Query(ABC):
     """Public map from single records to vectors, which one round sums.
 
     Attributes:
-        slots: Number of slots.
+        slots: Number of slots, each of which has a sum of its own.
         width: Number w of coordinates of a vector.
         radius: Largest norm R of a vector; R² is an integer.
         moment: 1 to sum vectors v, 2 to sum products v vᵀ.
@@ -248,31 +251,31 @@ class Query(ABC):
 
 
 class Indicators(Query):
-    """A query whose vectors are one-hots side by side, given as positions.
+    """A query whose vectors consist of L blocks, each a one-hot vector given by the position of its 1.
 
     Attributes:
-        sizes: Number of places of each of the L blocks.
+        sizes: Number of places of each block.
     """
 
     sizes: tuple[int, ...]
     slots, moment, non_negative = 1, 1, True
 
     @property
-    def width(self) -> int:  # type: ignore[override]  # a function of the sizes
+    def width(self) -> int:  # type: ignore[override]  # read-only
         """See `Query`."""
         return sum(self.sizes)
 
     @property
-    def radius(self) -> float:  # type: ignore[override]  # likewise
+    def radius(self) -> float:  # type: ignore[override]  # read-only
         """See `Query`: √L, rounded up."""
         return math.sqrt(len(self.sizes)) * _UP
 
     @abstractmethod
     def positions(self, records: Records) -> Integers:
-        """Return positions (n, L) of some records within each block, from 0 to its size − 1."""
+        """Return each record's position within each block (n, L), from 0 to the block's size − 1."""
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Query`: the vectors, which sums need not form."""
+        """See `Query`; `SumMechanism` counts places instead, without forming these vectors."""
         places, inside = _places(self, records)
         vectors = np.zeros((len(places), self.width), np.int64)
         np.put_along_axis(vectors, places, inside[:, None].astype(np.int64), axis=1)
@@ -281,7 +284,7 @@ class Indicators(Query):
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
-    """Release of a round.
+    """Release of a round, in units of the query's vectors.
 
     Arguments:
         sums: Vectors (slots, w), or at moment 2 symmetric matrices (slots, w, w).
@@ -300,7 +303,7 @@ def sensitivity(query: Query) -> float:
 
 
 class SumMechanism:
-    """Mechanism that holds private records, and answers queries within the ledger's budget.
+    """Mechanism that holds private records, and answers queries within a ledger's budget.
 
     Arguments:
         records: Arrays of n rows each, all data that queries may read.
@@ -336,12 +339,12 @@ class SumMechanism:
                 "records is below 2^53, so that sums are exact"
             )
         self.enter()
-        number = self.ledger.spend()  # unique, even if other threads use this ledger
-        stddev = sensitivity(query) / plan.ratios[number - 1]
+        number = self.ledger.spend()  # from 1; unique, even if other threads use this ledger
+        stddev = plan.stddev(query, number - 1)
         sums = self._exact_sums(query)
         if query.moment == 2:
-            rows, columns, times = _triangle(query.width)
-            sums = sums[:, rows, columns] * times
+            rows, columns, factors = _triangle(query.width)
+            sums = sums[:, rows, columns] * factors
         return noisy_sums(query, sums + sample_rounded_gaussian(sums.shape, stddev), stddev)
 
     def enter(self) -> None:
@@ -355,6 +358,7 @@ class SumMechanism:
             self._entered = True
 
     def _exact_sums(self, query: Query) -> Integers:
+        """Return sums (slots, w) of vectors, or at moment 2 sums (slots, w, w) of v vᵀ."""
         add = _add_vectors if query.moment == 1 else _add_products
         total: Integers | int = 0
         for start in range(0, self.ledger.plan.records, _CHUNK):
@@ -369,7 +373,7 @@ class SumMechanism:
 
 
 def _checked(vectors: Integers, query: Query) -> Integers:
-    """Replace vectors by zeros that are longer than the query's radius, or negative if none may be."""
+    """Replace by zeros the vectors that break the query's declaration: its radius, or its signs."""
     wrong = np.square(vectors.astype(np.float64)).sum(axis=1) > float(query.radius) ** 2
     if query.moment == 1 and query.non_negative:
         wrong |= (vectors < 0).any(axis=1)
@@ -377,9 +381,10 @@ def _checked(vectors: Integers, query: Query) -> Integers:
 
 
 def _places(query: Indicators, records: Records) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return coordinates (n, L) of the vectors' ones, and which records (n,) stay within their blocks.
+    """Return the coordinates of the vectors' ones (n, L), and whether a record is valid (n,).
 
-    Others count as zeros; their coordinates are the first of each block.
+    A record with a position outside its block is not: it counts as zeros, and its coordinates are
+    unused.
     """
     positions, sizes = query.positions(records), np.array(query.sizes)
     inside = np.asarray(((positions >= 0) & (positions < sizes)).all(axis=1))
@@ -411,7 +416,7 @@ def _triangle(width: int) -> tuple[Integers, Integers, Integers]:
 
 
 def contributions(query: Query, records: Records) -> Integers:
-    """Return what each record adds to a round's integer sums (n, slots · entries), row by row."""
+    """Return the contribution of each record to a round's integer sums (n, slots · entries)."""
     slots, vectors = query.answer(records)
     vectors = _checked(vectors, query)
     if query.moment == 2:
@@ -423,7 +428,7 @@ def contributions(query: Query, records: Records) -> Integers:
 
 
 def noisy_sums(query: Query, sums: Integers, stddev: float) -> NoisySums:
-    """Return a round's integer sums with their noise, in any shape, as its release."""
+    """Return the release of integer sums (of any shape) that contain noise of `stddev`."""
     if query.moment == 1:
         return NoisySums(sums.reshape(query.slots, query.width).astype(np.float64), stddev)
     rows, columns, factors = _triangle(query.width)
@@ -438,7 +443,7 @@ class Rounds:
 
     Arguments:
         mechanism: Mechanism that answers new queries.
-        checkpoint: File of the answers; a run without one cannot be resumed.
+        checkpoint: File of the answers.
         progress: Callback after every round: its number, the number of rounds, and the noise's stddev.
 
     Raises:

@@ -1,10 +1,11 @@
 r"""Fit of tables by one round of noisy sums: counts of all pairs of columns, and latent classes.
 
-A row's columns are codes (`privot.local.releases`). Their one-hot vectors, each multiplied by a public
-weight $u_j$, are concatenated to $z ∈ \{0, u_j\}^D$. The round releases the sum of $z z^\top$: the
-counts of all codes and of all pairs of codes. All rows have the same norm, so none is clipped. The noise
-of a pair's cells is $∝ 1/(u_i u_j)$, and a pair of columns with K and K′ codes has K K′ cells, so
-$u_j ∝ K_j^{1/3}$ minimizes the sum of all absolute errors.
+A row's columns are codes (`privot.local.releases`). The one-hot vectors of all columns j, multiplied by
+public weights $u_j$, are concatenated to a vector $z ∈ R^D$, with D the number of all codes. The round
+releases the sum of $z z^\top$: the counts of all codes and of all pairs of codes. All rows have the same
+norm, so none is clipped. The noise of the counts of columns i and j is $∝ 1/(u_i u_j)$, and there are
+$K_i K_j$ of them, $K_j$ the number of codes of column j; so $u_j ∝ K_j^{1/3}$ minimizes the sum of
+absolute errors.
 
 Latent classes are fitted to these counts (`fit_pairs`). The number of classes is doubled until the
 residual is at most its expectation under noise alone, half of the number of cells (the discrepancy
@@ -40,16 +41,17 @@ from privot.central.sums import (
     Query,
     Records,
     SumPlan,
-    sensitivity,
 )
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
 from privot.local.model import read_condition
 from privot.local.releases import Atoms, ReportedColumn
 from privot.schema import Schema
 
-# Adam: steps, learning rate, standard deviation of logits at the start, floor of shares.
-_STEPS, _RATE, _SPREAD, _FLOOR = 2000, 0.05, 0.5, 1e-5
-_WEIGHT = 64  # integer weight of the column with most codes
+_STEPS, _RATE = 2000, 0.05  # of Adam
+_SPREAD, _FLOOR = 0.5, 1e-5  # at the start: standard deviation of logits, smallest share of a code
+_MAX_WEIGHT = (
+    64  # of the column with most codes; weights are integers, and this makes rounding small
+)
 _FIRST_CLASSES, _MAX_CLASSES = 16, 256
 _MAX_NOISE = 0.5  # largest total variation of a column by noise
 
@@ -57,7 +59,7 @@ _MAX_NOISE = 0.5  # largest total variation of a column by noise
 def fit_pairs(
     shares: Floats, stddev: Floats, sizes: list[int], classes: int, seed: int
 ) -> tuple[LatentClasses, float]:
-    r"""Fit a mixture to shares of pairs; return it and its negative log-likelihood.
+    r"""Fit latent classes to shares of pairs of codes.
 
     With class weights π and the probabilities $P ∈ R^{D×C}$ of all codes in each class, expected shares
     are $P \operatorname{diag}(π) P^\top$ off the diagonal and $P π$ on it. Errors are Gaussian with
@@ -70,10 +72,13 @@ def fit_pairs(
         sizes: Number of codes of each column.
         classes: Number of classes C.
         seed: Seed of the random start.
+
+    Returns:
+        The latent classes, and half the sum of squared standardized errors.
     """
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *sizes[:-1]])
-    # Off the diagonal, every pair occurs twice in the symmetric matrix.
+    # ½ of each squared error; off the diagonal ¼, as every pair occurs twice in the symmetric matrix.
     weight = stddev**-2.0 * (0.25 + 0.25 * np.eye(len(shares)))
     start = np.log(np.maximum(np.diag(shares), _FLOOR))[:, None]
     logits = start + _SPREAD * rng.standard_normal((len(shares), classes))
@@ -85,8 +90,8 @@ def fit_pairs(
         for optimizer, gradient in zip(optimizers, gradients, strict=True):
             optimizer.step(gradient, rate)
     weights = _softmax(log_weights, np.zeros(1, np.int64))
-    parts = [part / part.sum(axis=0) for part in np.split(p, starts[1:])]
-    return LatentClasses(weights / weights.sum(), tuple(parts)), loss
+    tables = [table / table.sum(axis=0) for table in np.split(p, starts[1:])]
+    return LatentClasses(weights / weights.sum(), tuple(tables)), loss
 
 
 def _gradients(
@@ -94,39 +99,37 @@ def _gradients(
 ) -> tuple[tuple[Floats, Floats], Floats, float]:
     r"""Return the gradients of the loss in logits and log weights, the probabilities P, and the loss.
 
-    With $E = P \operatorname{diag}(π) P^\top$ off the diagonal and $E_{ii} = (Pπ)_i$ on it, the loss
-    $\sum_{ij} w_{ij} (E_{ij} − T_{ij})^2$ has the gradient $G = 2 w ∘ (E − T)$ in E, which is symmetric.
-    With g its diagonal and $G°$ the rest, the gradient in P is
+    With targets T, weights w, and $E = P \operatorname{diag}(π) P^\top$ off the diagonal and
+    $E_{ii} = (Pπ)_i$ on it, the loss $\sum_{ij} w_{ij} (E_{ij} − T_{ij})^2$ has in E the symmetric
+    gradient $G = 2 w ∘ (E − T)$. With g its diagonal and $G°$ the rest, the gradient in P is
     $2 G° P \operatorname{diag}(π) + g π^\top$, and in π $\operatorname{diag}(P^\top G° P) + P^\top g$.
     """
     p, weights = _softmax(logits, starts), _softmax(log_weights, np.zeros(1, np.int64))
     expected = (p * weights) @ p.T
     np.fill_diagonal(expected, p @ weights)
-    gap = expected - target
-    slope = 2 * weight * gap
-    own = np.diag(slope).copy()
-    np.fill_diagonal(slope, 0.0)
-    product = slope @ p
-    in_p = 2 * product * weights + own[:, None] * weights
-    in_weights = (p * product).sum(axis=0) + own @ p
+    error = expected - target
+    gradient = 2 * weight * error
+    diagonal = np.diag(gradient).copy()
+    np.fill_diagonal(gradient, 0.0)
+    product = gradient @ p
+    gradient_p = 2 * product * weights + diagonal[:, None] * weights
+    gradient_weights = (p * product).sum(axis=0) + diagonal @ p
     # A softmax p has the derivative diag(p) − p pᵀ.
-    in_logits = p * (in_p - _column_sums(p * in_p, starts, len(p)))
-    in_log_weights = weights * (in_weights - weights @ in_weights)
-    return (in_logits, in_log_weights), p, float((weight * gap**2).sum())
+    gradient_logits = p * (gradient_p - _over_columns(np.add, p * gradient_p, starts))
+    gradient_log_weights = weights * (gradient_weights - weights @ gradient_weights)
+    return (gradient_logits, gradient_log_weights), p, float((weight * error**2).sum())
 
 
-def _column_sums(values: Floats, starts: Integers, size: int) -> Floats:
-    """Return for each code the sum of values over all codes of its column."""
-    counts = np.diff(starts, append=size)
-    return np.repeat(np.add.reduceat(values, starts, axis=0), counts, axis=0)
+def _over_columns(function: np.ufunc, values: Floats, starts: Integers) -> Floats:
+    """Return for each code the sum or maximum of values over all codes of its column."""
+    counts = np.diff(starts, append=len(values))
+    return np.repeat(function.reduceat(values, starts, axis=0), counts, axis=0)
 
 
 def _softmax(logits: Floats, starts: Integers) -> Floats:
     """Return the softmax over the codes of each column; columns begin at the rows `starts`."""
-    counts = np.diff(starts, append=len(logits))
-    highest = np.repeat(np.maximum.reduceat(logits, starts, axis=0), counts, axis=0)
-    powers = np.exp(logits - highest)
-    return np.asarray(powers / _column_sums(powers, starts, len(logits)))
+    powers = np.exp(logits - _over_columns(np.maximum, logits, starts))
+    return np.asarray(powers / _over_columns(np.add, powers, starts))
 
 
 class _Adam:
@@ -200,12 +203,13 @@ class CodedRecords(RecordMap):
         """See `RecordMap`: codes (n, columns)."""
         columns = []
         for (name, column), atoms in zip(self.schema.coded.items(), self.atoms, strict=True):
+            # An atom is a combination of codes, one of each coding: both are written as one number.
             (codings,) = atoms.codings
             shape = tuple(coding.size for coding in codings)
-            known = np.ravel_multi_index([coding.codes for coding in codings], shape)
-            cells = np.ravel_multi_index([*column.encode_codings(name, table)], shape)
-            order = np.argsort(known)
-            columns.append(order[np.searchsorted(known[order], cells)])
+            of_atoms = np.ravel_multi_index([coding.codes for coding in codings], shape)
+            of_rows = np.ravel_multi_index([*column.encode_codings(name, table)], shape)
+            order = np.argsort(of_atoms)
+            columns.append(order[np.searchsorted(of_atoms[order], of_rows)])
         return (np.stack(columns, axis=1),)
 
 
@@ -224,7 +228,7 @@ class PairCounts(Query):
 
     def __init__(self, sizes: list[int]) -> None:
         relative = (np.array(sizes) / max(sizes)) ** (1 / 3)
-        self.weights = np.maximum(np.rint(_WEIGHT * relative), 1).astype(np.int64)
+        self.weights = np.maximum(np.rint(_MAX_WEIGHT * relative), 1).astype(np.int64)
         self.column_of_code = np.repeat(np.arange(len(sizes)), sizes)
         self.width, self.radius = sum(sizes), math.ceil(math.sqrt((self.weights**2).sum()))
         self._starts = np.cumsum([0, *sizes[:-1]])
@@ -236,15 +240,26 @@ class PairCounts(Query):
         np.put_along_axis(vectors, codes, self.weights[None], axis=1)
         return np.zeros(len(codes), np.int64), vectors
 
-    def counts(self, released: NoisySums) -> tuple[Floats, Floats]:
-        """Return counts (D, D) and standard deviations (D, D) of errors, infinite if not measured."""
+    @property
+    def _unit(self) -> Floats:
+        """Products (D, D) of weights by which sums are larger than counts."""
         weights = self.weights[self.column_of_code].astype(float)
-        unit = np.outer(weights, weights)
+        return np.outer(weights, weights)
+
+    def counts(self, released: NoisySums) -> Floats:
+        """Return the released counts (D, D): of codes on the diagonal, of pairs elsewhere."""
+        return np.asarray(released.sums[0] / self._unit)
+
+    def errors(self, stddev: float) -> Floats:
+        """Return standard deviations (D, D) of the counts of a release with this `stddev`.
+
+        They are infinite for two codes of one column, whose count is not measured but 0.
+        """
         diagonal = np.eye(self.width, dtype=bool)
         # Off the diagonal, sums are multiplied by 41 instead of 29 before noise is added.
-        stddev = released.stddev * np.where(diagonal, 1.0, DIAGONAL / OTHER) / unit
-        same = self.column_of_code[:, None] == self.column_of_code
-        return released.sums[0] / unit, np.where(same & ~diagonal, np.inf, stddev)
+        errors = stddev * np.where(diagonal, 1.0, DIAGONAL / OTHER) / self._unit
+        same_column = self.column_of_code[:, None] == self.column_of_code
+        return np.where(same_column & ~diagonal, np.inf, errors)
 
 
 class TableFit(OneSumFit):
@@ -261,33 +276,28 @@ class TableFit(OneSumFit):
         return PairCounts(self.records.sizes)
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`.
-
-        Raises:
-            PrivotError: if noise alone would change every column by a total variation above ½.
-        """
-        query = self.query
-        plan = self.budget.plan([1.0])
-        # The noise Δ/μ is added to sums whose diagonal is multiplied by 29 (`privot.central.sums`).
-        stddev = sensitivity(query) / plan.ratios[0] / DIAGONAL
-        nothing = np.zeros((1, query.width, query.width))
-        share = np.diag(query.counts(NoisySums(nothing, stddev))[1]) / self.budget.records
+        """See `CentralFit`; noise alone may change some column by a total variation of ½."""
+        query, plan = self.query, self.budget.plan([1.0])
+        errors = query.errors(plan.released_stddev(query))
+        share_errors = np.diag(errors) / self.budget.records
         # Expected total variation by Gaussian noise: half the sum of mean absolute errors of shares.
-        least = min(np.bincount(query.column_of_code, weights=share)) / math.sqrt(2 * math.pi)
-        words = f"noise alone would move every column by a total variation of {least:.2g} or more"
-        self.budget.require_signal(least, _MAX_NOISE, "rows", words, "fewer columns")
+        by_column = np.bincount(query.column_of_code, weights=share_errors)
+        least = min(by_column) / math.sqrt(2 * math.pi)
+        effect = f"noise alone would move every column by a total variation of {least:.2g} or more"
+        self.budget.require_signal(least, _MAX_NOISE, "rows", effect, "fewer columns")
         return plan
 
     def law(self, released: NoisySums) -> TableMixture:
         """See `OneSumFit`: latent classes that explain the released pairs of codes."""
-        count, classes, seed = self.budget.records, self.settings.classes, self.settings.seed
-        counts, stddev = self.query.counts(released)
-        pairs, sizes = (counts / count, stddev / count), self.records.sizes
-        explained = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
-        number = classes or _FIRST_CLASSES
-        mixture, residual = fit_pairs(*pairs, sizes, number, seed)
-        while not classes and residual > explained and number < _MAX_CLASSES:
-            number *= 2
-            mixture, residual = fit_pairs(*pairs, sizes, number, seed)
-        places = tuple(Places(each.codes, each.cells) for each in self.records.atoms)
+        number, sizes, seed = self.budget.records, self.records.sizes, self.settings.seed
+        shares = self.query.counts(released) / number
+        stddev = self.query.errors(released.stddev) / number
+        expected_residual = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
+        classes = self.settings.classes or _FIRST_CLASSES
+        mixture, residual = fit_pairs(shares, stddev, sizes, classes, seed)
+        if not self.settings.classes:
+            while residual > expected_residual and classes < _MAX_CLASSES:
+                classes *= 2
+                mixture, residual = fit_pairs(shares, stddev, sizes, classes, seed)
+        places = tuple(Places(atoms.codes, atoms.cells) for atoms in self.records.atoms)
         return TableMixture(LatentClassSampler(mixture, places, self.records.schema))

@@ -29,8 +29,8 @@ def main() -> None:
         code = 1
     except OSError as error:
         _drop_output()
-        what = "standard output" if error.filename is None else error.filename
-        _say(f"{what} cannot be used ({error.strerror or error}): make room, or name another")
+        target = "standard output" if error.filename is None else error.filename
+        _say(f"{target} cannot be used ({error.strerror or error}): make room, or name another")
         code = 1
     if code == _INTERRUPTED:
         _say("stopped; outputs that were there are as before")
@@ -56,9 +56,10 @@ def _run() -> int:
         _say(printable(" ".join(str(error).split())))
         return 2
     except ModuleNotFoundError as error:
-        if (found := extra_of(error)) is None:
+        missing = extra_of(error)
+        if missing is None:
             raise
-        needed, extra = found
+        needed, extra = missing
         _say(f"this command needs {needed}: pip install 'privot[{extra}]'")
         return 2
 
@@ -69,7 +70,7 @@ def _say(line: str) -> None:
 
 
 def _drop_output() -> None:
-    """Discard buffered output, or Python would report the error once more at its end."""
+    """Discard buffered output, whose failure Python would otherwise report again at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from typer import Argument, Option
 
@@ -33,7 +33,6 @@ from privot.privacy.rounding import at_least, at_most, check_delta, exactly
 if TYPE_CHECKING:
     from privot.privacy.slice_accounting import SlicedAccounting
 
-Delta = Annotated[float, Option(help="Well below one over the number of people.")]
 Epsilon = Annotated[float | None, Option(help="Privacy loss; asks for the noise.")]
 Unit = Annotated[str, Option(help="Owner of one record.")]
 Fields = dict[str, Any]
@@ -47,8 +46,12 @@ class _Kind(StrEnum):
 
 
 # Option that gives the noise of each mechanism, and the options that the mechanism requires.
-_NOISE = {_Kind.laplace: "scale", _Kind.gaussian: "stddev", _Kind.randomized_response: "keep"}
-_NEEDED = {
+_NOISE_OPTION = {
+    _Kind.laplace: "scale",
+    _Kind.gaussian: "stddev",
+    _Kind.randomized_response: "keep",
+}
+_REQUIRED_OPTIONS = {
     _Kind.laplace: ("sensitivity",),
     _Kind.gaussian: ("sensitivity", "delta"),
     _Kind.randomized_response: ("categories",),
@@ -81,19 +84,13 @@ def noise(
 
     The other way: privot account noise gaussian --stddev 4 --delta 1e-6 --sensitivity 1
     """
-    given = {
-        "sensitivity": sensitivity,
-        "delta": delta,
-        "categories": categories,
-        "scale": scale,
-        "stddev": stddev,
-        "keep": keep,
-    }
-    parameter = _NOISE[kind]
+    given: Fields = {"sensitivity": sensitivity, "delta": delta, "categories": categories}
+    given |= {"scale": scale, "stddev": stddev, "keep": keep}
+    noise_option, required = _NOISE_OPTION[kind], _REQUIRED_OPTIONS[kind]
     for name, value in given.items():
-        if value is not None and name not in (*_NEEDED[kind], parameter):
+        if value is not None and name not in (*required, noise_option):
             raise PrivotError(f"--{name} is not an option of {kind}: leave it out")
-        if value is None and name in _NEEDED[kind]:
+        if value is None and name in required:
             raise PrivotError(f"--{name} is missing: {kind} needs it")
     if kind is _Kind.laplace:
         answer = _laplace(cast(float, sensitivity), epsilon, scale)
@@ -101,11 +98,11 @@ def noise(
         answer = _gaussian(cast(float, sensitivity), cast(float, delta), epsilon, stddev)
     else:
         answer = _randomized_response(cast(int, categories), epsilon, keep)
-    asks_noise = epsilon is not None
-    relation = "is needed for" if asks_noise else "gives"
+    solved = answer.solved
+    relation = "is needed for" if solved.asks_noise else "gives"
     pure_or_delta = "(pure)" if delta is None else f"at delta = {exactly(delta)}"
     lines = [
-        f"{answer.words} {relation} epsilon = {rounded_up(answer.epsilon, not asks_noise)} "
+        f"{answer.words} {relation} epsilon = {solved.epsilon_text} "
         f"{pure_or_delta} per {unit}, between any two records of it."
     ]
     if sensitivity is not None:
@@ -114,92 +111,86 @@ def noise(
             f"No two records may be farther apart than {exactly(sensitivity)} in the {norm} norm: the "
             "diameter of their domain, not its radius. Noise and diameter are in the same units."
         )
-    inputs = {name: given[name] for name in _NEEDED[kind]}
-    fields = {"epsilon": answer.epsilon, "unit": unit, parameter: answer.noise, **answer.fields}
-    answered = parameter if asks_noise else "epsilon"
-    print_answer(as_json, answered, fields | inputs, [*lines, *answer.lines])
+    fields = {"epsilon": solved.epsilon, "unit": unit, noise_option: solved.noise, **answer.fields}
+    fields |= {name: given[name] for name in required}
+    answered = noise_option if solved.asks_noise else "epsilon"
+    _print_answer(as_json, answered, fields, [*lines, *answer.lines])
+
+
+class _Solved(NamedTuple):
+    """An ε and the noise that it needs, of which one was given and the other computed."""
+
+    epsilon: float
+    noise: float  # its parameter, such as a scale; or the ε after shuffling
+    asks_noise: bool  # whether ε was given and the noise computed
+
+    @property
+    def epsilon_text(self) -> str:
+        """The ε as text, rounded up if it was computed."""
+        return exactly(self.epsilon) if self.asks_noise else at_most(self.epsilon, 6)
+
+    @property
+    def noise_text(self) -> str:
+        """The noise as text, rounded up if it was computed."""
+        return at_most(self.noise, 6) if self.asks_noise else exactly(self.noise)
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """An ε and the noise that it needs, of which one was given and the other computed.
+    """Answer about one mechanism."""
 
-    Arguments:
-        epsilon: The ε.
-        noise: Parameter of the noise: scale, standard deviation, or probability of the truth.
-        words: The noise in words, as the beginning of a sentence.
-        fields: Further fields of the JSON.
-        lines: Further lines of the text.
-    """
-
-    epsilon: float
-    noise: float
-    words: str
-    fields: Fields = field(default_factory=dict)
-    lines: Sequence[str] = ()
+    solved: _Solved
+    words: str  # the noise in words, as the beginning of a sentence
+    fields: Fields = field(default_factory=dict)  # further fields of the JSON
+    lines: Sequence[str] = ()  # further lines of the text
 
 
 def _laplace(sensitivity: float, epsilon: float | None, scale: float | None) -> _Answer:
-    asks_noise = epsilon is not None
-    epsilon, scale = solve(
-        epsilon,
-        "--scale",
-        scale,
-        lambda e: calibrate_laplace(sensitivity, e),
-        lambda b: laplace_epsilon(b, sensitivity),
-    )
-    stddev = scale * 2**0.5
-    deviation = rounded_up(stddev) if asks_noise else rounded_down(stddev)
-    text = rounded_up(scale, asks_noise)
-    words = f"Laplace noise of scale {text} (standard deviation {deviation})"
-    return _Answer(epsilon, scale, words, {"stddev": stddev})
+    noise_for = partial(calibrate_laplace, sensitivity)
+    epsilon_of = partial(laplace_epsilon, sensitivity=sensitivity)
+    solved = _solve(epsilon, "--scale", scale, noise_for, epsilon_of)
+    stddev = solved.noise * 2**0.5
+    stddev_text = at_most(stddev, 6) if solved.asks_noise else at_least(stddev, 6)
+    words = f"Laplace noise of scale {solved.noise_text} (standard deviation {stddev_text})"
+    return _Answer(solved, words, {"stddev": stddev})
 
 
 def _gaussian(
     sensitivity: float, delta: float, epsilon: float | None, stddev: float | None
 ) -> _Answer:
     check_delta(delta)
-    asks_noise = epsilon is not None
-    epsilon, stddev = solve(
-        epsilon,
-        "--stddev",
-        stddev,
-        lambda e: calibrate_gaussian(sensitivity, e, delta),
-        lambda s: gaussian_epsilon(s, sensitivity, delta),
-    )
-    text = rounded_up(stddev, asks_noise)
-    words = f"Gaussian noise of standard deviation {text} on every coordinate"
-    if epsilon <= 0:  # where the closed form is not defined
-        return _Answer(epsilon, stddev, words, {"stddev_closed_form": None})
-    closed_form = calibrate_gaussian_zhao(sensitivity, epsilon, delta)
-    more = closed_form / stddev - 1
+    noise_for = partial(calibrate_gaussian, sensitivity, delta=delta)
+    epsilon_of = partial(gaussian_epsilon, sensitivity=sensitivity, delta=delta)
+    solved = _solve(epsilon, "--stddev", stddev, noise_for, epsilon_of)
+    words = f"Gaussian noise of standard deviation {solved.noise_text} on every coordinate"
+    if solved.epsilon <= 0:  # where the closed form is not defined
+        return _Answer(solved, words, {"stddev_closed_form": None})
+    closed_form = calibrate_gaussian_zhao(sensitivity, solved.epsilon, delta)
+    excess = closed_form / solved.noise - 1
     line = (
-        f"The closed form of Zhao et al. (2019) asks for {rounded_up(closed_form)} for the same "
-        f"promise, {more:.0%} more."
+        f"The closed form of Zhao et al. (2019) asks for {at_most(closed_form, 6)} for the same "
+        f"promise, {excess:.0%} more."
     )
-    return _Answer(epsilon, stddev, words, {"stddev_closed_form": closed_form}, [line])
+    return _Answer(solved, words, {"stddev_closed_form": closed_form}, [line])
 
 
 def _randomized_response(categories: int, epsilon: float | None, keep: float | None) -> _Answer:
-    asks_noise = epsilon is not None
-    epsilon, keep = solve(
-        epsilon,
-        "--keep",
-        keep,
-        lambda e: calibrate_randomized_response(categories, e),
-        lambda p: randomized_response_epsilon(p, categories),
-    )
+    keep_for = partial(calibrate_randomized_response, categories)
+    epsilon_of = partial(randomized_response_epsilon, num_categories=categories)
+    solved = _solve(epsilon, "--keep", keep, keep_for, epsilon_of)
+    # A larger probability of the truth is less noise, so it is rounded down.
+    probability = at_least(solved.noise, 6) if solved.asks_noise else exactly(solved.noise)
     words = (
-        f"Reporting the truth with probability {rounded_down(keep, asks_noise)}, "
+        f"Reporting the truth with probability {probability}, "
         f"else any other of the {categories} categories,"
     )
-    return _Answer(epsilon, keep, words)
+    return _Answer(solved, words)
 
 
 def shuffle(
     *,
     people: int = Option(help="Reports shuffled together, one a person."),
-    delta: Delta,
+    delta: float = Option(help="Well below one over the number of people."),
     epsilon: float | None = Option(
         None, help="Pure epsilon of each person's whole report; asks for the central epsilon."
     ),
@@ -223,8 +214,7 @@ def shuffle(
     )
 
     check_delta(delta, people)
-    asks_central = central_epsilon is None
-    local, central = solve(
+    solved = _solve(
         epsilon,
         "--central-epsilon",
         central_epsilon,
@@ -232,29 +222,39 @@ def shuffle(
         lambda e: calibrate_shuffling(e, people, delta),
         ("central epsilon", "epsilon of each report"),
     )
+    local, central, asks_central = solved
     bound = shuffled_epsilon(local, people, delta)
-    fields: Fields = {"epsilon": central, "epsilon_lower": bound.epsilon_lower}
-    fields |= {"epsilon_closed_form": bound.epsilon_closed_form, "epsilon_local": local}
-    fields |= {"people": people, "unit": unit, "delta": delta}
-    together = composed_shuffled_epsilon(local, people, delta, batches) if batches != 1 else None
-    fields |= {"batches": batches, "epsilon_of_batches": together or central}
+    composed = composed_shuffled_epsilon(local, people, delta, batches) if batches != 1 else None
+    fields: Fields = {
+        "epsilon": central,
+        "epsilon_lower": bound.epsilon_lower,
+        "epsilon_closed_form": bound.epsilon_closed_form,
+        "epsilon_local": local,
+        "people": people,
+        "unit": unit,
+        "delta": delta,
+        "batches": batches,
+        "epsilon_of_batches": composed or central,
+    }
+    local_text = exactly(local) if asks_central else at_least(local, 6)
     lines = [
-        f"{people:,} reports of epsilon = {rounded_down(local, not asks_central)} (pure), shuffled, "
-        f"give epsilon = {rounded_up(central, asks_central)} at delta = {exactly(delta)} between data "
+        f"{people:,} reports of epsilon = {local_text} (pure), shuffled, "
+        f"give epsilon = {solved.noise_text} at delta = {exactly(delta)} between data "
         f"sets that differ in one {unit}'s whole record; no proof for all mechanisms can reach below "
-        f"{rounded_down(bound.epsilon_lower)}.",
+        f"{at_least(bound.epsilon_lower, 6)}.",
         "The closed form of Feldman, McMillan, Talwar (2023) gives "
-        f"{rounded_up(bound.epsilon_closed_form)}.",
+        f"{at_most(bound.epsilon_closed_form, 6)}.",
     ]
-    if together is not None:
-        words = f"In {batches} batches of as many, the same person has epsilon = "
-        lines.append(f"{words}{rounded_up(together)}.")
+    if composed is not None:
+        lines.append(
+            f"In {batches} batches of as many, the same person has epsilon = {at_most(composed, 6)}."
+        )
     lines.append(
         "This trusts the shuffler, assumes that all of these people report honestly and once, and "
         "that nothing sent along (identifier, address, time) tells reports apart. The epsilon is of a "
         "whole report: a column of it is not amplified, for the others tell rows apart."
     )
-    print_answer(as_json, "epsilon" if asks_central else "epsilon_local", fields, lines)
+    _print_answer(as_json, "epsilon" if asks_central else "epsilon_local", fields, lines)
 
 
 class _Sampling(StrEnum):
@@ -324,54 +324,63 @@ def slices(
         grid=grid,
         unit=unit,
     )
-    count = _steps(setting, epochs, steps)
-    asks_noise = epsilon is not None
-    solved = {
-        method.value: solve(
-            epsilon,
-            "--stddev",
-            stddev,
-            partial(setting.calibrate, delta=delta, steps=count, method=method.value),
-            partial(setting.epsilon, delta=delta, steps=count, method=method.value),
-        )
-        # With pld only that, because Rényi accounting cannot reach a small epsilon.
-        for method in (_Accounting if accounting is _Accounting.rdp else [_Accounting.pld])
+    num_releases = _num_releases(setting, epochs, steps)
+    # A privacy-loss distribution alone reaches a small epsilon, so --accounting pld skips Rényi.
+    methods: list[Literal["rdp", "pld"]] = ["rdp", "pld"]
+    if accounting is _Accounting.pld:
+        methods.remove("rdp")
+    solved_by: dict[str, _Solved] = {}
+    for method in methods:
+        stddev_for = partial(setting.calibrate, delta=delta, steps=num_releases, method=method)
+        epsilon_of = partial(setting.epsilon, delta=delta, steps=num_releases, method=method)
+        solved_by[method] = _solve(epsilon, "--stddev", stddev, stddev_for, epsilon_of)
+    solved = solved_by[accounting.value]
+    answered = "stddev" if solved.asks_noise else "epsilon"
+    answers = {
+        method: each.noise if each.asks_noise else each.epsilon
+        for method, each in solved_by.items()
     }
-    answers = {method: pair[1 if asks_noise else 0] for method, pair in solved.items()}
-    epsilon, stddev = solved[accounting.value]
-    name = "stddev" if asks_noise else "epsilon"
-    overflow, capacity = setting.overflow(count, delta)
-    fields: dict[str, Any] = {"epsilon": epsilon, "stddev": stddev}
-    fields |= {f"{name}_{method}": value for method, value in answers.items()}
-    fields |= {"delta": delta, "delta_overflow": overflow, "batch_capacity": capacity}
-    fields |= {"sensitivity": setting.sensitivity, "steps": count}
-    fields |= {"neighboring": neighboring.value, "unit": unit, "sampling": sampling.value}
-    relation = "is needed for" if asks_noise else "gives"
+    overflow, capacity = setting.overflow(num_releases, delta)
+    fields: Fields = {
+        "epsilon": solved.epsilon,
+        "stddev": solved.noise,
+        **{f"{answered}_{method}": value for method, value in answers.items()},
+        "delta": delta,
+        "delta_overflow": overflow,
+        "batch_capacity": capacity,
+        "sensitivity": setting.sensitivity,
+        "steps": num_releases,
+        "neighboring": neighboring.value,
+        "unit": unit,
+        "sampling": sampling.value,
+    }
+    relation = "is needed for" if solved.asks_noise else "gives"
     lines = [
-        f"Gaussian noise of standard deviation {rounded_up(stddev, asks_noise)} on every projection, "
-        f"{count:,} times, {relation} epsilon = {rounded_up(epsilon, not asks_noise)} at delta = "
+        f"Gaussian noise of standard deviation {solved.noise_text} on every projection, "
+        f"{num_releases:,} times, {relation} epsilon = {solved.epsilon_text} at delta = "
         f"{exactly(delta)}, {neighboring.value}, per {unit}; rows differ by at most "
-        f"{rounded_up(setting.sensitivity)}."
+        f"{at_most(setting.sensitivity, 6)}."
     ]
     if accounting is _Accounting.rdp:
         lines.append(
-            f"That is Rényi accounting; by the privacy-loss distribution (--accounting pld) the {name} "
-            f"is {rounded_up(answers['pld'])}."
+            "That is Rényi accounting; by the privacy-loss distribution (--accounting pld) the "
+            f"{answered} is {at_most(answers['pld'], 6)}."
         )
     if sampling is _Sampling.padded_poisson:
         lines.append(
             f"Every batch is padded to {capacity:,} rows in random slots, blank rows noised too; "
-            f"overflows cost {rounded_up(overflow)} of delta."
+            f"overflows cost {at_most(overflow, 6)} of delta."
         )
     if sampling is not _Sampling.none:
         lines.append(
             "This assumes that every batch is drawn afresh by secret coins, in random row order, "
             "and that nothing published shows who was in it."
         )
-    print_answer(as_json, name, fields, lines)
+    _print_answer(as_json, answered, fields, lines)
 
 
-def _steps(setting: SlicedAccounting, epochs: float | None, steps: int | None) -> int:
+def _num_releases(setting: SlicedAccounting, epochs: float | None, steps: int | None) -> int:
+    """Return the number of releases, of `--epochs` or `--steps`, exactly one of which must be given."""
     if steps is not None and epochs is None:
         return steps
     if epochs is not None and steps is None:
@@ -401,41 +410,35 @@ def spent(
         adopt_ledger(file)
         print(f"{file}: this account counts on from here; use the original never again")
         return
-    known = accounts()
-    for number, account in enumerate(known, start=1):
+    by_records = accounts()
+    for number, account in enumerate(by_records, start=1):
         print(f"records {number}: {account}")
         for run in account.runs:
             print(f"  {run.begun}  {run.uses} declared: {run.guarantee}")
-    if not known:
+    if not by_records:
         print("no run on private records is known to this account")
     note("for the curator: whether two runs had the same records is a function of raw data")
 
 
-def solve(
+def _solve(
     epsilon: float | None,
     noise_name: str,
     noise: float | None,
     noise_for: Callable[[float], float],
     epsilon_of: Callable[[float], float],
     answers: tuple[str, str] = ("noise", "epsilon"),
-) -> tuple[float, float]:
-    """Return ε and the noise, of which one is given and the other is computed.
+) -> _Solved:
+    """Compute the noise from ε, or ε from the noise, by the one of two options that is given.
 
-    Arguments:
-        epsilon: Value of the option `--epsilon`, None if it is not given.
-        noise_name: Name of the other option.
-        noise: Value of the other option.
-        noise_for: Function from ε to the noise.
-        epsilon_of: Function from the noise to ε.
-        answers: What is computed from `--epsilon` and from the other option, in words.
+    `answers` has in words what is computed from `--epsilon`, and from the other option, `noise_name`.
 
     Raises:
         PrivotError: unless exactly one of the options is given.
     """
     if epsilon is not None and noise is None:
-        return epsilon, noise_for(epsilon)
+        return _Solved(epsilon, noise_for(epsilon), asks_noise=True)
     if noise is not None and epsilon is None:
-        return epsilon_of(noise), noise
+        return _Solved(epsilon_of(noise), noise, asks_noise=False)
     given = "neither" if epsilon is None else "both"
     raise PrivotError(
         f"--epsilon and {noise_name}: {given} given; give exactly one, --epsilon to ask for the "
@@ -443,16 +446,6 @@ def solve(
     )
 
 
-def print_answer(as_json: bool, answer: str, fields: Fields, lines: list[str]) -> None:
-    """Print the lines, or the fields as JSON with the answer first."""
-    print(json.dumps({answer: fields[answer], **fields}) if as_json else "\n".join(lines))
-
-
-def rounded_up(value: float, rounded: bool = True) -> str:
-    """Format a loss or noise with six digits, rounded up; exactly if `rounded` is False."""
-    return at_most(value, 6) if rounded else exactly(value)
-
-
-def rounded_down(value: float, rounded: bool = True) -> str:
-    """Format a probability or lower bound with six digits, rounded down; exactly if not `rounded`."""
-    return at_least(value, 6) if rounded else exactly(value)
+def _print_answer(as_json: bool, answered: str, fields: Fields, lines: list[str]) -> None:
+    """Print the lines, or the fields as JSON with the field `answered` first."""
+    print(json.dumps({answered: fields[answered], **fields}) if as_json else "\n".join(lines))

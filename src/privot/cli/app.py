@@ -6,7 +6,7 @@ commands which do not need PyTorch work without it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -93,14 +93,12 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-_Version = Annotated[
-    bool,
-    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
-]
-
-
 @app.callback()
-def _root(version: _Version = False) -> None:
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
     """Learn generative models and synthetic data from records that stay private.
 
     First steps: [bold]privot demo[/bold]

@@ -6,7 +6,9 @@ import math
 import secrets
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -33,11 +35,13 @@ if TYPE_CHECKING:
     from privot.aggregated import Server
     from privot.aggregated.shares import Role
     from privot.campaign import CampaignFolder
+    from privot.collector.app import Collector, Sealer
 
 _HOST = "127.0.0.1"
 _LOCAL = (_HOST, "localhost")
 _MAX_SECONDS = 10**7  # between two sealings
 _OF_SHARES: tuple[Role, ...] = ("leader", "helper")
+_ONE, _TWO = "http://127.0.0.1:8000", "http://127.0.0.1:8002"  # collector or leader; helper
 _IDS = "ids.txt"  # ids of the shares that one of two servers has accepted
 
 
@@ -49,76 +53,119 @@ def new(
     output: Path = Option(Path("campaign"), "-o", "--output", help="Folder of the campaign."),
     title: str = Option("Take part", help="Title of the page."),
     question: list[str] | None = Option(None, help="COLUMN=TEXT: a question. May be repeated."),
-    collector: str = Option("http://127.0.0.1:8000", help="Address of the page's collector."),
+    collector: str | None = Option(
+        None, help="Address of the page's collector; else port 8000 here."
+    ),
+    leader: str | None = Option(
+        None, help="Aggregated: the leader's address; else port 8000 here."
+    ),
+    helper: str | None = Option(
+        None, help="Aggregated: the helper's address; else port 8002 here."
+    ),
     report_columns: ReportColumns = None,
     where: str | None = Option(
-        None, help="local, or shuffled: a shuffler mixes reports that are sealed to the analyst."
+        None,
+        help="local; shuffled: a shuffler mixes reports that are sealed to the analyst; or aggregated: "
+        "two servers sum shares.",
     ),
-    delta: float = Option(0.0, help="Needed by shuffled reports."),
+    delta: float = Option(0.0, help="Needed by shuffled reports, and by two servers."),
     people: People = None,
     floor: Floor = None,
 ) -> None:
     """Create a campaign: calibrate and sign a randomizer, and write a page that randomizes answers.
 
     With --where shuffled a shuffler mixes reports, which are sealed to the analyst; the key is made too.
+    With --where aggregated the page splits answers into two shares, for two servers, which sum them.
 
     Example: privot campaign new schema.toml --epsilon 4 --title "How do you commute?" -o campaign/
 
     Shuffled: privot campaign new schema.toml --epsilon 1 --where shuffled --delta 1e-6 --people 5000
+
+    Aggregated: privot campaign new schema.toml --leader https://a.example --helper https://b.example
     """
+    from privot.aggregated import Encoder
     from privot.campaign import create
     from privot.randomizer import Randomizer
     from privot.schema import Schema
 
     questions: dict[str, str] = {}
-    for given in question or []:
-        column, equals, text = given.partition("=")
+    for each in question or []:
+        column, equals, text = each.partition("=")
         if not equals or not text:
-            raise PrivotError(f"--question {given!r} asks nothing: write COLUMN=TEXT")
+            raise PrivotError(f"--question {each!r} asks nothing: write COLUMN=TEXT")
         questions[column] = text
     declared, epsilon, delta = with_promise(
         Schema.load(schema), epsilon, delta, where, people, floor
     )
-    randomizer = Randomizer.calibrate(declared, epsilon, delta, report_columns=report_columns)
-    folder = create(randomizer, output, title=title, collector=collector, questions=questions)
+    rule: Randomizer | Encoder
+    if shares := declared.promise is not None and declared.promise.where == "aggregated":
+        if report_columns is not None:
+            raise PrivotError(f"--report-columns {report_columns}: shares have all, leave it out")
+        rule, here = Encoder.calibrate(declared), {"leader": _ONE, "helper": _TWO}
+    else:
+        rule = Randomizer.calibrate(declared, epsilon, delta, report_columns=report_columns)
+        here = {"collector": _ONE}
+    given = {"collector": collector, "leader": leader, "helper": helper}
+    addresses = here | {name: address for name, address in given.items() if address is not None}
+    folder = create(rule, output, title=title, questions=questions, **addresses)
     shuffled = folder.analyst_key != ""
-    promised = randomizer.schema.promise if shuffled else randomizer.guarantee
-    print(f"{output}: {promised}, fingerprint {randomizer.fingerprint}")
+    promised = rule.promise if isinstance(rule, Encoder) else rule.schema.promise or rule.guarantee
+    print(f"{output}: {promised}, fingerprint {rule.fingerprint}")
     print(f"  devices pin the public key {folder.public_key}")
-    if shuffled:
-        print(
-            f"  and seal reports, {randomizer.guarantee} each, to the analyst {folder.analyst_key}"
-        )
+    if isinstance(rule, Encoder):
+        sizes = [f"{rule.share_length(role):,} bytes to the {role}" for role in _OF_SHARES]
+        print(f"  and send {' and '.join(sizes)}: whoever has both reads the record")
+    elif shuffled:
+        print(f"  and seal reports, {rule.guarantee} each, to the analyst {folder.analyst_key}")
         print(
             f"  {folder.folder / 'analyst.key'} opens them: keep it where the shuffler cannot read it"
         )
     print(f"  keep {folder.folder / 'signing.pem'} to yourself, and serve {folder.web}/ as it is")
-    then = ["campaign", "up", str(output)]
-    if urlsplit(collector).hostname not in _LOCAL:
-        machine = "shuffler" if shuffled else "collector"
-        print(f"next, on the {machine}'s machine, with the page's --origin if its address differs:")
-        then = ["serve", str(output / "randomizer.json"), "--store", str(output / "store")]
-        then += ["--role", "shuffler"] if shuffled else []
-    print(f"next: {shlex.join(['privot', *then])}")
+    if all(urlsplit(each).hostname in _LOCAL for each in addresses.values()):
+        print(f"next: {shlex.join(['privot', 'campaign', 'up', str(output)])}")
+        return
+    for machine in addresses:
+        role = "shuffler" if shuffled else machine
+        print(f"next, on the {role}'s machine, with the page's --origin if its address differs:")
+        then = ["serve", str(folder.path), "--store", str(output / (role if shares else "store"))]
+        then += [] if role == "collector" else ["--role", role]
+        print(f"next: {shlex.join(['privot', *then])}")
 
 
 def status(
     campaign: Path = Argument(help="Folder of the campaign."),
-    release: Path | None = Option(None, help="The release; by default what its collector sealed."),
+    release: Path | None = Option(
+        None,
+        help="The release; by default what its collector sealed. Aggregated: a model, to be shown.",
+    ),
     watch: float | None = Option(None, help="Repeat after so many seconds, until Ctrl-C."),
 ) -> None:
     """Print the number of reports and the error to expect by now, and update the dashboard.
 
+    Of two servers it counts the reports of which both hold a share, where their folders are in CAMPAIGN.
+
     Example: privot campaign status campaign/ --watch 5
+
+    Aggregated: privot campaign status campaign/ --release model/
     """
-    from privot.campaign import CampaignFolder, write_status
+    from privot.aggregated import AggregatedModel, Encoder
+    from privot.campaign import CampaignFolder, write_share_status, write_status
+    from privot.models import load
     from privot.randomizer import Release
 
-    folder = CampaignFolder.load(campaign)
-    path = release or campaign / "store" / folder.randomizer.fingerprint / "release"
+    folder, model = CampaignFolder.load(campaign), None
+    if shares := isinstance(folder.rule, Encoder):
+        path, learned = campaign, None if release is None else load(release)
+        model = learned if isinstance(learned, AggregatedModel) else None
+        if model is not learned:
+            raise PrivotError(f"--release {release} was not learned from sums: give such a model")
+    else:
+        path = release or campaign / "store" / folder.rule.fingerprint / "release"
     while True:
         if watch is not None and not path.exists():
             note(f"{path} is not there yet")
+        elif shares:
+            print("\n".join(write_share_status(folder, model)), flush=True)
         else:
             written = write_status(folder, Release.open(path))
             expected = written["expected_error"]
@@ -163,9 +210,10 @@ def delete(
     folder = CampaignFolder.load(campaign)
     address = store or str(folder.folder / "store")
     waves = None if panel is None else Panel.load(panel)
-    collected = Campaign.load(folder.folder / "randomizer.json", waves)
-    storage = storage_at(release_address(address, release, collected.fingerprint))
-    if "://" not in address and not (Path(address) / collected.fingerprint).is_dir():
+    fingerprint = folder.randomizer.fingerprint  # refuses shares, which have no store
+    collected = Campaign.load(folder.path, waves)
+    storage = storage_at(release_address(address, release, fingerprint))
+    if "://" not in address and not (Path(address) / fingerprint).is_dir():
         raise PrivotError(f"{address} holds no reports of this campaign: give --store")
     opened = open_store(address, collected, complain)
     try:
@@ -179,10 +227,10 @@ def delete(
 def up(
     campaign: Path = Argument(help="Folder of the campaign."),
     port: int | None = Option(
-        None,
-        help="Port of the collector; 0 for any. By default that of its page.",
-        min=0,
-        max=65535,
+        None, help="Port of collector or leader; 0 for any; else its page's.", min=0, max=65535
+    ),
+    helper_port: int | None = Option(
+        None, help="Aggregated: port of the helper, likewise.", min=0, max=65535
     ),
     page_port: int = Option(8001, help="Port of page and dashboard; 0 for any.", min=0, max=65535),
     every: float = Option(5.0, help="Seconds until reports are shown.", min=0.1, max=86400),
@@ -195,59 +243,109 @@ def up(
     Of a shuffled campaign the collector is a shuffler, which writes batches for `privot collect --key`.
     Whoever runs both for real sees who reported what, by the noise of each report.
 
+    Of an aggregated campaign both servers run, with their folders in CAMPAIGN: to try it out, for who
+    runs both reads every record. It opens nothing; once a batch is there, it prints the commands.
+
     Example: privot campaign up campaign/
     """
+    from privot.aggregated import Encoder
     from privot.campaign import CampaignFolder, page_server
-    from privot.collector.app import Collector, Sealer, ServedCampaign, Shuffler, listen, serve
-    from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
-    from privot.collector.sealing import open_store, release_address, storage_at
+    from privot.collector.app import listen
+    from privot.collector.app import serve as run
 
-    folder = CampaignFolder.load(campaign)
-    shuffled = folder.analyst_key != ""
-    parts = urlsplit(folder.collector)
-    if parts.scheme != "http" or parts.hostname not in _LOCAL:
-        raise PrivotError(
-            f"the page of {campaign} sends to {folder.collector}, which is not of this machine: run "
-            "`privot serve` there, or make the campaign with a --collector of 127.0.0.1"
-        )
-    store = str(folder.folder / "store")
-    collected = (ShuffledCampaign if shuffled else Campaign).load(folder.folder / "randomizer.json")
-    with listen(_HOST, (parts.port or 80) if port is None else port) as listener:
-        collecting = f"http://{_HOST}:{listener.getsockname()[1]}"
-        with page_server(folder, collecting, _HOST, page_port) as page:
-            release = release_address(store, None, collected.fingerprint)
-            served = ServedCampaign(collected, GroupCommit(open_store(store, collected, complain)))
-            print(f"page       {page}/\ndashboard  {page}/dashboard.html\ncollector  {collecting}")
-            print("Ctrl-C stops all of it", flush=True)
-            stopping = Event()
-            shown = Thread(target=_show, args=(folder, Path(release), every, stopping))
-            shown.start()
-            try:
-                origins = [page, page.replace(_HOST, "localhost")]
-                sealers = [(Shuffler if shuffled else Sealer)(served, storage_at(release), note)]
-                serve(Collector([served], origins=origins, log=complain), listener, sealers, every)
-            finally:
-                stopping.set()
-                shown.join()
+    folder, given = CampaignFolder.load(campaign), iter((port, helper_port))
+    if helper_port is not None and not isinstance(folder.rule, Encoder):
+        raise PrivotError(f"--helper-port {helper_port}: {campaign} has no helper, leave it out")
+    with ExitStack() as stack:
+        listeners, moved = [], {}
+        for name, address in folder.addresses.items():
+            own, wanted = _port_here(name, address, campaign), next(given)
+            listeners.append(stack.enter_context(listen(_HOST, own if wanted is None else wanted)))
+            moved[address] = f"http://{_HOST}:{listeners[-1].getsockname()[1]}"
+        page = stack.enter_context(page_server(folder.web, moved, _HOST, page_port))
+        parties = _parties_with_shares if isinstance(folder.rule, Encoder) else _parties
+        collectors, sealers, count = parties(folder, [page, page.replace(_HOST, "localhost")])
+        print(f"page       {page}/\ndashboard  {page}/dashboard.html")
+        for name, at in zip(folder.addresses, moved.values(), strict=True):
+            print(f"{name:<9}  {at}")
+        print("Ctrl-C stops all of it", flush=True)
+        stopping = Event()
+        shown = Thread(target=_show, args=(count, every, stopping))
+        shown.start()
+        try:
+            run([*zip(collectors, listeners, strict=True)], sealers, every)
+        finally:
+            stopping.set()
+            shown.join()
     note("stopped; everything that was acknowledged is stored")
 
 
-def _show(folder: CampaignFolder, release: Path, seconds: float, stopping: Event) -> None:
-    """Write the dashboard's data whenever the release has changed, until `stopping` is set."""
+def _port_here(name: str, address: str, campaign: Path) -> int:
+    """Return the port of an address on this machine; refuse any other address."""
+    parts = urlsplit(address)
+    if parts.scheme != "http" or parts.hostname not in _LOCAL:
+        raise PrivotError(
+            f"the page of {campaign} sends to {address}, which is not of this machine: run `privot "
+            f"serve` there, or make the campaign with a --{name} of 127.0.0.1"
+        )
+    return parts.port or 80
+
+
+# Applications of a campaign, what seals their reports, and the numbers so far, for the dashboard too.
+_Parties = tuple[Sequence["Collector"], Sequence["Sealer"], Callable[[], str]]
+
+
+def _parties(folder: CampaignFolder, origins: list[str]) -> _Parties:
+    """Return the collector, or shuffler, of a campaign of reports."""
     from privot.campaign import write_status
+    from privot.collector.app import Collector, Sealer, ServedCampaign, Shuffler
+    from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
+    from privot.collector.sealing import open_store, release_address, storage_at
     from privot.randomizer import Release
 
-    manifest, last_text = release / "manifest.json", ""
-    while not stopping.wait(seconds):
+    kind, seals = (ShuffledCampaign, Shuffler) if folder.analyst_key else (Campaign, Sealer)
+    store, collected = str(folder.folder / "store"), kind.load(folder.path)
+    release = release_address(store, None, collected.fingerprint)
+    served = ServedCampaign(collected, GroupCommit(open_store(store, collected, complain)))
+    manifest = Path(release) / "manifest.json"
+
+    @lru_cache(maxsize=1)
+    def shown(of: str) -> str:
+        reports = write_status(folder, Release.open(Path(release)))["reports"] if of else 0
+        return f"{reports:,} reports on the dashboard" if of else ""
+
+    collector = Collector([served], origins=origins, log=complain)
+    sealers = [seals(served, storage_at(release), note)]
+    return [collector], sealers, lambda: shown(manifest.read_text() if manifest.exists() else "")
+
+
+def _parties_with_shares(folder: CampaignFolder, origins: list[str]) -> _Parties:
+    """Return the leader and the helper of a campaign of shares, with their folders in its own."""
+    from privot.aggregated.app import ServedShares, ShareCollector
+    from privot.campaign import write_share_status
+
+    note("This machine runs both servers, to try it out: whoever runs both reads every record.")
+    note("In earnest two organizations run one each, by `privot serve --role`.")
+    collectors = []
+    for role in _OF_SHARES:
+        _server(folder.folder / role, folder.path, role, None)
+        party = ServedShares(folder.folder / role, complain)
+        collectors.append(ShareCollector(party, origins=origins, log=complain))
+    return collectors, [], lambda: "\n".join(write_share_status(folder))
+
+
+def _show(count: Callable[[], str], seconds: float, stopping: Event) -> None:
+    """Print a campaign's numbers whenever they have changed, until `stopping` is set."""
+    last = ""
+    while True:
         try:
-            text = manifest.read_text() if manifest.exists() else last_text
-            if text == last_text:
-                continue
-            last_text = text
-            written = write_status(folder, Release.open(release))
-            print(f"{written['reports']:,} reports on the dashboard", flush=True)
+            text = count()
         except (PrivotError, OSError) as error:
-            complain(f"the dashboard stays as it was: {error}")
+            text = f"the dashboard stays as it was: {error}"
+        if text != last:
+            print(last := text, flush=True)
+        if stopping.wait(seconds):
+            return
 
 
 def serve(
@@ -335,7 +433,7 @@ def serve(
             collector = ShareCollector(server, admit, origin or [], log=complain)
         where, number = listener.getsockname()[:2]
         print(f"http://{f'[{where}]' if ':' in where else where}:{number}", flush=True)
-        run(collector, listener, sealers, 60 * seal_every)
+        run([(collector, listener)], sealers, 60 * seal_every)
     note("stopped; everything that was acknowledged is stored")
 
 

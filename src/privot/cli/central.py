@@ -21,8 +21,9 @@ SUMS = "Options of --method sums"
 SUM_SETTINGS = "privot.central.fitting:SumSettings"
 
 
-def _slices(text: str) -> Any:
-    return Option(None, help=text, rich_help_panel="Options of --method slices")
+def _for_slices(help: str) -> Any:
+    """Return an option that only the method by noisy slices has."""
+    return Option(None, help=help, rich_help_panel="Options of --method slices")
 
 
 def fit(
@@ -40,13 +41,15 @@ def fit(
     low_pass: int | None = Option(
         None, help="Images: frequencies along each axis; default 14 for sums, 7 for slices."
     ),
-    degree: int | None = _slices("1: means; 2 (default): second moments as well."),
-    steps: int | None = _slices("Number of releases, default 60,000."),
-    batch_size: int | None = _slices("Records per release, default 100."),
-    num_projections: int | None = _slices("Slices per release, default 16."),
-    neighboring: str | None = _slices("replace_one (default), or zero_out (padded Poisson)."),
-    release: str | None = _slices("every_step (default) or once."),
-    loss: str | None = _slices("mean_first (default), sliced, or (with --release once) entropic."),
+    degree: int | None = _for_slices("1: means; 2 (default): second moments as well."),
+    steps: int | None = _for_slices("Number of releases, default 60,000."),
+    batch_size: int | None = _for_slices("Records per release, default 100."),
+    num_projections: int | None = _for_slices("Slices per release, default 16."),
+    neighboring: str | None = _for_slices("replace_one (default), or zero_out (padded Poisson)."),
+    release: str | None = _for_slices("every_step (default) or once."),
+    loss: str | None = _for_slices(
+        "mean_first (default), sliced, or (with --release once) entropic."
+    ),
     seed: int = Option(0, help="Seed of public draws, never of noise."),
     separator: Separator = ",",
     ignore: Ignore = None,
@@ -66,8 +69,9 @@ def fit(
     from privot.schema import Schema
     from privot.tables.files import read_table
 
-    # The settings of slices need PyTorch, which a fit by sums does not; so options are listed here.
-    slices = {
+    # The class of these settings needs PyTorch, which a fit by sums does not: the options of slices
+    # are therefore written out, while `context.obj` has those that app.py declares from `SumSettings`.
+    slices_options = {
         "degree": degree,
         "steps": steps,
         "batch_size": batch_size,
@@ -78,8 +82,7 @@ def fit(
     }
     declared = Schema.load(schema)
     shared = {"low_pass": low_pass, "seed": seed}
-    # `context.obj` has the options that app.py declares from `SumSettings`.
-    settings = _settings(method, declared, {"sums": context.obj, "slices": slices}, shared)
+    settings = _settings(method, declared, context.obj | shared, slices_options | shared)
     claim_folder(output, FILES, inputs=[data, schema], force=force)
     checkpoint = output.with_name(output.name + ".checkpoint")
     table = read_table(data, declared, record_form(separator, ignore))
@@ -102,23 +105,29 @@ def fit(
 
 
 def _settings(
-    method: str | None, schema: Schema, given: dict[str, dict[str, Any]], shared: dict[str, Any]
+    method: str | None, schema: Schema, sums: dict[str, Any], slices: dict[str, Any]
 ) -> Any:
-    """Return the settings of the chosen method; refuse options of the other one."""
+    """Return the settings of the method, which the schema chooses if it is None.
+
+    `sums` and `slices` have the options that apply to each method, None where one is not given. An
+    option that applies to the other method alone is refused.
+    """
     from privot.central.fitting import SumSettings, settings_of
 
-    kind = type(settings_of(method, schema))  # type: ignore[arg-type]  # checked there
-    chosen, other = ("sums", "slices") if kind is SumSettings else ("slices", "sums")
-    for name, value in given[other].items():
-        if value is not None:
+    settings_class = type(settings_of(method, schema))  # type: ignore[arg-type]  # checked there
+    by_sums = settings_class is SumSettings
+    options, unused = (sums, slices) if by_sums else (slices, sums)
+    chosen, other = ("sums", "slices") if by_sums else ("slices", "sums")
+    for name, value in unused.items():
+        if value is not None and name not in options:
             raise PrivotError(
                 f"--{name.replace('_', '-')} is an option of --method {other}, and this fit is by "
                 f"{chosen}: drop it, or give --method {other}"
             )
-    options = {name: value for name, value in (given[chosen] | shared).items() if value is not None}
-    if chosen == "sums" and "low_pass" in options:
-        options.setdefault("residual_low_pass", options["low_pass"])
-    return kind(**options)
+    given = {name: value for name, value in options.items() if value is not None}
+    if by_sums and "low_pass" in given:
+        given.setdefault("residual_low_pass", given["low_pass"])
+    return settings_class(**given)
 
 
 def adapt(
@@ -180,18 +189,15 @@ def adapt(
 
 
 def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
-    """Read arrays x and y of an npz, also under the name of a split (`x_train`)."""
+    """Read the arrays x and y of an npz, which may also be named x_train and y_train."""
     import zipfile
 
     import numpy as np
 
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {
-                name.removesuffix("_train"): file[name]
-                for name in file.files
-                if name.removesuffix("_train") in ("x", "y")
-            }
+            stored = {name.removesuffix("_train"): name for name in file.files}
+            arrays = {name: file[stored[name]] for name in ("x", "y") if name in stored}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise PrivotError(f"{path} cannot be read ({error}): give an npz of x and y") from None
     for name in needed:
@@ -227,7 +233,7 @@ def fit_integral(
     if method not in ("clip", "boost"):
         raise PrivotError(f"method is {method!r}: choose clip or boost")
     require_place(output, [people, schema])
-    if output.exists():  # before an hour of fitting, not after
+    if output.exists():  # refused before an hour of fitting
         raise PrivotError(f"{output} exists: a model's ledger is never overwritten; name another")
     if method == "boost" and estimator == "spline":
         raise PrivotError(
@@ -248,16 +254,15 @@ def fit_integral(
         settings=settings,
     )
     model.save(output)
-    price = model.density.epsilon
-    print(f"{output}: {draws:,} draws of ε = {at_most(price)} each, together {model.guarantee}")
+    each = at_most(model.density.epsilon)
+    print(f"{output}: {draws:,} draws of ε = {each} each, together {model.guarantee}")
     note("keep this folder secret: the density, its weights and plots of it are not private")
-    _note_edges(model)
+    if model.edges:
+        _note_proven_gain(model)
 
 
-def _note_edges(model: IntegralModel) -> None:
-    """Print the proven gain of boosting on standard error, for the curator alone."""
-    if not model.edges:
-        return
+def _note_proven_gain(model: IntegralModel) -> None:
+    """Print the edges and the proven gain of boosting on standard error, for the curator alone."""
     from privot.integral.tilts import gain_limit
 
     rounds = [f"{edge.gamma_p:.2f} / {edge.gamma_q:.2f}" for edge in model.edges]

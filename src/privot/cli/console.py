@@ -61,30 +61,27 @@ Floor = Annotated[float | None, Option(help="Largest epsilon of a shuffled repor
 ReportColumns = Annotated[int | None, Option(help="Columns of a report, drawn by fresh coins.")]
 
 
-# Options that are fields of settings.
-
-
 def with_settings(place: str, *names: str, panel: str = "Settings of a fit") -> type[TyperCommand]:
-    """Return a command class with options for fields of the settings at `module:Class`.
+    """Return a class of commands with options for fields of the settings dataclass at `module:Class`.
 
     The settings are imported when the command's options are needed, so that other commands and
-    `privot --help` do not import them. The function gets their values as `context.obj`.
+    `privot --help` do not import them. The command's function gets the values as `context.obj`.
     """
 
     class Command(TyperCommand):
-        _own: list[Any]
-        _all: list[Any] | None = None
+        _signature_params: list[Any]  # of the function's parameters, which Typer sets
+        _all_params: list[Any] | None = None
 
         @property
         def params(self) -> list[Any]:
-            if self._all is None:
+            if self._all_params is None:
                 options = settings_options(load_object(place, "this command"), names, panel)
-                self._all = [*self._own, *options]
-            return self._all
+                self._all_params = [*self._signature_params, *options]
+            return self._all_params
 
         @params.setter
-        def params(self, own: list[Any]) -> None:
-            self._own = own
+        def params(self, params: list[Any]) -> None:
+            self._signature_params = params
 
         def invoke(self, ctx: Any) -> Any:
             ctx.obj = {name: ctx.params.pop(name) for name in names}
@@ -101,26 +98,25 @@ def settings_options(
     Types and defaults are those of the fields. The help of an option is the field's text in the section
     `Arguments:` of the class's docstring; choices of a `Literal` field are added if it omits them.
     """
-    hints, texts = get_type_hints(settings), field_help(settings)
-    defaults = {each.name: each.default for each in fields(settings)}
+    types, texts = get_type_hints(settings), _field_help(settings)
+    defaults = {field.name: field.default for field in fields(settings)}
     parameters = []
     for name in names:
-        kind: Any = hints[name]
+        option_type: Any = types[name]
         text = texts[name]
-        if get_origin(kind) is Literal:  # checked by the settings, whose message is better
-            choices = [str(each) for each in get_args(kind)]
+        if get_origin(option_type) is Literal:
+            choices = [str(choice) for choice in get_args(option_type)]
             if not all(choice in text for choice in choices):
                 text += f" One of: {', '.join(choices)}."
-            kind = str
-        annotation = Annotated[kind, Option(help=text, rich_help_panel=panel)]
+            option_type = str  # the settings check the value, with a better message than Typer's
+        annotation = Annotated[option_type, Option(help=text, rich_help_panel=panel)]
         parameters.append(
             Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation)
         )
 
-    def command() -> None:
-        """Carry the options as the signature of a command."""
+    # Typer makes options only of the signature of a command, which is read by `inspect.signature`.
+    def command() -> None: ...
 
-    # `inspect.signature` reads the attribute.
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # of no function's type
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     app = Typer(add_completion=False)
@@ -128,24 +124,22 @@ def settings_options(
     return [each for each in get_command(app).params if each.name in names]
 
 
-_LONG_HELP = 200
+_LONG_HELP = 200  # characters: two lines of a terminal
 
 
-def field_help(settings: type) -> dict[str, str]:
+def _field_help(settings: type) -> dict[str, str]:
     """Return each field's text in a docstring's section `Arguments:`; its first sentence if long."""
-    text = getdoc(settings) or ""
-    section = re.search(r"^Arguments:\n((?:    .*\n|\n)*)", text + "\n", re.MULTILINE)
+    docstring = (getdoc(settings) or "") + "\n"
+    section = re.search(r"^Arguments:\n((?:    .*\n|\n)*)", docstring, re.MULTILINE)
+    entries = re.split(r"\n    (?=\w+: )", "\n" + (section[1] if section else ""))[1:]
     texts = {}
-    for entry in re.split(r"\n    (?=\w+: )", "\n" + (section[1] if section else ""))[1:]:
+    for entry in entries:
         name, _, words = entry.partition(": ")
-        text = re.sub(r"`\"?|\"?`", "", " ".join(words.split()))
+        text = re.sub(r"`\"?|\"?`", "", " ".join(words.split()))  # without quotes and line ends
         if len(text) > _LONG_HELP:
             text = re.split(r"(?<=[a-z0-9)])\.\s+(?=[A-Z])", text)[0].rstrip(".") + "."
         texts[name] = text
     return texts
-
-
-# Inputs that options name.
 
 
 def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
@@ -165,18 +159,17 @@ def with_promise(
 ) -> tuple[Schema, float | None, float]:
     """Return the schema, ε and δ to calibrate by, given the options of a promise.
 
-    Any of `--where`, `--people` and `--floor` makes a promise of `--epsilon` and `--delta`: it is added
-    to the schema, and the returned ε and δ are None and 0.
+    Any of `--where`, `--people` and `--floor`, with `--epsilon`, makes a promise of ε and δ: it is added
+    to the schema, and the returned ε and δ are None and 0. Otherwise nothing changes.
     """
     from privot.schema.promise import Promise
 
-    if (where, people, floor) == (None, None, None):
-        return declared, epsilon, delta
-    if declared.promise is not None:
+    has_options = where is not None or people is not None or floor is not None
+    if has_options and declared.promise is not None:
         raise PrivotError(
             f"the schema promises {declared.promise}: leave out --where, --people and --floor"
         )
-    if epsilon is None:
+    if not has_options or epsilon is None:
         return declared, epsilon, delta
     promise = Promise(epsilon, where or "local", delta, people, floor)
     return declared.model_copy(update={"promise": promise}), None, 0.0
@@ -226,16 +219,13 @@ def open_releases(
 
     releases = []
     for path, output in zip(paths, outputs, strict=True):
-        aside = quarantine_of(output)
-        claim_file(aside, inputs=paths if inputs is None else inputs, force=replace)
-        release, collection = context.with_resource(without_impossible(path, aside, strict))
+        quarantine = quarantine_of(output)
+        claim_file(quarantine, inputs=paths if inputs is None else inputs, force=replace)
+        release, collection = context.with_resource(without_impossible(path, quarantine, strict))
         releases.append(release)
         if collection is not None and is_first():
             print_quarantined(collection)
     return releases
-
-
-# Messages and verdicts.
 
 
 def complain(message: str) -> None:
@@ -260,15 +250,15 @@ def short_warnings(message: Warning | str, *_: Any, **__: Any) -> None:
     complain(f"warning: {message}")
 
 
-def print_quarantined(done: Collection) -> None:
-    """Print how many reports were not counted, and how many copies were counted once."""
-    if done.quarantined:
+def print_quarantined(found: Collection) -> None:
+    """Print how many reports were not counted, and how many copies were left out."""
+    if found.quarantined:
         complain(
-            f"{done.quarantined:,} reports cannot be counted and are in {done.quarantine}, the first: "
-            f"{done.first}"
+            f"{found.quarantined:,} reports cannot be counted and are in {found.quarantine}, the "
+            f"first: {found.first}"
         )
-    if done.copies:
-        note(f"{done.copies:,} copies of reports were left out: each counts once")
+    if found.copies:
+        note(f"{found.copies:,} copies of reports were left out: each counts once")
 
 
 _COLORS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "magenta"}
@@ -307,9 +297,8 @@ def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
         raise Exit(3)
 
 
-# Progress bars.
-
 _STEPS_UNTIL_ESTIMATE = 20  # steps after which the duration of a fit is estimated
+_STEPS_PER_UPDATE = 20  # steps of a fit between two updates of its bar
 _MIN_SECONDS = 2.0  # shorter durations are not printed
 
 
@@ -331,15 +320,16 @@ def training_bar(then: str = "; run again with --resume to continue") -> Iterato
 
         def advance(step: int, steps: int, loss: float) -> None:
             rate = pace.rate(step)
-            if bar is None or task is None:
-                left = pace.left(step, steps)
-                if step == _STEPS_UNTIL_ESTIMATE and left > _MIN_SECONDS:
-                    note(f"   {steps:,} steps will take about {_duration(left)} ({rate})")
-                few = steps <= _STEPS_UNTIL_ESTIMATE
-                if step % max(1, steps // 10) == 0 and (not few or pace.passed(_MIN_SECONDS)):
-                    note(f"   step {step:,} of {steps:,}   loss {loss:.4f}")
-            elif step % 20 == 0 or step == steps:
-                bar.update(task, completed=step, total=steps, loss=loss, rate=rate)
+            if bar is not None and task is not None:
+                if step % _STEPS_PER_UPDATE == 0 or step == steps:
+                    bar.update(task, completed=step, total=steps, loss=loss, rate=rate)
+                return
+            left = pace.left(step, steps)
+            if step == _STEPS_UNTIL_ESTIMATE and left > _MIN_SECONDS:
+                note(f"   {steps:,} steps will take about {_duration(left)} ({rate})")
+            few = steps <= _STEPS_UNTIL_ESTIMATE
+            if step % max(1, steps // 10) == 0 and (not few or pace.passed(_MIN_SECONDS)):
+                note(f"   step {step:,} of {steps:,}   loss {loss:.4f}")
 
         try:
             yield advance
@@ -351,15 +341,15 @@ def training_bar(then: str = "; run again with --resume to continue") -> Iterato
 @contextmanager
 def row_bar() -> Iterator[RowProgress]:
     """Show a progress bar of rows for each phase; without a terminal, print nothing."""
-    tasks: dict[str, tuple[TaskID, _Pace]] = {}
+    phases: dict[str, tuple[TaskID, _Pace]] = {}
     with _bar("   {task.description}", "{task.completed:,.0f} rows of {task.fields[of]}  ") as bar:
 
         def advance(doing: str, rows: int, expected: int | None) -> None:
             if bar is None:
                 return
-            if doing not in tasks:
-                tasks[doing] = bar.add_task(doing, total=None, of="?", rate=""), _Pace("rows")
-            task, pace = tasks[doing]
+            if doing not in phases:
+                phases[doing] = bar.add_task(doing, total=None, of="?", rate=""), _Pace("rows")
+            task, pace = phases[doing]
             of = "?" if expected is None else f"{expected:,}"
             bar.update(task, completed=rows, total=expected, of=of, rate=pace.rate(rows))
 
@@ -367,7 +357,7 @@ def row_bar() -> Iterator[RowProgress]:
 
 
 def counted(pieces: Iterable[pa.Table], expected: int, progress: RowProgress) -> Iterator[pa.Table]:
-    """Yield the pieces, and report the total number of rows after each to the progress callback."""
+    """Yield pieces of a table, and report the number of rows so far to `progress` after each."""
     rows = 0
     for piece in pieces:
         yield piece
@@ -380,10 +370,10 @@ def step_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar of long steps; without a terminal, print one line after two seconds."""
     with _bar(f"   {doing}", "{task.completed:.0f} of {task.total:.0f}  ") as bar:
         task = None if bar is None else bar.add_task(doing, total=1, rate="")
-        late = Timer(_MIN_SECONDS, note, [f"   {doing} …"])
-        late.daemon = True
+        line = Timer(_MIN_SECONDS, note, [f"   {doing} …"])
+        line.daemon = True
         if bar is None:
-            late.start()
+            line.start()
 
         def advance(done: int, of: int) -> None:
             if bar is not None and task is not None:
@@ -392,12 +382,12 @@ def step_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
         try:
             yield advance
         finally:
-            late.cancel()
+            line.cancel()
 
 
 @contextmanager
 def _bar(name: str, counts: str) -> Iterator[Bar | None]:
-    """Show a bar with name, counts, rate and times; yield None without a terminal."""
+    """Show a bar between two texts (formats of its task), its rate and times; None if no terminal."""
     from rich import progress as parts
     from rich.console import Console
 
@@ -419,31 +409,33 @@ def _bar(name: str, counts: str) -> Iterator[Bar | None]:
 
 
 class _Pace:
-    """Rate of progress since the first call."""
+    """Rate of a task, measured from the first call of `rate` on, and the time that it will take."""
 
     def __init__(self, units: str) -> None:
-        self._units, self._first, self._began, self._last = units, 0, 0.0, 0.0
+        self._units = units  # in the plural, such as "steps"
+        self._done_at_start, self._start, self._last_passed = 0, 0.0, 0.0
 
     def rate(self, done: int) -> str:
         """Return the number of units a second as text; empty at first."""
-        if not self._began:
-            self._first, self._began = done, time.perf_counter()
-        elapsed = time.perf_counter() - self._began
-        if done <= self._first or elapsed <= 0:
+        if not self._start:
+            self._done_at_start, self._start = done, time.perf_counter()
+        elapsed = time.perf_counter() - self._start
+        if done <= self._done_at_start or elapsed <= 0:
             return ""
-        return f"{(done - self._first) / elapsed:,.3g} {self._units} a second"
+        return f"{(done - self._done_at_start) / elapsed:,.3g} {self._units} a second"
 
     def passed(self, seconds: float) -> bool:
-        """Return whether this time has passed since the beginning, or since the last True."""
+        """Return whether so many seconds have passed since the start and since the last True."""
         now = time.perf_counter()
-        over = now - max(self._last, self._began) >= seconds
-        self._last = now if over else self._last
-        return over
+        if now - max(self._last_passed, self._start) < seconds:
+            return False
+        self._last_passed = now
+        return True
 
     def left(self, done: int, total: int) -> float:
         """Return the estimated number of seconds until all units are done."""
-        elapsed = time.perf_counter() - self._began
-        return elapsed / max(1, done - self._first) * (total - done)
+        elapsed = time.perf_counter() - self._start
+        return elapsed / max(1, done - self._done_at_start) * (total - done)
 
 
 def _duration(seconds: float) -> str:
@@ -457,4 +449,4 @@ def _duration(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.2g} {unit}"
     whole = max(1, round(seconds))
-    return f"{whole} second{'s' * (whole > 1)}"
+    return "1 second" if whole == 1 else f"{whole} seconds"

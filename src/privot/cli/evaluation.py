@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typer import Argument, Option
 
@@ -26,13 +26,7 @@ from privot.cli.console import (
     require_fail_on,
     step_bar,
 )
-from privot.core.errors import (
-    MOST_ROWS,
-    PrivotError,
-    require_choice,
-    require_count,
-    require_seed,
-)
+from privot.core.errors import MOST_ROWS, PrivotError, require_choice, require_count, require_seed
 from privot.core.files import claim_file, claim_folder, replacing_folder
 from privot.privacy.rounding import at_most, exactly
 
@@ -43,6 +37,7 @@ if TYPE_CHECKING:
     from privot.randomizer.column_plans import ColumnPlan, Forecast
     from privot.randomizer.plan import ExpectedError, TablePlan
     from privot.schema import Schema
+    from privot.schema.promise import Promise
 
 
 def check(
@@ -64,7 +59,7 @@ def check(
 
     Example: privot check model/ release.parquet --target income -o check.html
     """
-    from privot.evaluation import check as checked
+    from privot.evaluation import check as check_model
     from privot.randomizer import Release
     from privot.report import write_check_report
 
@@ -74,7 +69,7 @@ def check(
     loaded = load_local(model, "only such a model has any to check")
     reports = Release.load(release)
     with step_bar("checking") as progress:
-        found = checked(
+        found = check_model(
             loaded, reports, held_out=held_out, target=target, seed=seed, progress=progress
         )
     if output is not None:
@@ -115,7 +110,7 @@ def evaluate(
 
     Example: privot evaluate model/ --against holdout.csv --target income -o report.html
     """
-    from privot.evaluation import evaluate as compared
+    from privot.evaluation import evaluate as evaluate_model
     from privot.report import write_report
     from privot.tables.record_files import open_records, sample_rows
 
@@ -132,7 +127,7 @@ def evaluate(
         note(
             f"{against} holds {num_held:,} records: {real.num_rows:,} drawn uniformly are compared"
         )
-    found = compared(loaded, real, target=target, num_rows=num_rows, seed=seed)
+    found = evaluate_model(loaded, real, target=target, num_rows=num_rows, seed=seed)
     if fail_on is not None and not found.verdict:
         raise PrivotError(
             f"--fail-on {fail_on}: places and images alone have distances and no verdict: leave it out, "
@@ -160,18 +155,13 @@ def evaluate(
 
 # `privot plan`: expected errors before there are reports. Only simulations need PyTorch.
 
-_HEADER = ("report", "columns", "cells", "pair seen by", "one-way", "two-way")
+_RECOMMENDED = "<- recommended"
+_TABLE_HEADER = ("report", "columns", "cells", "pair seen by", "one-way", "two-way")
 _MEASURES = {
     "W1": "W₁, where the bounds are -1 and 1",
     "W2": "W₂, where the bounds are -1 and 1",
     "mean": "length of the mean's error, where no record is longer than 1",
     "class means": "length of the error of each label's mean, where no record is longer than 1",
-}
-_CAVEATS = {
-    "W1": "It is the error of the law that is learned: a sample of it errs by its own size as well.",
-    "W2": "It is the error of the law that is learned: a sample of it errs by its own size as well.",
-    "mean": "It is the error of an estimate without a model; a fit does better.",
-    "class means": "It is the error of an estimate without a model; a fit does better.",
 }
 
 
@@ -227,9 +217,8 @@ def plan(
     if where is not None:
         if rehearse:
             raise PrivotError("--where rehearses every place of trust: leave out --rehearse")
-        given = {"epsilon": epsilon, "people": people, "delta": delta}
-        how = rehearsals or 1, seed
-        _compare_trust(schema, where, given, (like, *how), simulate, as_json=as_json, force=force)
+        simulation = _Simulation(schema, like, rehearsals or 1, seed, simulate, force)
+        _compare_trust(simulation, where, epsilon, people, delta, as_json)
         return
     if epsilon is None or people is None or delta is not None:
         raise PrivotError(
@@ -238,15 +227,22 @@ def plan(
     if simulate is not None:
         if as_json or rehearse:
             raise PrivotError("--simulate makes no plan: leave out --json and --rehearse")
-        _simulate(schema, epsilon, people, (like, rehearsals or 3, seed), simulate, force)
+        simulation = _Simulation(schema, like, rehearsals or 3, seed, simulate, force)
+        _simulate(simulation, simulate, epsilon, people)
         return
     declared = Schema.load(schema)
     overall = plan_reports(declared, epsilon, people, target_error=target_error)
-    command = _command(schema, overall)
-    fitted = _rehearsed(declared, overall, like) if rehearse or like is not None else None
+    command = _calibrate_command(schema, overall)
+    fitted = None
+    if rehearse or like is not None:
+        from privot.forecast.fits import forecast_fit
+
+        model = None if like is None else load_local(like, "give a model by `privot fit`")
+        with step_bar("rehearsing") as progress:
+            fitted = forecast_fit(declared, epsilon, people, like=model, progress=progress)
     if as_json:
-        more = {} if fitted is None else {"fit": asdict(fitted)}
-        print(json.dumps(asdict(overall) | more | {"command": command}))
+        fit_fields = {} if fitted is None else {"fit": asdict(fitted)}
+        print(json.dumps(asdict(overall) | fit_fields | {"command": command}))
         return
     if overall.table is not None:
         _print_table_plan(overall, overall.table)
@@ -259,149 +255,154 @@ def plan(
     print(f"next: {command}")
 
 
-_FACTORS = (0.1, 0.3, 1.0, 3.0)  # of ε, in a picture
+class _Simulation(NamedTuple):
+    """Options of a simulation."""
+
+    schema: Path
+    like: Path | None  # model or table that the simulated people are like; None makes them up
+    rehearsals: int  # number of simulated campaigns
+    seed: int  # of people and fits
+    output: Path | None  # folder of pages to write
+    force: bool  # whether to replace it
+
+    @property
+    def people(self) -> str:
+        """The simulated people, in words."""
+        return "made-up people" if self.like is None else f"people like those of {self.like}"
+
+    def claim(self, written: Sequence[str]) -> None:
+        """Check the seed, and that files of these names can be written to the output."""
+        require_seed(self.seed)
+        if self.output is not None:
+            inputs = [self.schema, *([] if self.like is None else [self.like])]
+            claim_folder(self.output, written, inputs=inputs, force=self.force)
+
+    def arguments(self, declared: Schema) -> dict[str, Any]:
+        """Read the model or table, and return the arguments of the simulating function."""
+        from privot.models import load
+        from privot.tables.files import read_table
+
+        prior: Any = None
+        if self.like is not None:
+            prior = load(self.like) if self.like.is_dir() else read_table(self.like, declared)
+        return {"prior": prior, "rehearsals": self.rehearsals, "seed": self.seed}
+
+
+_FACTORS = (0.1, 0.3, 1.0, 3.0)  # multiples of the asked ε at which a picture has errors
 
 
 def _compare_trust(
-    schema: Path,
+    simulation: _Simulation,
     where: list[str],
-    given: dict[str, Any],
-    how: tuple[Path | None, int, int],
-    output: Path | None,
-    *,
+    epsilon: float | None,
+    people: int | None,
+    delta: float | None,
     as_json: bool,
-    force: bool,
 ) -> None:
-    """Print errors by place of trust, and write a page of them; `how` are as in `_simulate`.
+    """Print the error at each place of trust, and write a page of error against ε.
 
-    What is not `given` of ε, people and δ is read in the schema's promise.
+    An ε, δ or number of people that is None is read in the schema's promise.
     """
     from privot.forecast.simulation import PLACES, STAMP, forecast_trust, promises_at
     from privot.report.pages import TRUST_WRITTEN, write_trust
     from privot.schema import Schema
 
-    (like, rehearsals, seed), declared = how, Schema.load(schema)
+    declared, output = Schema.load(simulation.schema), simulation.output
+    promise = declared.promise
     for name in where:
         require_choice("--where", name, ("all", *PLACES))
-    places = [each for each in PLACES if {"all", each} & {*where}]
-    promised = declared.promise
-    for name in ("epsilon", "people", *(("delta",) if places != ["local"] else ())):
-        if given[name] is None:
-            given[name] = getattr(promised, name, None) or None
-        if given[name] is None and name != "delta":
-            raise PrivotError(
-                f"{name} is missing, and the schema promises {promised or 'nothing'}: give --{name}, or "
-                "declare it in [promise]"
-            )
-    require_seed(seed)
-    if output is not None:
-        claim_folder(output, TRUST_WRITTEN, inputs=[schema, *([like] if like else [])], force=force)
-    epsilon, people = given["epsilon"], given["people"]
+    places = [place for place in PLACES if place in where or "all" in where]
+    epsilon = _given_or_promised("epsilon", epsilon, promise)
+    people = _given_or_promised("people", people, promise)
+    if delta is None and promise is not None and places != ["local"]:
+        delta = promise.delta or None
+    simulation.claim(TRUST_WRITTEN)
     epsilons = [epsilon] if output is None else [factor * epsilon for factor in _FACTORS]
-    floor = promised.floor if promised and "shuffled" in places else None
-    epsilons = [each for each in epsilons if each <= (floor or each)]
-    promises = promises_at(epsilons, people, where=places, delta=given["delta"], floor=floor)
-    prior = None if like is None else _prior(like, declared)
-    how_often: dict[str, Any] = {"rehearsals": rehearsals, "seed": seed}
-    with step_bar("rehearsing") as bar:
-        found = forecast_trust(declared, promises, people, prior=prior, progress=bar, **how_often)
+    floor = promise.floor if promise and "shuffled" in places else None
+    if floor:
+        epsilons = [each for each in epsilons if each <= floor]
+    promises = promises_at(epsilons, people, where=places, delta=delta, floor=floor)
+    arguments = simulation.arguments(declared)
+    with step_bar("rehearsing") as progress:
+        found = forecast_trust(declared, promises, people, progress=progress, **arguments)
     if output is not None:
         with replacing_folder(output) as folder:
             write_trust(folder, found)
     if as_json:
         print(json.dumps(asdict(found)))
         return
-    _print_trust(found, epsilon, like)
+    _print_trust(found, epsilon, simulation)
     if output is not None:
         print(f"{STAMP}: {output / TRUST_WRITTEN[0]}: error against ε")
 
 
-def _prior(like: Path, declared: Schema) -> Any:
-    """Read a prior: the folder of a model, or a table."""
-    from privot.models import load
-    from privot.tables.files import read_table
+def _given_or_promised(name: str, given: float | None, promise: Promise | None) -> Any:
+    """Return the value of an option, or that of the promise; refuse if there is neither."""
+    if given is not None:
+        return given
+    if promised := getattr(promise, name, None):
+        return promised
+    raise PrivotError(
+        f"{name} is missing, and the schema promises {promise or 'nothing'}: give --{name}, or "
+        "declare it in [promise]"
+    )
 
-    return load(like) if like.is_dir() else read_table(like, declared)
 
-
-def _print_trust(plan: TrustPlan, epsilon: float, like: Path | None) -> None:
+def _print_trust(plan: TrustPlan, epsilon: float, simulation: _Simulation) -> None:
+    """Print the error at each place of trust for one ε, and every refusal."""
     from privot.forecast.simulation import SERVERS, STAMP, TRUSTED
     from privot.report.pages import NAMES
 
-    who = "made-up people" if like is None else f"people like those of {like}"
-    print(f"{STAMP}: {plan.people:,} {who}; error of {NAMES[plan.measure]}\n")
-    head = ("place", "ε", "δ", "ε₀ alone", "error", "servers", "bytes a report   trusted")
-    rows = [head]
-    for row in (each for each in plan.rows if each.epsilon == epsilon):
-        alone = "none" if row.epsilon0 is None else at_most(row.epsilon0)
+    print(f"{STAMP}: {plan.people:,} {simulation.people}; error of {NAMES[plan.measure]}\n")
+    head = ("place", "ε", "δ", "ε₀ alone", "error", "servers", "bytes a report")
+    lines = [_Line(head, "trusted")]
+    for row in plan.rows:
+        if row.epsilon != epsilon:
+            continue
         size = "the record" if row.where == "central" else "–"
-        if row.report_bytes is not None:
-            size = f"{row.report_bytes:,}"
-        error = "refused" if row.refused else f"{row.predicted[plan.measure]:.4f}"
-        last = f"{size}   {TRUSTED[row.where]}"
-        delta = at_most(row.delta, 3) if row.delta else "0"
-        loss = at_most(row.epsilon)
-        rows.append((row.where, loss, delta, alone, error, str(SERVERS[row.where]), last))
-    _print_table(rows)
+        cells = (
+            row.where,
+            at_most(row.epsilon),
+            at_most(row.delta, 3) if row.delta else "0",
+            "none" if row.epsilon0 is None else at_most(row.epsilon0),
+            "refused" if row.refused else f"{row.predicted[plan.measure]:.4f}",
+            str(SERVERS[row.where]),
+            size if row.report_bytes is None else f"{row.report_bytes:,}",
+        )
+        lines.append(_Line(cells, TRUSTED[row.where]))
+    _print_table(lines)
     print(f"\nwithout noise: {plan.floor[plan.measure]:.4f}")
     for row in plan.rows:
         if row.refused:
             print(f"{row.where} at ε = {at_most(row.epsilon)} is refused: {row.refused}")
-    if like is None:
+    if simulation.like is None:
         print(
             "Errors of real people differ: --like takes a public table or a pilot's model instead."
         )
 
 
-def _simulate(
-    schema: Path,
-    epsilon: float,
-    people: int,
-    how: tuple[Path | None, int, int],
-    output: Path,
-    force: bool,
-) -> None:
-    """Simulate a campaign; `how` are the path of a prior (or None), the number of fits, and the seed."""
+def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int) -> None:
+    """Simulate a campaign, print its errors, and write a page of its answer to `output`."""
     from privot.forecast.simulation import STAMP, simulate_campaign
     from privot.report.pages import NAMES, WRITTEN, write_rehearsal
     from privot.schema import Schema
 
-    like, rehearsals, seed = how
-    declared, inputs = Schema.load(schema), [schema, *([] if like is None else [like])]
-    require_seed(seed)
-    claim_folder(output, WRITTEN, inputs=inputs, force=force)
-    prior = None if like is None else _prior(like, declared)
+    declared = Schema.load(simulation.schema)
+    simulation.claim(WRITTEN)
+    arguments = simulation.arguments(declared)
     with step_bar("rehearsing") as progress:
-        found = simulate_campaign(
-            declared,
-            epsilon,
-            people,
-            prior=prior,
-            rehearsals=rehearsals,
-            seed=seed,
-            progress=progress,
-        )
+        found = simulate_campaign(declared, epsilon, people, progress=progress, **arguments)
     with replacing_folder(output) as folder:
         write_rehearsal(folder, found, epsilon, people)
-    who = "made-up people" if like is None else f"people like those of {like}"
-    print(f"{STAMP}: {people:,} reports of {who}, ε = {exactly(epsilon)}")
-    for key, error in found.predicted.items():
-        interval = f"{found.low[key]:.4f} to {found.high[key]:.4f} in {found.rehearsals} rehearsals"
+    print(f"{STAMP}: {people:,} reports of {simulation.people}, ε = {exactly(epsilon)}")
+    for measure, error in found.predicted.items():
+        low, high = found.low[measure], found.high[measure]
         print(
-            f"{STAMP}: {NAMES[key]}: error {error:.4f} ({interval}), "
-            f"without noise {found.without_noise[key]:.4f}"
+            f"{STAMP}: {NAMES[measure]}: error {error:.4f} "
+            f"({low:.4f} to {high:.4f} in {found.rehearsals} rehearsals), "
+            f"without noise {found.without_noise[measure]:.4f}"
         )
     print(f"{STAMP}: {output / WRITTEN[0]}: what the answer will look like")
-
-
-def _rehearsed(declared: Schema, overall: Plan, like: Path | None) -> FitForecast:
-    from privot.forecast.fits import forecast_fit
-
-    model = None if like is None else load_local(like, "give a model by `privot fit`")
-    with step_bar("rehearsing") as progress:
-        return forecast_fit(
-            declared, overall.epsilon, overall.people, like=model, progress=progress
-        )
 
 
 def _fit_in_words(forecast: FitForecast, like: Path | None) -> str:
@@ -419,6 +420,7 @@ def _fit_in_words(forecast: FitForecast, like: Path | None) -> str:
 
 
 def _print_table_plan(overall: Plan, table: TablePlan) -> None:
+    """Print the expected errors of all ways to report the columns of a table."""
     sizes = sorted(table.sizes.values())
     columns = f"{len(sizes)} column{'s' if len(sizes) > 1 else ''}"
     values = f"{columns} of {_range(sizes[0], sizes[-1])} values"
@@ -428,54 +430,61 @@ def _print_table_plan(overall: Plan, table: TablePlan) -> None:
     if table.epsilon < overall.epsilon:
         print(f"{at_most(table.epsilon)} of ε for these columns, an equal share for each vector")
     print()
-    header = (*_HEADER, f"people for {exactly(table.target_error)}")
-    _print_table([header, *(_row(option, table) for option in table.options)])
-    print()
+    header = (*_TABLE_HEADER, f"people for {exactly(table.target_error)}")
+    _print_table([_Line(header), *(_option_line(option, table) for option in table.options)])
     best = table.recommended
-    k = f"{_range(*best.columns)} column{'s' if best.columns[1] > 1 else ''}"
-    print(f"recommended: a {best.report} report of {k} per {overall.unit}: {table.reason}.")
-    shown = best.two_way if best.two_way is not None else best.one_way
-    if shown > table.guess:
+    reported = (
+        f"{_range(*best.columns)} column{'s' if best.columns[1] > 1 else ''} per {overall.unit}"
+    )
+    print(f"\nrecommended: a {best.report} report of {reported}: {table.reason}.")
+    error = best.one_way if best.two_way is None else best.two_way
+    if error > table.guess:
         print(
             f"That error is larger than of a guess without any reports ({table.guess:.2f}): "
             "joint structure will be as good as the model's assumptions. More people, a larger ε, or "
             "fewer bins and categories would help."
         )
     pairs = "one-way" if best.two_way is None else "two-way"
-    print()
     _print_forecasts(f"{pairs} error, people", table.forecasts)
-    print()
     print(
-        "Errors are expected total variation, averaged over columns and pairs, at most, of an "
+        "\nErrors are expected total variation, averaged over columns and pairs, at most, of an "
         "estimate without a model. Latent classes, which `privot fit` uses for tables, do better: "
         "two to six times on a census, the more so the smaller ε; --rehearse or --like MODEL say more."
     )
 
 
 def _print_column(overall: Plan, plan: ColumnPlan) -> None:
+    """Print the expected errors of all ways to report one place, number, vector or image."""
     spent = f"ε = {at_most(plan.epsilon)} per {overall.unit}"
     print(f"{' with '.join(plan.columns)}: {overall.people:,} reports, {spent}")
     print(f"error to expect: {_MEASURES[plan.measure]}\n")
     pictures = plan.recommended.accuracy is not None
-    rows: list[tuple[str, ...]] = [
-        ("report", *(("accuracy",) if pictures else ()), "error", "as good at ε", "as good from")
-    ]
+    head = ("report", *(("accuracy",) if pictures else ()), "error", "as good at ε", "as good from")
+    lines = [_Line(head)]
     for option in plan.options:
         name = option.report
         if name == "gaussian":
             name += f" (δ = {exactly(plan.delta)})"
-        accuracy = (_share(option.accuracy),) if pictures else ()
-        needs = (
-            "no ε to 1000" if option.same_epsilon is None else at_most(option.same_epsilon, 2),
-            "nobody" if option.same_people is None else f"{_rounded(option.same_people)} people",
-        )
+        accuracy = "–" if option.accuracy is None else f"{option.accuracy:.2f}"
+        cells = (name, *((accuracy,) if pictures else ()), f"{option.error:.3g}")
         if option == plan.recommended:
-            needs = (at_most(plan.epsilon), f"{overall.people:,} people   <- recommended")
-        rows.append((name, *accuracy, f"{option.error:.3g}", *needs))
-    _print_table(rows)
-    print()
+            cells += (at_most(plan.epsilon), f"{overall.people:,} people")
+            lines.append(_Line(cells, _RECOMMENDED))
+            continue
+        same_epsilon, same_people = option.same_epsilon, option.same_people
+        cells += (
+            "no ε to 1000" if same_epsilon is None else at_most(same_epsilon, 2),
+            "nobody" if same_people is None else f"{_round_up(same_people)} people",
+        )
+        lines.append(_Line(cells))
+    _print_table(lines)
     _print_forecasts(f"{plan.recommended.report}, people", plan.forecasts)
-    print(_CAVEATS[plan.measure])
+    if plan.measure in ("W1", "W2"):
+        print(
+            "It is the error of the law that is learned: a sample of it errs by its own size as well."
+        )
+    else:
+        print("It is the error of an estimate without a model; a fit does better.")
     if pictures:
         print(
             "Accuracy is a linear classifier's among stand-ins, with as many labels, for your images."
@@ -483,25 +492,23 @@ def _print_column(overall: Plan, plan: ColumnPlan) -> None:
 
 
 def _print_forecasts(heading: str, forecasts: Sequence[Forecast]) -> None:
-    """Print expected errors, with a row for each number of people and a column for each ε."""
-    losses = sorted({cast.epsilon for cast in forecasts})
-    grid = [(heading, *(f"ε = {at_most(e)}" for e in losses))]
-    for people in sorted({cast.people for cast in forecasts}):
-        found = {c.epsilon: c for c in forecasts if c.people == people}
-        grid.append((f"{people:,}", *(_forecast(found[e]) for e in losses)))
-    _print_table(grid)
+    """Print expected errors, a row for each number of people, and a column for each ε."""
+    print()
+    epsilons = sorted({forecast.epsilon for forecast in forecasts})
+    lines = [_Line((heading, *(f"ε = {at_most(epsilon)}" for epsilon in epsilons)))]
+    for people in sorted({forecast.people for forecast in forecasts}):
+        at = {each.epsilon: each for each in forecasts if each.people == people}
+        lines.append(_Line((f"{people:,}", *(_in_words(at[epsilon]) for epsilon in epsilons))))
+    _print_table(lines)
 
 
-def _forecast(cast: Forecast) -> str:
-    error = f"{cast.error:.3g}" if cast.error < 1 else "over 1"
-    return error if cast.accuracy is None else f"{error} ({_share(cast.accuracy)})"
+def _in_words(forecast: Forecast) -> str:
+    """Format the error of a forecast, with the accuracy in parentheses if it has one."""
+    error = f"{forecast.error:.3g}" if forecast.error < 1 else "over 1"
+    return error if forecast.accuracy is None else f"{error} ({forecast.accuracy:.2f})"
 
 
-def _share(accuracy: float | None) -> str:
-    return "–" if accuracy is None else f"{accuracy:.2f}"
-
-
-def _command(schema: Path, overall: Plan) -> str:
+def _calibrate_command(schema: Path, overall: Plan) -> str:
     """Return the command that calibrates the recommended report."""
     words = ["privot calibrate", str(schema), f"--epsilon {exactly(overall.epsilon)}"]
     if overall.table is not None:
@@ -512,22 +519,23 @@ def _command(schema: Path, overall: Plan) -> str:
     return " ".join([*words, "-o randomizer.json"])
 
 
-def _row(option: ExpectedError, table: TablePlan) -> tuple[str, ...]:
-    needed = "–" if option.people_needed is None else _rounded(option.people_needed)
-    note = "   marginals only" if option.marginals_only else ""
-    note = "   <- recommended" if option == table.recommended else note
-    return (
+def _option_line(option: ExpectedError, table: TablePlan) -> _Line:
+    """Return a line with the errors of one way to report a table."""
+    cells = (
         option.report,
         _range(*option.columns),
         _range(*option.cells),
         f"{option.pair_share:.2%}" if option.pair_share else "nobody",
-        _error(option.one_way),
-        _error(option.two_way),
-        needed + note,
+        _total_variation(option.one_way),
+        _total_variation(option.two_way),
+        "–" if option.people_needed is None else _round_up(option.people_needed),
     )
+    if option == table.recommended:
+        return _Line(cells, _RECOMMENDED)
+    return _Line(cells, "marginals only" if option.marginals_only else "")
 
 
-def _error(error: float | None) -> str:
+def _total_variation(error: float | None) -> str:
     """Format an error in total variation; estimates without a model can exceed 1."""
     if error is None:
         return "–"
@@ -538,20 +546,24 @@ def _range(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _rounded(number: int) -> str:
+def _round_up(number: int) -> str:
     """Round up to two significant digits, the accuracy of a forecast."""
-    digits = max(0, len(str(number)) - 2)
-    return f"{-(-number // 10**digits) * 10**digits:,}"
+    unit = 10 ** max(0, len(str(number)) - 2)
+    return f"{-(-number // unit) * unit:,}"
 
 
-def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print a table, names left-aligned and numbers right-aligned; a note may follow the last one."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    last = max(len(row[-1].partition("   ")[0]) for row in rows)
-    for row in rows:
-        cells = [
-            text.ljust(width) if i == 0 else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        number, gap, note = row[-1].partition("   ")
-        print("  ".join([*cells, number.rjust(last)]) + gap + note)
+class _Line(NamedTuple):
+    """Line of a printed table, with a note after its cells."""
+
+    cells: tuple[str, ...]
+    note: str = ""
+
+
+def _print_table(lines: Sequence[_Line]) -> None:
+    """Print a table: the first column aligned to the left, the others to the right, then notes."""
+    widths = [max(map(len, column)) for column in zip(*(x.cells for x in lines), strict=True)]
+    for line in lines:
+        first, *others = line.cells
+        texts = [first.ljust(widths[0])]
+        texts += [text.rjust(width) for text, width in zip(others, widths[1:], strict=True)]
+        print("  ".join(texts) + (f"   {line.note}" if line.note else ""))

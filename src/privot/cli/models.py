@@ -27,7 +27,6 @@ from privot.core.processes import is_first
 
 if TYPE_CHECKING:
     from privot.local import LocalModel
-    from privot.models import Model
     from privot.randomizer import Release
     from privot.training import Interrupted
 
@@ -91,15 +90,15 @@ def fit(
     from privot.models import FILES
     from privot.training import Interrupted
 
-    # `context.obj` has the options that app.py declares from `FitSettings`.
-    settings, when = FitSettings(**context.obj), WaveTimes(times, start, every, onto, panel)
+    # `context.obj` has the values of the options that app.py declares from `FitSettings`.
+    settings, wave_times = FitSettings(**context.obj), WaveTimes(times, start, every, onto, panel)
     if [path.suffix for path in release] == [".json", ".json"]:
         _fit_sums(release, output, settings.seed, force)
         return
-    if waves or when:
+    if waves or wave_times.given:
         if resume or target is not None or device != "auto":
             raise PrivotError("waves are fitted at once: leave out --resume, --target and --device")
-        learn_waves(context, release, settings, output, when, strict=strict, force=force)
+        learn_waves(context, release, settings, output, wave_times, strict=strict, force=force)
         return
     require_place(output, release)
     checkpoint = output.with_name(output.name + ".checkpoint")
@@ -110,9 +109,10 @@ def fit(
     if is_first():
         # A resumed fit replaces the model that the interrupted fit has saved.
         claim_folder(output, FILES, inputs=release, force=force or checkpoint.exists())
+    # The quarantine of the first release is OUTPUT.quarantine.csv, of the next OUTPUT.1.quarantine.csv.
     beside = [output, *(output.with_name(f"{output.name}.{n}") for n in range(1, len(release)))]
-    replaced = force or resume or not is_first()
-    reports = open_releases(context, release, beside, strict=strict, replace=replaced)
+    replace = force or resume or not is_first()
+    reports = open_releases(context, release, beside, strict=strict, replace=replace)
     if target is not None:
         if not with_check:
             raise PrivotError("--target is a part of the check: leave out --no-check, or --target")
@@ -225,11 +225,15 @@ def sample(
         _claim_table(output, model, force)  # refused before the model is read
     loaded = load_generative(model, f"privot integral sample {model}")
     if time is not None:
-        loaded = _at(loaded, model, time)
+        from privot.local import WaveModel
+
+        if not isinstance(loaded, WaveModel):
+            raise PrivotError(f"--time is of a model of waves, and {model} is none: leave it out")
+        loaded = loaded.at(time)
     if output is None:
         output = Path("synthetic.npz" if loaded.schema.images else "synthetic.csv")
         _claim_table(output, model, force)
-    check_output(output, loaded.schema)  # refuse before drawing
+    check_output(output, loaded.schema)  # refused before records are drawn
     condition: dict[str, list[str]] = {}
     for given in where or []:
         column, equals, value = given.partition("=")
@@ -243,15 +247,6 @@ def sample(
     else:
         write_table(loaded.sample(num_rows, seed=seed, where=condition), output, loaded.schema)
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
-
-
-def _at(model: Model, path: Path, time: str) -> Model:
-    """Return a model of waves at one time."""
-    from privot.local import WaveModel
-
-    if not isinstance(model, WaveModel):
-        raise PrivotError(f"--time is of a model of waves, and {path} is none: leave it out")
-    return model.at(time)
 
 
 def _claim_table(output: Path, model: Path, force: bool) -> None:
@@ -310,39 +305,41 @@ def demo(
     options = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     given["settings"] = FitSettings(**context.obj)
-    lines = _digits(output, given, data) if images else _homes(output, given)
+    lines = _demo_digits(output, given, data) if images else _demo_homes(output, given)
     print("\n   " + "\n   ".join(lines))
     print(f"\n   look at {output / 'report.html'}")
 
 
-def _homes(output: Path, given: dict[str, Any]) -> list[str]:
+def _demo_homes(output: Path, given: dict[str, Any]) -> list[str]:
     from privot.demo.homes import run_demo
 
     with training_bar(then="") as progress:
-        m = run_demo(output, **given, progress=progress)
-    honest = "two honest samples"
+        metrics = run_demo(output, **given, progress=progress)
+    floor = "two honest samples"
+    width = len(floor)
     return [
         "distance from the truth (2-Wasserstein, the map as a square of side 2)",
-        f"{'':{len(honest)}}   sent    learned         fit",
+        f"{'':{width}}   sent    learned         fit",
         *(
-            f"{each.mechanism:{len(honest)}}  {each.w2_released:.3f}    {each.w2_learned:.3f} "
+            f"{each.mechanism:{width}}  {each.w2_released:.3f}    {each.w2_learned:.3f} "
             f"{each.km_learned:4.0f} km  {each.train_seconds:4.0f} s, {each.estimator}"
-            for each in m.maps
+            for each in metrics.maps
         ),
-        f"{honest}           {m.w2_floor:.3f} {m.km_floor:4.0f} km",
+        f"{floor}           {metrics.w2_floor:.3f} {metrics.km_floor:4.0f} km",
     ]
 
 
-def _digits(output: Path, given: dict[str, Any], data: Path | None) -> list[str]:
+def _demo_digits(output: Path, given: dict[str, Any], data: Path | None) -> list[str]:
     from privot.demo.digits import run_image_demo
 
     with training_bar(then="") as progress:
-        m = run_image_demo(output, **given, data=data, progress=progress)
+        metrics = run_image_demo(output, **given, data=data, progress=progress)
     return [
         "share of held-out real digits that a classifier recognizes, trained",
-        f"on samples of the model {m.accuracy_synthetic:.1%}",
-        f"on raw digits           {m.accuracy_real:.1%}",
-        f"labels that an attacker names from one report  {m.accuracy_attack:.1%}  (guessing: 10 %)",
+        f"on samples of the model {metrics.accuracy_synthetic:.1%}",
+        f"on raw digits           {metrics.accuracy_real:.1%}",
+        "labels that an attacker names from one report  "
+        f"{metrics.accuracy_attack:.1%}  (guessing: 10 %)",
     ]
 
 
@@ -352,9 +349,9 @@ def _datasets(
     """Fetch a public data set, or verify the checksums of one that is there."""
     from privot.demo.datasets import fetch, load_images
 
-    if fetched is not None and data is None:
-        raise PrivotError("--data is missing: name the folder of data sets to fetch into")
-    if fetched is not None and data is not None:
+    if fetched is not None:
+        if data is None:
+            raise PrivotError("--data is missing: name the folder of data sets to fetch into")
         print(fetch(fetched, data, address=address, say=note))
     if verified is not None:
         images = load_images(verified, data)

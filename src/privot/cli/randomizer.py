@@ -33,13 +33,7 @@ from privot.cli.console import (
     with_promise,
 )
 from privot.core.errors import PrivotError
-from privot.core.files import (
-    claim_file,
-    claim_folder,
-    read_text,
-    replacing_folder,
-    require_place,
-)
+from privot.core.files import claim_file, claim_folder, read_text, replacing_folder, require_place
 from privot.device.exact import LARGEST, ExactLaw, Ratio, check_randomizer, exp_below
 from privot.privacy.rounding import at_least, at_most
 from privot.waves import Panel
@@ -88,7 +82,7 @@ def calibrate(
     from privot.schema import Schema
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
-    shares = _shares(share or [])
+    shares = _read_shares(share or [])
     declared = Schema.load(schema)
     if noise is not None and (declared.promise is not None or where or people or floor):
         raise PrivotError(
@@ -118,7 +112,7 @@ def calibrate(
             declared, noise, delta, mechanism=mechanism or "gaussian", shares=shares
         )
     if pilot is not None:
-        randomizer = _weighed(randomizer, pilot)
+        randomizer = _weighed_by_pilot(randomizer, pilot)
     if shares and report == "auto" and randomizer.joint is None:
         note("columns with --share are reported one by one, and so are all others")
     if output.exists() and output.read_bytes() != randomizer.to_json().encode() + b"\n":
@@ -149,8 +143,8 @@ def calibrate(
             print(f"    {row['reason']}")
 
 
-def _weighed(randomizer: Randomizer, pilot: Path) -> Randomizer:
-    """Weigh the forms by the pairs of a pilot's model, which alone needs PyTorch."""
+def _weighed_by_pilot(randomizer: Randomizer, pilot: Path) -> Randomizer:
+    """Return the randomizer with forms weighted by how strongly pairs depend in a pilot's model."""
     from privot.local import pair_weights
     from privot.randomizer import weight_pairs
 
@@ -158,18 +152,20 @@ def _weighed(randomizer: Randomizer, pilot: Path) -> Randomizer:
     return weight_pairs(randomizer, pair_weights(model))
 
 
-def _shares(given: list[str]) -> dict[str, float]:
+def _read_shares(given: list[str]) -> dict[str, float]:
+    """Return the ε of each column that `--share` names."""
     shares = {}
     for text in given:
-        column, equals, value = text.rpartition("=")
+        column, _, value = text.rpartition("=")
         if column in shares:
             raise PrivotError(f"--share names column {column!r} twice: give it one share")
         try:
-            shares[column] = float(value)
+            share = float(value)
         except ValueError:
-            equals = ""
-        if not equals or not column:
+            column = ""
+        if not column:
             raise PrivotError(f"--share {text!r} names no column and ε: write COLUMN=EPSILON")
+        shares[column] = share
     return shares
 
 
@@ -207,12 +203,12 @@ def sign(
     try:
         Panel.load(file)
     except PrivotError:
-        Randomizer.load(file)  # what is altered is not signed
+        Randomizer.load(file)  # refuses a file that is neither, or was altered
     if create:
         new_key(key)
-    holder = read_key(key)
-    sign_file(file, holder)
-    print(f"{signature_path(file)}: devices pin the public key {public_key(holder)}")
+    private_key = read_key(key)
+    sign_file(file, private_key)
+    print(f"{signature_path(file)}: devices pin the public key {public_key(private_key)}")
 
 
 def privatize(
@@ -265,10 +261,10 @@ def privatize(
 
     if engine not in ("local", "ray"):
         raise PrivotError(f"engine {engine!r} is not known: use local or ray")
-    piped = str(output) == "-"
-    if engine == "ray" and (piped or str(table) == "-"):
+    to_pipe = str(output) == "-"
+    if engine == "ray" and (to_pipe or str(table) == "-"):
         raise PrivotError("- is a pipe, which one process reads: use --engine local")
-    if not piped:
+    if not to_pipe:
         require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
     form = record_form(separator, ignore)
     if resume and discard:
@@ -278,29 +274,28 @@ def privatize(
         return _encode_records(encoder, table, output, [table, randomizer])
     loaded = Randomizer.load(randomizer)
     with row_bar() as progress:
-        how: dict[str, Any] = {"part_rows": shard_rows, "progress": progress, "log": note}
+        options: dict[str, Any] = {"part_rows": shard_rows, "progress": progress, "log": note}
         if engine == "ray":
             from privot.randomizer.distributed import privatize_files
 
-            done = privatize_files(loaded, table, output, form=form, left=left, **how)
+            made = privatize_files(loaded, table, output, form=form, left=left, **options)
         else:
             records = open_records(table, loaded.schema, form)
-            to = sys.stdout.buffer if piped else output
-            done = privatize_records(loaded, records, to, left=left, **how)
-    outside = {name: n for name, n in done.outside.items() if n}
+            destination = sys.stdout.buffer if to_pipe else output
+            made = privatize_records(loaded, records, destination, left=left, **options)
+    outside = ", ".join(f"{number:,} of {name}" for name, number in made.outside.items() if number)
     if outside:
-        counted = ", ".join(f"{n:,} of {name}" for name, n in outside.items())
         note(
-            f"values outside their bounds were moved to them: {counted}. "
+            f"values outside their bounds were moved to them: {outside}. "
             "This count is not private: it is for you, and not in the release."
         )
-    before = f" ({done.resumed_rows:,} of them by the run before)" if done.resumed_rows else ""
-    line = f"{output}: {done.num_rows:,} reports{before}, {loaded.guarantee}"
-    (note if piped else print)(line)
+    before = f" ({made.resumed_rows:,} of them by the run before)" if made.resumed_rows else ""
+    say = note if to_pipe else print  # standard output has the reports
+    say(f"{output}: {made.num_rows:,} reports{before}, {loaded.guarantee}")
 
 
 def _encoder_in(path: Path) -> Encoder | None:
-    """Return the encoder in a file; None if it holds something else."""
+    """Return the encoder in a file; None if the file holds something else, such as a randomizer."""
     if not path.is_file() or b'"query":{' not in path.read_bytes():
         return None
     from privot.aggregated import Encoder
@@ -395,6 +390,7 @@ def _print_tests(result: RandomizerAudit) -> None:
 
 
 def _print_bounds(result: RandomizerAudit) -> None:
+    """Print the lower bounds of each column's privacy loss, beside what is promised."""
     print(
         "by trial, what the reports of two records prove (a bound below the promise proves nothing):"
     )
@@ -405,20 +401,20 @@ def _print_bounds(result: RandomizerAudit) -> None:
             verdict = (
                 f"REFUTED (by its law, reports tell records apart by e^{at_least(column.ratio)})"
             )
-        apart = ""
+        mu = ""
         if column.mu is not None and column.mu_lower is not None:
-            apart = f"mu at least {at_least(column.mu_lower)}, promised {at_most(column.mu)}; "
+            mu = f"mu at least {at_least(column.mu_lower)}, promised {at_most(column.mu)}; "
         print(
-            f"  {column.column}: {apart}epsilon at least {at_least(column.epsilon_lower)}, promised "
+            f"  {column.column}: {mu}epsilon at least {at_least(column.epsilon_lower)}, promised "
             f"{at_most(column.epsilon)}{at_delta} ({column.mechanism}, {column.num_tested:,} tested "
             f"draws a record): {verdict}"
         )
 
 
-# `privot audit --exact`: reads the file alone, by the code that devices check programs with, and none
-# that makes them.
+# `privot audit --exact`: reads the published file alone, by the code with which a device checks it, and
+# not by the code that calibrated it.
 
-_DIGITS = 15
+_DIGITS = 15  # a double has no more
 
 
 def _audit_exactly(path: Path, as_json: bool) -> int:
@@ -428,47 +424,49 @@ def _audit_exactly(path: Path, as_json: bool) -> int:
         print(json.dumps(_law_fields(law)))
         return int(not law.holds)
     print(
-        f"{path}: promised epsilon {law.epsilon!r}, e^epsilon is {_promised(law.epsilon)} at least"
+        f"{path}: promised epsilon {law.epsilon!r}, e^epsilon is {_exp_text(law.epsilon)} at least"
     )
     print("likelihood ratios of any two records, exactly, from the integers that devices draw by:")
     for part in (*law.always, *law.split):
         blocks = "" if part.blocks == 1 else f", {part.blocks} blocks"
-        print(f"  {part.name} ({part.draw}{blocks}): {_in_words(part.ratio)}")
+        print(f"  {part.name} ({part.draw}{blocks}): {_ratio_text(part.ratio)}")
     if law.choose < len(law.split):
         print(
             f"  of {len(law.split)} columns a report holds {law.choose}: those of the largest count"
         )
-    print(f"in all, their product: {_in_words(law.total)}")
+    print(f"in all, their product: {_ratio_text(law.total)}")
     print(f"{path}: {'as promised, PROVED' if law.holds else 'more than promised: REFUTED'}")
     return int(not law.holds)
 
 
-def rounded(number: Fraction, rounding: str) -> str:
-    """Return a decimal of 15 digits on the safe side of a positive number.
+def _decimal(number: Fraction, rounding: str) -> str:
+    """Format a positive number with 15 digits, rounded up or down.
 
-    >>> rounded(Fraction(1, 3), ROUND_CEILING), rounded(Fraction(1, 3), ROUND_FLOOR)
+    >>> _decimal(Fraction(1, 3), ROUND_CEILING), _decimal(Fraction(1, 3), ROUND_FLOOR)
     ('0.333333333333334', '0.333333333333333')
     """
     context = Context(prec=_DIGITS, rounding=rounding)
     return str(context.divide(Decimal(number.numerator), Decimal(number.denominator)))
 
 
-def _promised(epsilon: float) -> str:
-    return rounded(exp_below(min(Fraction(epsilon), Fraction(LARGEST))), ROUND_FLOOR)
+def _exp_text(epsilon: float) -> str:
+    """Format a lower bound of e^ε."""
+    return _decimal(exp_below(min(Fraction(epsilon), Fraction(LARGEST))), ROUND_FLOOR)
 
 
-def _in_words(ratio: Ratio) -> str:
-    parts = [str(ratio.factor)] if ratio.factor != 1 or not ratio.exponent else []
-    parts += [f"e^({ratio.exponent})"] if ratio.exponent else []
-    above = _ratio_fields(ratio)["at_most"]
-    return " * ".join(parts) + ("" if above is None else f", at most {above}")
+def _ratio_text(ratio: Ratio) -> str:
+    """Format a likelihood ratio: its factor, its power of e, and its upper bound if it has one."""
+    factors = [str(ratio.factor)] if ratio.factor != 1 or not ratio.exponent else []
+    factors += [f"e^({ratio.exponent})"] if ratio.exponent else []
+    bound = _ratio_fields(ratio)["at_most"]
+    return " * ".join(factors) + ("" if bound is None else f", at most {bound}")
 
 
 def _ratio_fields(ratio: Ratio) -> dict[str, str | None]:
     return {
         "factor": str(ratio.factor),
         "exponent": str(ratio.exponent),
-        "at_most": None if ratio.above is None else rounded(ratio.above, ROUND_CEILING),
+        "at_most": None if ratio.above is None else _decimal(ratio.above, ROUND_CEILING),
     }
 
 
@@ -480,7 +478,7 @@ def _law_fields(law: ExactLaw) -> dict[str, Any]:
     return {
         "refuted": not law.holds,
         "epsilon": law.epsilon,
-        "promised_at_least": _promised(law.epsilon),
+        "promised_at_least": _exp_text(law.epsilon),
         "parts": parts,
         "split": len(law.split),
         "choose": law.choose,

@@ -46,54 +46,61 @@ def check(
     if metadata is not None:
         if as_json or against is not None:
             raise PrivotError("--metadata writes a file: leave out --json and --against")
-        _export(schema, metadata, force)
+        _export_metadata(schema, metadata, force)
         return
-    checked = Schema.load(schema)
+    declared = Schema.load(schema)
     if against is not None:
         if as_json:
             raise PrivotError("--json prints the schema, --against reads records: give one of them")
-        _check_records(checked, against, separator, ignore)
+        _check_records(declared, against, separator, ignore)
         return
     if ignore or separator != ",":
         raise PrivotError("--ignore and --separator are for records: name them by --against")
     if as_json:
-        print(checked.to_json())
+        print(declared.to_json())
         return
-    _print_schema(checked)
+    _print_schema(declared)
 
 
-def _print_schema(checked: Schema) -> None:
-    print(f"one record belongs to one {checked.unit} and has {len(checked.columns)} columns")
-    for name, column in checked.columns.items():
-        if name in checked.coded:
-            labels = checked.coded[name].labels
-            shown = ", ".join(labels[:4]) + (", …" if len(labels) > 4 else "")
-            print(
-                f"  {column.title(name)}: {column.kind}, reported as one of {len(labels)}: {shown}"
-            )
+_MOST_EXAMPLES = 4  # values of a column that are shown
+
+
+def _alphabet(column: CodedColumn) -> str:
+    """Return in words the values of which a column is reported as one, the first ones by name."""
+    examples = ", ".join(column.labels[:_MOST_EXAMPLES])
+    more = ", …" if len(column.labels) > _MOST_EXAMPLES else ""
+    return f"reported as one of {len(column.labels)}: {examples}{more}"
+
+
+def _print_schema(schema: Schema) -> None:
+    print(f"one record belongs to one {schema.unit} and has {len(schema.columns)} columns")
+    for name, column in schema.columns.items():
+        if name in schema.coded:
+            print(f"  {column.title(name)}: {column.kind}, {_alphabet(schema.coded[name])}")
         else:
-            domain = checked.point_column(name).domain
+            domain = schema.point_column(name).domain
             print(
                 f"  {name}: {column.kind}, {domain.dimension} "
                 f"coordinate{'s' if domain.dimension > 1 else ''}, "
                 f"diameter {at_most(domain.diameter(1), 6)} (l1), {at_most(domain.diameter(2), 6)} (l2)"
             )
-    for name in checked.identifiers:
+    for name in schema.identifiers:
         print(f"  {name}: identifier, never reported: made up for samples")
-    for name in checked.read_rules.defined:
-        print(f"  {name}: {checked.declared[name].kind}, never reported: computed by a rule")
+    for name in schema.read_rules.defined:
+        print(f"  {name}: {schema.declared[name].kind}, never reported: computed by a rule")
 
 
 def _check_records(schema: Schema, against: Path, separator: str, ignore: list[str] | None) -> None:
+    """Print everything that is wrong with records; exit with code 1 if anything is."""
     from privot.tables.record_files import check_records, open_records
 
     found = check_records(open_records(against, schema, record_form(separator, ignore)), schema)
     note("what follows shows records: it is not private, keep it where they are")
-    for one in found.findings:
-        more = ", …" if one.count > len(one.places) else ""
+    for finding in found.findings:
+        more = ", …" if finding.count > len(finding.places) else ""
         print(
-            f"{one.column}: {one.count:,} of {found.num_rows:,} {one.what}: {one.remedy} "
-            f"({', '.join(one.places)}{more}; the first is {one.example})"
+            f"{finding.column}: {finding.count:,} of {found.num_rows:,} {finding.what}: "
+            f"{finding.remedy} ({', '.join(finding.places)}{more}; the first is {finding.example})"
         )
     for name, moved in found.outside.items():
         print(f"{name}: {moved:,} of {found.num_rows:,} lie outside the bounds, and would be moved")
@@ -152,7 +159,7 @@ def new(
     if pilot is not None:
         _refine(pilot, output or Path("refined.json"), codes, rarest, force)
     elif source is not None:
-        _import(source, output or Path("schema.toml"), table, force)
+        _import_metadata(source, output or Path("schema.toml"), table, force)
     else:
         _declare(lines, rule or [], output or Path("schema.toml"), force)
 
@@ -167,14 +174,12 @@ def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> N
         note("nothing was declared, and nothing written")
         raise Exit(1)
     text = write_draft(declared, rules=rules)
-    made = Schema.from_toml(text)
+    num_columns = len(Schema.from_toml(text).declared)
     _write(output, text)
-    print(
-        f"{output}: {len(made.declared)} columns; for what is reported: privot schema check {output}"
-    )
+    print(f"{output}: {num_columns} columns; for what is reported: privot schema check {output}")
 
 
-def _import(source: str, output: Path, table: str | None, force: bool) -> None:
+def _import_metadata(source: str, output: Path, table: str | None, force: bool) -> None:
     from privot.schema.drafts import draft_schema
 
     inputs = [Path(source)] if Path(source).exists() else []
@@ -196,13 +201,12 @@ def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -
     print(f"{output}: for people who have not reported yet; then: privot calibrate {output} …")
 
 
-def _export(schema: Path, output: Path, force: bool) -> None:
+def _export_metadata(schema: Path, output: Path, force: bool) -> None:
     from privot.schema import Schema
     from privot.schema.drafts import write_metadata
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
-    text = write_metadata(Schema.load(schema))
-    _write(output, text)
+    _write(output, write_metadata(Schema.load(schema)))
     print(f"{output}: SDV's metadata of {schema}")
 
 
@@ -212,11 +216,8 @@ def _write(output: Path, text: str) -> None:
 
 
 # The editor of `privot schema new` prompts for one column after another, and shows how each is reported.
-# It takes public knowledge only: there is no way to show it a record. Works in a terminal and on a pipe;
-# Ctrl-C, or the end of the pipe, offers to keep what is declared so far.
-
-_KINDS = "number, date, category, yes/no, identifier"
-_EXAMPLES = 4
+# It takes public knowledge only: there is no way to show it a record. It works in a terminal and on a
+# pipe; after Ctrl-C, or at the end of the pipe, it asks whether to keep what is declared so far.
 
 
 def _ask_columns() -> list[DraftColumn]:
@@ -225,7 +226,7 @@ def _ask_columns() -> list[DraftColumn]:
     note("statistics, never from the records; nothing here looks at any. An empty name ends.")
     declared: list[DraftColumn] = []
     try:
-        while name := typer.prompt("\nColumn", default="", show_default=False).strip():
+        while name := _ask_optional("\nColumn"):
             if any(name == column.name for column in declared):
                 note(f"{name!r} is declared already: give another name")
                 continue
@@ -233,12 +234,13 @@ def _ask_columns() -> list[DraftColumn]:
             if column is not None:
                 declared.append(column)
     except (typer.Abort, KeyboardInterrupt):
-        if not declared or not _keeps(len(declared)):
+        if not declared or not _confirm_keeping(len(declared)):
             return []
     return declared
 
 
-def _keeps(number: int) -> bool:
+def _confirm_keeping(number: int) -> bool:
+    """Ask whether to keep the columns of an interrupted session; a second interruption says no."""
     note("")
     try:
         return typer.confirm(f"Keep the {number} columns declared so far?", default=True)
@@ -254,74 +256,72 @@ def _ask_column(name: str) -> DraftColumn | None:
     from privot.schema.drafts import DraftColumn
 
     while True:
-        kind = typer.prompt(f"  Kind ({_KINDS})").strip().lower()
-        ask = next((ask for word, ask in _PROMPTS.items() if kind and word.startswith(kind)), None)
-        if ask is None:
+        kind = typer.prompt(f"  Kind ({', '.join(_PROMPTS)})").strip().lower()
+        matching = [ask for word, ask in _PROMPTS.items() if kind and word.startswith(kind)]
+        if not matching:
             note(f"  {kind!r} is none of them")
             continue
-        fields = ask()
+        ask_fields = matching[0]
+        fields = ask_fields()
         if fields["kind"] != "identifier" and typer.confirm("  May it be missing?", default=False):
             fields["nullable"] = True
         try:
-            made = Schema.from_dict({"columns": {name: fields} | _COMPANION})
+            schema = Schema.from_dict({"columns": {name: fields} | _REPORTED_COLUMN})
         except (PrivotError, ValidationError) as error:
             note(f"  {error}")
             continue
-        _show(name, made)
+        _show_column(name, schema)
         if typer.confirm("  Keep it?", default=True):
             return DraftColumn(name, fields)
         if not typer.confirm("  Declare it again?", default=True):
             return None
 
 
-# A schema needs a column that is reported, which an identifier is not.
-_COMPANION = {"(another)": {"kind": "boolean"}}
+# A schema needs a column that is reported, and an identifier is none.
+_REPORTED_COLUMN = {"(another)": {"kind": "boolean"}}
 
 
-def _show(name: str, schema: Schema) -> None:
+def _show_column(name: str, schema: Schema) -> None:
+    """Print how a declared column is reported, and values that samples may have."""
     import numpy as np
 
-    if name in schema.identifiers:
-        made = schema.identifiers[name].made_up(_EXAMPLES, np.random.default_rng())
-        note(f"  made up, never reported: {', '.join(made(_EXAMPLES).to_pylist())}, …")
-        return
-    column: CodedColumn = schema.coded[name]
-    shown = column.labels[:_EXAMPLES]
-    more = ", …" if len(column.labels) > _EXAMPLES else ""
-    note(f"  reported as one of {len(column.labels)}: {', '.join(shown)}{more}")
     rng = np.random.default_rng()
-    codes = rng.integers(0, len(column.labels), _EXAMPLES)
+    if name in schema.identifiers:
+        draw = schema.identifiers[name].generator(_MOST_EXAMPLES, rng)
+        note(f"  made up, never reported: {', '.join(draw(_MOST_EXAMPLES).to_pylist())}, …")
+        return
+    column = schema.coded[name]
+    note(f"  {_alphabet(column)}")
+    codes = rng.integers(0, len(column.labels), _MOST_EXAMPLES)
     (values,) = column.decode_codes(name, codes, rng).values()
-    drawn = ["missing" if value is None else str(value) for value in values.to_pylist()]
-    note(f"  samples may have: {', '.join(drawn)}")
+    examples = ["missing" if value is None else str(value) for value in values.to_pylist()]
+    note(f"  samples may have: {', '.join(examples)}")
+
+
+def _ask_optional(text: str) -> str:
+    return typer.prompt(text, default="", show_default=False).strip()
 
 
 def _ask_number() -> dict[str, Any]:
     fields: dict[str, Any] = {"kind": "numeric"}
     fields["bounds"] = [typer.prompt("  Lowest", type=float), typer.prompt("  Highest", type=float)]
-    decimals = typer.prompt("  Decimals (0: integers; empty: any)", default="", show_default=False)
-    if decimals.strip() == "0":
+    decimals = _ask_optional("  Decimals (0: integers; empty: any)")
+    if decimals == "0":
         fields["integer"] = True
-    elif decimals.strip().isdigit():
+    elif decimals.isdigit():
         fields["decimals"] = int(decimals)
     if fields["bounds"][0] > 0 and typer.confirm(
         "  Does it spread over powers of ten?", default=False
     ):
         fields["scale"] = "log"
-    spikes = typer.prompt(
-        "  Values that many share exactly (as 0, 40; empty: none)", default="", show_default=False
-    )
-    if spikes.strip():
-        fields["spikes"] = _numbers(spikes)
-    unit = typer.prompt("  Measured in (empty: nothing)", default="", show_default=False).strip()
-    return fields | ({"measured_in": unit} if unit else {})
-
-
-def _numbers(text: str) -> list[Any]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        return [text]  # which the schema refuses with its reason
+    if spikes := _ask_optional("  Values that many share exactly (as 0, 40; empty: none)"):
+        try:
+            fields["spikes"] = [float(part) for part in spikes.split(",")]
+        except ValueError:
+            fields["spikes"] = [spikes]  # which the schema refuses with its reason
+    if unit := _ask_optional("  Measured in (empty: nothing)"):
+        fields["measured_in"] = unit
+    return fields
 
 
 def _ask_date() -> dict[str, Any]:
@@ -336,9 +336,7 @@ def _ask_date() -> dict[str, Any]:
 
 def _ask_category() -> dict[str, Any]:
     listed = typer.prompt("  Categories, with commas")
-    other = typer.prompt(
-        "  What stands for any other (empty: others are refused)", default="", show_default=False
-    ).strip()
+    other = _ask_optional("  What stands for any other (empty: others are refused)")
     names = [name.strip() for name in listed.split(",") if name.strip()]
     return {"kind": "categorical", "categories": names} | ({"other": other} if other else {})
 
@@ -348,6 +346,7 @@ def _ask_identifier() -> dict[str, Any]:
     return {"kind": "identifier", "pattern": typer.prompt("  Pattern").strip()}
 
 
+# Functions that prompt for the fields of a column, by its kind.
 _PROMPTS: dict[str, Callable[[], dict[str, Any]]] = {
     "number": _ask_number,
     "date": _ask_date,

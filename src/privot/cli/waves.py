@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -30,7 +31,8 @@ PublicKey = Annotated[
     Option(help="Organizer's public key in base64: only files signed by it are accepted."),
 ]
 
-_DAY = 86_400
+_DAY = 86_400  # seconds
+_MAX_DAYS = 2**20  # of a wave: some 2 900 years
 
 
 def new(
@@ -52,7 +54,7 @@ def new(
         begin = begin if begin.tzinfo else begin.replace(tzinfo=UTC)
     except ValueError:
         raise PrivotError(f"--start {start!r} is no date: write it as 2026-01-05") from None
-    length = round(days * _DAY) if 0 < days < 2**20 else 0
+    length = round(days * _DAY) if 0 < days < _MAX_DAYS else 0  # seconds
     if length < 1:
         raise PrivotError(f"--days {days!r} cannot be: give the length of a wave, such as 7")
     coins = secrets.token_hex(16) if seed is None else seed
@@ -96,36 +98,38 @@ def show(
         return
     if value is not None or as_json or panel.is_dir():
         raise PrivotError("--column is missing: name the column of the model whose trend to show")
-    held = Panel.load(panel)
-    made_by = randomizer and Randomizer.load(randomizer)
+    shown = Panel.load(panel)
+    made_by = None if randomizer is None else Randomizer.load(randomizer)
     if reports is not None and not (made_by and shuffled_promise(made_by.schema)):
         raise PrivotError("--reports is of waves of shuffled reports: give -r a randomizer of such")
-    promise = made_by and made_by.panel_guarantee(held, reports)
-    print(f"{held.name}: {_span(held)}, one report in any {held.window} consecutive waves")
-    if promise:
-        print(promise)
-        print(promise.describe())
+    guarantee = None if made_by is None else made_by.panel_guarantee(shown, reports)
+    print(f"{shown.name}: {_span(shown)}, one report in any {shown.window} consecutive waves")
+    if guarantee is not None:
+        print(guarantee)
+        print(guarantee.describe())
     if person is not None:
-        due = held.next_wave(person, max(0, int((time.time() - held.start) // held.length)))
-        when = "no more" if due is None else f"next in wave {due}, from {_date(held, due)} (UTC) on"
-        print(f"{person!r} is in slot {held.slot(person)}: {when}")
+        current_wave = max(0, int((time.time() - shown.start) // shown.length))
+        due = shown.next_wave(person, current_wave)
+        when = (
+            "no more" if due is None else f"next in wave {due}, from {_date(shown, due)} (UTC) on"
+        )
+        print(f"{person!r} is in slot {shown.slot(person)}: {when}")
 
 
 def _show_trend(path: Path, column: str, value: str | None, level: float, as_json: bool) -> None:
     from privot.models import load
 
     model = _require_wave_model(path, load(path))
-    found = model.trend(column, value, level=level)
+    trend = model.trend(column, value, level=level)
     change = model.change_point(column, value) if len(model.times) > 2 else None
     if as_json:
-        bands = {name: getattr(found, name).tolist() for name in ("estimate", "low", "high")}
-        more = {"change": None if change is None else asdict(change)}
-        print(json.dumps(asdict(found) | bands | more))
+        arrays = {name: getattr(trend, name).tolist() for name in ("estimate", "low", "high")}
+        change_fields = {"change": None if change is None else asdict(change)}
+        print(json.dumps(asdict(trend) | arrays | change_fields))
         return
-    print(f"{found.name}, with bands of {100 * level:g} %")
-    for when, estimate, low, high in zip(
-        found.times, found.estimate, found.low, found.high, strict=True
-    ):
+    print(f"{trend.name}, with bands of {100 * level:g} %")
+    rows = zip(trend.times, trend.estimate, trend.low, trend.high, strict=True)
+    for when, estimate, low, high in rows:
         print(f"  {when:>10}  {estimate:9.4f}   {low:.4f} to {high:.4f}")
     if change is not None:
         print(
@@ -172,7 +176,7 @@ def report(
     if limit is None and limit_days is not None:
         raise PrivotError("--limit-days limits nothing without --limit: give both")
     _require_signed(public_key, randomizer, panel)
-    text, held = read_text(randomizer, "randomizer"), Panel.load(panel)
+    text = read_text(randomizer, "randomizer")
     device, seal = Device.from_json(text), None
     promise = json.loads(text)["schema"].get("promise") or {}
     if (promise.get("where") == "shuffled") != (analyst_key is not None):
@@ -181,11 +185,11 @@ def report(
         from privot.collector.analyst import seal_report
 
         seal = partial(seal_report, public_key=analyst_key)
-    values = _record(record)
-    held.wave_at(time.time())  # refuses a panel that does not run, before a ledger exists
-    most = None if limit is None else Limit(limit, limit_days)
-    device_ledger = DeviceLedger(ledger, person, limit=most, wait=not first)
-    drawn = device_ledger.report(device, values, held, seal=seal)
+    schedule, values = Panel.load(panel), _read_record(record)
+    schedule.wave_at(time.time())  # refuses a panel that does not run, before a ledger exists
+    spending_limit = None if limit is None else Limit(limit, limit_days)
+    device_ledger = DeviceLedger(ledger, person, limit=spending_limit, wait=not first)
+    drawn = device_ledger.report(device, values, schedule, seal=seal)
     print(json.dumps({"version": 1, "reports": [drawn.to_json()]}))
     note(f"{printable(str(ledger))}: {device_ledger.spent()} so far, in all campaigns")
 
@@ -213,11 +217,10 @@ def _require_signed(key: str | None, *files: Path) -> None:
             )
 
 
-def _record(path: Path) -> Record:
+def _read_record(path: Path) -> Record:
+    text = read_text(path, "record")
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise PrivotError(f"{printable(str(path))} cannot be read: check the path") from None
+        values = json.loads(text)
     except ValueError:
         values = None
     if not isinstance(values, dict):
@@ -228,11 +231,13 @@ def _record(path: Path) -> Record:
 
 
 def _span(panel: Panel) -> str:
+    """Return number, length and beginning of a panel's waves in words."""
     waves = "waves without end" if panel.waves is None else f"{panel.waves:,} waves"
     return f"{waves} of {panel.length / _DAY:g} days from {_date(panel, 0)} (UTC) on"
 
 
 def _date(panel: Panel, wave: int) -> str:
+    """Return the beginning of a wave in UTC, without the hour if that is midnight."""
     seconds = panel.start + wave * panel.length
     try:
         begin = datetime.fromtimestamp(seconds, UTC)
@@ -245,16 +250,18 @@ def _date(panel: Panel, wave: int) -> str:
 
 
 class WaveTimes(NamedTuple):
-    """Options on times of waves: `times`, or `start` and `every`; the model to add to; the panel."""
+    """Options on the times of waves."""
 
-    times: str | None
-    start: str | None
-    every: float
-    onto: Path | None
-    panel: Path | None
+    times: str | None  # with commas between
+    start: str | None  # instead: time of the first wave
+    every: float  # with `start`: time between waves, in days if it is a date
+    onto: Path | None  # folder of the model of earlier waves, to which these are added
+    panel: Path | None  # who reports when, if no release says it
 
-    def __bool__(self) -> bool:
-        return (self.times, self.start, self.onto, self.panel) != (None, None, None, None)
+    @property
+    def given(self) -> bool:
+        """Whether any of the options was given that imply `--waves`."""
+        return any(option is not None for option in (self.times, self.start, self.onto, self.panel))
 
 
 def learn_waves(
@@ -281,20 +288,26 @@ def learn_waves(
     claim_folder(output, FILES, inputs=waves, force=replaced)
     sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
     if sealed is None:
-        paths, when = waves, _times(times, len(waves))
+        paths, model_times = waves, _times(times, len(waves))
+    elif (times.times, times.start, times.panel) != (None, None, None):
+        raise PrivotError("the release states them: leave out --times, --start and --panel")
     else:
         panel = sealed.panel
-        folder = context.with_resource(TemporaryDirectory(prefix="privot-"))
-        paths, when = _split_by_wave(sealed, before, times, Path(folder))
+        new_waves = _new_waves(sealed, before)
+        folder = Path(context.with_resource(TemporaryDirectory(prefix="privot-")))
+        paths = [folder / f"wave-{number}" for number in range(len(new_waves))]
+        for path, shards in zip(paths, new_waves.values(), strict=True):
+            _link_release(path, shards)
+        model_times = [*new_waves]
     beside = [output.with_name(f"{output.name}.{number}") for number in range(len(paths))]
     releases = open_releases(context, paths, beside, strict=strict, replace=replaced, inputs=waves)
     if before is not None:
         model = before if panel is None else replace(before, panel=panel)
-        for release, after in zip(releases, when or [], strict=True):
+        for release, after in zip(releases, model_times or [], strict=True):
             model = model.add(release, after)
     else:
         with training_bar(then="") as progress:
-            model = fit_waves(releases, when, settings, panel=panel, progress=progress)
+            model = fit_waves(releases, model_times, settings, panel=panel, progress=progress)
     model.save(output)
     write_wave_report(output / "report.html", model)
     print(
@@ -305,53 +318,52 @@ def learn_waves(
     print(f"{output / 'report.html'}: trends of all columns, and sudden changes")
 
 
-def _split_by_wave(
-    sealed: SealedWaves, before: WaveModel | None, given: WaveTimes, folder: Path
-) -> tuple[list[Path], list[str | float]]:
-    """Link the shards of each new wave that has ended into a release; return releases and times.
+def _new_waves(sealed: SealedWaves, before: WaveModel | None) -> dict[str | float, list[Path]]:
+    """Return the shards of each wave that has ended and is later than a model's last, by its time.
 
     The time of a wave is the day on which it began, or else its number.
     """
+    from privot.local.waves.wave_model import in_words, read_time
+
+    panel = sealed.panel
+    dated = panel.start % _DAY == panel.length % _DAY == 0
+    last = None if before is None else read_time(before.times[-1])[0]
+    new: dict[str | float, list[Path]] = {}
+    for wave, shards in sealed.shards.items():
+        begin = panel.start + wave * panel.length
+        wave_time = in_words(begin / _DAY, dated) if dated else float(wave)
+        if begin + panel.length > time.time():
+            note(f"wave {wave} has not ended: it is left out")
+        elif last is None or read_time(wave_time)[0] > last:
+            new[wave_time] = shards
+    if not new:
+        raise PrivotError("the release has no wave after the model's last: there is nothing to add")
+    return new
+
+
+def _link_release(folder: Path, shards: Sequence[Path]) -> None:
+    """Make a release of shards in a new folder, by links to them."""
     from pyarrow import parquet
 
-    from privot.local.waves.wave_model import in_words, read_time
     from privot.randomizer.reports.rows import shard_name, write_manifest
 
-    if (given.times, given.start, given.panel) != (None, None, None):
-        raise PrivotError("the release states them: leave out --times, --start and --panel")
-    panel = sealed.panel
-    paths: list[Path] = []
-    times: list[str | float] = []
-    dated = panel.start % _DAY == panel.length % _DAY == 0
-    for wave, shards in sealed.shards.items():
-        begins = (panel.start + wave * panel.length) / _DAY
-        when = in_words(begins, dated) if dated else float(wave)
-        last = None if before is None else read_time(before.times[-1])[0]
-        if panel.start + (wave + 1) * panel.length > time.time():
-            note(f"wave {wave} has not ended: it is left out")
-        elif last is None or read_time(when)[0] > last:
-            paths.append(folder / f"wave-{wave}")
-            times.append(when)
-            paths[-1].mkdir()
-            for number, shard in enumerate(shards):
-                (paths[-1] / shard_name(number)).symlink_to(shard.resolve())
-            write_manifest(paths[-1], [parquet.read_metadata(each).num_rows for each in shards])
-    if not paths:
-        raise PrivotError("the release has no wave after the model's last: there is nothing to add")
-    return paths, times
+    folder.mkdir()
+    for number, shard in enumerate(shards):
+        (folder / shard_name(number)).symlink_to(shard.resolve())
+    write_manifest(folder, [parquet.read_metadata(shard).num_rows for shard in shards])
 
 
 def _times(given: WaveTimes, count: int) -> list[str | float] | None:
-    """Return the times of the waves as given by the options."""
+    """Return the times of `count` waves by the options; None if these leave them to the fit."""
     from privot.local.waves.wave_model import in_words, read_time
 
-    times, start, every, onto, _ = given
-    if times is not None and start is not None:
+    start, every = given.start, given.every
+    if given.times is not None and start is not None:
         raise PrivotError("--times and --start exclude each other: give one")
-    if times is not None:
-        return [part.strip() for part in times.split(",")]
+    if given.times is not None:
+        return [part.strip() for part in given.times.split(",")]
     if start is None:
-        if onto is not None:
+        if given.onto is not None:
             raise PrivotError("--onto needs the times of the new waves: give --times or --start")
         return None
     if not every > 0:
@@ -359,6 +371,5 @@ def _times(given: WaveTimes, count: int) -> list[str | float] | None:
     first, dated = read_time(start)
     if dated and every != int(every):
         raise PrivotError(f"--every {every:g} is no whole number of days: dates have no hours")
-    return [
-        in_words(first + every * i, dated) if dated else first + every * i for i in range(count)
-    ]
+    numbers = [first + every * wave for wave in range(count)]
+    return [in_words(number, dated) for number in numbers] if dated else [*numbers]

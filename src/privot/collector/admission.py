@@ -13,13 +13,12 @@ module has two admissions; both limit floods of requests, and neither identifies
 
 **When a ticket is used up.** A request that is refused before anything is stored (a slow body, a busy
 collector, an unreadable batch) does not use up its ticket. A use is written to disk immediately before
-the reports are handed to the store, so that no crash admits a second report. From then until the
-acknowledgment, or if the store fails, the sender may send the same reports again with the same ticket
-(a store accepts a report once), but no others; after the acknowledgment, none. If the process is killed
-between the write and the acknowledgment, the ticket is used up: delivery is at most once.
+the reports are given to the store, so that no crash admits a second report. Until the acknowledgment,
+or if the store fails, the sender may send the same reports again with the same ticket (a store accepts
+a report once), but no others; after it, none. If the process is killed between the write and the
+acknowledgment, the ticket is used up: delivery is at most once.
 
-Expiry is compared with the latest time that this process has seen, so a clock that runs backwards does
-not extend any ticket.
+Expiry is compared with the latest time that was seen: a clock set back extends no ticket.
 
 **Privacy review.** A ticket identifies its person to the issuer, if the issuer sees it again. So a
 collector stores only a ticket's nonce, until it expires, and nothing that links it to a report: a
@@ -30,7 +29,6 @@ them used. A token that all devices share identifies nobody.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -41,13 +39,21 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from privot.core.errors import PrivotError
-from privot.core.files import flush_folder, holding_state, replacing_file, write_json
+from privot.core.files import (
+    flush_folder,
+    holding_state,
+    read_text,
+    replacing_file,
+    write_json,
+)
 from privot.waves import Panel
 
 try:
@@ -66,19 +72,15 @@ class Admitted:
 
     Arguments:
         until: Time of expiry, in seconds since 1970; None for no expiry.
+        use: Function that counts a use durably, before the reports in the content that it is given are
+            stored. It raises `NotAdmitted` if other reports have used up the right meanwhile.
+        acknowledge: Function that records that the reports in a content are stored: the right does not
+            admit them once more.
     """
 
     until: int | None = None
-
-    def use(self, content: bytes) -> None:
-        """Count a use, durably, before the reports with this content are stored.
-
-        Raises:
-            NotAdmitted: if other reports have used it up meanwhile.
-        """
-
-    def acknowledge(self, content: bytes) -> None:
-        """Record that reports with this content are stored, so that the ticket admits them no more."""
+    use: Callable[[bytes], None] = lambda content: None
+    acknowledge: Callable[[bytes], None] = lambda content: None
 
 
 Admission = Callable[[str, str], Admitted]
@@ -98,10 +100,7 @@ def tokens(path: Path) -> Admission:
     Raises:
         PrivotError: if the file has no token, or a token so short that it could be guessed.
     """
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError):
-        raise PrivotError(f"--token-file {path} cannot be read: check the path") from None
+    lines = [line.strip() for line in read_text(path, "--token-file").splitlines()]
     accepted = [line.encode() for line in lines if line and not line.startswith("#")]
     if not accepted or min(map(len, accepted)) < _MIN_TOKEN_LENGTH:
         raise PrivotError(
@@ -122,13 +121,11 @@ def tokens(path: Path) -> Admission:
     return admit
 
 
-# Tickets.
-
 NONCE_BYTES = 16
-_HEAD = struct.Struct(f">I{NONCE_BYTES}s")
-_ENTRY = struct.Struct(f">I{NONCE_BYTES}sI")
+_CRC_BYTES = 4
+_HEAD = struct.Struct(f">I{NONCE_BYTES}s")  # expiry and nonce of a ticket
 _CONTEXT = b"privot ticket 1"
-_MAX_TICKETS = 2**20
+_MAX_TICKETS = 2**20  # whose uses take 25 MB on the disk
 
 
 def sign_ticket(
@@ -160,69 +157,74 @@ def tickets(
             until, nonce = _HEAD.unpack_from(ticket)
             signed = _CONTEXT + bytes.fromhex(fingerprint) + ticket[: _HEAD.size]
             key.verify(ticket[_HEAD.size :], signed)
-        except (binascii.Error, ValueError, struct.error, InvalidSignature):
+        except (ValueError, struct.error, InvalidSignature):
             until, nonce = 0, b""
         if kind.lower() != "ticket" or not nonce:
             raise NotAdmitted("no ticket, or one that was not signed for this campaign: get one")
         book.require_usable(nonce, until)
-        return _Ticket(until=int(until), nonce=nonce, book=book)
+        use = partial(book.use, nonce, until)
+        return Admitted(int(until), use, partial(book.acknowledge, nonce))
 
     return admit
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Ticket(Admitted):
-    """Signed ticket that is not used up; no other request changes it between two awaits."""
-
-    until: int
-    nonce: bytes
-    book: _TicketBook
-
-    def use(self, content: bytes) -> None:
-        digest = hashlib.sha256(content).digest()
-        self.book.require_usable(self.nonce, self.until, digest)
-        waiting = self.book.unacknowledged.get(self.nonce, set())
-        if digest not in waiting:
-            self.book.require_room()
-            self.book.used.use(self.nonce, self.until)
-            self.book.unacknowledged[self.nonce] = waiting | {digest}
-
-    def acknowledge(self, content: bytes) -> None:
-        if left := self.book.unacknowledged.pop(self.nonce, set()) - {
-            hashlib.sha256(content).digest()
-        }:
-            self.book.unacknowledged[self.nonce] = left
-
-
 class _TicketBook:
-    """Used tickets, and digests of the unacknowledged reports that each has admitted."""
+    """Used tickets, and digests of the unacknowledged reports that each has admitted.
+
+    All requests run in one thread and take turns only at an `await`, which no method here contains: so
+    no other request intervenes between a method's check and what it stores.
+    """
 
     def __init__(self, used: UsedTickets, uses: int, clock: Callable[[], float]) -> None:
-        self.used, self._uses, self._clock = used, uses, clock
-        self._latest = float(used.latest)
-        self.unacknowledged: dict[bytes, set[bytes]] = {}
+        self._used, self._max_uses, self._clock = used, uses, clock
+        self._latest_time = float(used.latest)
+        self._unacknowledged: dict[bytes, set[bytes]] = {}
 
     def require_usable(self, nonce: bytes, until: int, digest: bytes | None = None) -> None:
         """Refuse a ticket that has expired, or that other reports than those of `digest` have used up.
 
         Without a digest, the reports are not known yet: a ticket with unacknowledged ones is accepted.
         """
-        self._latest = max(self._latest, self._clock())
-        waiting = self.unacknowledged.get(nonce, set())
+        self._latest_time = max(self._latest_time, self._clock())
+        waiting = self._unacknowledged.get(nonce, set())
         may_repeat = bool(waiting) if digest is None else digest in waiting
-        _, used = self.used.seen.get(nonce, (0, 0))
-        if until <= self._latest or (used >= self._uses and not may_repeat):
+        is_used_up = nonce in self._used.seen and self._used.seen[nonce].number >= self._max_uses
+        if until <= self._latest_time or (is_used_up and not may_repeat):
             raise NotAdmitted("the ticket has ended, or was used up: get another")
 
-    def require_room(self) -> None:
+    def use(self, nonce: bytes, until: int, content: bytes) -> None:
+        """Count a use durably, unless the same content waits for its acknowledgment."""
+        digest = hashlib.sha256(content).digest()
+        self.require_usable(nonce, until, digest)
+        if digest not in self._unacknowledged.get(nonce, set()):
+            self._require_room()
+            self._used.use(nonce, until)
+            self._unacknowledged.setdefault(nonce, set()).add(digest)
+
+    def acknowledge(self, nonce: bytes, content: bytes) -> None:
+        """Record that the reports in the content are stored."""
+        waiting = self._unacknowledged.pop(nonce, set())
+        waiting.discard(hashlib.sha256(content).digest())
+        if waiting:
+            self._unacknowledged[nonce] = waiting
+
+    def _require_room(self) -> None:
         """Refuse a new ticket if 2²⁰ are stored after expired ones have been removed."""
-        if len(self.used.seen) >= _MAX_TICKETS:
-            self.used.forget(int(self._latest))
-            self.unacknowledged = {
-                n: digests for n, digests in self.unacknowledged.items() if n in self.used.seen
-            }
-        if len(self.used.seen) >= _MAX_TICKETS:
+        seen = self._used.seen
+        if len(seen) >= _MAX_TICKETS:
+            self._used.forget(int(self._latest_time))
+            expired = self._unacknowledged.keys() - seen.keys()
+            for nonce in expired:
+                del self._unacknowledged[nonce]
+        if len(seen) >= _MAX_TICKETS:
             raise NotAdmitted("too many tickets are in use: send it again later")
+
+
+class TicketUses(NamedTuple):
+    """Expiry of a ticket, in seconds since 1970, and the number of its uses."""
+
+    until: int
+    number: int
 
 
 class UsedTickets:
@@ -247,23 +249,23 @@ class UsedTickets:
     def __init__(self, path: Path) -> None:
         self._path, self.latest = path, 0
         self._handle = -1
-        self.seen: dict[bytes, tuple[int, int]] = {}
+        self.seen: dict[bytes, TicketUses] = {}
         self._lock = locked(path.with_name(path.name + ".lock"))
         data = path.read_bytes() if path.exists() else b""
-        for at in range(0, len(data), _ENTRY.size):
-            entry = data[at : at + _ENTRY.size]
-            right_crc = zlib.crc32(entry[:-4]) == int.from_bytes(entry[-4:], "big")
-            if len(entry) < _ENTRY.size or not right_crc:
-                if at + _ENTRY.size < len(data):
+        size = _HEAD.size + _CRC_BYTES
+        for start in range(0, len(data), size):
+            head, crc = data[start : start + _HEAD.size], data[start + _HEAD.size : start + size]
+            if _crc(head) != crc:
+                if start + size < len(data):
                     raise PrivotError(
                         f"{path} is damaged, and with it who was admitted: restore it"
                     )
-                break
-            until, nonce, _ = _ENTRY.unpack(entry)
-            if nonce.strip(b"\0"):
-                self.seen[nonce] = until, self.seen.get(nonce, (0, 0))[1] + 1
-            else:
+                break  # the last entry, which a loss of power has cut
+            until, nonce = _HEAD.unpack(head)
+            if nonce == _NO_NONCE:
                 self.latest = max(self.latest, until)
+            else:
+                self._count(nonce, until)
         self.forget(self.latest)
 
     def use(self, nonce: bytes, until: int) -> None:
@@ -280,16 +282,21 @@ class UsedTickets:
         except OSError:
             os.ftruncate(self._handle, size)
             raise
-        self.seen[nonce] = until, self.seen.get(nonce, (0, 0))[1] + 1
+        self._count(nonce, until)
+
+    def _count(self, nonce: bytes, until: int) -> None:
+        earlier = self.seen.get(nonce, TicketUses(until, 0))
+        self.seen[nonce] = TicketUses(until, earlier.number + 1)
 
     def forget(self, latest: int) -> None:
         """Remove tickets that expired by time `latest`, and refuse them from now on."""
         self.latest = latest
-        for old in [nonce for nonce, (end, _) in self.seen.items() if end <= latest]:
-            del self.seen[old]
+        for nonce in [nonce for nonce, uses in self.seen.items() if uses.until <= latest]:
+            del self.seen[nonce]
+        entries = [_entry(_NO_NONCE, latest)]
+        entries += [_entry(nonce, uses.until) * uses.number for nonce, uses in self.seen.items()]
         with replacing_file(self._path, secret=True) as draft:
-            uses = [_entry(n, end) * used for n, (end, used) in self.seen.items()]
-            draft.write_bytes(_entry(bytes(NONCE_BYTES), latest) + b"".join(uses))
+            draft.write_bytes(b"".join(entries))
         flush_folder(self._path.parent)
         if self._handle >= 0:
             os.close(self._handle)
@@ -301,9 +308,16 @@ class UsedTickets:
         os.close(self._lock)
 
 
+_NO_NONCE = bytes(NONCE_BYTES)
+
+
 def _entry(nonce: bytes, until: int) -> bytes:
-    head = struct.pack(f">I{NONCE_BYTES}s", until, nonce)
-    return head + struct.pack(">I", zlib.crc32(head))
+    head = _HEAD.pack(until, nonce)
+    return head + _crc(head)
+
+
+def _crc(head: bytes) -> bytes:
+    return zlib.crc32(head).to_bytes(_CRC_BYTES, "big")
 
 
 def locked(path: Path) -> int:
@@ -329,12 +343,12 @@ def locked(path: Path) -> int:
 class WaveTickets:
     """Issuer of a panel's tickets, by which a collector enforces the schedule without linking waves.
 
-    A service that identifies its users, by whatever means, issues one ticket to each person in every
-    wave of their slot, and none in other waves. A collector accepts one report for each ticket
-    (`tickets` with one use, also after a restart, and `Collector(reports_each=1)`). A ticket expires
-    with its wave; if the collector has the panel, the report must be of the ticket's wave. So of a
-    person whose device draws twice, or in a wave of another slot, at most one report is **accepted** in
-    any w consecutive waves. (The device's ledger, `privot.waves.ledger`, limits what the device sends.)
+    A service that identifies its users issues one ticket to each person in every wave of their slot,
+    and none in other waves. A collector accepts one report for each ticket (`tickets` with one use, also
+    after a restart, and `Collector(reports_each=1)`). A ticket expires with its wave; if the collector
+    has the panel, the report must be of the ticket's wave. So of a person whose device draws twice, or
+    in a wave of another slot, at most one report is **accepted** in any w consecutive waves. (The
+    device's ledger, `privot.waves.ledger`, limits what the device sends.)
 
     **Privacy review.** No value of a record is read. A ticket's nonce is a hash of the person's id under
     a key that is drawn for the wave and overwritten in the next. So a person who requests a ticket again
@@ -346,10 +360,9 @@ class WaveTickets:
     An overwritten key may survive in a backup, a snapshot, a copy-on-write file system or free blocks
     of the disk. Whoever finds it, knows the ids and sees nonces can link each nonce of that wave to its
     person. Let `path` be in memory (tmpfs), or on an encrypted disk without backups. If a restart loses
-    the key, a person who has used a ticket can get another one in that wave, and a device that draws
-    twice has two reports accepted; the ledger still prevents the second draw.
-
-    If the clock is set back, the stored key is of a later wave, and requests are refused.
+    the key, a person can get a second ticket in that wave, and a device that draws twice has two reports
+    accepted; the ledger still prevents the second draw. If the clock is set back, the stored key is of a
+    later wave, and requests are refused.
 
     Arguments:
         panel: Schedule of the reports.
@@ -385,6 +398,7 @@ class WaveTickets:
         return sign_ticket(self.key, self.fingerprint, until, nonce)
 
     def _wave_key(self, wave: int) -> bytes:
+        """Return the key of a wave, drawn at the first request; it overwrites that of the last wave."""
         with holding_state():
             try:
                 stored = json.loads(self.path.read_text(encoding="utf-8"))

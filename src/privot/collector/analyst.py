@@ -1,39 +1,40 @@
 """Sealed reports: encrypted on the device to the analyst, mixed by a shuffler, opened in one batch.
 
-A report is sealed by **HPKE in base mode** (RFC 9180; DHKEM(P-256, HKDF-SHA256), HKDF-SHA256,
-AES-128-GCM), which browsers compute with WebCrypto. Its `info` is `privot sealed report 1` and the
-campaign's fingerprint, so what was sealed for one campaign opens in no other; the content is the whole
-report in its binary form, with time 0. What travels is again a report, whose payload is the encapsulated
-key (65 bytes), the ciphertext, and the tag (16 bytes). Its id is the beginning of the payload's SHA-256
-and its time is 0: so the same sealed bytes are one report however often they are sent, and all of a
-campaign have one length, for payloads have.
+A report is encrypted by **HPKE in base mode** (RFC 9180; DHKEM(P-256, HKDF-SHA256), HKDF-SHA256,
+AES-128-GCM), which browsers compute with WebCrypto. The plaintext is the whole report in its binary
+form, with time 0. The parameter `info` is `privot sealed report 1` and the campaign's fingerprint, so a
+report that was sealed for one campaign cannot be opened in another. What is sent is again a report: its
+payload is the encapsulated key (65 bytes), the ciphertext and the tag (16 bytes), its id is the
+beginning of the payload's SHA-256, and its time is 0. So the same sealed bytes are one report however
+often they are sent, and all sealed reports of a campaign have one length, because their payloads have.
 
-**Privacy review.** Who sees what of a person's report, and what is left if a party lies. Adjacency,
-and ε of a batch by the number of its accepted reports: `privot.randomizer.reports.shuffled`.
+**Privacy review.** What each party sees of a person's report, and which guarantee is left if a party
+deviates from the protocol. ε₀ is that of the noise in one report. Adjacency, and ε of a batch by the
+number of its accepted reports: `privot.randomizer.reports.shuffled`.
 
 | party | sees |
 |---|---|
 | shuffler | who sent, when, and sealed bytes of one length; no report |
-| analyst | all reports of a batch at once, in random order, ids that are coins; no sender, no time |
-| both together | who sent which report: each keeps the ε₀ of its own noise, nothing else is left |
+| analyst | all reports of a batch at once, in random order, with random ids; no sender, no time |
+| both together | who sent which report: only the ε₀ of its noise is left |
 
-- A shuffler that **lies** (opens early, keeps the order, sells the senders) can undo the mixing for an
-  analyst who helps, down to ε₀; alone it cannot open a report, or make one say something else. One that
-  **drops or delays** reports makes batches smaller, and ε is computed from what is in them; below the
-  promise's people a batch is refused here. It can also single out a person: it drops all other reports
-  and puts **its own in their place**, whose public key it has, and if the analyst works with it, knows
-  them: again ε₀. **Duplicates** count once, by the id inside the seal.
-- An **analyst** who lies can skip the refusal of small batches, which only the shuffler prevents. One
-  who sees the network of the shuffler, or of its batches, is both parties.
+- A **shuffler** that opens a batch early, keeps the order or sells the senders lets an analyst who
+  cooperates undo the mixing: ε₀ is left. Alone it can neither open a report nor change its content. If
+  it **drops or delays** reports, batches are smaller: ε is computed from the reports in a batch, and a
+  batch of fewer than the promise's people is refused here. It can also single out a person by dropping
+  all other reports and sending **its own in their place**; an analyst who cooperates knows these, so
+  that ε₀ is left. **Duplicates** count once, by the id inside the seal.
+- An **analyst** can skip the refusal of small batches, which only the shuffler prevents. An analyst who
+  observes the network of the shuffler, or of its batches, is both parties.
 - **Waves** of the same people: each has a shuffler's store and an analyst's key of its own. Sealed bytes
   of one wave that are sent to another then do not open; with one key they would be in two batches, and
   the id inside would tell that report from all others. No shuffler can see it before.
-- A **client** can send reports of people who do not exist, as in every survey: these count as people
-  in ε, so the promise's people are honest ones. One that replays its sealed bytes sends nothing new, and
-  one that seals a report again is counted once in a batch. A report that states its hour is not
-  counted: the hour would say who sent it.
-- Whoever exchanges the **public key** on its way to the device reads the reports: pin it, as a
-  campaign's page does.
+- A **client** can send reports of people who do not exist, as in every survey. They count as people in
+  ε, so it must be honest people who are as many as the promise says. Sealed bytes that are sent again
+  are the same report; a report that is sealed again is counted once in a batch. A report with an hour
+  is not counted, because the hour could identify its sender.
+- Whoever replaces the **public key** on its way to the device can read the reports: a device must pin
+  it, as a campaign's page does.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def public_analyst_key(key: ec.EllipticCurvePrivateKey) -> str:
 
 
 def seal_report(report: Report, public_key: str) -> Report:
-    """Seal a report, without its time, to the analyst: once, for its id would link it in two batches.
+    """Seal a report, without its time, to the analyst. Seal it once: its id would link two batches.
 
     Arguments:
         report: The report.
@@ -113,8 +114,8 @@ def seal_report(report: Report, public_key: str) -> Report:
         raise PrivotError(
             f"public key {public_key!r} is no point of P-256, 65 bytes in base64: give the analyst's"
         ) from None
-    held = replace(report, time=0).to_bytes()
-    sealed = _SUITE.encrypt(held, key, info=_INFO + report.fingerprint)
+    timeless = replace(report, time=0).to_bytes()
+    sealed = _SUITE.encrypt(timeless, key, info=_INFO + report.fingerprint)
     return sealed_report(report.fingerprint, sealed)
 
 
@@ -134,8 +135,8 @@ def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateK
         key: The analyst's private key.
 
     Returns:
-        The release, and what was dropped: what does not open, states its hour, is impossible, or has
-        another report's id; copies are counted.
+        The release, and what was dropped: reports that cannot be opened, state their hour, are
+        impossible, or have another report's id. Copies are counted.
 
     Raises:
         PrivotError: if the randomizer promises no shuffled reports, the batch cannot be read or is of
@@ -161,9 +162,9 @@ def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateK
     if not opened:
         raise PrivotError(f"no report of {path} opens: give -r and --key of its campaign")
     found = _each_id_once(collect(opened, randomizer))
-    refused = pa.table({"reason": pa.array(reasons, pa.string())})
-    dropped = pa.concat_tables([refused, found.quarantined], promote_options="default")
     _ = found.release.guarantee  # refuses fewer than the promise's people
+    unopened = pa.table({"reason": pa.array(reasons, pa.string())})
+    dropped = pa.concat_tables([unopened, found.quarantined], promote_options="default")
     return replace(found, quarantined=dropped.select(found.quarantined.schema.names))
 
 
@@ -190,22 +191,23 @@ def collect_batch(
         PrivotError: see `open_batch`.
     """
     found = open_batch(path, randomizer, read_analyst_key(key))
-    dropped, first, aside = len(found.quarantined), "", None
-    if dropped:
+    num_dropped, first = len(found.quarantined), ""
+    quarantine = (quarantine or quarantine_of(output)) if num_dropped else None
+    if quarantine is not None:
         first = f"{path}: {found.quarantined['reason'][0]}"
         if strict:
-            raise refused_strictly(dropped, first)
-        aside = quarantine or quarantine_of(output)
-        with replacing_file(aside) as draft:
+            raise refused_strictly(num_dropped, first)
+        with replacing_file(quarantine) as draft:
             csv.write_csv(found.quarantined, draft)
     found.release.save(output)
-    return Collection(randomizer, len(found.release), found.copies, dropped, aside, first)
+    num_reports = len(found.release)
+    return Collection(randomizer, num_reports, found.copies, num_dropped, quarantine, first)
 
 
 def _opened(
     sealed: list[bytes], fingerprint: bytes, key: ec.EllipticCurvePrivateKey
 ) -> tuple[list[Report], list[str]]:
-    """Return the reports inside seals, and why the others are not counted."""
+    """Return the reports that can be opened and counted, and a reason for each of the others."""
     opened, reasons = list[Report](), list[str]()
     for each in sealed:
         try:
@@ -223,16 +225,18 @@ def _opened(
 
 
 def _each_id_once(found: Collected) -> Collected:
-    """Leave out reports whose id is another's, with other content."""
+    """Keep the first report of each id; move others of the same id, with other content, to the rest."""
     table = found.release.table
-    ids = table.column(REPORT_ID).to_pylist()
-    first = dict(zip(reversed(ids), reversed(range(len(ids))), strict=True))
-    if len(first) == len(ids):
+    first_row: dict[bytes, int] = {}
+    for row, report_id in enumerate(table.column(REPORT_ID).to_pylist()):
+        first_row.setdefault(report_id, row)
+    num_others = len(table) - len(first_row)
+    if not num_others:
         return found
-    rows = sorted(first.values())
-    refused = pa.table({"reason": ["its id is another report's"] * (len(ids) - len(rows))})
+    kept = ReportTable.of(table.take(pa.array([*first_row.values()])))
+    refused = pa.table({"reason": ["its id is another report's"] * num_others})
     return Collected(
-        Release(ReportTable.of(table.take(pa.array(rows))), found.release.randomizer),
+        Release(kept, found.release.randomizer),
         pa.concat_tables([found.quarantined, refused], promote_options="default"),
         found.copies,
     )

@@ -30,8 +30,8 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -419,15 +419,30 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Uvicorn's server, which stops the application at a signal."""
+    """Uvicorn's server, which stops applications at a signal: its own, and those of other servers.
 
-    def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
+    Arguments:
+        config: Uvicorn's settings.
+        collector: Its application.
+        others: Servers of this process that stop with it; None for one that catches no signals.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, collector: Collector, others: Sequence[Server] | None
+    ) -> None:
         super().__init__(config)
-        self._collector = collector
+        self._collector, self._others = collector, others
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Catch signals during a `with` block, unless another server does."""
+        with nullcontext() if self._others is None else super().capture_signals():
+            yield
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Refuse reports from now on (503); the signal is not raised again at the orderly end."""
-        self._collector.stopping = self.should_exit = True
+        for server in (self, *(self._others or ())):
+            server._collector.stopping = server.should_exit = True
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -495,7 +510,9 @@ class Shuffler(Sealer):
 
 
 def serve(
-    collector: Collector, listener: socket.socket, sealers: Sequence[Sealer], seal_seconds: float
+    collectors: Sequence[tuple[Collector, socket.socket]],
+    sealers: Sequence[Sealer],
+    seal_seconds: float,
 ) -> None:
     """Serve until a signal; then refuse new reports, answer waiting requests, and seal.
 
@@ -503,13 +520,31 @@ def serve(
     It ignores headers about the sender's address, which is not used.
 
     Arguments:
-        collector: The application.
-        listener: Listening socket.
+        collectors: Applications, each with its listening socket.
         sealers: Sealers of the campaigns.
         seal_seconds: Seconds between sealings; 0 to seal only at the end.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    config = uvicorn.Config(
+    others = [Server(_config(each), each, None) for each, _ in collectors[1:]]
+    first = Server(_config(collectors[0][0]), collectors[0][0], others)
+    listening = zip([first, *others], collectors, strict=True)
+
+    async def run() -> None:
+        sealing = asyncio.create_task(_seal_repeatedly(sealers, seal_seconds))
+        try:
+            await asyncio.gather(*(server.serve([socket]) for server, (_, socket) in listening))
+        finally:
+            sealing.cancel()
+
+    with asyncio.Runner(loop_factory=first.config.get_loop_factory()) as runner:
+        runner.run(run())
+    for sealer in sealers:
+        sealer.seal()
+        sealer.served.writer.store.close()
+
+
+def _config(collector: Collector) -> uvicorn.Config:
+    return uvicorn.Config(
         collector.app,
         http=BoundedProtocol,
         ws="none",
@@ -520,20 +555,6 @@ def serve(
         limit_concurrency=_CONNECTIONS,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
-    server = Server(config, collector)
-
-    async def run() -> None:
-        sealing = asyncio.create_task(_seal_repeatedly(sealers, seal_seconds))
-        try:
-            await server.serve([listener])
-        finally:
-            sealing.cancel()
-
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(run())
-    for sealer in sealers:
-        sealer.seal()
-        sealer.served.writer.store.close()
 
 
 async def _seal_repeatedly(sealers: Sequence[Sealer], seconds: float) -> None:

@@ -2,10 +2,9 @@
 
 - `read_body` reads a body, within limits of length, time and memory (`MemoryLimit`).
 - `Campaign.read` parses it into a `ParsedBatch`. A batch whose reports cannot be delimited is refused as
-  a whole; otherwise reports are refused one by one, each with a word for counters and a line for the
-  sender. Only the format is checked: version, fingerprint, extensions, length, checksum. Whether a
-  device can have drawn a payload is checked at sealing, for many records at once. A campaign with a
-  panel accepts only reports of the panel's waves, and with a ticket only reports of the ticket's wave.
+  a whole; otherwise reports are refused one by one. Only the format is checked: version, fingerprint,
+  extensions, length, checksum. Whether a device can have drawn a payload is checked at sealing. A
+  campaign with a panel accepts only reports of its waves, and with a ticket only of the ticket's wave.
 - `GroupCommit` stores the reports of waiting requests together.
 
 **Privacy review.** No refusal contains anything that was sent. A ticket's expiry is compared with the
@@ -48,11 +47,8 @@ from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.waves import Panel
 from privot.wire.report import VERSION, WireError, batch_head
 
-# Request bodies.
-
 BATCH_TYPE = "application/vnd.privot.batch"
 TYPES = (BATCH_TYPE, "application/json")
-_RETRY = {"retry-after": "2"}
 _MAX_BYTES = 2**26  # memory of all requests
 
 
@@ -74,7 +70,7 @@ class RefusedRequest(Exception):  # noqa: N818 (an answer, not a fault)
 def refusal_response(refusal: RefusedRequest) -> Response:
     """Return the response to a refused request."""
     fields = {"error": {"reason": refusal.reason, "message": refusal.message}}
-    headers = dict(_RETRY) if refusal.status in (429, 503, 507) else {}
+    headers = {"retry-after": "2"} if refusal.status in (429, 503, 507) else {}  # seconds
     if refusal.close:
         headers["connection"] = "close"
     return JSONResponse(fields, status_code=refusal.status, headers=headers)
@@ -138,7 +134,7 @@ def require_length(request: Request, most: int) -> None:
         raise RefusedRequest(
             400, "format", "the length of the body is no number: send it", close=True
         )
-    if len(length) > 12 or int(length) > most:
+    if len(length) > 12 or int(length) > most:  # long texts take long to convert
         raise _too_large(most)
 
 
@@ -175,12 +171,11 @@ async def read_body(
     return bytes(body)
 
 
-# Batches of a campaign.
-
 MOST_REPORTS = 1000
 MAX_BODY_BYTES = 2**23
 _OTHER_WAVE = "a report is of another wave than is collected: report in the waves of your slot"
-_JSON_HEAD = 1024  # bytes of a report's JSON beside its payload, with room for spaces
+# Bytes of a batch beside its reports, and of a report's JSON beside its payload, with room for spaces.
+_BATCH_HEAD = _JSON_HEAD = 1024
 
 
 class RefusedReport(NamedTuple):
@@ -222,14 +217,14 @@ def equal_records(body: bytes, length: int) -> Records | None:
     count, rest = divmod(len(body) - len(batch_head(0)), 4 + length)
     if rest or count < 1 or not body.startswith(batch_head(count)):
         return None
-    framed = np.frombuffer(body, np.uint8, offset=len(body) - count * (4 + length))
-    framed = framed.reshape(count, 4 + length)
-    stated = np.frombuffer(length.to_bytes(4, "big"), np.uint8)
-    return framed[:, 4:].copy() if (framed[:, :4] == stated).all() else None
+    framed = np.frombuffer(body, np.uint8, offset=len(batch_head(count)))
+    framed = framed.reshape(count, 4 + length)  # each report after its length
+    expected = np.frombuffer(length.to_bytes(4, "big"), np.uint8)
+    return framed[:, 4:].copy() if (framed[:, :4] == expected).all() else None
 
 
-def _json_reports(body: bytes, refused: list[RefusedReport]) -> list[bytes]:
-    """Return the reports of a JSON batch in binary; b"" for a refused one, added to `refused`."""
+def _json_reports(body: bytes) -> list[bytes | RefusedReport]:
+    """Return each report of a JSON batch in binary, or its refusal."""
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError):
@@ -240,14 +235,13 @@ def _json_reports(body: bytes, refused: list[RefusedReport]) -> list[bytes]:
         raise WireError("version", f"the batch has another version: this reads {VERSION}")
     if not isinstance(fields["reports"], list):
         raise WireError("format", "the batch's reports are no list: send it as specified")
-    parts = []
-    for index, each in enumerate(fields["reports"]):
+    reports: list[bytes | RefusedReport] = []
+    for place, each in enumerate(fields["reports"]):
         try:
-            parts.append(Report.from_json(each).to_bytes())
+            reports.append(Report.from_json(each).to_bytes())
         except WireError as error:
-            parts.append(b"")
-            refused.append(RefusedReport(index, error.reason, str(error)))
-    return parts
+            reports.append(RefusedReport(place, error.reason, str(error)))
+    return reports
 
 
 class Campaign:
@@ -295,6 +289,7 @@ class Campaign:
             ) from None
 
     def _require_role(self) -> None:
+        """Refuse a randomizer whose reports this server must not receive in the clear."""
         if shuffled_promise(self.randomizer.schema) is not None:
             raise PrivotError(
                 f"the randomizer promises {self.randomizer.schema.promise}, and a collector would see "
@@ -302,7 +297,7 @@ class Campaign:
             )
 
     def _format_of(self, empty: Report, panel: Panel | None) -> RecordFormat:
-        """Return the form of records, by a report without content."""
+        """Return the format of records, given a report whose id and payload are zero bytes."""
         return RecordFormat(empty.to_bytes(), panel)
 
     @property
@@ -313,8 +308,9 @@ class Campaign:
     def most_bytes(self, as_json: bool) -> int:
         """Return the maximum length of a body in bytes."""
         length = self.format.record_bytes
+        # JSON has a report in base64, a binary batch its length in 4 bytes before it.
         each = _JSON_HEAD + 4 * length // 3 if as_json else 4 + length
-        return 1024 + self.most_reports * each
+        return _BATCH_HEAD + self.most_reports * each
 
     def read(self, body: bytes, as_json: bool, until: int | None = None) -> ParsedBatch:
         """Parse a binary or JSON batch, and separate the reports that can be stored.
@@ -328,39 +324,46 @@ class Campaign:
         Raises:
             WireError: if the body is no batch, or has too many reports (reason `many`).
         """
-        length, refused = self.format.record_bytes, list[RefusedReport]()
+        records, places, refused = self._split(body, as_json)
+        valid, entries = self.format.validate(records)
+        other_wave = valid & self._of_other_waves(records, until)
+        for row in np.flatnonzero(~valid):
+            refused.append(self._refusal(places[row], records[row].tobytes()))
+        for row in np.flatnonzero(other_wave):
+            refused.append(RefusedReport(places[row], "wave", _OTHER_WAVE))
+        storable = valid & ~other_wave
+        if not storable.all():
+            records, entries = records[storable], entries[storable]
+            places = [places[row] for row in np.flatnonzero(storable)]
+        return ParsedBatch(records, entries, places, sorted(refused))
+
+    def _split(self, body: bytes, as_json: bool) -> tuple[Records, list[int], list[RefusedReport]]:
+        """Return reports of the right length (n, L), their positions, and refusals of the others."""
+        length = self.format.record_bytes
         # A binary batch whose reports all have the campaign's length is read at once, as an array.
         records = None if as_json else equal_records(body, length)
-        parts: list[bytes] = []  # bytes of each report, if they were read one by one
+        parts: Sequence[bytes | RefusedReport] = []
         if records is None:
-            parts = _json_reports(body, refused) if as_json else list(read_batch(body))
+            parts = _json_reports(body) if as_json else [*read_batch(body)]
         count = len(parts) if records is None else len(records)
         if not count:
             raise WireError("empty", "the batch has no reports: send one at least")
         if count > self.most_reports:
-            raise WireError(
-                "many",
-                f"the batch has {count:,} reports: send at most {self.most_reports:,} at once",
-            )
-        places = [*range(count)]
-        if records is None:
-            places = [i for i, part in enumerate(parts) if len(part) == length]
-            joined = b"".join(parts[i] for i in places)
-            records = np.frombuffer(joined, np.uint8).reshape(-1, length).copy()
-        valid, entries = self.format.validate(records)
-        other_wave = self._of_other_waves(records, until) & valid
-        valid &= ~other_wave
-        if len(places) == count and valid.all():
-            return ParsedBatch(records, entries, places, refused)
-        # Some reports are refused: find the reason of each.
-        refused += [
-            RefusedReport(places[row], "wave", _OTHER_WAVE) for row in np.flatnonzero(other_wave)
-        ]
-        parts = parts or [row.tobytes() for row in records]
-        places = [places[row] for row in np.flatnonzero(valid)]
-        done = {*places, *(each.place for each in refused)}
-        refused += [self._refusal(i, part) for i, part in enumerate(parts) if i not in done]
-        return ParsedBatch(records[valid], entries[valid], places, sorted(refused))
+            words = f"the batch has {count:,} reports: send at most {self.most_reports:,} at once"
+            raise WireError("many", words)
+        if records is not None:
+            return records, [*range(count)], []
+        kept: dict[int, bytes] = {}
+        refused: list[RefusedReport] = []
+        for place, part in enumerate(parts):
+            if isinstance(part, RefusedReport):
+                refused.append(part)
+            elif len(part) == length:
+                kept[place] = part
+            else:
+                refused.append(self._refusal(place, part))
+        records = np.frombuffer(b"".join(kept.values()), np.uint8).reshape(-1, length).copy()
+        return records, [*kept], refused
 
     def _of_other_waves(self, records: Records, until: int | None) -> NDArray[np.bool_]:
         """Return a mask (n,) of records outside of the panel's waves, or not of the ticket's wave."""
@@ -369,24 +372,21 @@ class Campaign:
         waves = self.format.waves_of(records)
         if until is None:
             return waves < 0
-        last_hour_of_ticket = np.array([(until - 1) // TIME_STEP])
-        return np.asarray((waves < 0) | (waves != waves_of_hours(panel, last_hour_of_ticket)))
+        last_hour = np.array([(until - 1) // TIME_STEP])  # in which the ticket is valid
+        return np.asarray((waves < 0) | (waves != waves_of_hours(panel, last_hour)))
 
-    def _refusal(self, index: int, part: bytes) -> RefusedReport:
+    def _refusal(self, place: int, part: bytes) -> RefusedReport:
         """Return the reason why the bytes of one report cannot be stored."""
         try:
             report = Report.from_bytes(part)
         except WireError as error:
-            return RefusedReport(index, error.reason, str(error))
+            return RefusedReport(place, error.reason, str(error))
         if report.fingerprint != self.payloads.fingerprint:
             words = "a report is of another randomizer: send it to that one's campaign"
-            return RefusedReport(index, "fingerprint", words)
+            return RefusedReport(place, "fingerprint", words)
         sent, right = len(report.payload), self.payloads.width
         words = f"a payload has {sent} bytes: this randomizer's have {right}"
-        return RefusedReport(index, "length", words)
-
-
-# Sealed reports, which a shuffler mixes.
+        return RefusedReport(place, "length", words)
 
 
 class SealedRecordFormat(RecordFormat):
@@ -394,18 +394,18 @@ class SealedRecordFormat(RecordFormat):
 
     def validate(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
         """See `RecordFormat`: also verify that the id is the content's, and that no time is stated."""
-        right, entries = super().validate(records)
-        for row in np.flatnonzero(right):
-            named = sealed_report(self.fingerprint, records[row, PAYLOAD_AT:-CRC_BYTES].tobytes())
-            right[row] = named.to_bytes() == records[row].tobytes()
-        return right, entries
+        valid, entries = super().validate(records)
+        for row in np.flatnonzero(valid):
+            sealed = records[row, PAYLOAD_AT:-CRC_BYTES].tobytes()
+            expected = sealed_report(self.fingerprint, sealed).to_bytes()
+            valid[row] = records[row].tobytes() == expected
+        return valid, entries
 
 
 class ShuffledCampaign(Campaign):
     """Collection of sealed reports of one randomizer, none of which its shuffler can open.
 
-    All that a shuffler needs is public: the fingerprint, the length of a report, and the promise's
-    least number of people in a batch.
+    All that a shuffler needs is public: fingerprint, length of a report, and least people in a batch.
     """
 
     @property
@@ -432,13 +432,13 @@ class ShuffledCampaign(Campaign):
         sealed = bytes(SEAL_BYTES + len(empty.to_bytes()))
         return SealedRecordFormat(sealed_report(empty.fingerprint, sealed).to_bytes())
 
-    def _refusal(self, index: int, part: bytes) -> RefusedReport:
-        found = super()._refusal(index, part)
+    def _refusal(self, place: int, part: bytes) -> RefusedReport:
+        refusal = super()._refusal(place, part)
+        if refusal.reason != "length":
+            return refusal
         words = "a report is not sealed as this campaign's are: seal it to the analyst's public key"
-        return RefusedReport(index, "sealed", words) if found.reason == "length" else found
+        return RefusedReport(place, "sealed", words)
 
-
-# Commits.
 
 _GROUP_ROWS = 2**16  # reports that are stored together, about
 
@@ -500,45 +500,56 @@ class GroupCommit:
             self._thread.join()
 
     def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
-            group, rows, ended = [first], len(first.records), False
-            while rows < _GROUP_ROWS and not ended:
-                try:
-                    more = self._queue.get_nowait()
-                except Empty:
-                    break
-                ended = more is None
-                if more is not None:
-                    group.append(more)
-                    rows += len(more.records)
-            self._commit(group)
-            if ended:
-                return
+        closed = False
+        while not closed:
+            group, closed = self._next_group()
+            if group:
+                self._commit(group)
+
+    def _next_group(self) -> tuple[list[_Waiting], bool]:
+        """Wait for a request; return all waiting ones, and whether the writer was closed after them."""
+        group: list[_Waiting] = []
+        rows = 0
+        while rows < _GROUP_ROWS:
+            try:
+                waiting = self._queue.get(block=not group)
+            except Empty:
+                break
+            if waiting is None:
+                return group, True
+            group.append(waiting)
+            rows += len(waiting.records)
+        return group, False
 
     def _commit(self, group: list[_Waiting]) -> None:
+        """Store the reports of a group, and give each request its statuses, or all of them the error."""
+        answers: list[Statuses | Exception]
         try:
             statuses = self.store.append(
                 np.concatenate([each.records for each in group]),
                 np.concatenate([each.entries for each in group]),
             )
         except Exception as error:  # any error must reach the waiting requests
-            answers: list[Statuses | Exception] = [error] * len(group)
+            answers = [error] * len(group)
         else:
             ends = np.cumsum([len(each.records) for each in group])[:-1]
             answers = [*np.split(statuses, ends)]
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Statuses], object]]] = {}
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Answered]] = {}
         for each, answer in zip(group, answers, strict=True):
             by_loop.setdefault(each.loop, []).append((each.answer, answer))
-        for loop, pairs in by_loop.items():
+        for loop, answered in by_loop.items():
             if not loop.is_closed():
-                loop.call_soon_threadsafe(_resolve, pairs)
+                loop.call_soon_threadsafe(_resolve, answered)
 
 
-def _resolve(pairs: list[tuple[asyncio.Future[Statuses], object]]) -> None:
-    for future, answer in pairs:
+_Answered = tuple[asyncio.Future[Statuses], Statuses | Exception]
+
+
+def _resolve(answered: list[_Answered]) -> None:
+    for future, answer in answered:
         if future.done():
             continue
         if isinstance(answer, Exception):
             future.set_exception(answer)
         else:
-            future.set_result(answer)  # type: ignore[arg-type]  # statuses, if no fault
+            future.set_result(answer)

@@ -1,26 +1,25 @@
 """Collection of reports into one release: each report counts once, impossible ones go into quarantine.
 
-`collect_files` reads Parquet and CSV files, with any number of reports each, one file after the other
-and in pieces, and writes a file. The origin of each report (file and row) is stored beside it, so that
-the sender of a refused report can be found. `collect` does the same in memory, also with releases and
-with reports in binary form, and `without_impossible` for a release that is about to be fitted.
+`collect_files` reads Parquet and CSV files, with any number of reports each, in pieces, and writes a
+file. The origin of each report (file and row) stays beside it, so that the sender of a refused one can
+be found. `collect` does the same in memory, also with releases and with reports in binary form, and
+`without_impossible` for a release that is about to be fitted.
 
-**Ids.** A report that is sent again, or copied, has the same id and content, and counts once, however
-often and in however many files it occurs. **The same id with other content is another report, and
-counts too**: one of them is forged, and nothing shows which. If only the first counted, whoever knows
-an id (from the transmission, or from a release) could replace that report; if neither counted, they
-could remove it. Under the rule here they only add one forged report, as anybody can with a new id. A
-collector applies the same rule (`privot.collector.store`).
+**Ids.** A report that is sent again, or copied, has the same id and content, and counts once. **The same
+id with other content is another report, and counts too**: one of them is forged, and nothing shows
+which. If only the first counted, whoever knows an id (from the transmission, or from a release) could
+replace that report; if neither counted, they could remove it. Under this rule they only add a forged
+report, as anybody can with a new id. A collector applies the same rule (`privot.collector.store`).
 
 **Memory.** Reports are distributed to buckets by their ids as they are read
 (`privot.randomizer.publishing`). Equal ids are in one bucket, and a bucket fits in memory, unless
-senders choose ids that prevent it. Buckets are beside the output, in a hidden folder `.<name>.….draft`
-that only its owner may read. If the process is killed, the folder remains and is removed by hand.
+senders choose ids that prevent it. Buckets are in a hidden folder `.<name>.….draft` beside the output,
+which only its owner may read. If the process is killed, it remains, and is removed by hand.
 
-**Quarantine.** A CSV file lists everything that was received and not counted: source, row (counted from
-1), reason, and the report as it was received. A file that cannot be read at all is one line without a
-row. The file is for the curator, who can contact the senders; it contains reports, and no raw values.
-Control characters in file names and error messages, which senders choose, are escaped.
+**Quarantine.** A CSV file lists everything that was received and not counted: source, row (from 1),
+reason, and the report as received. A file that cannot be read at all is one line without a row. It is
+for the curator, who can contact the senders, and has reports, no raw values. Control characters in file
+names and error messages, which senders choose, are escaped.
 
 **Influence.** A possible report changes the log-likelihood ratio of any two records by at most ε (for
 Gaussian noise see `privot.mechanisms.additive_noise`), as one summand among n.
@@ -69,7 +68,8 @@ from privot.wire.report import MAGIC, Report, WireError, read_batch
 SOURCE, ROW = "source", "row"
 ORIGIN = {SOURCE: pa.int32(), ROW: pa.int64()}
 _KINDS = (".parquet", ".csv", ".csv.gz")
-_FILES_AT_ONCE, _SMALL_BYTES = 4096, 2**20
+_MOST_WAITING = 4096  # pieces of small files that are put together
+_SMALL_BYTES = 2**20  # a file up to this size is faster to read at once
 
 
 def _report_files(sources: Iterable[Path]) -> list[Path]:
@@ -137,9 +137,9 @@ class Quarantine:
         if not len(reports):
             return
         sources = [self._sources[number] for number in reports.column(SOURCE).to_pylist()]
-        origin = {SOURCE: pa.array(sources, pa.string()), ROW: reports.column(ROW)}
-        columns = origin | {"reason": reasons}
-        self._write(pa.table(columns | dict(as_text(reports.select(list(self._types))))))
+        columns = {SOURCE: pa.array(sources, pa.string()), ROW: reports.column(ROW)}
+        columns |= {"reason": reasons, **dict(as_text(reports.select(list(self._types))))}
+        self._write(pa.table(columns))
 
     def add_file(self, source: int, reason: str, row: int | None = None) -> None:
         """Add a file, or a row of a file, that cannot be read."""
@@ -160,71 +160,74 @@ class Quarantine:
         self.count += lines.num_rows
 
 
-def _read_files(
-    files: list[Path], randomizer: Randomizer, aside: Callable[..., None], *, named: bool
-) -> Iterator[pa.Table]:
-    """Yield the reports of files with their origins, in pieces of about `PIECE` rows or 4096 files.
+class _FileReader:
+    """Reader of files of reports, all of one randomizer.
 
-    Arguments:
-        files: Parquet and CSV files.
-        randomizer: Randomizer of the reports.
-        aside: Callback for a file, or a row of it, that cannot be read: file number, reason, and row.
-        named: Whether the curator named the randomizer; otherwise files of other randomizers raise.
+    If the curator `named` the randomizer, files of others are set aside, otherwise they raise. Each
+    file or row that cannot be read is given to `aside`: the file's number, the reason, and the row.
     """
-    text, types = randomizer.to_json().encode(), randomizer.types
-    waiting: list[pa.Table] = []
-    waiting_rows = 0
-    for number, file in enumerate(files):
-        unread, first = partial(aside, number), 1
-        try:
-            for piece in _reports_of(file, randomizer, text, unread, named):
-                fields = list(zip(piece.schema.names, piece.schema.types, strict=True))
-                if dict(fields) != types or len(fields) != len(types):
-                    unread("its columns are not what is reported")
-                    break
-                end = first + len(piece)
-                origin = [np.full(len(piece), number, np.int32), np.arange(first, end)]
-                columns = [piece.column(name) for name in types]
-                waiting.append(pa.table([*columns, *origin], [*types, *ORIGIN]))
-                first = end
-                waiting_rows += len(piece)
-                if waiting_rows >= PIECE or len(waiting) >= _FILES_AT_ONCE:
+
+    def __init__(self, randomizer: Randomizer, aside: Callable[..., None], named: bool) -> None:
+        self._randomizer, self._aside, self._named = randomizer, aside, named
+        self._text, self._types = randomizer.to_json().encode(), randomizer.types
+
+    def read(self, files: Sequence[Path]) -> Iterator[pa.Table]:
+        """Yield the reports of files with their origins, in pieces of about `PIECE` rows."""
+        waiting: list[pa.Table] = []
+        rows = 0
+        for number, file in enumerate(files):
+            for piece in self._with_origins(number, file):
+                waiting.append(piece)
+                rows += len(piece)
+                if rows >= PIECE or len(waiting) >= _MOST_WAITING:
                     yield pa.concat_tables(waiting).combine_chunks()
-                    waiting, waiting_rows = [], 0
+                    waiting, rows = [], 0
+        if waiting:
+            yield pa.concat_tables(waiting).combine_chunks()
+
+    def _with_origins(self, number: int, file: Path) -> Iterator[pa.Table]:
+        """Yield the reports of a file with its number and their rows, as far as it can be read."""
+        types, aside = self._types, partial(self._aside, number)
+        end = 1  # rows are counted from 1
+        try:
+            for piece in self._rows(file, aside):
+                fields = dict(zip(piece.schema.names, piece.schema.types, strict=True))
+                if fields != types or len(piece.schema) != len(types):
+                    aside("its columns are not what is reported")
+                    return
+                start, end = end, end + len(piece)
+                origin = [np.full(len(piece), number, np.int32), np.arange(start, end)]
+                columns = [piece.column(name) for name in types]
+                yield pa.table([*columns, *origin], [*types, *ORIGIN])
+        except _OtherRandomizerError:
+            raise
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-            if isinstance(error, _OtherRandomizerError):
-                raise
             reason = error if isinstance(error, PrivotError) else damage_of(error)
-            unread(f"the file cannot be read ({reason})")
-    if waiting:
-        yield pa.concat_tables(waiting).combine_chunks()
+            aside(f"the file cannot be read ({reason})")
 
-
-def _reports_of(
-    file: Path, randomizer: Randomizer, text: bytes, aside: Callable[[str], None], named: bool
-) -> Iterator[pa.Table]:
-    """Yield the rows of a file; call `aside` if the file, or a line of text, cannot be read."""
-    if not file.is_file():  # reading a pipe could wait for ever
-        aside("it is no file")
-    elif _is_text(file):
-        if not named:
-            raise _OtherRandomizerError(
-                f"release {file} is a table of reports without their randomizer: give it by "
-                "-r randomizer.json"
-            )
-        yield from read_text(file, randomizer, aside)
-    else:
-        with _opened(file) as parquet:
-            if _randomizer_text(parquet) == text:
-                for batch in parquet.iter_batches(PIECE, use_threads=False):
-                    yield pa.table(batch)
-            elif named:
-                aside("it was made by another randomizer, or carries none")
-            else:
+    def _rows(self, file: Path, aside: Callable[..., None]) -> Iterator[pa.Table]:
+        """Yield the rows of a file in pieces; call `aside` if the file, or a line of it, is refused."""
+        if not file.is_file():  # reading a pipe could wait for ever
+            aside("it is no file")
+        elif _is_text(file):
+            if not self._named:
                 raise _OtherRandomizerError(
-                    f"release {file} was made by another randomizer than the first: collect reports of "
-                    "one, and fit others apart; or say by -r which to collect"
+                    f"release {file} is a table of reports without their randomizer: give it by "
+                    "-r randomizer.json"
                 )
+            yield from read_text(file, self._randomizer, aside)
+        else:
+            with _opened(file) as parquet:
+                if _randomizer_text(parquet) == self._text:
+                    for batch in parquet.iter_batches(PIECE, use_threads=False):
+                        yield pa.table(batch)
+                elif self._named:
+                    aside("it was made by another randomizer, or carries none")
+                else:
+                    raise _OtherRandomizerError(
+                        f"release {file} was made by another randomizer than the first: collect reports "
+                        "of one, and fit others apart; or say by -r which to collect"
+                    )
 
 
 class _OtherRandomizerError(PrivotError):
@@ -246,7 +249,7 @@ def _randomizer_text(file: pq.ParquetFile) -> bytes | None:
     return (file.schema_arrow.metadata or {}).get(METADATA_KEY)
 
 
-_BUCKET_BYTES = 2**25
+_BUCKET_BYTES = 2**25  # of files for each bucket, which is read into memory
 
 
 @dataclass(frozen=True)
@@ -260,13 +263,6 @@ class Collection:
         quarantined: Number of impossible reports, and of files that cannot be read.
         quarantine: File that lists the quarantined reports; None if there are none.
         first: Source, row and reason of the first quarantined report.
-
-    Examples:
-        >>> from privot import Schema
-        >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
-        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
-        >>> Collection(randomizer, 900, copies=3, quarantined=0, quarantine=None, first="").copies
-        3
     """
 
     randomizer: Randomizer
@@ -301,37 +297,35 @@ def collect_files(
     files = _report_files(sources)
     made_by = randomizer or _randomizer_of_files(files)
     _require_one_batch(made_by, sources, files)
-    aside = quarantine or quarantine_of(output)
     work = beside(output)
     try:
         work.mkdir(mode=0o700)
         refused = Quarantine(work / "aside.csv", made_by.types, [str(f) for f in files])
-        buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
-        reports = _read_files(files, made_by, refused.add_file, named=randomizer is not None)
-        parts = list(_scattered(reports, made_by, refused, work, buckets))
-        rows = copies = 0
+        num_buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
+        reports = _FileReader(made_by, refused.add_file, randomizer is not None).read(files)
+        parts = [*_write_parts(reports, made_by, refused, work, num_buckets)]
+        copies = 0
 
-        def counted() -> Iterator[pa.Table]:
+        def distinct_reports() -> Iterator[pa.Table]:
             """Yield distinct reports, by increasing id, without their origins."""
             nonlocal copies
-            for bucket in range(buckets):
-                distinct, more = _distinct(read_buckets(parts, bucket, bucket + 1))
-                copies += more
+            for bucket in range(num_buckets):
+                distinct, num_copies = _distinct(read_buckets(parts, bucket, bucket + 1))
+                copies += num_copies
                 if len(distinct):
                     yield distinct.drop_columns(list(ORIGIN))
 
         with replacing_file(output) as draft:
-            if parts:
-                rows = write_reports(draft, counted(), made_by.to_json())
+            rows = write_reports(draft, distinct_reports(), made_by.to_json()) if parts else 0
             if not rows:
                 raise _none_countable(refused.first)
             if strict and refused.count:
                 raise refused_strictly(refused.count, refused.first)
-            if refused.count:
-                with replacing_file(aside) as lines:
+            quarantine = (quarantine or quarantine_of(output)) if refused.count else None
+            if quarantine is not None:
+                with replacing_file(quarantine) as lines:
                     shutil.copyfile(work / "aside.csv", lines)
-        where = aside if refused.count else None
-        return Collection(made_by, rows, copies, refused.count, where, refused.first)
+        return Collection(made_by, rows, copies, refused.count, quarantine, refused.first)
     except OSError as error:
         raise cannot_write(output, error) from error
     finally:
@@ -341,16 +335,12 @@ def collect_files(
 def _require_one_batch(
     made_by: Randomizer, sources: list[Path], files: list[Path], others: int = 0
 ) -> None:
-    """Refuse to put several shuffled batches into one, whose ε would be of a batch that never was.
+    """Refuse to merge shuffled batches: ε holds for each batch, and was never computed for their union.
 
-    Arguments:
-        made_by: Randomizer of the reports.
-        sources: Paths as they were given; a single release, of however many shards, is one batch.
-        files: Files that were found there.
-        others: Number of sources besides.
+    A single release among `sources` is one batch, however many files it has; `others` are in memory.
     """
-    whole = len(sources) == 1 and is_release(sources[0])
-    num_batches = (1 if whole else len(files)) + others
+    is_one_release = len(sources) == 1 and is_release(sources[0])
+    num_batches = (1 if is_one_release else len(files)) + others
     if num_batches > 1 and shuffled_promise(made_by.schema) is not None:
         raise PrivotError(
             f"{num_batches:,} sources of shuffled reports are not one batch, and ε is of a batch: "
@@ -358,16 +348,20 @@ def _require_one_batch(
         )
 
 
-def _scattered(
-    pieces: Iterable[pa.Table], made_by: Randomizer, refused: Quarantine, work: Path, buckets: int
+def _write_parts(
+    pieces: Iterable[pa.Table],
+    made_by: Randomizer,
+    refused: Quarantine,
+    work: Path,
+    num_buckets: int,
 ) -> Iterator[Path]:
-    """Write possible reports to files of buckets by id, and add the others to the quarantine."""
+    """Write the possible reports of each piece to a file, in buckets by id; quarantine the others."""
     for number, reports in enumerate(pieces):
-        against = made_by.reasons(reports)
-        refused.add(reports.filter(pc.is_valid(against)), against.drop_null())
-        if len(possible := reports.filter(pc.is_null(against))):
+        reasons = made_by.reasons(reports)  # null for possible reports
+        refused.add(reports.filter(pc.is_valid(reasons)), reasons.drop_null())
+        if len(possible := reports.filter(pc.is_null(reasons))):
             path = work / f"part-{number:06d}.arrow"
-            write_buckets(path, [possible], buckets)
+            write_buckets(path, [possible], num_buckets)
             yield path
 
 
@@ -381,31 +375,32 @@ def without_impossible(
         yield release, None
         return
     with TemporaryDirectory(prefix="privot-") as folder:
-        counted = Path(folder) / "release.parquet"
-        collection = collect_files([path], counted, quarantine=quarantine, strict=strict)
-        yield Release.open(counted), collection
+        cleaned = Path(folder) / "release.parquet"
+        collection = collect_files([path], cleaned, quarantine=quarantine, strict=strict)
+        yield Release.open(cleaned), collection
 
 
 def _distinct(reports: pa.Table) -> tuple[pa.Table, int]:
     """Return the distinct reports of a table in the order of ids, and the number of further copies."""
-    words = id_words(one_array(reports.column(REPORT_ID)))
-    same = (words[1:] == words[:-1]).all(axis=1)
-    if not same.any():
+    ids = id_words(one_array(reports.column(REPORT_ID)))
+    same_as_next = (ids[1:] == ids[:-1]).all(axis=1)
+    if not same_as_next.any():
         return reports, 0
     # Only reports with equal ids are compared by content.
-    several = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    is_first = np.ones(len(words), bool)
-    is_first[several] = _first_of_each(reports.take(pa.array(several)))
+    shared = np.flatnonzero(np.append(same_as_next, False) | np.append(False, same_as_next))
+    is_first = np.ones(len(ids), bool)
+    is_first[shared] = _is_first_of_equals(reports.take(pa.array(shared)))
     return reports.filter(pa.array(is_first)), int((~is_first).sum())
 
 
-def _first_of_each(reports: pa.Table) -> NDArray[np.bool_]:
+def _is_first_of_equals(reports: pa.Table) -> NDArray[np.bool_]:
     """Return a mask (n,) of the first report of each id and content."""
     texts = [text.cast(pa.string()) for name, text in as_text(reports) if name not in ORIGIN]
-    joined = pc.binary_join_element_wise(
+    # Texts are numbers, ids or "none": none contains the separator.
+    contents = pc.binary_join_element_wise(
         *texts, "\x1f", null_handling="replace", null_replacement="\0"
     )
-    _, first = np.unique(np.asarray(joined.dictionary_encode().indices), return_index=True)
+    _, first = np.unique(np.asarray(contents.dictionary_encode().indices), return_index=True)
     is_first = np.zeros(len(reports), bool)
     is_first[first] = True
     return is_first
@@ -422,9 +417,6 @@ def refused_strictly(count: int, first: str) -> PrivotError:
         f"{count:,} reports cannot be counted, the first is {first}; without --strict they "
         "are put in quarantine, and the others collected"
     )
-
-
-# Collection in memory.
 
 
 @dataclass(frozen=True)
@@ -500,16 +492,16 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
 
     tables = [pa.table({name: pa.array([], kind) for name, kind in randomizer.types.items()})]
     tables += [release.table for release in releases]
-    tables += _read_files(files, randomizer, aside, named=named)
+    tables += _FileReader(randomizer, aside, named).read(files)
     if sent:
         rows, unread = _read_sent(randomizer, sent)
         tables.append(rows)
         refused += unread
     names = list(randomizer.types)
-    whole = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
-    against = randomizer.reasons(whole)
-    distinct, copies = _distinct(in_order(whole.filter(pc.is_null(against))))
-    quarantined = _quarantined(refused, whole.filter(pc.is_valid(against)), against.drop_null())
+    reports = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
+    reasons = randomizer.reasons(reports)  # null for possible reports
+    distinct, copies = _distinct(in_order(reports.filter(pc.is_null(reasons))))
+    quarantined = _quarantined(refused, reports.filter(pc.is_valid(reasons)), reasons.drop_null())
     if not len(distinct):
         raise _none_countable(*quarantined["reason"].slice(0, 1).to_pylist())
     return Collected(Release(ReportTable.of(distinct), randomizer), quarantined, copies)
@@ -535,27 +527,27 @@ def _only_randomizer(
     return made_by
 
 
-def _quarantined(unread: list[str], impossible: pa.Table, against: pa.Array) -> pa.Table:
+def _quarantined(unread: list[str], impossible: pa.Table, reasons: pa.Array) -> pa.Table:
     """Return a table of unreadable reports, with null columns, and of impossible ones, with reasons."""
     columns = {name: column.cast(pa.string()) for name, column in as_text(impossible)}
     nulls = {name: pa.nulls(len(unread), pa.string()) for name in columns}
     unread_rows = pa.table({"reason": pa.array(unread, pa.string())} | nulls)
-    return pa.concat_tables([unread_rows, pa.table({"reason": against} | columns)])
+    return pa.concat_tables([unread_rows, pa.table({"reason": reasons} | columns)])
 
 
 def _read_sent(
     randomizer: Randomizer, sent: Iterable[bytes | Report]
 ) -> tuple[pa.Table, list[str]]:
     """Return the rows of readable reports and batches, and the reasons why others cannot be read."""
-    payloads, read, refused = Payloads(randomizer), list[Report](), list[str]()
-    for data in sent:
+    reports, refused = list[Report](), list[str]()
+    for each in sent:
+        if isinstance(each, Report):
+            reports.append(each)
+            continue
         try:
-            if isinstance(data, Report):
-                read.append(data)
-            else:
-                parts = read_batch(data) if data.startswith(MAGIC) else [data]
-                read += [Report.from_bytes(each) for each in parts]
+            parts = read_batch(each) if each.startswith(MAGIC) else [each]
+            reports += [Report.from_bytes(part) for part in parts]
         except WireError as error:
             refused.append(str(error))
-    rows, against = payloads.read(read)
-    return rows, refused + [words for words in against if words]
+    rows, reasons = Payloads(randomizer).read(reports)
+    return rows, refused + [reason for reason in reasons if reason]

@@ -20,8 +20,7 @@ repeated on these groups.
 
 **Delete.** One transaction adds tombstones, and removes records and digests (where few contents are
 possible, a digest would reveal the content). Then VACUUM rebuilds the database and the log is truncated,
-so that no file of the folder contains a byte of a deleted report. The next start repeats an interrupted
-rebuild.
+so that no file of the folder has a byte of a deleted report. The next start repeats an interrupted one.
 
 **Start.** The log is checkpointed, because what a killed process wrote may be in the machine's memory
 only. All records are read and their checksums verified; damaged records are left out and logged.
@@ -67,10 +66,11 @@ _REPLACE = {
     "groups": "UPDATE groups SET data = :data WHERE number = :number",
     "sealed_ids": "UPDATE sealed_ids SET data = :data, crc = :crc WHERE number = :number",
 }
-_GROUP_BYTES, _PIECE_BYTES = 2**20, 2**24
+_GROUP_BYTES, _PIECE_BYTES = 2**20, 2**24  # of a row of `groups`; of rows that are read at a time
 _LOG_BYTES = 2**24  # maximum size of the log after a checkpoint
-_ENTRY_BYTES, _ROW_ENTRIES = 24, 2**16
-_MAX_NUMBER = 2**63 - 1
+_ENTRY_BYTES = 24  # an id of 16 bytes and a digest of 8
+_ROW_ENTRIES = 2**16  # entries in a row of `sealed_ids`, at most
+_MAX_NUMBER = 2**63 - 1  # SQLite's largest integer
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
@@ -131,9 +131,9 @@ class FolderStore:
         with self._lock:
             self._require_open()
             statuses, places = self._known.add(entries)
-            data = records[statuses == NEW].tobytes()
-            size = max(1, _GROUP_BYTES // self._format.record_bytes) * self._format.record_bytes
-            groups = [(data[at : at + size],) for at in range(0, len(data), size)]
+            new = records[statuses == NEW]
+            size = max(1, _GROUP_BYTES // self._format.record_bytes)  # records in a group
+            groups = [(new[at : at + size].tobytes(),) for at in range(0, len(new), size)]
             if groups:
                 try:
                     with self._transaction() as connection:
@@ -147,14 +147,13 @@ class FolderStore:
         """See `Store`; begin none of fewer than `least` records."""
         with self._transaction() as connection:
             number, last = _row(connection, "SELECT sealings, last FROM campaign")
-            if last is None:
+            if last is None:  # no sealing was interrupted
                 (last,) = _row(connection, "SELECT max(number) FROM groups")
-                (sealed,) = _row(connection, "SELECT total(length(data)) FROM sealed_ids")
-                if last is None or self._known.count - sealed // _ENTRY_BYTES < least:
+                num_sealed = _data_bytes(connection, "sealed_ids") // _ENTRY_BYTES
+                if last is None or self._known.count - num_sealed < least:
                     return None
                 connection.execute("UPDATE campaign SET last = ?", (last,))
-            size = "SELECT total(length(data)) FROM groups WHERE number <= ?"
-            reports = int(_row(connection, size, last)[0]) // self._format.record_bytes
+            reports = _data_bytes(connection, "groups", last) // self._format.record_bytes
             shards = connection.execute("SELECT length FROM shards ORDER BY number")
             return Batch(number, reports, tuple(length for (length,) in shards))
 
@@ -169,14 +168,14 @@ class FolderStore:
         """See `Store`."""
         entries = np.concatenate([self._format.validate(each)[1] for each in self.taken(batch)])
         entries = entries[np.lexsort(entries.T[::-1])]  # not in the order of arrival
-        ids = [
+        parts = [
             entries[at : at + _ROW_ENTRIES].astype(">u8").tobytes()
             for at in range(0, len(entries), _ROW_ENTRIES)
         ]
         with self._transaction() as connection:
             connection.executemany(
                 "INSERT INTO sealed_ids (data, crc) VALUES (?, ?)",
-                [(data, zlib.crc32(data)) for data in ids],
+                [(data, zlib.crc32(data)) for data in parts],
             )
             connection.executemany("INSERT INTO shards (length) VALUES (?)", [(n,) for n in rows])
             connection.execute("DELETE FROM groups WHERE number <= (SELECT last FROM campaign)")
@@ -262,11 +261,9 @@ class FolderStore:
 
     def _recover(self) -> None:
         """Read all ids and records into memory, and finish an interrupted deletion."""
-        sizes = "SELECT total(length(data)) FROM "
-        records, sealed = (
-            int(_row(self._connection, sizes + table)[0]) for table in ("groups", "sealed_ids")
-        )
-        self._known = KnownIds(records // self._format.record_bytes + sealed // _ENTRY_BYTES)
+        num_records = _data_bytes(self._connection, "groups") // self._format.record_bytes
+        num_sealed = _data_bytes(self._connection, "sealed_ids") // _ENTRY_BYTES
+        self._known = KnownIds(num_records + num_sealed)
         deleted = self._connection.execute("SELECT ids FROM deleted").fetchall()
         self._known.mark_deleted(_words_of(b"".join(ids for (ids,) in deleted)))
         for data, crc in self._connection.execute("SELECT data, crc FROM sealed_ids"):
@@ -316,8 +313,8 @@ class FolderStore:
                 entries = _byte_rows(data, width)
                 is_deleted = deleted.deleted(_words_of(entries[:, at : at + ID_BYTES].tobytes()))
                 if is_deleted.any():
-                    rest = entries[~is_deleted].tobytes()
-                    values = {"number": number, "data": rest, "crc": zlib.crc32(rest)}
+                    kept = entries[~is_deleted].tobytes()
+                    values = {"number": number, "data": kept, "crc": zlib.crc32(kept)}
                     self._connection.execute(_REPLACE[table], values)
 
     def _erase_free_space(self) -> None:
@@ -391,8 +388,15 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def _row(connection: sqlite3.Connection, query: str, *values: int) -> tuple:
+    """Return the single row of a query."""
     row: tuple = connection.execute(query, values).fetchone()
     return row
+
+
+def _data_bytes(connection: sqlite3.Connection, table: str, last: int = _MAX_NUMBER) -> int:
+    """Return the length of the data in the rows of a table up to number `last`."""
+    query = f"SELECT total(length(data)) FROM {table} WHERE number <= ?"
+    return int(_row(connection, query, last)[0])
 
 
 def _byte_rows(data: bytes, width: int) -> Records:

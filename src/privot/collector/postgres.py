@@ -108,10 +108,12 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 """
+SEALINGS = "SELECT number, shards FROM privot_sealings WHERE campaign = %s ORDER BY number"
 TO_ERASE = "SELECT id FROM privot_reports WHERE campaign = %s AND digest = 0 AND sealing >= 0"
 
+# Keys of advisory locks: "priv", "seal" and "dele" in ASCII.
 _TABLE_LOCK, _SEAL_LOCK, _DELETE_LOCK = 0x70726976, 0x7365616C, 0x64656C65
-_PIECE_ROWS = 2**14
+_PIECE_ROWS = 2**14  # reports that are read at a time
 
 
 class PostgresStore:
@@ -171,11 +173,8 @@ class PostgresStore:
     def begin_sealing(self) -> Batch | None:
         """See `Store`."""
         connection = self._sealing_connection()
-        sealings = connection.execute(
-            "SELECT number, shards FROM privot_sealings WHERE campaign = %s ORDER BY number",
-            (self._campaign,),
-        ).fetchall()
-        if sealings and sealings[-1][1] is None:  # interrupted
+        sealings = connection.execute(SEALINGS, (self._campaign,)).fetchall()
+        if sealings and sealings[-1][1] is None:  # the last sealing was interrupted
             number = sealings.pop()[0]
         else:
             number = len(sealings)
@@ -243,17 +242,14 @@ class PostgresStore:
         """See `Store`."""
         connection = self._sealing_connection()
         with connection.transaction():
-            sealings = connection.execute(
-                "SELECT number, shards FROM privot_sealings "
-                "WHERE campaign = %s AND shards IS NOT NULL ORDER BY number",
-                (self._campaign,),
-            ).fetchall()
-            count = sum(len(shards) for _, shards in sealings)
-            if len(rows) < count:
-                raise shards_missing(len(rows), count)
+            sealings = connection.execute(SEALINGS, (self._campaign,)).fetchall()
+            counts = [(number, len(shards)) for number, shards in sealings if shards is not None]
+            num_shards = sum(count for _, count in counts)
+            if len(rows) < num_shards:
+                raise shards_missing(len(rows), num_shards)
             start = 0
-            for number, shards in sealings:
-                end = start + len(shards)
+            for number, count in counts:
+                end = start + count
                 connection.execute(
                     "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
                     (rows[start:end], self._campaign, number),
@@ -307,6 +303,7 @@ class PostgresStore:
         return int(_one(connection, find, (self._format.fingerprint,)))
 
     def _insert(self, connection: psycopg.Connection, records: Records, entries: Words) -> Statuses:
+        """Insert new reports in the current transaction, and return the status of each."""
         digests = entries[:, 2].view(np.int64).tolist()
         ids = entries[:, :2].astype(">u8").tobytes()
         with connection.cursor().copy("COPY privot_arriving FROM STDIN (FORMAT BINARY)") as copy:
@@ -341,10 +338,12 @@ def _one(
     query: LiteralString,
     values: tuple[object, ...] | dict[str, object] = (),
 ) -> Any:
+    """Return the only value of a query's only row."""
     row = connection.execute(query, values).fetchone()
     assert row is not None
     return row[0]
 
 
 def _first_line(error: psycopg.Error) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -25,6 +25,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
 from urllib.parse import urlsplit
 
 import fsspec
@@ -60,9 +60,8 @@ from privot.randomizer.reports.rows import (
 )
 from privot.wire.report import ID_BYTES, write_batch
 
-_SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28
-_BUCKET_BYTES = 2**25
-_NO_WAVE = "it is of no wave of the campaign's panel"
+_SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28  # of a shard, at most
+_BUCKET_BYTES = 2**25  # of records in a bucket, about: it is sorted in memory
 
 
 @dataclass(frozen=True)
@@ -90,20 +89,20 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
     if batch is None:
         return None
     with TemporaryDirectory(prefix="privot-") as work:
-        buckets = 1 + batch.reports * campaign.format.record_bytes // _BUCKET_BYTES
-        aside = Path(work) / "aside.csv"
-        waves, quarantined = _scattered(store.taken(batch), campaign, buckets, Path(work), aside)
+        num_buckets = 1 + batch.reports * campaign.format.record_bytes // _BUCKET_BYTES
+        quarantine = Path(work) / "quarantine.csv"
+        parts, quarantined = _write_parts(store.taken(batch), campaign, num_buckets, quarantine)
         if quarantined:
             with storage.writing(f"quarantine-{batch.number:06d}.csv") as draft:
-                shutil.copyfile(aside, draft)
-        rows: list[int] = []
-        size = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.format.record_bytes))
+                shutil.copyfile(quarantine, draft)
+        rows: list[int] = []  # of each new shard
+        shard_rows = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.format.record_bytes))
         made_by, panel = campaign.randomizer.to_json(), campaign.format.panel
-        for wave, parts in sorted(waves.items()):
-            more = None if panel is None else wave_metadata(panel, wave)
-            for table in in_random_order(parts, buckets, size):
+        for wave, files in sorted(parts.items()):
+            metadata = None if panel is None else wave_metadata(panel, wave)
+            for table in in_random_order(files, num_buckets, shard_rows):
                 with storage.writing(shard_name(len(batch.shards) + len(rows))) as draft:
-                    rows.append(write_reports(draft, [table], made_by, more))
+                    rows.append(write_reports(draft, [table], made_by, metadata))
     if rows:
         with storage.writing(MANIFEST) as draft:
             draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
@@ -111,32 +110,33 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
     return Sealed(sum(rows), quarantined, sum(batch.shards) + sum(rows))
 
 
-def _scattered(
-    pieces: Iterator[Records], campaign: Campaign, buckets: int, work: Path, aside: Path
+def _write_parts(
+    pieces: Iterator[Records], campaign: Campaign, num_buckets: int, quarantine: Path
 ) -> tuple[dict[int, list[Path]], int]:
-    """Write rows of all possible records to buckets, by wave, and the other records to `aside`.
+    """Decode records; write possible reports to files with buckets by id, the others to a CSV.
 
     Returns:
-        Files of buckets by wave, and the number of other records.
+        The files, which are beside the CSV, by wave; and the number of records in the CSV.
     """
     parts: dict[int, list[Path]] = {}
     quarantined = 0
-    with open(aside, "w", newline="", encoding="utf-8") as out:
+    with open(quarantine, "w", newline="", encoding="utf-8") as out:
         lines = csv.writer(out)
         lines.writerow(["reason", "report"])
         for wave, records in _by_wave(pieces, campaign):
             ids, payloads = records[:, ID_AT : ID_AT + ID_BYTES], records[:, PAYLOAD_AT:-CRC_BYTES]
-            rows, against = campaign.payloads.rows(ids, payloads)
+            rows, reasons = campaign.payloads.rows(ids, payloads)  # None for a possible report
             if wave < 0:  # stored before the campaign had its panel
-                against, rows = [_NO_WAVE] * len(records), rows.slice(0, 0)
-            for record, reason in zip(records, against, strict=True):
+                reasons = ["it is of no wave of the campaign's panel"] * len(records)
+                rows = rows.slice(0, 0)
+            for record, reason in zip(records, reasons, strict=True):
                 if reason is not None:
                     lines.writerow([reason, base64.b64encode(record.tobytes()).decode()])
                     quarantined += 1
             if len(rows):
                 files = parts.setdefault(wave, [])
-                files.append(work / f"part-{wave}-{len(files):06d}.arrow")
-                write_buckets(files[-1], [rows], buckets)
+                files.append(quarantine.with_name(f"part-{wave}-{len(files):06d}.arrow"))
+                write_buckets(files[-1], [rows], num_buckets)
     return parts, quarantined
 
 
@@ -151,17 +151,16 @@ def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[in
 def write_shuffled(
     store: FolderStore, campaign: ShuffledCampaign, storage: ReleaseStorage
 ) -> int | None:
-    """Move all stored sealed reports into one batch, in random order; None if they are too few.
+    """Move all stored sealed reports into one batch, in random order.
 
-    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`: sealed reports
-    alone, each in one batch ever. Its order is that of a keyed hash, whose key is drawn from the
-    operating system's entropy once per store, and written down before any batch. After an interruption
-    before the store has recorded the batch, the same file is therefore written again, byte for byte.
-    Afterwards the store keeps only sorted hashes of these reports, and no order of arrival. All reports
-    of a batch are in memory at once.
+    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`, with sealed reports
+    alone, each in one batch only. Their order is that of a keyed hash, whose key is drawn from the
+    operating system's entropy once per store, and written before any batch. So if an interruption
+    prevents the store from recording the batch, the same file is written again, byte for byte. The
+    store keeps only sorted hashes of these reports, and no order of arrival. A whole batch is in memory.
 
     Returns:
-        The number of reports in the batch.
+        The number of reports in the batch; None if there are fewer than the promise's people.
 
     Raises:
         PrivotError: if damage leaves fewer than the promise's people, or the store is an older copy.
@@ -195,14 +194,12 @@ def write_shuffled(
 
 
 def _order_key(path: Path) -> bytes:
+    """Return the key of the hash that orders a batch; draw and write it if the file does not exist."""
     if not path.exists():
         with replacing_file(path, secret=True) as draft:
             draft.write_bytes(secrets.token_bytes(32))
         flush_folder(path.parent)
     return path.read_bytes()
-
-
-# Deletion.
 
 
 def ids_of_texts(texts: Sequence[str]) -> list[bytes]:
@@ -211,16 +208,10 @@ def ids_of_texts(texts: Sequence[str]) -> list[bytes]:
     Raises:
         PrivotError: if a text is no id.
     """
-    ids = []
     for text in texts:
-        try:
-            parsed = bytes.fromhex(text)
-        except ValueError:
-            parsed = b""
-        if len(parsed) != ID_BYTES or len(text) != 2 * ID_BYTES:
+        if not re.fullmatch(f"[0-9a-fA-F]{{{2 * ID_BYTES}}}", text):
             raise PrivotError(f"id {text!r} is no report's: give its 32 hexadecimal digits")
-        ids.append(parsed)
-    return [*dict.fromkeys(ids)]
+    return [*dict.fromkeys(bytes.fromhex(text) for text in texts)]
 
 
 def delete_reports(
@@ -229,17 +220,16 @@ def delete_reports(
     """Delete reports from a store, the shards of its release and its quarantine; return their number.
 
     A report is deleted when the store has durably written its **tombstone** (`Store.delete`): from then
-    on the report is neither counted nor sealed, and its id is refused, so that a copy that arrives later
-    is not accepted. A tombstone contains only the id: no content, no digest, no time. If several reports
-    have one id, all but one are forged, and all are deleted, for nothing shows which is genuine. Then
-    each file of the release is replaced by one without these reports (`erase`), and the store records
-    that this is finished. After an interruption at any point, each report is either unchanged, or
-    deleted once `erase` runs again, as it does in the next deletion and in the next sealing.
+    on it is neither counted nor sealed, and its id is refused, so that no later copy is accepted. A
+    tombstone contains only the id: no content, no digest, no time. If several reports have one id, all
+    but one are forged, and all are deleted, for nothing shows which is genuine. Then each file of the
+    release is replaced by one without these reports (`erase`), and the store records that this is
+    finished. After an interruption at any point, each report is either unchanged, or deleted once
+    `erase` runs again, as it does in the next deletion and in the next sealing.
 
     **Limits.** Results that were computed from the report or published remain: a fitted model, a copy of
     the release, a status page. They are ε-private for the report, against every reader and for ever; a
-    deletion adds nothing to this guarantee. Backups, snapshots and a database's log may contain old
-    files.
+    deletion adds nothing to this guarantee. Backups, snapshots and database logs may have old files.
 
     **Privacy review.** Adjacency and guarantee are those of the reports: deleting is post-processing
     that depends only on ids, which are random. A comparison of the release before and after shows which
@@ -265,7 +255,7 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
     deleted = store.to_erase()
     if not deleted:
         return
-    rows: list[int] = []
+    rows: list[int] = []  # of each shard
     names = storage.names()
     with TemporaryDirectory(prefix="privot-") as work:
         copy = Path(work) / "file"
@@ -278,24 +268,25 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
                 _erase_quarantine(storage, name, copy, deleted)
         if MANIFEST in names:
             storage.fetch(MANIFEST, copy)
-            named = copy.read_text(encoding="utf-8").count('"file"')
+            # The shards of an interrupted sealing are not named yet.
+            num_named = copy.read_text(encoding="utf-8").count('"file"')
             with storage.writing(MANIFEST) as draft:
-                draft.write_text(manifest_text(rows[:named]), encoding="utf-8")
+                draft.write_text(manifest_text(rows[:num_named]), encoding="utf-8")
     store.finish_erasing(rows)
 
 
 def _erase_shard(storage: ReleaseStorage, name: str, copy: Path, deleted: frozenset[bytes]) -> int:
     """Remove reports from a shard, of which `copy` is a copy; return the number of rows left."""
-    ids = pa.array(deleted, ID_TYPE)
     shard_ids = pq.read_table(copy, columns=[REPORT_ID])[REPORT_ID]
-    if not pc.any(pc.is_in(shard_ids, ids)).as_py():
+    is_deleted = pc.is_in(shard_ids, pa.array(deleted, ID_TYPE))
+    if not pc.any(is_deleted).as_py():
         return len(shard_ids)
     table = pq.read_table(copy)
-    more = dict(table.schema.metadata)
-    made_by = more.pop(METADATA_KEY).decode()
-    rest = table.filter(pc.invert(pc.is_in(table[REPORT_ID], ids))).replace_schema_metadata(None)
+    metadata = dict(table.schema.metadata)
+    made_by = metadata.pop(METADATA_KEY).decode()
+    kept = table.filter(pc.invert(is_deleted)).replace_schema_metadata(None)
     with storage.writing(name) as draft:
-        return write_reports(draft, [rest], made_by, more)
+        return write_reports(draft, [kept], made_by, metadata)
 
 
 def _erase_quarantine(
@@ -308,54 +299,35 @@ def _erase_quarantine(
     def is_deleted(line: list[str]) -> bool:
         return base64.b64decode(line[1])[ID_AT : ID_AT + ID_BYTES] in deleted
 
-    rest = lines[:1] + [line for line in lines[1:] if not is_deleted(line)]
-    if len(rest) < len(lines):
+    header, *entries = lines
+    kept = [line for line in entries if not is_deleted(line)]
+    if len(kept) < len(entries):
         with storage.writing(name) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
-            csv.writer(out).writerows(rest)
-
-
-# Places of releases and stores.
-
-
-class ReleaseStorage(Protocol):
-    """Protocol of a release's storage: its files are written, listed and copied as a whole."""
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
-        """Provide a draft's path; after the block, the draft durably replaces the named file."""
-        ...
-
-    def names(self) -> list[str]:
-        """Return the sorted names of all files; empty if the storage does not exist yet."""
-        ...
-
-    def fetch(self, name: str, copy: Path) -> None:
-        """Copy a file to a local path."""
-        ...
+            csv.writer(out).writerows([header, *kept])
 
 
 @dataclass(frozen=True)
 class FolderStorage:
-    """Storage of a release in a local folder."""
+    """Storage of a release in a local folder; each file is written and copied as a whole."""
 
     folder: Path
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """See `ReleaseStorage`."""
+        """Provide a draft's path; after the block, the draft durably replaces the named file."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with replacing_file(self.folder / name) as draft:
             yield draft
         flush_folder(self.folder)
 
     def names(self) -> list[str]:
-        """See `ReleaseStorage`."""
+        """Return the sorted names of all files; empty if the storage does not exist yet."""
         if not self.folder.is_dir():
             return []
         return sorted(file.name for file in self.folder.iterdir() if file.is_file())
 
     def fetch(self, name: str, copy: Path) -> None:
-        """See `ReleaseStorage`."""
+        """Copy a file to a local path."""
         shutil.copyfile(self.folder / name, copy)
 
 
@@ -367,7 +339,7 @@ class AddressStorage:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """See `ReleaseStorage`."""
+        """See `FolderStorage`."""
         with TemporaryDirectory(prefix="privot-") as work:
             draft = Path(work) / name
             draft.touch()
@@ -377,14 +349,14 @@ class AddressStorage:
                 files.put_file(str(draft), f"{root}/{name}")
 
     def names(self) -> list[str]:
-        """See `ReleaseStorage`."""
+        """See `FolderStorage`."""
         with self._reached("read") as (files, root):
             if not files.isdir(root):
                 return []
             return sorted(str(path).rpartition("/")[2] for path in files.ls(root, detail=False))
 
     def fetch(self, name: str, copy: Path) -> None:
-        """See `ReleaseStorage`."""
+        """See `FolderStorage`."""
         with self._reached("read") as (files, root):
             files.get_file(f"{root}/{name}", str(copy))
 
@@ -398,6 +370,9 @@ class AddressStorage:
             raise PrivotError(
                 f"{self.address} cannot be {action} ({kind}): check the address; nothing is lost"
             ) from None
+
+
+ReleaseStorage = FolderStorage | AddressStorage
 
 
 def storage_at(address: str) -> ReleaseStorage:
@@ -425,9 +400,6 @@ def release_address(address: str, release: str | None, fingerprint: str) -> str:
     return str(Path(address) / fingerprint / "release")
 
 
-_POSTGRES = ("postgresql://", "postgres://")
-
-
 def open_store(
     address: str, campaign: Campaign, log: Callable[[str], None] = lambda line: None
 ) -> Store:
@@ -441,7 +413,7 @@ def open_store(
     Raises:
         PrivotError: if the store cannot be opened, or another process uses it.
     """
-    if address.startswith(_POSTGRES):
+    if address.startswith(("postgresql://", "postgres://")):
         return PostgresStore(address, campaign.format)
     if "://" in address:
         raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")

@@ -39,6 +39,8 @@ Records = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 Statuses = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
+# First bytes of the fields of a record (`privot.wire.report`): version, fingerprint, id, time (4 bytes),
+# number of extensions (1), length of the payload (4), payload, CRC-32.
 ID_AT = 1 + FINGERPRINT_BYTES
 TIME_AT = ID_AT + ID_BYTES
 PAYLOAD_AT = TIME_AT + 4 + 1 + 4
@@ -46,7 +48,7 @@ CRC_BYTES = 4
 
 
 def _crc_table() -> NDArray[np.uint32]:
-    """Return the CRC-32 table of zlib's reflected polynomial."""
+    """Return the CRC-32 of each byte (256,), by zlib's reflected polynomial."""
     table: NDArray[np.uint32] = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         odd = np.where(table & 1, np.uint32(0xEDB88320), np.uint32(0))
@@ -54,7 +56,7 @@ def _crc_table() -> NDArray[np.uint32]:
     return table
 
 
-_CRC = _crc_table()
+_CRC_TABLE = _crc_table()
 
 
 @dataclass(frozen=True)
@@ -96,16 +98,16 @@ class RecordFormat:
         """
         valid = np.empty(len(records), np.bool_)
         entries = np.empty((len(records), 3), np.uint64)
-        _verify(records, np.frombuffer(self.example, np.uint8), _CRC, valid, entries)
+        _verify(records, np.frombuffer(self.example, np.uint8), _CRC_TABLE, valid, entries)
         parts = [records[:, :TIME_AT], records[:, TIME_AT + 4 : -CRC_BYTES]]
         if self.panel is not None:
             parts.append(self.waves_of(records).astype(">i8").view(np.uint8).reshape(-1, 8))
-        timeless = np.concatenate(parts, axis=1)
-        data, width, sha256 = timeless.tobytes(), timeless.shape[1], hashlib.sha256
+        contents = np.concatenate(parts, axis=1)
+        data, width, sha256 = contents.tobytes(), contents.shape[1], hashlib.sha256
         digests = [sha256(data[at : at + width]).digest() for at in range(0, len(data), width)]
-        first = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 4)[:, 0]
+        first_words = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 4)[:, 0].astype(np.uint64)
         # 0 marks a free place, and all ones a tombstone.
-        entries[:, 2] = np.clip(first.astype(np.uint64), np.uint64(1), TOMBSTONE - np.uint64(1))
+        entries[:, 2] = np.clip(first_words, np.uint64(1), TOMBSTONE - np.uint64(1))
         return valid, entries
 
 
@@ -117,7 +119,10 @@ def _verify(
     valid: Mask,
     entries: Words,
 ) -> None:
-    """Compare each record with its checksum and with the example's head, and read its id."""
+    """Compare each record with its checksum and with the example's head, and read its id.
+
+    The outcome is written to `valid` (n,), and the id to the first two words of `entries` (n, 3).
+    """
     end = records.shape[1] - CRC_BYTES
     for row in range(records.shape[0]):
         record = records[row]
@@ -139,8 +144,6 @@ def _verify(
                 value = (value << np.uint64(8)) | np.uint64(record[at])
             entries[row, word] = value
 
-
-# Known ids, and the outcome of a record.
 
 NEW, DUPLICATE, DELETED = 0, 1, 2
 TOMBSTONE = np.uint64(2**64 - 1)  # in place of a digest, in tables of ids alone
@@ -212,11 +215,6 @@ class KnownIds:
         if self.count:
             self._rebuild(len(self._table))
 
-    @property
-    def nbytes(self) -> int:
-        """Memory of the table, in bytes."""
-        return int(self._table.nbytes)
-
     def _rebuild(self, capacity: int) -> None:
         """Move entries that are not deleted to a new table."""
         table = np.zeros((capacity, 3), np.uint64)
@@ -237,6 +235,7 @@ class KnownIds:
 
 
 def _capacity(count: int) -> int:
+    """Return the number of places for so many entries: a power of two, at most three quarters full."""
     return max(_MIN_CAPACITY, 1 << (count * 4 // 3).bit_length())
 
 
@@ -245,10 +244,14 @@ def _ids_in(table: Words) -> Words:
 
 
 @compiled_part
-def _at(
+def _place(
     table: Words, first: np.uint64, second: np.uint64, digest: np.uint64, key: Words
 ) -> np.uint64:
-    """Return the place of an entry, or the free one that it would take."""
+    """Return the place of an entry, or the free one that it would take.
+
+    Multiplications and shifts by about half a word mix the id's two words and the digest, so that each
+    of their bits changes the low bits, which are the place; the last factor is 2⁶⁴ / golden ratio.
+    """
     mask = np.uint64(table.shape[0] - 1)
     mixed = (digest ^ key[1]) * key[0]
     mixed = (mixed ^ (mixed >> np.uint64(31)) ^ first) * key[1]
@@ -271,13 +274,14 @@ def _claim(
     statuses: Statuses,
     places: NDArray[np.int64],
 ) -> None:
+    """Enter new entries into the table, and write each one's status and place (`KnownIds.add`)."""
     for row in range(entries.shape[0]):
         first, second, digest = entries[row, 0], entries[row, 1], entries[row, 2]
         places[row] = -1
-        if deleted[_at(deleted, first, second, TOMBSTONE, key), 2]:
+        if deleted[_place(deleted, first, second, TOMBSTONE, key), 2]:
             statuses[row] = DELETED
             continue
-        at = _at(table, first, second, digest, key)
+        at = _place(table, first, second, digest, key)
         if table[at, 2]:
             statuses[row] = DUPLICATE
         else:
@@ -287,8 +291,9 @@ def _claim(
 
 @compiled
 def _places(table: Words, ids: Words, key: Words, enter: bool, places: NDArray[np.int64]) -> None:
+    """Write the place of each id in a table of ids alone; with `enter`, enter them."""
     for row in range(ids.shape[0]):
-        at = _at(table, ids[row, 0], ids[row, 1], TOMBSTONE, key)
+        at = _place(table, ids[row, 0], ids[row, 1], TOMBSTONE, key)
         if enter:
             table[at, 0], table[at, 1], table[at, 2] = ids[row, 0], ids[row, 1], TOMBSTONE
         places[row] = at
@@ -296,29 +301,25 @@ def _places(table: Words, ids: Words, key: Words, enter: bool, places: NDArray[n
 
 @compiled
 def _count(table: Words, wanted: Words, key: Words, counts: NDArray[np.int64]) -> None:
+    """Count the entries of each wanted id, at the id's place in the table `wanted`."""
     for row in range(table.shape[0]):
         if table[row, 2]:
-            at = _at(wanted, table[row, 0], table[row, 1], TOMBSTONE, key)
+            at = _place(wanted, table[row, 0], table[row, 1], TOMBSTONE, key)
             if wanted[at, 2]:
                 counts[at] += 1
 
 
 @compiled
 def _move(table: Words, larger: Words, deleted: Words, key: Words) -> int:
+    """Enter the entries of a table whose ids are not deleted into an empty one; return their number."""
     moved = 0
     for row in range(table.shape[0]):
-        if (
-            table[row, 2]
-            and not deleted[_at(deleted, table[row, 0], table[row, 1], TOMBSTONE, key), 2]
-        ):
-            at = _at(larger, table[row, 0], table[row, 1], table[row, 2], key)
-            for word in range(3):  # an assignment of arrays takes two seconds to compile
-                larger[at, word] = table[row, word]
+        first, second, digest = table[row, 0], table[row, 1], table[row, 2]
+        if digest and not deleted[_place(deleted, first, second, TOMBSTONE, key), 2]:
+            at = _place(larger, first, second, digest, key)
+            larger[at, 0], larger[at, 1], larger[at, 2] = first, second, digest
             moved += 1
     return moved
-
-
-# Stores.
 
 
 class StoreFull(PrivotError):  # noqa: N818 (a state, not a fault)
@@ -339,7 +340,7 @@ def shards_missing(found: int, made: int) -> PrivotError:
 
 @dataclass(frozen=True)
 class Batch:
-    """Begun sealing: its number, its size, and the shards before it.
+    """A sealing that has begun.
 
     Arguments:
         number: Number of the sealing, from 0.
@@ -380,10 +381,10 @@ class Store(Protocol):
         """Record that the sealing's records are in new durable shards with `rows` rows each."""
 
     def delete(self, ids: Sequence[bytes] | None) -> int:
-        """Delete durably the reports of all ids, or of none; None for all reports. Return their number.
+        """Delete the reports of these ids durably, or all reports if None; return their number.
 
         Raises:
-            PrivotError: if no report, stored or deleted, has one of the ids.
+            PrivotError: if no report, stored or deleted, has one of the ids; then nothing is deleted.
         """
 
     def to_erase(self) -> frozenset[bytes]:

@@ -94,19 +94,12 @@ class LabeledImages:
 
 @dataclass(frozen=True)
 class Source:
-    """Source of one data set: addresses, names and checksums of its files.
+    """Source of one data set: addresses, names and checksums of its files."""
 
-    Arguments:
-        name: Name of the data set, of its folder, and of its npz file.
-        addresses: Folders on the web that contain all files; tried in this order.
-        files: Names of the files.
-        checksums: SHA-256 of the values of `x_train`, `y_train`, `x_test`, `y_test`.
-    """
-
-    name: str
-    addresses: tuple[str, ...]
+    name: str  # of the data set, of its folder, and of its npz file
+    addresses: tuple[str, ...]  # folders on the web that contain all files; tried in this order
     files: tuple[str, ...]
-    checksums: tuple[str, ...]
+    checksums: tuple[str, ...]  # SHA-256 of the values of `PARTS`
 
     def found(self, folder: Path) -> list[Path]:
         """Return the publisher's files that exist in `folder/NAME`, compressed or not."""
@@ -266,9 +259,8 @@ def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 # Fetching.
 
-_BLOCK = 2**16
-_SECONDS = 30.0
-_PARTIAL, _PAST_THE_END = 206, 416
+_BLOCK, _SECONDS = 2**16, 30.0  # bytes read at once, timeout of a connection
+_PARTIAL, _PAST_THE_END = 206, 416  # HTTP status codes
 
 
 def fetch(
@@ -368,14 +360,15 @@ def download(url: str, path: Path) -> None:
 
 # Handwriting.
 
-SIDE = 20
+SIDE = 20  # pixels of a sheet
 MOST_PEOPLE = 10**7
+# Side of an interpolated shape, share of held-out shapes, side of a sheet relative to that of a shape.
 _FINE, _HELD_OUT, _MARGIN = 40, 0.2, 1.15
 # Pixels up to the first value become white, from the second on black: counting had blurred strokes.
 _PAPER, _INK = 0.25, 0.85
 # Standard deviations of a hand: rotation in radians, slant, log of both stretches, shift (of the sheet).
 _TURN, _SLANT, _STRETCH, _MOVE = 0.12, 0.15, 0.08, 0.03
-_AT_ONCE = 4096
+_AT_ONCE = 4096  # digits that are transformed at once
 
 
 def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
@@ -439,10 +432,11 @@ def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
 
 def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
     """Return gray bytes (n, side, side): each shape (n, 40, 40) transformed by its map (n, 2, 3)."""
-    ends = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1
-    sheet = np.stack([*np.meshgrid(ends, ends, indexing="ij"), np.ones((SIDE, SIDE))])
+    centers = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1
+    sheet = np.stack([*np.meshgrid(centers, centers, indexing="ij"), np.ones((SIDE, SIDE))])
     places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
     places = places.reshape(len(shapes), 2, SIDE, SIDE)
+    # Bilinear interpolation between the four pixels around each place; white beyond the shape.
     padded = np.pad(shapes, ((0, 0), (1, 2), (1, 2)))
     corner = np.floor(places).clip(-1, _FINE).astype(np.int64)
     down, right = (places - corner).clip(0, 1).swapaxes(0, 1)

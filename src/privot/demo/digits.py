@@ -38,9 +38,10 @@ from privot.training import Progress
 DELTA = 1e-5
 PAPERS = "gaussian"
 _KINDS = ("auto", "candidates", PAPERS)
-_MAX_LABEL_EPSILON = 4.0
+_MAX_LABEL_EPSILON = 4.0  # of the papers' version
 _RADIUS = 25 / 28  # norm bound of an image, relative to its side length
-_SAMPLES, _ACROSS = 10_000, 10
+_SAMPLES, _ACROSS = 10_000, 10  # images for training a classifier, images in a row
+_LIMIT = 2.5  # standard deviations of a candidate's pixels that are shown as black and white
 COMMANDS = """\
 privot schema check schema.toml
 privot calibrate schema.toml --epsilon 10 -o randomizer.json
@@ -52,22 +53,16 @@ privot evaluate model/ --against holdout/ -o report.html"""
 
 @dataclass(frozen=True)
 class ImageDemoMetrics:
-    """Contents of `metrics.json`: accuracies are shares from 0 to 1.
-
-    Arguments:
-        accuracy_synthetic: Accuracy on held-out images of a classifier trained on samples of the model.
-        accuracy_real: Accuracy on held-out images of a classifier trained on people's images.
-        accuracy_attack: Share of people whose label an attacker infers from their one report.
-    """
+    """Contents of `metrics.json`; accuracies are shares from 0 to 1."""
 
     epsilon: float
     delta: float
     mechanism: str
     estimator: str
     num_people: int
-    accuracy_synthetic: float
-    accuracy_real: float
-    accuracy_attack: float
+    accuracy_synthetic: float  # on held-out images, of a classifier trained on samples of the model
+    accuracy_real: float  # on held-out images, of a classifier trained on people's images
+    accuracy_attack: float  # share of people whose label an attacker infers from their one report
     privatize_seconds: float
     train_seconds: float
     seed: int
@@ -139,9 +134,9 @@ def run_image_demo(
 def accuracy(schema: Schema, learned: pa.Table, held_out: pa.Table) -> float:
     """Return the accuracy of a logistic regression trained on at most 10 000 images of `learned`."""
     learned = learned.take(np.random.default_rng(0).permutation(len(learned))[:_SAMPLES])
-    x, predicted = (unit_pixels(schema, "image", table) for table in (learned, held_out))
+    x, held_out_x = (unit_pixels(schema, "image", table) for table in (learned, held_out))
     labels, truth = (np.array(table["label"].to_pylist()) for table in (learned, held_out))
-    return round(float((learn_labels(x, labels, predicted) == truth).mean()), 4)
+    return round(float((learn_labels(x, labels, held_out_x) == truth).mean()), 4)
 
 
 def _tables(images: LabeledImages, num_people: int) -> tuple[pa.Table, pa.Table]:
@@ -211,9 +206,8 @@ def _report_images(release: Release, most: int) -> tuple[np.ndarray, float]:
         return reported_images(release, "image", most)
     labels, points = directions(release, report, slice(0, most))
     chosen = points[np.arange(len(points)), labels.argmax(axis=1)]
-    x, _ = report.coordinates.decode(chosen)
-    pixels = report.coordinates.cosines.to_pixels(
-        x, np.zeros((len(x), report.coordinates.channels))
-    )
+    coordinates = report.coordinates
+    x, _ = coordinates.decode(chosen)
+    pixels = coordinates.cosines.to_pixels(x, np.zeros((len(x), coordinates.channels)))
     pixels /= pixels.std(axis=1, keepdims=True)
-    return pixels.reshape(-1, *release.schema.images["image"].shape), 2.5
+    return pixels.reshape(-1, *release.schema.images["image"].shape), _LIMIT

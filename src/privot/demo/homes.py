@@ -136,11 +136,12 @@ def run_demo(
     named = " and ".join(randomizer.mechanisms["home"].kind for randomizer in randomizers)
     say(f"3  the curator, who sees only reports, learns from each mechanism's: {named}")
     with Comparison(private) as comparison:
-        comparison.add_map(_points(draw_people(num_people, seed=settings.seed + 1)))
+        comparison.add_map(_points(draw_people(num_people, seed=settings.seed + 1)))  # the floor
         comparison.add_reports(releases)
-        maps = [_learn(each, comparison, settings, progress) for each in releases]
+        maps = [_learn(release, comparison, settings, progress) for release in releases]
         say("4  samples of the model are compared with the truth, as only a demonstration can")
         (floor, *learned), released = comparison.results()
+    distances = zip(maps, learned, released, strict=True)
     metrics = DemoMetrics(
         epsilon=epsilon,
         num_people=num_people,
@@ -148,7 +149,7 @@ def run_demo(
         km_floor=floor.kilometers,
         peak_memory_mb=peak_memory_mb(),
         seed=settings.seed,
-        maps=[m.metrics(d, off) for m, d, off in zip(maps, learned, released, strict=True)],
+        maps=[fitted.metrics(own, sent) for fitted, own, sent in distances],
     )
     picture = ("maps.png", _draw(private, maps, metrics))
     noise = randomizers[-1].expected_noise()[0]["in_words"]
@@ -177,21 +178,21 @@ class Distances(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """A distance that another thread computes, or whoever takes it first."""
+    """A distance that is computed by another thread, or by the main thread if no other has begun."""
 
     compute: Callable[[], float]
     future: Future[float]
 
     def result(self) -> float:
-        """Return the distance; compute it here if no thread has begun."""
+        """Return the distance, computed here if no other thread has begun."""
         return self.compute() if self.future.cancel() else self.future.result()
 
 
 class Comparison:
     """W₂ of maps and of reports from the truth, computed while the main thread fits models.
 
-    One core is left to the main thread, so that the seconds of a fit are those of the fit. The
-    computations release Python's lock. As a context, it ends without waiting for what has not begun.
+    One core is left to the main thread, so that a fit takes no longer than alone. The computations
+    release Python's lock. Leaving the context cancels the computations that have not begun.
 
     Arguments:
         truth: Points (n, 2) in degrees.
@@ -227,12 +228,12 @@ class Comparison:
 
     def results(self) -> tuple[list[Distances], list[float]]:
         """Return the distances of maps and of reports, each in the order in which they were added."""
-        # Several threads of BLAS would wait for each other. The main thread begins with what the other
-        # threads come to last.
+        # Several threads of BLAS would wait for each other. The other threads take tasks in order, and
+        # the main thread takes them from the last one on.
         with threadpool_limits(1, user_api="blas"):
-            pairs = [(u.result(), km.result()) for u, km in reversed(self._maps)]
-            reports = [round(each.result(), 4) for each in self._reports]
-        return [Distances(round(u, 4), round(km, 1)) for u, km in reversed(pairs)], reports
+            maps = [(units.result(), km.result()) for units, km in reversed(self._maps)]
+            reports = [round(task.result(), 4) for task in self._reports]
+        return [Distances(round(units, 4), round(km, 1)) for units, km in reversed(maps)], reports
 
 
 def to_kilometers(points: np.ndarray) -> np.ndarray:
@@ -253,20 +254,22 @@ def peak_memory_mb() -> float:
 
 
 def _draw(private: np.ndarray, maps: list[_FittedMap], metrics: DemoMetrics) -> Figure:
+    """Draw the map of people, and for each mechanism the maps of reports and of the model."""
     low, high = np.array(BOX).T
     floor = f"nobody sees it; two samples: {metrics.km_floor:.0f} km"
     panels = [Map("Where people live", floor, private)]
-    for each, m in zip(maps, metrics.maps, strict=True):
-        received = _points(each.release.table)
+    for fitted, errors in zip(maps, metrics.maps, strict=True):
+        received = _points(fitted.release.table)
         off = 1 - float(((received >= low) & (received <= high)).all(axis=1).mean())
-        whose = "Laplace noise, the papers’" if m.mechanism == PAPERS else f"Privot’s {m.mechanism}"
+        kind = errors.mechanism
+        whose = "Laplace noise, the papers’" if kind == PAPERS else f"Privot’s {kind}"
         group = f"{whose}, ε = {at_most(metrics.epsilon)}"
-        error = f"W₂ {m.w2_learned:.3f}: {m.km_learned:.0f} km off"
+        error = f"W₂ {errors.w2_learned:.3f}: {errors.km_learned:.0f} km off"
         # Reports are on a grid; jitter of less than a grid cell avoids stripes in the map's cells.
         jitter = np.random.default_rng(0).uniform(-0.5, 0.5, received.shape) * (high - low) / 256
         panels += [
             Map("What is sent", f"{off:.0%} fall off the map", received + jitter, group),
-            Map("What is learned", error, each.samples, group),
+            Map("What is learned", error, fitted.samples, group),
         ]
     return draw_maps(panels, BOX)
 

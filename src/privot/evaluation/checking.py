@@ -45,8 +45,8 @@ from privot.local.releases import Releases
 from privot.randomizer import Release
 
 MIN_REPORTS = 100
-_NO_DEPENDENCE = 0.005
-_NUM_DRAWN = 100_000
+_NO_DEPENDENCE = 0.005  # a strongest dependence below is that of a model without dependence
+_NUM_SAMPLED = 100_000  # records, for the distribution of numbers within bins
 
 
 @dataclass(frozen=True)
@@ -116,23 +116,23 @@ class Check(Summarized):
     @property
     def one_way(self) -> float:
         """Mean over columns of the expected error."""
-        return float(np.mean([column.error for column in self.columns]))
+        return _mean_error(self.columns)
 
     @property
     def two_way(self) -> float | None:
         """Mean over pairs of the expected error."""
-        return float(np.mean([pair.error for pair in self.pairs])) if self.pairs else None
+        return _mean_error(self.pairs) if self.pairs else None
 
     @property
     def verdict(self) -> tuple[Finding, ...]:
         """Findings about the use of the model."""
-        found = [_judge_columns(self.columns)]
+        findings = [_judge_columns(self.columns)]
         if self.pairs:
-            found += [_judge_pairs(self.pairs), _judge_dependence(self.pairs)]
-        found += [_judge_agreement(self.columns, self.pairs)]
+            findings += [_judge_pairs(self.pairs), _judge_dependence(self.pairs)]
+        findings.append(_judge_agreement(self.columns, self.pairs))
         if self.target is not None:
-            found.append(self.target.finding)
-        return tuple(found)
+            findings.append(self.target.finding)
+        return tuple(findings)
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
@@ -158,59 +158,60 @@ class Check(Summarized):
         return TypeAdapter(cls).validate_python(fields)
 
 
+def _mean_error(checks: Sequence[ColumnCheck] | Sequence[PairCheck]) -> float:
+    return float(np.mean([check.error for check in checks]))
+
+
 def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
-    worst = max(columns, key=lambda each: each.error)
-    mean = float(np.mean([each.error for each in columns]))
-    within = [each for each in columns if each.error <= verdicts.COLUMN[0]]
+    worst, mean = max(columns, key=lambda column: column.error), _mean_error(columns)
+    within = [column for column in columns if column.error <= verdicts.COLUMN[0]]
     words = f"{len(within)} of {len(columns)} within {percent(verdicts.COLUMN[0])}; "
     words += f"error to expect {percent(mean)} on average, {percent(worst.error)} in {worst.column}"
     return Finding("single columns", verdicts.grade(mean, verdicts.COLUMN), words)
 
 
 def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
-    good = [each for each in pairs if each.error <= verdicts.PAIR[0] and not each.contradicted]
-    rest = [each for each in pairs if each not in good]
-    rest.sort(key=lambda each: each.error, reverse=True)
-    mean = float(np.mean([each.error for each in pairs]))
+    good = [pair for pair in pairs if pair.error <= verdicts.PAIR[0] and not pair.contradicted]
+    others = [pair for pair in pairs if pair not in good]
+    others.sort(key=lambda pair: pair.error, reverse=True)
     words = f"{len(good)} of {len(pairs)} within {percent(verdicts.PAIR[0])}; "
-    words += f"error to expect {percent(mean)} on average"
-    if rest:
-        words += f"; not: {verdicts.join_names([each.name for each in rest])}"
+    words += f"error to expect {percent(_mean_error(pairs))} on average"
+    if others:
+        words += f"; not: {verdicts.join_names([pair.name for pair in others])}"
     return Finding("pairs of columns", verdicts.grade_share(len(good) / len(pairs)), words)
 
 
 def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:
-    uncovered = [each.name for each in pairs if each.p_value is None]
+    uncovered = [pair.name for pair in pairs if pair.p_value is None]
     if len(uncovered) == len(pairs):
         words = "no report covers two columns together: they are taken as independent"
         return Finding(verdicts.DEPENDENCE, "unknown", words)
-    strongest = max(pairs, key=lambda each: each.dependence)
+    strongest = max(pairs, key=lambda pair: pair.dependence)
     if strongest.dependence < _NO_DEPENDENCE:
         words = (
             "independence was chosen: the reports show no dependence, and rows mix columns freely"
         )
         return Finding(verdicts.DEPENDENCE, "unknown", words)
-    mean = float(np.mean([each.dependence for each in pairs]))
-    error = float(np.mean([each.error for each in pairs]))
+    dependence, error = float(np.mean([pair.dependence for pair in pairs])), _mean_error(pairs)
     words = (
-        f"the model ties columns by {percent(mean)} on average, most {strongest.name} "
+        f"the model ties columns by {percent(dependence)} on average, most {strongest.name} "
         f"({percent(strongest.dependence)}), at an error of {percent(error)}"
     )
     if uncovered:
         words += f"; no report covers {verdicts.join_names(uncovered)}"
-    grade: Grade = "good" if error < mean / 2 else "fair" if error < mean else "poor"
+    grade: Grade = "good" if error < dependence / 2 else "fair" if error < dependence else "poor"
     return Finding(verdicts.DEPENDENCE, grade, words)
 
 
 def _judge_agreement(columns: Sequence[ColumnCheck], pairs: Sequence[PairCheck]) -> Finding:
     topic = "agreement with the reports"
-    bad = [(each.p_value or 0.0, each.column) for each in columns if each.contradicted]
-    bad += [(each.p_value or 0.0, each.name) for each in pairs if each.contradicted]
-    if not bad:
+    contradicted = [(check.p_value or 0.0, check.column) for check in columns if check.contradicted]
+    contradicted += [(pair.p_value or 0.0, pair.name) for pair in pairs if pair.contradicted]
+    if not contradicted:
         return Finding(topic, "good", "they contradict no column and no pair")
-    names = verdicts.join_names([name for _, name in sorted(bad)])
-    words = f"they contradict {names}: do not rely on {'them' if len(bad) > 1 else 'it'}"
-    few = len(bad) <= (1 - verdicts.MOST) * (len(columns) + len(pairs))
+    names = verdicts.join_names([name for _, name in sorted(contradicted)])
+    words = f"they contradict {names}: do not rely on {'them' if len(contradicted) > 1 else 'it'}"
+    few = len(contradicted) <= (1 - verdicts.MOST) * (len(columns) + len(pairs))
     return Finding(topic, "fair" if few else "poor", words)
 
 
@@ -242,6 +243,36 @@ def check(
             or fewer than 100; if the target is no column of the model, or scikit-learn is missing.
     """
     releases = Releases.of(release)
+    _require_checkable(model, releases, target)
+    number = len(model.schema.coded)
+    all_columns: list[Columns] = [(i,) for i in range(number)] + [*combinations(range(number), 2)]
+    # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
+    total = (2 if target is None else 4) * len(all_columns)
+    advance = progress or (lambda done, total: None)
+    advance(0, total)
+    comparison = _ReportComparison.of(model, releases, seed)
+    real_residuals = residuals(comparison.reports, sampler_of(model).atoms)
+    rehearsed = rehearse(model, releases, all_columns, seed)
+    column_checks, pair_checks, target_check = [], [], None
+    fits = rehearsed.fits(real_residuals, held_out=held_out)
+    for done, (columns, fit) in enumerate(fits, start=len(all_columns)):
+        advance(done, total)
+        if len(columns) == 1:
+            column_checks.append(comparison.column(columns[0], fit))
+        else:
+            pair_checks.append(comparison.pair(columns, fit))
+    if target is not None:
+        growth = rehearsed.growth(real_residuals, num_columns=2, held_out=held_out)
+        target_check = check_target(model, releases, target, rehearsed, growth, seed=seed)
+    advance(total, total)
+    return Check(
+        str(model.guarantee), len(releases), held_out,
+        tuple(column_checks), tuple(pair_checks), target_check,
+    )  # fmt: skip
+
+
+def _require_checkable(model: LocalModel, releases: Releases, target: str | None) -> None:
+    """Raise PrivotError if `check` cannot check the model by these reports, or predict the target."""
     if "averaged" not in model.made_with:  # which only a fit of latent classes records
         raise PrivotError(
             f"the model is by estimator {model.made_with['estimator']!r}, and a check is of tables "
@@ -258,43 +289,6 @@ def check(
         )
     if target is not None:
         require_target(model.schema, target)
-    return _check(model, releases, held_out, target, seed, progress or (lambda done, of: None))
-
-
-def _check(
-    model: LocalModel,
-    releases: Releases,
-    held_out: bool,
-    target: str | None,
-    seed: int,
-    progress: Callable[[int, int], None],
-) -> Check:
-    """Compare reports and model, rehearse the fit, and check every column and pair."""
-    number = len(model.randomizer.schema.coded)
-    every: list[Columns] = [(i,) for i in range(number)] + [*combinations(range(number), 2)]
-    # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
-    steps = (2 if target is None else 4) * len(every)
-    progress(0, steps)
-    comparison = _ReportComparison.of(model, releases, seed)
-    model_residuals = residuals(comparison.reports, sampler_of(model).atoms)
-    rehearsed = rehearse(model, releases, every, seed)
-    fits = rehearsed.fits(model_residuals, held_out=held_out)
-    column_checks, pair_checks = [], []
-    for done, (columns, fit) in enumerate(fits, start=len(every)):
-        progress(done, steps)
-        if len(columns) == 1:
-            column_checks.append(comparison.column(columns[0], fit))
-        else:
-            pair_checks.append(comparison.pair(columns, fit))
-    target_check = None
-    if target is not None:
-        growth = rehearsed.growth(model_residuals, num_columns=2, held_out=held_out)
-        target_check = check_target(model, releases, target, rehearsed, growth, seed=seed)
-    progress(steps, steps)
-    return Check(
-        str(model.guarantee), len(releases), held_out,
-        tuple(column_checks), tuple(pair_checks), target_check,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +303,7 @@ class _ReportComparison:
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
         """Order the reports by question, and sample numbers from the model."""
         reports, names = CodeReports.of(releases), list(model.schema.coded)
-        table, rng = model.sample(_NUM_DRAWN, seed=seed), np.random.default_rng(seed)
+        table, rng = model.sample(_NUM_SAMPLED, seed=seed), np.random.default_rng(seed)
         samples = {}
         for number, question in enumerate(reports.questions):
             if question.declared.is_number:
@@ -320,18 +314,18 @@ class _ReportComparison:
     def column(self, column: int, fit: Fit) -> ColumnCheck:
         """Check a column's shares in the schema's alphabet, and its mean and quantiles if any."""
         name, declared = list(self.model.schema.coded.items())[column]
-        about = [question for (question,) in self.reports.by_columns[column,]]
-        samples, number = {q: self.samples[q] for q in about if q in self.samples}, None
-        # The schema's own alphabet, if the newest release reports the column in it.
         questions = self.reports.questions
+        about = [question for (question,) in self.reports.by_columns[column,]]
         newest = [q for q in about if questions[q].release == questions[about[-1]].release]
+        # The schema's own alphabet, if the newest release reports the column in it.
         shown = next((q for q in newest if questions[q].alphabet == declared.alphabet), newest[0])
-        by_model = cell_shares(sampler_of(self.model).atoms, questions[shown])
-        shares = estimate(self.reports, (shown,)).checks(by_model)
+        labels = declared.labels_in(questions[shown].alphabet)
+        model_shares = cell_shares(sampler_of(self.model).atoms, questions[shown])
+        shares = estimate(self.reports, (shown,)).checks(model_shares)
+        samples, number = {q: self.samples[q] for q in about if q in self.samples}, None
         if samples and not np.isnan(samples[about[0]].values).all():
             number = check_number(self.reports, samples)
         people = self.reports.people(column)
-        labels = declared.labels_in(questions[shown].alphabet)
         return ColumnCheck(
             name, people, labels, shares, fit.error, fit.p_value, fit.contradicted, number
         )
@@ -340,7 +334,7 @@ class _ReportComparison:
         """Check the dependence of two columns, and the correlation of two columns of numbers."""
         first, second = (list(self.model.schema.coded)[i] for i in columns)
         about, correlation = self.reports.about(*columns), None
-        if about and {q for each in about for q in each} <= set(self.samples):
+        if about and all(q in self.samples for questions in about for q in questions):
             # The order of columns may differ between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in about]
             correlation = check_correlation(self.reports, ordered, self.samples)

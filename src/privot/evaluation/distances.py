@@ -4,13 +4,11 @@ Two samples of one distribution differ, and even a model of independent columns 
 distance is reported together with two references:
 
 - the **floor**, the score of a perfect model: the distance between two samples of the real shares, of as
-  many records as the synthetic and the real table have. (Comparing two halves of the real records would
-  give a floor of half as many records, too high by √2 if both tables are equally large.) The real shares
-  are themselves a sample, and are 0 in cells without a real record; so with many cells and few records
-  this floor is slightly too low, to the model's disadvantage;
+  many records as the synthetic and the real table have. The real shares are themselves a sample, and are
+  0 in cells without a real record; so with many cells and few records this floor is slightly too low, to
+  the model's disadvantage;
 - the **ceiling**, independence: the distance of a sample of the product of the real one-way marginals,
-  with as many records. A model above it is worse than one of independent columns. (The product itself,
-  without sampling error, could be below the floor where there are many cells.)
+  with as many records. A model above it is worse than one of independent columns.
 
 **Points.** The Wasserstein distance of two *samples* of n points of one distribution is about
 $n^{-1/d}$ in d ≥ 3 dimensions. Its floor is the distance between two disjoint samples of the real
@@ -54,7 +52,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -62,16 +60,16 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.schema import Schema
+from privot.schema.columns.alphabet import Codes
+from privot.schema.domains import Array
 from privot.transport.assignment import wasserstein
 
-Codes = NDArray[np.int64]
-Array = NDArray[np.float64]
 MIN_RECORDS = 4
 LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-_PROJECTIONS = 500
+_PROJECTIONS = 500  # directions of sliced distances
 _MAX_PAIRED, _MAX_CORRELATED = 100, 60  # columns
-_MAX_LEVELS = 256
-_DRAWS = 6
+_MAX_LEVELS = 256  # of a column in pairs
+_DRAWS = 6  # samples of which floors and ceilings are means
 
 
 def total_variation(p: Array, q: Array) -> float:
@@ -279,11 +277,11 @@ class TableComparison:
 
 
 class _Levels(NamedTuple):
-    """Levels of one column in both tables: ranks of its values by frequency, the last for the rest."""
+    """Levels of one column in both tables: ranks of its codes by frequency, the last for the rest."""
 
-    synthetic: Codes
-    real: Codes
-    size: int
+    synthetic: Codes  # (n,)
+    real: Codes  # (m,)
+    size: int  # number of levels
 
 
 def compare_tables(
@@ -320,9 +318,10 @@ def compare_tables(
     columns, levels = [], {}
     for name, column in schema.coded.items():
         codes = [column.encode_codes(name, table) for table in (synthetic, real)]
-        shares = [np.bincount(c, minlength=column.alphabet.size) / len(c) for c in codes]
-        drawn = [rng.multinomial(n, shares[1], size=_DRAWS) / n for n in sizes]
-        floor = np.abs(drawn[0] - drawn[1]).sum() / 2 / _DRAWS
+        shares = [np.bincount(each, minlength=column.alphabet.size) / len(each) for each in codes]
+        # Samples of the real shares, with as many records as the synthetic and as the real table.
+        first, second = (rng.multinomial(n, shares[1], size=_DRAWS) / n for n in sizes)
+        floor = np.abs(first - second).sum() / 2 / _DRAWS
         columns.append(ColumnScore(name, Score(total_variation(*shares), float(floor))))
         levels[name] = _levels(codes[0], codes[1], column.alphabet.size)
     paired = list(levels)
@@ -371,8 +370,8 @@ def _compare_pair(
 
     # The synthetic table is compared with the real one, samples of perfect and of independent models
     # with other samples of the real shares.
-    models = [synthetic[None], draw(sizes[0], real), draw(sizes[0], independent(real))]
-    tables = np.concatenate(models)
+    perfect_samples, independent_samples = draw(sizes[0], real), draw(sizes[0], independent(real))
+    tables = np.concatenate([synthetic[None], perfect_samples, independent_samples])
     real_samples = draw(sizes[1], real)
     references = np.concatenate([real[None], real_samples, real_samples])
     variations = np.abs(tables - references).sum((1, 2)) / 2
@@ -461,42 +460,44 @@ def compare_numbers(
 ) -> tuple[NumberScore, ...]:
     """Compare all numbers, dates and coordinates of two tables; **not private**.
 
-    Columns without a value in either table are left out.
+    A column that has no value in one of the tables is left out.
     """
     rng = np.random.default_rng(seed)
     synthetic_series, real_series = number_series(schema, synthetic), number_series(schema, real)
     scores = []
     for name, values in synthetic_series.items():
-        missing = np.isnan(values), np.isnan(real_series[name])
-        x, y = values[~missing[0]], real_series[name][~missing[1]]
+        missing, real_missing = np.isnan(values), np.isnan(real_series[name])
+        x, y = values[~missing], real_series[name][~real_missing]
         if not len(x) or not len(y):
             continue
-        quantiles = [np.quantile(each, LEVELS, method="inverted_cdf") for each in (x, y)]
-        low, high = quantiles[1][0], quantiles[1][-1]
+        quantiles, real_quantiles = (
+            np.quantile(each, LEVELS, method="inverted_cdf") for each in (x, y)
+        )
+        low, high = real_quantiles[0], real_quantiles[-1]
         scores.append(
             NumberScore(
                 name,
-                Score(ks_distance(x, y), _floor(len(x), y, rng)),
-                tuple(NumberPair(float(a), float(b)) for a, b in zip(*quantiles, strict=True)),
-                mean=NumberPair(float(x.mean()), float(y.mean())),
+                Score(ks_distance(x, y), _ks_floor(len(x), y, rng)),
+                tuple(map(NumberPair, quantiles.tolist(), real_quantiles.tolist())),
+                mean=_means(x, y),
                 std=NumberPair(float(x.std()), float(y.std())),
-                tails=(_shares(x < low, y < low), _shares(x > high, y > high)),
-                missing=_shares(*missing),
+                tails=(_means(x < low, y < low), _means(x > high, y > high)),
+                missing=_means(missing, real_missing),
             )
         )
     return tuple(scores)
 
 
-def _shares(synthetic: NDArray[np.bool_], real: NDArray[np.bool_]) -> NumberPair:
+def _means(synthetic: NDArray[Any], real: NDArray[Any]) -> NumberPair:
     return NumberPair(float(synthetic.mean()), float(real.mean()))
 
 
-def _floor(size: int, real: Array, rng: np.random.Generator) -> float:
+def _ks_floor(size: int, real: Array, rng: np.random.Generator) -> float:
     """Return the mean KS of two bootstrap samples of the real values, with `size` and n values."""
     _, counts = np.unique(real, return_counts=True)
     shares = counts / counts.sum()
-    drawn = [rng.multinomial(n, shares, size=_DRAWS) / n for n in (size, len(real))]
-    return float(np.abs((drawn[0] - drawn[1]).cumsum(axis=1)).max(axis=1).mean())
+    first, second = (rng.multinomial(n, shares, size=_DRAWS) / n for n in (size, len(real)))
+    return float(np.abs((first - second).cumsum(axis=1)).max(axis=1).mean())
 
 
 def compare_correlations(
@@ -507,21 +508,22 @@ def compare_correlations(
     names = list(real_series)[:_MAX_CORRELATED]
     if len(names) < 2:
         return ()
-    ours = np.stack([synthetic_series[name] for name in names], axis=1)
-    truth = np.stack([real_series[name] for name in names], axis=1)
+    values = np.stack([synthetic_series[name] for name in names], axis=1)
+    real_values = np.stack([real_series[name] for name in names], axis=1)
     rng = np.random.default_rng(seed)
-    found, expected = correlations(ours), correlations(truth)
+    own, truth = correlations(values), correlations(real_values)
+    errors = np.abs(own - truth)
     floors, ceilings = np.zeros((2, len(names), len(names)))
     for _ in range(_DRAWS):
-        sample = truth[rng.integers(len(truth), size=len(ours))]
-        reference = correlations(truth[rng.integers(len(truth), size=len(truth))])
+        sample = real_values[rng.integers(len(real_values), size=len(values))]
+        other = real_values[rng.integers(len(real_values), size=len(real_values))]
+        reference = correlations(other)
         floors += np.abs(correlations(sample) - reference) / _DRAWS
         ceilings += np.abs(correlations(rng.permuted(sample, axis=0)) - reference) / _DRAWS
-    gaps = np.abs(found - expected)
     return tuple(
         CorrelationScore(
-            names[i], names[j], NumberPair(float(found[i, j]), float(expected[i, j])),
-            Score(float(gaps[i, j]), float(floors[i, j]), float(ceilings[i, j])),
+            names[i], names[j], NumberPair(float(own[i, j]), float(truth[i, j])),
+            Score(float(errors[i, j]), float(floors[i, j]), float(ceilings[i, j])),
         )
         for i, j in combinations(range(len(names)), 2)
     )  # fmt: skip
@@ -540,12 +542,12 @@ def correlations(values: Array) -> Array:
     offset = np.nanmean(np.where(present.any(axis=0), values, 0.0), axis=0)
     x, known = np.where(present, values - offset, 0.0), present.astype(np.float64)
     count = np.maximum(known.T @ known, 1.0)
-    mean = x.T @ known / count  # of column i, over records where column j is present
-    square = (x**2).T @ known / count
-    spread = square - mean**2
+    # (m, m): moments of column i, over records where column j is present.
+    mean, square = x.T @ known / count, (x**2).T @ known / count
+    variance = square - mean**2
     covariance = x.T @ x / count - mean * mean.T
-    scale = spread * spread.T
-    flat = spread <= 1e-12 * square
-    constant = flat | flat.T
-    out: Array = np.where(constant, 0.0, covariance / np.sqrt(np.where(constant, 1.0, scale)))
+    is_constant = variance <= 1e-12 * square
+    undefined = is_constant | is_constant.T
+    product = np.where(undefined, 1.0, variance * variance.T)
+    out: Array = np.where(undefined, 0.0, covariance / np.sqrt(product))
     return np.clip(out, -1.0, 1.0)

@@ -15,8 +15,8 @@ probabilities, h uses a left inverse of the table. Answers of one report to seve
 independent given the record, so the product of their h is unbiased for the product of their g.
 
 A *source* has all reports that answer the same questions. Estimates of several sources are averaged. The
-weight of a source is its number of people over the variance of its mechanism; these are public numbers,
-so the average is unbiased, too.
+weight of a source is its number of people over the variance of one person's estimate of a share
+(`source_weight`); these are public numbers, so the average is unbiased, too.
 
 An interval of ±1.645 standard errors contains the population's value with probability 90 %; estimates
 are nearly normal from some hundred people on. Where shown, estimated shares are clipped to [0, 1].
@@ -65,26 +65,26 @@ class SetSource:
 
     @classmethod
     def of(cls, group: ReportGroup) -> Self:
-        """Compute p and q: sets of w cells with the true one are r times as likely as the others."""
+        """Compute p and q: each set of w cells with the true one is r times as likely as one without."""
         (factor,) = group.factors
         cells, width = factor.likelihood.shape[1], float(factor.likelihood[[0]].sum())
-        own = factor.ratio * width / (factor.ratio * width + cells - width)
+        p = factor.ratio * width / (factor.ratio * width + cells - width)
+        q = (width - p) / (cells - 1)
         sets = scipy.sparse.csr_array(factor.likelihood)[group.answers[:, 0]]
-        other = (width - own) / (cells - 1)
-        return cls(factor.queries, factor.shape, group.counts, sets, (own, other))
+        return cls(factor.queries, factor.shape, group.counts, sets, (p, q))
 
     @property
     def cell_variance(self) -> float:
         """Variance of a cell's estimated share by the mechanism alone, for one person."""
-        own, other = self.probabilities
-        return other * (1 - other) / (own - other) ** 2
+        p, q = self.probabilities
+        return q * (1 - q) / (p - q) ** 2
 
     def unbiased(self, g: Any, rows: slice) -> Array:
         """Return h (n, G) of distinct reports `rows`, for functions g (K, G) of the cells."""
-        own, other = self.probabilities
+        p, q = self.probabilities
         product = self.sets[rows] @ g
         sums: Array = product.toarray() if scipy.sparse.issparse(product) else product
-        return (sums - other * np.asarray(g.sum(axis=0))) / (own - other)
+        return (sums - q * np.asarray(g.sum(axis=0))) / (p - q)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,15 +133,10 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class CodeReports:
-    """Reports of several releases of codes, ordered by question.
+    """Reports of several releases of codes, ordered by question."""
 
-    Arguments:
-        questions: All questions, by number.
-        sources: All reports, by the questions that they answer.
-    """
-
-    questions: tuple[Question, ...]
-    sources: tuple[Source, ...]
+    questions: tuple[Question, ...]  # all questions, by number
+    sources: tuple[Source, ...]  # all reports, by the questions that they answer
 
     @classmethod
     def of(cls, releases: Releases) -> Self:
@@ -198,26 +193,31 @@ class CodeReports:
 
 
 def _split_sources(release: Release, first: int) -> Iterator[Source]:
-    """Yield a source for each column, and for each pair of columns that some report answers."""
-    indicators, answers = [], []
+    """Yield a source for each column, and for each pair of columns that some report answers.
+
+    `first` is the number of the question about the first column; the others follow in order.
+    """
+    indicators, ranks_by_column = [], []
     for name, column in release.schema.coded.items():
         values, reported = release.reports(name)
-        places, ranks = distinct_rows(values)
+        distinct, ranks = distinct_rows(values)
         form = cast(CodeForm, release.randomizer.mechanisms[name].form(column))
-        indicators.append(form.indicators(values[places]))
-        answers.append(np.where(reported, ranks, -1))
-    every = np.stack(answers, axis=1)
+        indicators.append(form.indicators(values[distinct]))
+        ranks_by_column.append(np.where(reported, ranks, -1))
+    answers = np.stack(
+        ranks_by_column, axis=1
+    )  # (people, columns), −1 where a column is not reported
     numbers = range(len(indicators))
     for columns in (*combinations(numbers, 1), *combinations(numbers, 2)):
-        chosen = every[(every[:, columns] >= 0).all(axis=1)][:, columns]
-        places, ranks = distinct_rows(chosen)
-        if len(places):
+        complete = answers[(answers[:, columns] >= 0).all(axis=1)][:, columns]
+        distinct, ranks = distinct_rows(complete)
+        if len(distinct):
             yield ProductSource(
                 questions=tuple(first + column for column in columns),
                 shape=tuple(indicators[column].shape[1] for column in columns),
                 counts=np.bincount(ranks).astype(np.float64),
                 indicators=tuple(indicators[column] for column in columns),
-                answers=chosen[places],
+                answers=complete[distinct],
             )
 
 
@@ -263,15 +263,17 @@ class Estimate:
 
     def checks(self, model: Array) -> tuple[ValueCheck, ...]:
         """Return the checks of a model's shares (G,) by these estimates."""
-        shares = zip(model.tolist(), self.mean, self.variance, strict=True)
-        return tuple(ValueCheck(m, Interval.of(p, v, 0.0, 1.0)) for m, p, v in shares)
+        return tuple(
+            ValueCheck(share, Interval.of(mean, variance, least=0.0, most=1.0))
+            for share, mean, variance in zip(model.tolist(), self.mean, self.variance, strict=True)
+        )
 
     @classmethod
     def weighted(cls, weights: Sequence[float], parts: Sequence[Estimate]) -> Self:
         """Return the weighted mean of independent estimates of the same quantities."""
-        shares = np.array(weights) / np.sum(weights)
-        mean = sum(w * part.mean for w, part in zip(shares, parts, strict=True))
-        spread = sum(w**2 * part.spread for w, part in zip(shares, parts, strict=True))
+        normalized = np.array(weights) / np.sum(weights)
+        mean = sum(w * part.mean for w, part in zip(normalized, parts, strict=True))
+        spread = sum(w**2 * part.spread for w, part in zip(normalized, parts, strict=True))
         return cls(np.asarray(mean), np.asarray(spread), sum(part.people for part in parts))
 
 
@@ -289,9 +291,10 @@ def estimate(
     parts, weights = [], []
     for source in reports.answering(questions):
         cells = cells_of(source, questions)
-        columns = scipy.sparse.csr_array((np.ones(cells.size), (np.arange(cells.size), cells)))
-        parts.append(estimate_from(source, columns if g is None else columns @ g, full))
-        weights.append(source_weight(source, columns.shape[1]))
+        # (source's cells, cells): 1 where a cell of the source belongs to a cell of the questions.
+        belongs = scipy.sparse.csr_array((np.ones(cells.size), (np.arange(cells.size), cells)))
+        parts.append(estimate_from(source, belongs if g is None else belongs @ g, full))
+        weights.append(source_weight(source, belongs.shape[1]))
     return Estimate.weighted(weights, parts)
 
 
@@ -303,15 +306,25 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
 
 def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
     """Return a model's probabilities of the cells of one or two questions (cells,)."""
-    table = atoms.marginal([each.column for each in questions])
-    for axis, each in enumerate(questions):
-        has_code = np.arange(each.size)[:, None] == each.codes
-        table = np.moveaxis(np.tensordot(has_code * 1.0, table, (1, axis)), 0, axis)
+    table = atoms.marginal([question.column for question in questions])
+    for axis, question in enumerate(questions):
+        table = sum_by_code(question, table, axis)
     return table.ravel()
 
 
+def sum_by_code(question: Question, table: Array, axis: int) -> Array:
+    """Sum a table over the atoms of each code of a question; `axis` has the atoms, then the codes."""
+    has_code = (np.arange(question.size)[:, None] == question.codes) * 1.0
+    return np.moveaxis(np.tensordot(has_code, table, (1, axis)), 0, axis)
+
+
 def source_weight(source: Source, size: float) -> float:
-    """Return the weight of a source for a table of `size` cells: people over mechanism variance."""
+    """Return the weight of a source for a table of `size` cells.
+
+    It is the number of people over the variance of one person's estimate of a cell's share: a cell of
+    the table has `cells / size` cells of the source, each with the variance of the mechanism; drawing
+    the person adds about 1/size, the variance of an indicator with this mean.
+    """
     cells = float(np.prod(source.shape))
     return float(source.counts.sum() / (source.cell_variance * cells / size + 1 / size))
 
@@ -326,21 +339,21 @@ def cells_of(source: Source, questions: Questions) -> NDArray[np.int64]:
 
 def estimate_from(source: Source, g: Any, full: bool) -> Estimate:
     """Estimate means of functions g (K, G) of a source's cells from this source alone."""
-    count, step = source.counts.sum(), max(1, _CHUNK // max(source.shape[0], g.shape[1]))
-    first: Any = 0.0
-    second: Any = 0.0
+    people, step = source.counts.sum(), max(1, _CHUNK // max(source.shape[0], g.shape[1]))
+    sums: Any = 0.0
+    squares: Any = 0.0  # sums of products h hᵀ, or of squares of h
     for start in range(0, len(source.counts), step):
         rows = slice(start, start + step)
-        h, n = source.unbiased(g, rows), source.counts[rows]
-        first = first + n @ h
-        second = second + ((h * n[:, None]).T @ h if full else n @ h**2)
-    mean = first / count
-    square = np.outer(mean, mean) if full else mean**2
-    return Estimate(mean, (second / count - square) / max(count - 1, 1), int(count))
+        h, counts = source.unbiased(g, rows), source.counts[rows]
+        sums = sums + counts @ h
+        squares = squares + ((h * counts[:, None]).T @ h if full else counts @ h**2)
+    mean = sums / people
+    squared_mean = np.outer(mean, mean) if full else mean**2
+    return Estimate(mean, (squares / people - squared_mean) / max(people - 1, 1), int(people))
 
 
 def delta_method(f: Callable[[Array], float], at: Array, covariance: Array) -> tuple[float, float]:
     """Return f of estimated means, and its variance by the delta method with central differences."""
-    step = 1e-4
-    slope = np.array([(f(at + step * e) - f(at - step * e)) / (2 * step) for e in np.eye(len(at))])
+    size = 1e-4
+    slope = np.array([(f(at + h) - f(at - h)) / (2 * size) for h in size * np.eye(len(at))])
     return f(at), float(slope @ covariance @ slope)

@@ -53,6 +53,7 @@ from privot.schema.domains import Array
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MAX_PLACES = 201  # most places at which a distribution function is estimated
 _MIN_RECORDS = 20  # sampled records of a cell, from which its mean product is computed
+_MIN_VARIANCE = 0.05  # of an estimate, which may be negative, relative to the model's variance
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class NumberSample:
         return out
 
 
-ByQuestion = Mapping[int, NumberSample]  # samples of one column, which differ only in the codes
+ByQuestion = Mapping[int, NumberSample]  # samples of one column by question: only codes differ
 
 
 def check_number(reports: CodeReports, samples: ByQuestion) -> NumberCheck:
@@ -123,9 +124,9 @@ def check_number(reports: CodeReports, samples: ByQuestion) -> NumberCheck:
     if len(samples) == 1:
         shapes.append({q: replace(each, values=each.even) for q, each in samples.items()})
     means = [_mean(reports, shape) for shape in shapes]
-    low, high = min(each.low for each in means), max(each.high for each in means)
-    center = float(np.nanmean(next(iter(samples.values())).values))
-    mean = ValueCheck(center, Interval(means[0].estimate, low, high))
+    low, high = min(mean.low for mean in means), max(mean.high for mean in means)
+    model_mean = float(np.nanmean(next(iter(samples.values())).values))
+    mean = ValueCheck(model_mean, Interval(means[0].estimate, low, high))
     return NumberCheck(mean, tuple(_quantiles(reports, shapes)))
 
 
@@ -137,54 +138,59 @@ def _mean(reports: CodeReports, samples: ByQuestion) -> Interval:
     def standardized(x: Array) -> Array:
         return np.asarray((x[:, None] - center) / width)
 
-    means = _estimate_by_code(reports, samples, lambda sample: sample.by_code(standardized))
-    mean, variance = delta_method(_ratio, means.mean, means.spread)
+    sums = _estimate_by_code(reports, samples, lambda sample: sample.by_code(standardized))
+    mean, variance = delta_method(_ratio, sums.mean, sums.spread)
     least, most = ((float(end) - center) / width for end in (numbers.min(), numbers.max()))
-    standard = Interval.of(mean, variance, least, most)
-    return Interval(*(center + width * each for each in astuple(standard)))
+    interval = Interval.of(mean, variance, least, most)
+    return Interval(*(center + width * end for end in astuple(interval)))
 
 
 def _quantiles(reports: CodeReports, shapes: Sequence[ByQuestion]) -> Iterator[ValueCheck]:
     """Estimate quantiles of `LEVELS`, for distributions within bins between the given shapes."""
     numbers = [_present(shape) for shape in shapes]
-    values = np.concatenate(numbers)
-    are_integers = np.array_equal(values, np.round(values))
-    if np.unique(values).size > _MAX_PLACES:
-        ranks = np.linspace(0, 1, _MAX_PLACES)
-        grid = [np.quantile(each, ranks, method="inverted_cdf") for each in numbers]
-        places, counts = np.unique(np.concatenate([*grid, [values.max()]]), return_counts=True)
-        # Quantiles are interpolated where there is a density, but not at an atom.
-        jumps = (counts > 2 * len(numbers)) | are_integers
-    else:
-        places = np.unique(values)
-        jumps = np.ones(places.shape, bool)
+    places, jumps = _grid(numbers)
     curves, errors = zip(*(_cumulative(reports, shape, places) for shape in shapes), strict=True)
-    low, high = np.min(curves, axis=0), np.max(curves, axis=0)
-    error = np.max(errors, axis=0)
-    error = error * _critical_value((high - low) / np.maximum(error, 1e-9))
+    low, high, error = np.min(curves, axis=0), np.max(curves, axis=0), np.max(errors, axis=0)
+    margin = error * _critical_value((high - low) / np.maximum(error, 1e-9))
     for level in LEVELS:
         model = float(np.quantile(numbers[0], level, method="inverted_cdf"))
-        ends = [
-            _first_reach(places, c, level, jumps) for c in (curves[0], high + error, low - error)
-        ]
+        # The upper end of P(x ≤ t) reaches the level first, so it gives the lower end of the quantile.
+        estimate_low_high = curves[0], high + margin, low - margin
+        ends = [_first_reach(places, curve, level, jumps) for curve in estimate_low_high]
         yield ValueCheck(model, Interval(*ends))
+
+
+def _grid(numbers: Sequence[Array]) -> tuple[Array, NDArray[np.bool_]]:
+    """Return places (G,) for the distribution functions of samples, and whether each is a jump (G,).
+
+    Quantiles are interpolated where there is a density, but not at a jump.
+    """
+    values = np.concatenate(numbers)
+    places = np.unique(values)
+    if places.size <= _MAX_PLACES:
+        return places, np.ones(places.shape, bool)
+    ranks = np.linspace(0, 1, _MAX_PLACES)
+    quantiles = [np.quantile(each, ranks, method="inverted_cdf") for each in numbers]
+    places, counts = np.unique(np.concatenate([*quantiles, [values.max()]]), return_counts=True)
+    are_integers = np.array_equal(values, np.round(values))
+    return places, (counts > 2 * len(numbers)) | are_integers
 
 
 def _cumulative(reports: CodeReports, samples: ByQuestion, places: Array) -> tuple[Array, Array]:
     """Return the estimated shares of numbers ≤ each place (G,), and standard errors (G,)."""
-    share = _estimate_by_code(reports, samples, lambda sample: sample.below(places), full=False)
-    total = max(float(share.mean[-1]), 1e-9)
-    curve: Array = np.maximum.accumulate(share.mean[:-1] / total)
-    return curve, np.sqrt(np.clip(share.variance[:-1], 0, None)) / total
+    shares = _estimate_by_code(reports, samples, lambda sample: sample.below(places), full=False)
+    present = max(float(shares.mean[-1]), 1e-9)
+    curve: Array = np.maximum.accumulate(shares.mean[:-1] / present)
+    return curve, np.sqrt(np.clip(shares.variance[:-1], 0, None)) / present
 
 
-def _critical_value(apart: Array) -> Array:
-    r"""Solve $Φ(c + δ) − Φ(−c) = .9$ for c at distances δ: from 1.645 at 0 down to 1.282."""
-    low, high = np.full(apart.shape, 1.28), np.full(apart.shape, Z)
+def _critical_value(distance: Array) -> Array:
+    r"""Solve $Φ(c + δ) − Φ(−c) = .9$ for c at distances δ, from 1.645 at 0 to 1.282, by bisection."""
+    low, high = np.full(distance.shape, 1.28), np.full(distance.shape, Z)
     for _ in range(20):
         middle = (low + high) / 2
-        short = scipy.special.ndtr(middle + apart) - scipy.special.ndtr(-middle) < 0.9
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
+        too_small = scipy.special.ndtr(middle + distance) - scipy.special.ndtr(-middle) < 0.9
+        low, high = np.where(too_small, middle, low), np.where(too_small, high, middle)
     return high
 
 
@@ -221,13 +227,14 @@ def check_correlation(
         estimates.append(estimate(reports, pair, g, full=True))
     products = pooled(estimates)
     value, variance = delta_method(_ratio, products.mean, products.spread)
+    # A relative error of a variance changes a correlation by half of it.
     variance += value**2 / 4 * (first_error + second_error)
     return ValueCheck(model, Interval.of(value, variance, -1.0, 1.0))
 
 
 def _standardized(
     reports: CodeReports, samples: ByQuestion
-) -> "tuple[dict[int, NumberSample], float]":
+) -> tuple[dict[int, NumberSample], float]:
     """Standardize samples by the reports' mean and variance; return the variance's relative error²."""
     values = next(iter(samples.values())).values
     center, width = float(np.nanmean(values)), float(np.nanstd(values))
@@ -236,28 +243,29 @@ def _standardized(
         standard = (x - center) / width
         return np.stack([standard, standard * standard], axis=1)
 
-    def variance_of(m: Array) -> float:
-        x, xx = m[:2] / max(m[2], 1e-9)
-        return float(xx - x * x)
+    def variance_of(sums: Array) -> float:
+        mean, mean_square = sums[:2] / max(sums[2], 1e-9)
+        return float(mean_square - mean * mean)
 
-    means = _estimate_by_code(reports, samples, lambda sample: sample.by_code(powers))
-    mean = float(means.mean[0] / means.mean[2])
-    spread, error = delta_method(variance_of, means.mean, means.spread)
-    spread = max(spread, 0.05)  # relative to the model's variance: the estimate may be negative
+    # Mean and variance are in units of the model's standard deviation.
+    sums = _estimate_by_code(reports, samples, lambda sample: sample.by_code(powers))
+    mean = float(sums.mean[0] / sums.mean[2])
+    variance, error = delta_method(variance_of, sums.mean, sums.spread)
+    variance = max(variance, _MIN_VARIANCE)
 
     def scaled(x: Array) -> Array:
-        return np.asarray((x - center - width * mean) / (width * np.sqrt(spread)))
+        return np.asarray((x - center - width * mean) / (width * np.sqrt(variance)))
 
     standard = {
         question: replace(sample, values=scaled(sample.values), centers=scaled(sample.centers))
         for question, sample in samples.items()
     }
-    return standard, error / spread**2
+    return standard, error / variance**2
 
 
-def _products(x: "NumberSample", y: "NumberSample", both: NDArray[np.bool_]) -> Array:
-    """Return the mean product of two numbers by cell (K, L); of rare cells the product of means."""
-    product_of_means = np.outer(*(d.by_code(lambda v: v[:, None]) for d in (x, y)))
+def _products(x: NumberSample, y: NumberSample, both: NDArray[np.bool_]) -> Array:
+    """Return the mean product of two numbers by cell (K, L); in rare cells the product of means."""
+    product_of_means = np.outer(*(each.by_code(lambda v: v[:, None]) for each in (x, y)))
     shape, size = product_of_means.shape, product_of_means.size
     cells = x.codes[both] * shape[1] + y.codes[both]
     count = np.bincount(cells, minlength=size)
@@ -266,14 +274,15 @@ def _products(x: "NumberSample", y: "NumberSample", both: NDArray[np.bool_]) -> 
     return np.where((count >= _MIN_RECORDS).reshape(shape), mean_product, product_of_means)
 
 
-def _ratio(m: Array) -> float:
-    return float(m[0] / max(m[1], 1e-9))
+def _ratio(sums: Array) -> float:
+    """Return the mean over people with numbers, from a sum and the share of these people."""
+    return float(sums[0] / max(sums[1], 1e-9))
 
 
 def _estimate_by_code(
     reports: CodeReports,
     samples: ByQuestion,
-    by_code: "Callable[[NumberSample], Array]",
+    by_code: Callable[[NumberSample], Array],
     full: bool = True,
 ) -> Estimate:
     """Estimate means of functions of a code, and as the last one the share that is not missing."""

@@ -44,18 +44,19 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from privot.core.errors import PrivotError
-from privot.evaluation.distances import Array, Codes, require_records, unit_pixels
+from privot.evaluation.distances import require_records, unit_pixels
 from privot.mechanisms import RandomizedResponse
 from privot.randomizer import Release
 from privot.randomizer.reports.candidates import CandidatesReport
 from privot.schema import Schema
+from privot.schema.columns.alphabet import Codes
+from privot.schema.domains import Array
 
-FOLDS, _IMAGE_FOLDS = 5, 2
+FOLDS, _IMAGE_FOLDS = 5, 2  # of the real records of a table, of images
 # Trees treat columns of more categories as numbers, in the order of their codes.
 _MAX_TREE_CATEGORIES = 255
-_MAX_TRAINED = 10_000  # synthetic images
-_ITERATIONS = 100
-_CHUNK = 4096
+_MAX_TRAINED, _ITERATIONS = 10_000, 100  # synthetic images, iterations of a classifier of images
+_CHUNK = 4096  # reports of candidates that are decoded at once
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,9 @@ def predict_target(
             there are fewer than 10 real records, or all are of one class.
     """
     _require_target(schema, target)
-    tables = _known(schema, synthetic, real, target)
-    answers, size = tables[1][1], schema.coded[target].alphabet.size
-    folds = deal_folds(answers, np.random.default_rng(seed))
+    tables = _encode_both(schema, synthetic, real, target)
+    truth, size = tables[1].answers, schema.coded[target].alphabet.size
+    folds = deal_folds(truth, np.random.default_rng(seed))
 
     def predict(classifier: Any, x: Any, answers: Codes, at: Any) -> Array:
         scores, classes = np.zeros((at.shape[0], size)), np.unique(answers)
@@ -127,7 +128,7 @@ def predict_target(
 
     def area(scores: Array) -> float:
         masks = (folds == fold for fold in range(FOLDS))
-        return float(np.mean([area_under_curve(answers[mask], scores[mask]) for mask in masks]))
+        return float(np.mean([area_under_curve(truth[mask], scores[mask]) for mask in masks]))
 
     learners = {
         "logistic regression": sklearn("linear_model").LogisticRegression(max_iter=300),
@@ -146,15 +147,15 @@ def predict_number(
     Arguments and errors are those of `predict_target`; the target has numbers or dates.
     """
     require_sklearn()
-    tables = _known(schema, synthetic, real, target)
-    answers = tables[1][1]
-    folds = deal_folds(np.zeros(len(answers), np.int64), np.random.default_rng(seed))
+    tables = _encode_both(schema, synthetic, real, target)
+    truth = tables[1].answers
+    folds = deal_folds(np.zeros(len(truth), np.int64), np.random.default_rng(seed))
 
     def predict(regression: Any, x: Any, answers: Array, at: Any) -> Any:
         return regression.fit(x, answers).predict(at)
 
     def explained(values: Array) -> float:
-        return float(1 - ((answers - values) ** 2).sum() / ((answers - answers.mean()) ** 2).sum())
+        return float(1 - ((truth - values) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
 
     learners = {
         "ridge regression": sklearn("linear_model").Ridge(alpha=1.0),
@@ -167,39 +168,45 @@ def predict_number(
     )
 
 
-Known = tuple[dict[str, Codes], Any]  # codes of the other columns, and the target
+class Examples(NamedTuple):
+    """Records with a target that is not missing, for training or testing."""
+
+    codes: dict[str, Codes]  # codes (n,) of each other column
+    answers: Any  # codes or numbers (n,) of the target
 
 
 class _Task(NamedTuple):
-    """What is predicted, and how well."""
+    """Kind of prediction, with the measure of its quality."""
 
     predict: Callable[..., Array]  # trains a learner on inputs and answers, and predicts at others
     measure: Callable[[Array], float]  # score of predictions for all real records
     name: str  # name of the measure
 
 
-def _known(schema: Schema, synthetic: pa.Table, real: pa.Table, target: str) -> tuple[Known, Known]:
+def _encode_both(
+    schema: Schema, synthetic: pa.Table, real: pa.Table, target: str
+) -> tuple[Examples, Examples]:
     """Encode the records of both tables that have a target; refuse too few of them."""
     require_records(schema, synthetic, real)
     if len(schema.coded) < 2:
         raise PrivotError(
             f"target {target!r} is the only column: there is nothing to predict it from"
         )
-    ours, theirs = (with_known_target(schema, target, table) for table in (synthetic, real))
-    number, values = len(theirs[1]), len(np.unique(theirs[1]))
-    too_few = schema.coded[target].is_number and len(ours[1]) < 2
+    training, testing = (with_known_target(schema, target, table) for table in (synthetic, real))
+    number, values = len(testing.answers), len(np.unique(testing.answers))
+    too_few = schema.coded[target].is_number and len(training.answers) < 2
     if number < 2 * FOLDS or values < 2 or too_few:
         raise PrivotError(
             f"target {target!r} has {values} values in {number} real records: "
             f"give at least two values, and {2 * FOLDS} records"
         )
-    return ours, theirs
+    return training, testing
 
 
 def _cross_validated(
     schema: Schema,
     target: str,
-    tables: tuple[Known, Known],
+    tables: tuple[Examples, Examples],
     folds: Codes,
     learners: Mapping[str, Any],
     task: _Task,
@@ -208,12 +215,12 @@ def _cross_validated(
     (synthetic_codes, synthetic_answers), (real_codes, real_answers) = tables
     scores = []
     for (name, learner), inputs in zip(learners.items(), (one_hot, as_numbers), strict=True):
-        synthetic, real = inputs(schema, synthetic_codes), inputs(schema, real_codes)
-        by_synthetic = task.predict(learner, synthetic, synthetic_answers, real)
+        x, real_x = inputs(schema, synthetic_codes), inputs(schema, real_codes)
+        by_synthetic = task.predict(learner, x, synthetic_answers, real_x)
         by_real = np.empty_like(by_synthetic)
         for fold in range(FOLDS):
             train, test = folds != fold, folds == fold
-            by_real[test] = task.predict(learner, real[train], real_answers[train], real[test])
+            by_real[test] = task.predict(learner, real_x[train], real_answers[train], real_x[test])
         scores.append(ClassifierScore(name, task.measure(by_synthetic), task.measure(by_real)))
     sizes = len(synthetic_answers), len(real_answers)
     return Prediction(target, *sizes, tuple(scores), task.name)
@@ -228,7 +235,7 @@ def label_column(schema: Schema) -> str | None:
 def predict_label(
     schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
 ) -> LabelScore:
-    """Return the accuracy of a classifier of images, trained on either table; **not private**.
+    """Return the accuracies of a classifier of images, trained on either table; **not private**.
 
     At most 10 000 synthetic images are used for training. The target is a column of categories.
 
@@ -242,18 +249,18 @@ def predict_label(
             f"{real.num_rows} real records are too few: give at least {2 * _IMAGE_FOLDS}"
         )
     synthetic = synthetic.slice(0, _MAX_TRAINED)
-    x, y = (
+    x, real_x = (
         np.concatenate([unit_pixels(schema, name, table) for name in schema.images], axis=1)
         for table in (synthetic, real)
     )
     labels, truth = (schema.coded[target].encode_codes(target, t) for t in (synthetic, real))
-    fold = np.random.default_rng(seed).permutation(len(y)) % _IMAGE_FOLDS
-    is_correct = np.zeros(len(y), bool)
-    for number in range(_IMAGE_FOLDS):
-        test = fold == number
-        is_correct[test] = learn_labels(y[~test], truth[~test], y[test]) == truth[test]
-    accuracy = float((learn_labels(x, labels, y) == truth).mean())
-    return LabelScore(target, accuracy, float(is_correct.mean()), len(x), len(y))
+    folds = np.random.default_rng(seed).permutation(len(real_x)) % _IMAGE_FOLDS
+    is_correct = np.zeros(len(real_x), bool)
+    for fold in range(_IMAGE_FOLDS):
+        test = folds == fold
+        is_correct[test] = learn_labels(real_x[~test], truth[~test], real_x[test]) == truth[test]
+    accuracy = float((learn_labels(x, labels, real_x) == truth).mean())
+    return LabelScore(target, accuracy, float(is_correct.mean()), len(x), len(real_x))
 
 
 def learn_labels(x: np.ndarray, labels: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -271,8 +278,8 @@ def area_under_curve(truth: Codes, scores: Array) -> float:
     """Return the AUC of scores (n, K) for classes `truth` (n,) of 0 … K−1; ½ if there is one class."""
     counts = np.bincount(truth, minlength=scores.shape[1])
     present = np.flatnonzero((counts > 0) & (counts < len(truth)))
-    area = sklearn("metrics").roc_auc_score
-    areas = [area(truth == k, scores[:, k]) for k in present]
+    roc_auc_score = sklearn("metrics").roc_auc_score
+    areas = [roc_auc_score(truth == k, scores[:, k]) for k in present]
     return float(np.average(areas, weights=counts[present])) if areas else 0.5
 
 
@@ -299,14 +306,14 @@ def _require_target(schema: Schema, target: str) -> None:
         )
 
 
-def with_known_target(schema: Schema, target: str, table: pa.Table) -> Known:
-    """Return the other columns' codes, and the target's codes or numbers, where it is not missing."""
+def with_known_target(schema: Schema, target: str, table: pa.Table) -> Examples:
+    """Encode the records whose target is not missing."""
     codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
     answers, column = codes.pop(target), schema.coded[target]
     known = answers != (-1 if column.alphabet.missing is None else column.alphabet.missing)
     if column.is_number:
         answers = column.accept(target, table)
-    return {name: values[known] for name, values in codes.items()}, answers[known]
+    return Examples({name: values[known] for name, values in codes.items()}, answers[known])
 
 
 def deal_folds(answers: Codes, rng: np.random.Generator) -> Codes:
@@ -353,7 +360,7 @@ def infer_labels(release: Release, people: pa.Table) -> float:
     """
     labels = release.schema.coded["label"].encode_codes("label", people)
     known = np.arange(len(labels)) % 2 == 0
-    attack = _scores_of_noise if release.randomizer.candidates is None else _scores_of_candidates
+    attack = _scores_by_noise if release.randomizer.candidates is None else _scores_by_candidates
     scores = attack(release, people, known)
     return float((scores[~known].argmax(axis=1) == labels[~known]).mean())
 
@@ -366,8 +373,8 @@ def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple
     return labels, points
 
 
-def _scores_of_candidates(release: Release, people: pa.Table, known: np.ndarray) -> Array:
-    """Return for each label (n, C) the product of its mean features with the reported direction."""
+def _scores_by_candidates(release: Release, people: pa.Table, known: np.ndarray) -> Array:
+    """Return scores (n, C): products of each label's mean features with the reported direction."""
     report = release.randomizer.candidates
     assert report is not None
     records = report.encode(people)
@@ -382,8 +389,8 @@ def _scores_of_candidates(release: Release, people: pa.Table, known: np.ndarray)
     return scores
 
 
-def _scores_of_noise(release: Release, people: pa.Table, known: np.ndarray) -> Array:
-    """Return for each label (n, C) the log-likelihood of reported label and image, at its mean image."""
+def _scores_by_noise(release: Release, people: pa.Table, known: np.ndarray) -> Array:
+    """Return scores (n, C): log-likelihoods of the reports given each label and its mean image."""
     schema, mechanisms = release.schema, release.randomizer.mechanisms
     clean = schema.images["image"].encode_points("image", people)
     codes = schema.coded["label"].encode_codes("label", people)

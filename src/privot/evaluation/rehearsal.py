@@ -49,7 +49,7 @@ from privot.schema.domains import Array
 FALSE_ALARMS = 0.05
 MAX_REHEARSED = 200_000  # people in a rehearsal; more have smaller errors
 Columns = tuple[int, ...]
-_MAX_COVARIANCES = 400
+_MAX_COVARIANCES = 400  # cells of a table whose covariances are estimated
 
 
 def sampler_of(model: LocalModel) -> LatentClassSampler:
@@ -62,17 +62,13 @@ def sampler_of(model: LocalModel) -> LatentClassSampler:
 class Residual:
     """Squared distance of a model's shares from the reports' estimates, with moments of its noise.
 
-    Arguments:
-        square: ‖p̂ − m‖².
-        noise: ΣV = tr S, the expected square if the model is right.
-        trace2: Trace of S², S the covariance of p̂.
-        trace3: Trace of S³.
+    S is the covariance of the estimates p̂.
     """
 
-    square: float
-    noise: float
-    trace2: float
-    trace3: float
+    square: float  # ‖p̂ − m‖²
+    noise: float  # ΣV = tr S, the expected square if the model is right
+    trace2: float  # tr S²
+    trace3: float  # tr S³
 
     @property
     def excess(self) -> float:
@@ -85,8 +81,9 @@ class Residual:
         if self.trace2 <= 0:  # no report, or one
             return 1.0
         freedom = self.trace2**3 / self.trace3**2
-        above = self.excess / (2 * self.trace2) ** 0.5
-        return float(scipy.stats.chi2.sf(freedom + above * (2 * freedom) ** 0.5, freedom))
+        # Q has mean 0 and variance 2 tr S²; a chi-square has the mean ν and the variance 2ν.
+        standardized = self.excess / (2 * self.trace2) ** 0.5
+        return float(scipy.stats.chi2.sf(freedom + standardized * (2 * freedom) ** 0.5, freedom))
 
     @classmethod
     def of(cls, by_reports: Estimate, shares: Array) -> Residual:
@@ -100,7 +97,7 @@ class Residual:
 
     @classmethod
     def mean(cls, several: Sequence[Residual]) -> Residual:
-        """Return the mean of independent residuals."""
+        """Return the mean of independent residuals; tr Sᵏ is the k-th cumulant up to a factor."""
         means = np.mean([astuple(each) for each in several], axis=0)
         square, noise, trace2, trace3 = means.tolist()
         return cls(square, noise, trace2 / len(several), trace3 / len(several) ** 2)
@@ -114,7 +111,7 @@ def residuals(reports: CodeReports, atoms: LatentClasses) -> dict[Columns, Resid
 
     def residual(questions: Questions) -> Residual:
         shares = cell_shares(atoms, *(reports.questions[number] for number in questions))
-        # Covariances, which exist because shares add up to 1, matter only where cells are few.
+        # Shares add up to 1, so they covary, which matters only where cells are few.
         full = shares.size <= _MAX_COVARIANCES
         return Residual.of(estimate(reports, questions, full=full), shares)
 
@@ -122,18 +119,13 @@ def residuals(reports: CodeReports, atoms: LatentClasses) -> dict[Columns, Resid
     return {columns: Residual.mean([*map(residual, group)]) for columns, group in groups}
 
 
-def contradicted_by(own: Mapping[Columns, Residual]) -> set[Columns]:
-    """Return the columns and pairs that reports contradict, at a family-wise error rate of 5 %."""
-    return set(_holm({columns: residual.p_value for columns, residual in own.items()}))
-
-
-def _holm(p_values: Mapping[Columns, float]) -> Iterator[Columns]:
-    """Yield the hypotheses that Holm's procedure rejects at level `FALSE_ALARMS`."""
+def contradicted_by(p_values: Mapping[Columns, float]) -> set[Columns]:
+    """Return the columns and pairs that Holm's procedure rejects at level `FALSE_ALARMS`."""
     ordered = sorted(p_values, key=p_values.__getitem__)
     for rank, columns in enumerate(ordered):
         if p_values[columns] > FALSE_ALARMS / (len(ordered) - rank):
-            return
-        yield columns
+            return set(ordered[:rank])
+    return set(ordered)
 
 
 class Fit(NamedTuple):
@@ -155,38 +147,41 @@ class Rehearsed:
     releases: Releases  # rehearsed reports
 
     def fits(
-        self, own: dict[Columns, Residual], *, held_out: bool
+        self, real: dict[Columns, Residual], *, held_out: bool
     ) -> Iterator[tuple[Columns, Fit]]:
-        """Yield the fit of each column and pair; `own` are the residuals of the real reports."""
-        growth = [self.growth(own, num_columns, held_out=held_out) for num_columns in (1, 2)]
-        contradicted = contradicted_by(own)
+        """Yield the fit of each column and pair, given the residuals of the real reports."""
+        growth = [self.growth(real, num_columns, held_out=held_out) for num_columns in (1, 2)]
+        p_values = {columns: residual.p_value for columns, residual in real.items()}
+        contradicted = contradicted_by(p_values)
         for columns, error in self.errors.items():
-            p_value = own[columns].p_value if columns in own else None
             expected = min(1.0, error * growth[len(columns) - 1])
-            yield columns, Fit(expected, p_value, columns in contradicted)
+            yield columns, Fit(expected, p_values.get(columns), columns in contradicted)
 
-    def growth(self, own: dict[Columns, Residual], num_columns: int, *, held_out: bool) -> float:
-        """Estimate the ratio of true to rehearsed errors, of single columns (1) or pairs (2)."""
-        reported = [columns for columns in own if len(columns) == num_columns]
+    def growth(self, real: dict[Columns, Residual], num_columns: int, *, held_out: bool) -> float:
+        """Estimate the ratio of true to rehearsed errors, of single columns (1) or pairs (2).
+
+        Its square is 1 + (Q − Q_rehearsed) / e², or 1 + (Q − e²) / e² for held-out reports.
+        """
+        reported = [columns for columns in real if len(columns) == num_columns]
         if not reported:
             return 1.0
-        # The rehearsed reports may not cover all columns if they are few.
-        excess = [self.residuals[c].excess for c in reported if c in self.residuals]
-        square = np.mean([self.squares[c] for c in reported])
-        rehearsed = square if held_out else np.mean(excess or [0.0])  # e² or Q_rehearsed
-        more = np.mean([own[c].excess for c in reported]) - rehearsed
-        return max(1.0, 1 + float(more / max(float(square), 1e-12))) ** 0.5
+        squared_error = np.mean([self.squares[columns] for columns in reported])  # e²
+        # If few people are rehearsed, their reports may not cover all columns.
+        rehearsed = [self.residuals[c].excess for c in reported if c in self.residuals]
+        expected = squared_error if held_out else np.mean(rehearsed or [0.0])
+        difference = np.mean([real[columns].excess for columns in reported]) - expected
+        return max(1.0, 1 + float(difference / max(float(squared_error), 1e-12))) ** 0.5
 
 
 def rehearse(
-    model: LocalModel, releases: Releases, every: Sequence[Columns], seed: int
+    model: LocalModel, releases: Releases, all_columns: Sequence[Columns], seed: int
 ) -> Rehearsed:
     """Simulate the reports and their fit, with as many people as reported, but at most 200 000.
 
     Arguments:
         model: Model of a table, which stands for the population.
         releases: Releases of which only the randomizers and the numbers of reports are used.
-        every: Columns and pairs whose errors are computed, in the schema's codes.
+        all_columns: Columns and pairs whose errors are computed, in the schema's codes.
         seed: Seed of draws and fits; not of the reports' noise.
     """
     share = min(1.0, MAX_REHEARSED / len(releases))
@@ -200,8 +195,9 @@ def rehearse(
         warnings.simplefilter("ignore")  # warnings about simulated people are useless
         refitted = fit_again(model, simulated, seed)
     learned, true = sampler_of(refitted).classes, sampler_of(model).classes
-    gaps = {each: (learned.marginal(each) - true.marginal(each)).ravel() for each in every}
-    errors = {each: float(np.abs(gap).sum() / 2) for each, gap in gaps.items()}
-    squares = {each: float(gap @ gap) for each, gap in gaps.items()}
-    from_simulated = residuals(CodeReports.of(simulated), sampler_of(refitted).atoms)
-    return Rehearsed(errors, squares, from_simulated, refitted, simulated)
+    errors, squares = {}, {}
+    for columns in all_columns:
+        gap = (learned.marginal(columns) - true.marginal(columns)).ravel()
+        errors[columns], squares[columns] = float(np.abs(gap).sum() / 2), float(gap @ gap)
+    rehearsed_residuals = residuals(CodeReports.of(simulated), sampler_of(refitted).atoms)
+    return Rehearsed(errors, squares, rehearsed_residuals, refitted, simulated)

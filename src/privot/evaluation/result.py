@@ -42,6 +42,7 @@ from privot.schema import Schema
 from privot.tables.files import as_table
 
 NUM_ROWS = 10_000
+_MIN_GAIN = 1.1  # ratio of independence to floor up to which there is no dependence to learn
 
 
 @dataclass(frozen=True)
@@ -75,20 +76,20 @@ class Comparison:
     @property
     def verdict(self) -> tuple[Finding, ...]:
         """Findings about the quality of the synthetic records."""
-        table, found = self.table, []
+        table, findings = self.table, []
         if table is not None:
             scores = [(c.column, c.total_variation) for c in table.columns]
-            found.append(_judge("single columns", scores, verdicts.COLUMN, "total variation"))
+            findings.append(_judge("single columns", scores, verdicts.COLUMN, "total variation"))
         if self.numbers:
             scores = [(n.name, n.ks) for n in self.numbers]
-            found.append(_judge("numbers, value by value", scores, verdicts.NUMBER, "KS"))
+            findings.append(_judge("numbers, value by value", scores, verdicts.NUMBER, "KS"))
         if table is not None and table.pairs:
-            found += _judge_pairs(table)
+            findings += _judge_pairs(table)
         if self.correlations:
             scores = [(f"{c.first} × {c.second}", c.difference) for c in self.correlations]
             limits, two_digits = verdicts.CORRELATION, "{:.2f}".format
-            found.append(_judge("correlations", scores, limits, "difference", two_digits))
-        return tuple(found)
+            findings.append(_judge("correlations", scores, limits, "difference", two_digits))
+        return tuple(findings)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,8 +117,9 @@ class Evaluation(Summarized):
     @property
     def verdict(self) -> tuple[Finding, ...]:
         """Findings about the quality of the synthetic records."""
-        of_target = () if self.prediction is None else (judge_prediction(self.prediction),)
-        return self.comparison.verdict + of_target
+        if self.prediction is None:
+            return self.comparison.verdict
+        return (*self.comparison.verdict, judge_prediction(self.prediction))
 
     def summary(self) -> dict[str, object]:
         """Return every score with its floor, as text; see `Summarized`."""
@@ -242,30 +244,31 @@ def compare(
 def _judge_pairs(table: TableComparison) -> list[Finding]:
     """Grade the errors of pairs, and the gain over independent columns."""
     named = [(f"{pair.first} × {pair.second}", pair.total_variation) for pair in table.pairs]
-    found = [_judge("pairs of columns", named, verdicts.PAIR, "total variation")]
+    errors = _judge("pairs of columns", named, verdicts.PAIR, "total variation")
     mean = table.summary["two_way"]
     assert mean.independence is not None  # every pair has a ceiling
-    if mean.independence <= 1.1 * mean.floor:
+    if mean.independence <= _MIN_GAIN * mean.floor:
         words = "the real columns hardly depend on each other: there is nothing to find"
-        return [*found, Finding(verdicts.DEPENDENCE, "unknown", words)]
+        return [errors, Finding(verdicts.DEPENDENCE, "unknown", words)]
     share = (mean.independence - mean.synthetic) / (mean.independence - mean.floor)
     words = f"{min(1.0, share):.0%} of the way from independent columns to a perfect model"
     if share < 0:
         words = "independent columns would have been closer to the real pairs"
-    return [*found, Finding(verdicts.DEPENDENCE, verdicts.grade_share(share, (0.7, 0.3)), words)]
+    grade = verdicts.grade_share(share, verdicts.GAINED)
+    return [errors, Finding(verdicts.DEPENDENCE, grade, words)]
 
 
 def judge_prediction(prediction: Prediction) -> Finding:
-    """Grade the share of the real-trained score that synthetic training retains, of the best learner."""
+    """Grade the share of the best real-trained score above chance that synthetic training retains."""
     best = max(prediction.scores, key=lambda score: score.real)
-    topic, guess = f"predicting {prediction.target}", verdicts.CHANCE[prediction.measure]
+    topic, chance = f"predicting {prediction.target}", verdicts.CHANCE[prediction.measure]
     words = (
         f"{best.classifier} has {prediction.measure} {best.synthetic:.3f} learned from synthetic "
         f"records, {best.real:.3f} learned from real ones"
     )
-    if best.real - guess < verdicts.MIN_ABOVE_CHANCE:
+    if best.real - chance < verdicts.MIN_ABOVE_CHANCE:
         return Finding(topic, "unknown", f"{words}: real records do not predict it either")
-    retained = (best.synthetic - guess) / (best.real - guess)
+    retained = (best.synthetic - chance) / (best.real - chance)
     return Finding(topic, verdicts.grade_share(retained, verdicts.RETAINED), words)
 
 
@@ -281,11 +284,11 @@ def _judge(
         verdicts.grade(score.synthetic, limits, score.floor) for _, score in named
     ]
     good = grades.count("good")
-    rest = [each for each, grade in zip(named, grades, strict=True) if grade != "good"]
     words = f"{good} of {len(named)} within {formatted(limits[0])}"
-    if rest:
-        worst = sorted(rest, key=lambda each: -each[1].synthetic)
-        names = [f"{name} ({formatted(score.synthetic)})" for name, score in worst]
+    others = [each for each, grade in zip(named, grades, strict=True) if grade != "good"]
+    if others:
+        others.sort(key=lambda each: -each[1].synthetic)
+        names = [f"{name} ({formatted(score.synthetic)})" for name, score in others]
         words += f"; not: {verdicts.join_names(names)}"
     overall = verdicts.grade_share(good / len(named))
     if overall == "poor" and "poor" not in grades:

@@ -1,9 +1,9 @@
 r"""Check of a target by reports alone: the score of synthetic-trained classifiers on real people.
 
 With real records, `prediction` scores classifiers that are trained on synthetic rows. From reports
-alone, this module estimates the **score on people**, and the share of the score of real-trained
-classifiers that is **retained**. Classifiers are logistic regression for a column of categories and
-ridge regression for a number, trained as in `prediction`; with several classes each is compared with the
+alone, this module estimates the **score on people**, and the share that is **retained** of the score of
+real-trained classifiers. Classifiers are logistic regression for a column of categories and ridge
+regression for a number, trained as in `prediction`; with several classes each is compared with the
 rest, and only the twelve most frequent classes are used. They are linear in the codes of columns $c$,
 and score a record x by $s(x) = \sum_c w_c(x_c)$.
 
@@ -71,7 +71,6 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.evaluation.distances import Codes
 from privot.evaluation.estimates import (
     CodeReports,
     Estimate,
@@ -82,6 +81,7 @@ from privot.evaluation.estimates import (
     delta_method,
     estimate_from,
     source_weight,
+    sum_by_code,
 )
 from privot.evaluation.prediction import (
     area_under_curve,
@@ -90,7 +90,7 @@ from privot.evaluation.prediction import (
     sklearn,
     with_known_target,
 )
-from privot.evaluation.rehearsal import Rehearsed, sampler_of
+from privot.evaluation.rehearsal import Columns, Rehearsed, sampler_of
 from privot.evaluation.verdicts import CHANCE, MIN_ABOVE_CHANCE, RETAINED, Finding, grade_share
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
@@ -99,12 +99,12 @@ from privot.local.releases import Releases
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema import Schema
+from privot.schema.columns.alphabet import Codes
 from privot.schema.domains import Array
 
 # Rows of the moments (7, G): means of s f, s κ, s², s, f, f² and κ, in the symbols of the module.
 SCORE_TARGET, SCORE_KNOWN, SCORE_SQUARE, SCORE, TARGET, TARGET_SQUARE, KNOWN = range(7)
-Columns = tuple[int, ...]
-_NUM_TRAINED, _NUM_TESTED = 20_000, 50_000
+_NUM_TRAINED, _NUM_TESTED = 20_000, 50_000  # sampled rows for training, and for testing
 _MAX_CLASSES = 12
 _MAX_CORRELATION = 0.95  # above, d is extrapolated linearly, which keeps its uncertainty visible
 _MIN_DISTANCE = 0.1  # smallest |d| at which the model's AUC determines c
@@ -112,47 +112,42 @@ _MIN_DISTANCE = 0.1  # smallest |d| at which the model's AUC determines c
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """G additive scores s, each with a function f of the target column.
+    """G additive scores s, each with a function f of the target column."""
 
-    Arguments:
-        column: Number of the target column.
-        weights: Weights (a, G) of each column's atoms; for the target the values of f (a, G).
-        known: κ by atom of the target (a,): 1 if it is not missing.
-    """
-
-    column: int
-    weights: tuple[Array, ...]
-    known: Array
+    column: int  # number of the target column
+    weights: tuple[
+        Array, ...
+    ]  # weights (a, G) of each column's atoms; for the target the values of f
+    known: Array  # κ by atom of the target (a,): 1 if it is not missing
 
     def terms(self, columns: Columns) -> Array:
         """Return the contributions of the atoms of one or two columns to the moments (7, a[, b], G)."""
-        first = self.weights[columns[0]]
+        first, known = self.weights[columns[0]], self.known[:, None]
         if len(columns) == 1:
             out = np.zeros((7, *first.shape))
             if columns[0] == self.column:
-                known = np.broadcast_to(self.known[:, None], first.shape)
                 out[TARGET], out[TARGET_SQUARE], out[KNOWN] = first, first**2, known
             else:
                 out[SCORE], out[SCORE_SQUARE] = first, first**2
             return out
         second = self.weights[columns[1]]
-        out = np.zeros((7, len(first), *second.shape))
-        product = first[:, None] * second
-        if self.column in columns:
-            out[SCORE_TARGET] = product
-            if columns[0] == self.column:
-                out[SCORE_KNOWN] = self.known[:, None, None] * second
-            else:
-                out[SCORE_KNOWN] = self.known[:, None] * first[:, None]
+        product = first[:, None] * second  # (a, b, G)
+        out = np.zeros((7, *product.shape))
+        if self.column not in columns:
+            out[SCORE_SQUARE] = 2 * product  # both w_c w_d and w_d w_c
+            return out
+        out[SCORE_TARGET] = product
+        if columns[0] == self.column:
+            out[SCORE_KNOWN] = known[:, None] * second
         else:
-            out[SCORE_SQUARE] = 2 * product
+            out[SCORE_KNOWN] = known * first[:, None]
         return out
 
 
 def model_moments(law: LatentClasses, scores: Scores) -> Array:
     """Return the moments (7, G) under a distribution of atoms."""
-    every = _columns_and_pairs(len(scores.weights))
-    return np.asarray(np.sum([_mean_terms(law, scores, columns) for columns in every], axis=0))
+    means = [_mean_terms(law, scores, c) for c in _columns_and_pairs(len(scores.weights))]
+    return np.asarray(np.sum(means, axis=0))
 
 
 def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> Estimate:
@@ -166,17 +161,17 @@ def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> 
             continue
         terms, shares = scores.terms(columns), law.marginal(columns)
         contributions = []  # number of a source, its weight, and its function (cells, 7 G)
-        for questions in reports.about(*columns):
-            ordered = reports.columns(questions) == columns
-            about = [reports.questions[q] for q in questions]
-            by_code = _mean_by_code(about, terms, shares, ordered)
-            for number, source in enumerate(reports.sources):
-                if set(questions) <= set(source.questions):
-                    weight = source_weight(source, math.prod(each.size for each in about))
-                    contributions.append((number, weight, by_code[cells_of(source, questions)]))
+        for numbers in reports.about(*columns):
+            ordered = reports.columns(numbers) == columns
+            questions = [reports.questions[number] for number in numbers]
+            by_code = _mean_by_code(questions, terms, shares, ordered)
+            for place, source in enumerate(reports.sources):
+                if set(numbers) <= set(source.questions):
+                    weight = source_weight(source, math.prod(q.size for q in questions))
+                    contributions.append((place, weight, by_code[cells_of(source, numbers)]))
         total = sum(weight for _, weight, _ in contributions)
-        for number, weight, function in contributions:
-            functions[number] += weight / total * function
+        for place, weight, function in contributions:
+            functions[place] += weight / total * function
     for source, g in zip(reports.sources, functions, strict=True):
         if g.any():
             part = estimate_from(source, g, full=True)
@@ -189,6 +184,7 @@ def _columns_and_pairs(number: int) -> list[Columns]:
 
 
 def _mean_terms(law: LatentClasses, scores: Scores, columns: Columns) -> Array:
+    """Return the means (7, G) of the contributions of one or two columns to the moments."""
     shares, terms = law.marginal(columns), scores.terms(columns)
     axes = range(1, terms.ndim - 1), range(shares.ndim)
     return np.asarray(np.tensordot(terms, shares, axes))
@@ -200,12 +196,11 @@ def _mean_by_code(
     """Return means (cells, 7 G) of terms over the atoms that codes of one or two questions cover."""
     if not ordered:
         terms, shares = np.swapaxes(terms, 1, 2), shares.T
-    total = terms * shares[..., None]
-    for axis, each in enumerate(questions):
-        covers = (np.arange(each.size)[:, None] == each.codes) * 1.0
-        total = np.moveaxis(np.tensordot(covers, total, (1, axis + 1)), 0, axis + 1)
-        shares = np.moveaxis(np.tensordot(covers, shares, (1, axis)), 0, axis)
-    means = total / np.maximum(shares, 1e-300)[..., None]
+    sums = terms * shares[..., None]
+    for axis, question in enumerate(questions):
+        sums = sum_by_code(question, sums, axis + 1)
+        shares = sum_by_code(question, shares, axis)
+    means = sums / np.maximum(shares, 1e-300)[..., None]
     return np.moveaxis(means, 0, -2).reshape(shares.size, -1)
 
 
@@ -283,11 +278,11 @@ class LinearPredictor:
         points = self.linear_scores(codes)
         if self.is_number:
             numbers = (answers - self.center) / self.unit
-            rest = ((numbers - points[:, 0]) ** 2).mean()
-            return np.array([1 - rest / max(float(numbers.var()), 1e-12)]), np.ones(1)
+            unexplained = ((numbers - points[:, 0]) ** 2).mean()
+            return np.array([1 - unexplained / max(float(numbers.var()), 1e-12)]), np.ones(1)
         areas = [
-            area_under_curve(1 * (answers == code), np.stack([-each, each], axis=1))
-            for code, each in zip(self.classes, points.T, strict=True)
+            area_under_curve(1 * (answers == code), np.stack([-score, score], axis=1))
+            for code, score in zip(self.classes, points.T, strict=True)
         ]
         return np.array(areas), np.array([(answers == code).mean() for code in self.classes])
 
@@ -296,8 +291,9 @@ class LinearPredictor:
         points, answers, is_known = self._encoded(table)
         is_class = 1.0 * (answers[:, None] == self.classes)
         known = np.broadcast_to(1.0 * is_known[:, None], points.shape)
+        # The square of an indicator, f², is the indicator f itself.
         terms = points * is_class, points * known, points**2, points, is_class, is_class, known
-        return np.array([each.mean(axis=0) for each in terms])
+        return np.array([term.mean(axis=0) for term in terms])
 
     def square_where_known(self, table: pa.Table) -> Array:
         """Return the share (G,) of E[s²] that comes from records whose target is not missing."""
@@ -359,13 +355,13 @@ def cross_fitted_score(
         return LinearPredictor.of(model, target, seed)
 
     pairs = zip(own.models, own.others, strict=True)
-    estimates = [_score_by_reports(trained(model), other, seed) for model, other in pairs]
+    estimates = [_scores_by_reports(trained(model), other, seed) for model, other in pairs]
     means, variances = np.mean(estimates, axis=0).T  # by shape of scores
     of_whole = trained(whole)
     halves = [_scores_by_moments(trained(model), people, seed) for model in rehearsed.models]
-    corrections = _score_on(of_whole, people) - np.array(halves)  # (halves, shapes)
-    # Variances: of the mean of both halves' moments, and of their training. With V the variance between
-    # halves, training adds V/2 for the mean of the halves and V/2 for the whole, real and rehearsed.
+    corrections = _exact_score(of_whole, people) - np.array(halves)  # (halves, shapes)
+    # The mean of both halves' moments has half of the variance of one. With V the variance between
+    # halves by their training, the mean of two halves adds V/2 and the whole V/2, real and rehearsed.
     error = Z * np.sqrt(variances / 2 + 2 * corrections.var(axis=0, ddof=1))
     means = means + corrections.mean(axis=0)
     ends = np.array([means[0], (means - error).min(), (means + error).max()])
@@ -376,12 +372,12 @@ def cross_fitted_score(
 def _scores_by_moments(learned: LinearPredictor, people: pa.Table, seed: int) -> list[float]:
     """Return the score by the exact moments among these people, for each shape of scores."""
     if learned.is_number:
-        return [_score_on(learned, people)]
+        return [_exact_score(learned, people)]
     exact = learned.moments(people).ravel()
-    return [each.of_moments(exact) for each in _shapes(learned, seed)]
+    return [shape.of_moments(exact) for shape in _shapes(learned, seed)]
 
 
-def _score_on(learned: LinearPredictor, people: pa.Table) -> float:
+def _exact_score(learned: LinearPredictor, people: pa.Table) -> float:
     """Return R², or Φ⁻¹ of the AUC, on records."""
     value = score(*learned.performance(people))
     if learned.is_number:
@@ -389,23 +385,23 @@ def _score_on(learned: LinearPredictor, people: pa.Table) -> float:
     return float(scipy.special.ndtri(np.clip(value, 1e-6, 1 - 1e-6)))
 
 
-def _score_by_reports(
+def _scores_by_reports(
     learned: LinearPredictor, reports: CodeReports, seed: int
 ) -> list[tuple[float, float]]:
     """Estimate R², or Φ⁻¹ of the AUC, with its variance, for each shape of scores."""
-    estimated = report_moments(reports, sampler_of(learned.model).atoms, learned.scores())
-    pairs = []
-    for each in _shapes(learned, seed):
-        value, variance = delta_method(each.of_moments, estimated.mean, estimated.spread)
-        pairs.append((value + each.correction, variance))
-    return pairs
+    moments = report_moments(reports, sampler_of(learned.model).atoms, learned.scores())
+    scores = []
+    for shape in _shapes(learned, seed):
+        value, variance = delta_method(shape.of_moments, moments.mean, moments.spread)
+        scores.append((value + shape.correction, variance))
+    return scores
 
 
 class _Shape(NamedTuple):
-    """Score by moments, if scores have a distribution of one shape."""
+    """Score by moments, under an assumption on the shape of the distribution of scores."""
 
     of_moments: Callable[[Array], float]  # R², or Φ⁻¹ of the AUC, of moments (7 G,)
-    correction: float  # to add to it
+    correction: float  # added to the result of `of_moments`
 
 
 def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
@@ -420,29 +416,29 @@ def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
     if learned.is_number:
         explained = partial(_explained, known_part)
         return [_Shape(explained, float(exact[0]) - explained(moments))]
-    distances, normal = _separation(moments, known_part), np.full(len(exact), 0.5**0.5)
-    clear = abs(distances) > _MIN_DISTANCE
+    d, c_normal = _separation(moments, known_part), np.full(len(exact), 0.5**0.5)
+    is_clear = abs(d) > _MIN_DISTANCE
     quantiles = scipy.special.ndtri(np.clip(exact, 1e-6, 1 - 1e-6))
-    as_model = np.where(clear, quantiles / np.where(clear, distances, 1.0), normal)
-    return [_Shape(partial(_normal_score, known_part, c), 0.0) for c in (as_model, normal)]
+    c_model = np.where(is_clear, quantiles / np.where(is_clear, d, 1.0), c_normal)
+    return [_Shape(partial(_normal_score, known_part, c), 0.0) for c in (c_model, c_normal)]
 
 
 def _explained(known_part: Array, moments: Array) -> float:
     """Return R² by the moments of a number."""
     m = moments.reshape(7, -1)[:, 0]
     known = max(m[KNOWN], 1e-6)
-    rest = (m[TARGET_SQUARE] - 2 * m[SCORE_TARGET] + known_part[0] * m[SCORE_SQUARE]) / known
-    spread = m[TARGET_SQUARE] / known - (m[TARGET] / known) ** 2
-    return float(1 - rest / max(spread, 1e-9))
+    square = m[TARGET_SQUARE] - 2 * m[SCORE_TARGET] + known_part[0] * m[SCORE_SQUARE]
+    variance = m[TARGET_SQUARE] / known - (m[TARGET] / known) ** 2
+    return float(1 - square / known / max(variance, 1e-9))
 
 
 def _normal_score(known_part: Array, c: Array, moments: Array) -> float:
     """Return Φ⁻¹ of the AUC by the moments; of several classes, of their weighted mean AUC."""
     table = moments.reshape(7, len(c))
-    normal = c * _separation(table, known_part)
-    if len(normal) == 1:
-        return float(normal[0])
-    areas, shares = scipy.special.ndtr(normal), np.clip(table[TARGET], 0.0, 1.0)
+    quantiles = c * _separation(table, known_part)
+    if len(quantiles) == 1:
+        return float(quantiles[0])
+    areas, shares = scipy.special.ndtr(quantiles), np.clip(table[TARGET], 0.0, 1.0)
     return float(scipy.special.ndtri(np.clip(score(areas, shares + 1e-9), 1e-9, 1 - 1e-9)))
 
 
@@ -451,13 +447,13 @@ def _separation(moments: Array, known_part: Array) -> Array:
     known = np.clip(moments[KNOWN], 1e-6, None)
     share = np.clip(moments[TARGET] / known, 0.005, 0.995)
     mean = moments[SCORE_KNOWN] / known
-    common = moments[SCORE_TARGET] / known - mean * share
-    spread = moments[SCORE_SQUARE] * known_part / known - mean**2
-    scale = np.sqrt(np.clip(spread, 1e-9, None) * share * (1 - share))
-    correlation = common / scale
+    covariance = moments[SCORE_TARGET] / known - mean * share
+    variance = moments[SCORE_SQUARE] * known_part / known - mean**2
+    correlation = covariance / np.sqrt(np.clip(variance, 1e-9, None) * share * (1 - share))
     inside = np.clip(correlation, -_MAX_CORRELATION, _MAX_CORRELATION)
-    rest = np.sqrt(1 - inside**2)
-    out: Array = (inside / rest + (correlation - inside) / rest**3) / np.sqrt(share * (1 - share))
+    # ρ / √(1 − ρ²) at the clipped ρ, plus its slope (1 − ρ²)^(−3/2) times the excess.
+    root = np.sqrt(1 - inside**2)
+    out: Array = (inside / root + (correlation - inside) / root**3) / np.sqrt(share * (1 - share))
     return out
 
 
@@ -536,19 +532,21 @@ def check_target(
         growth: Ratio g of true to rehearsed errors of pairs.
         seed: Seed of halves, rows and fits.
     """
-    number = model.schema.coded[target].is_number
-    name, measure = ("ridge regression", "R²") if number else ("logistic regression", "AUC")
-    people, whole = model.sample(_NUM_TESTED, seed=seed + 1), rehearsed.model
-    own, theirs = (
+    is_number = model.schema.coded[target].is_number
+    name, measure = ("ridge regression", "R²") if is_number else ("logistic regression", "AUC")
+    people = model.sample(_NUM_TESTED, seed=seed + 1)
+    own, rehearsed_score = (
         score(*LinearPredictor.of(each, target, seed).performance(people))
-        for each in (model, whole)
+        for each in (model, rehearsed.model)
     )
-    above, retained = own - CHANCE[measure], None
-    if above >= MIN_ABOVE_CHANCE:
-        retained = float(np.clip(1 - growth**2 * max(own - theirs, 0.0) / above, 0.0, 1.0))
-    place, reports = list(model.schema.coded).index(target), CodeReports.of(releases)
-    if not any(len(columns) == 2 and place in columns for columns in reports.by_columns):
+    above_chance, retained = own - CHANCE[measure], None
+    if above_chance >= MIN_ABOVE_CHANCE:
+        lost = growth**2 * max(own - rehearsed_score, 0.0) / above_chance
+        retained = float(np.clip(1 - lost, 0.0, 1.0))
+    column, reports = list(model.schema.coded).index(target), CodeReports.of(releases)
+    if not any(len(columns) == 2 and column in columns for columns in reports.by_columns):
         return TargetCheck(target, name, measure, None, retained)
-    halves = CrossFit.of(model, releases, seed), CrossFit.of(whole, rehearsed.releases, seed)
-    estimated = cross_fitted_score(*halves, whole, people, target, seed=seed)
-    return TargetCheck(target, name, measure, estimated, retained)
+    halves, whole = CrossFit.of(model, releases, seed), rehearsed.model
+    rehearsed_halves = CrossFit.of(whole, rehearsed.releases, seed)
+    interval = cross_fitted_score(halves, rehearsed_halves, whole, people, target, seed=seed)
+    return TargetCheck(target, name, measure, interval, retained)

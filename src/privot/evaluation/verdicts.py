@@ -3,13 +3,14 @@
 Unless the table says otherwise, errors are total variation: the smallest share of people who would have
 to move to another cell for two tables to agree.
 
-| quantity | good | fair | else |
+| quantity | good | fair | otherwise |
 |---|---|---|---|
 | a single column | ≤ .03 | ≤ .06 | poor |
 | a pair of columns | ≤ .05 | ≤ .10 | poor |
-| all pairs | nine of ten are good | half are | poor |
+| all columns, pairs or numbers | nine of ten are good | half are | poor |
 | a number, by KS | ≤ .05 | ≤ .10 | poor |
 | a correlation, by its difference | ≤ .05 | ≤ .10 | poor |
+| dependence: share of the way from independent columns to a perfect model | ≥ 70 % | ≥ 30 % | poor |
 | a classifier: share of its AUC above ½ (a regression: of its R²) retained | ≥ 90 % | ≥ 70 % | poor |
 
 Against real records, an error of at most 1.5 times its floor is good as well; the floor is the error of
@@ -22,12 +23,12 @@ from typing import Literal
 
 Grade = Literal["good", "fair", "poor", "unknown"]
 COLUMN, PAIR, NUMBER, CORRELATION = (0.03, 0.06), (0.05, 0.10), (0.05, 0.10), (0.05, 0.10)
-RETAINED = (0.9, 0.7)
-CHANCE = {"AUC": 0.5, "R²": 0.0}
+RETAINED, GAINED = (0.9, 0.7), (0.7, 0.3)
+CHANCE = {"AUC": 0.5, "R²": 0.0}  # score of a guess by measure
 MIN_ABOVE_CHANCE = 0.02  # smallest score above chance of which a retained share is computed
-MOST, HALF = 0.9, 0.5
+MOST, HALF = 0.9, 0.5  # shares of good columns or pairs: nine of ten, half
 DEPENDENCE = "dependence of pairs"
-_NEAR_FLOOR = 1.5
+_NEAR_FLOOR = 1.5  # ratio of a good error to its floor, at most
 _MAX_NAMES = 3
 
 

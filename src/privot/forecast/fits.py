@@ -8,10 +8,9 @@ the real one, as far as that is known. (`privot.forecast.simulation` takes the p
 **Without a pilot**, populations are random (`made_up`), and the forecast is the mean error.
 
 **With a pilot**, a model of earlier reports of the same columns, more is known. A pilot estimates single
-columns well. It estimates the dependence between columns poorly: it underestimates it, and finds none
-where reports are few. Two-way errors depend on a population mostly through the *dependence* t, the mean
-total variation of pairs of columns from independence. So the forecast has four steps
-(`_Rehearsal.with_model`):
+columns well, but underestimates the dependence between columns, and finds none where reports are few.
+Two-way errors depend on a population mostly through the *dependence* t, the mean total variation of
+pairs of columns from independence. So the forecast has four steps (`_Rehearsals.with_pilot`):
 
 1. *Populations.* For each t on a grid, random classes have the pilot's single columns and dependence t
    (`with_dependence`). With d the dependence of the pilot's fit, the grid is that of a uniform prior on
@@ -66,19 +65,19 @@ from privot.schema.domains import Array
 
 REHEARSALS = 2
 _FITS = 3  # fits of one population; all but the first reuse the settings that the first chose
-_MIN_FITS = 12  # fits over all populations that a pilot leaves possible
+_MIN_FITS = 12  # fits over all populations of positive weight
 _STRENGTHS = 7  # size of the grid of t
 _MAX_STRENGTH, _MAX_RATIO = 0.2, 1.5  # ends of the prior of t, the second relative to the pilot's
 _WIDTH, _RELATIVE_WIDTH = 0.02, 0.1  # h = width + relative width · d
-_FAR = 2.0  # a distance between dependences, in units of h
+_FAR = 2.0  # largest |d_t − d| at which a population is near the pilot, in units of h
 _NEGLIGIBLE = 0.05  # relative to the largest weight
 _NO_DEPENDENCE = 1e-6  # largest dependence that is due to rounding
-_LEVELS = 0.1, 0.9  # of `low` and `high`
-# Random populations: latent classes, mean dependence of pairs, cosines in a deviation, scales tried.
-_CLASSES, _DEPENDENCE, _COSINES = 12, 0.1, 3
-_SCALES = np.geomspace(0.05, 6.0, 24)
-_MAX_SCALE, _HALVINGS = 8.0, 12
-_TOLERANCE, _FLOOR = 1e-5, 1e-9
+_LEVELS = 0.1, 0.9  # of the quantiles `low` and `high`
+_CLASSES = 12  # latent classes of a random population
+_DEPENDENCE, _MAX_SCALE, _HALVINGS = 0.1, 8.0, 12  # of `made_up`: dependence, search for the scale
+_COSINES = 3  # in the deviation of a number
+_SCALES = np.geomspace(0.05, 6.0, 24)  # scales of deviations that `with_dependence` tries
+_TOLERANCE, _MIN_SHARE = 1e-5, 1e-9  # of raked columns; of a value
 Progress = Callable[[int, int], None]
 Marginal = Callable[[Columns], Array]  # shares of one column's codes, or of two columns' cells
 
@@ -86,9 +85,9 @@ Marginal = Callable[[Columns], Array]  # shares of one column's codes, or of two
 def marginal_errors(learned: Marginal, truth: Marginal, num_columns: int) -> Array:
     """Return mean total variation (2,) over columns and over pairs; NaN if there are no pairs."""
     means = []
-    for several in (1, 2):
-        every = combinations(range(num_columns), several)
-        errors = [total_variation(learned(each), truth(each)) for each in every]
+    for size in (1, 2):
+        groups = combinations(range(num_columns), size)
+        errors = [total_variation(learned(columns), truth(columns)) for columns in groups]
         means.append(np.mean(errors) if errors else np.nan)
     return np.array(means)
 
@@ -98,7 +97,7 @@ class Population:
     """Population with a known distribution."""
 
     law: LatentClasses  # distribution of the schema's codes
-    draw: Callable[[int, int], pa.Table]  # records of a number of people, by a seed
+    draw: Callable[[int, int], pa.Table]  # records, given the number of people and a seed
 
     def errors(self, model: LocalModel) -> Array:
         """Return the one-way and two-way error (2,) of a model of this population."""
@@ -150,7 +149,7 @@ def with_dependence(model: LocalModel, strength: float, seed: int) -> LocalModel
     """
     sampler = sampler_of(model)
     atoms = sampler.atoms
-    shares = [np.maximum(table @ atoms.weights, _FLOOR) for table in atoms.probabilities]
+    shares = [np.maximum(table @ atoms.weights, _MIN_SHARE) for table in atoms.probabilities]
     marginals = [each / each.sum() for each in shares]
     if not strength > 0:
         one_class = LatentClasses(np.ones(1), tuple(each[:, None] for each in marginals))
@@ -176,10 +175,10 @@ def _deviations(shares: Array, places: Places, rng: np.random.Generator) -> Arra
     deviations = rng.standard_normal((len(shares), _CLASSES))
     if places.cells is not None and places.cells.in_order.size:
         order = places.cells.in_order
-        mass = shares[order]
-        rank = (np.cumsum(mass) - mass / 2) / mass.sum()
+        ordered = shares[order]
+        ranks = (np.cumsum(ordered) - ordered / 2) / ordered.sum()
         frequencies = np.arange(1, _COSINES + 1)
-        cosines = np.cos(np.pi * rank[:, None] * frequencies) * (2 / _COSINES) ** 0.5
+        cosines = np.cos(np.pi * ranks[:, None] * frequencies) * (2 / _COSINES) ** 0.5
         deviations[order] = cosines @ rng.standard_normal((_COSINES, _CLASSES))
     return deviations
 
@@ -221,19 +220,14 @@ def made_up(schema: Schema, seed: int) -> Population:
 class FitForecast:
     """Expected error of `fit`, in total variation.
 
-    Arguments:
-        one_way: Mean error of columns.
-        two_way: Mean error of pairs of columns; None for a single column.
-        rehearsals: Number of fits made.
-        made_up: Whether populations were random; otherwise they have a model's single columns.
-        low: The 10 % quantile of the two-way error over populations that agree with the model.
-        high: The 90 % quantile. Both are None for random populations, and for a single column.
+    `low` and `high` are the 10 % and 90 % quantiles of the two-way error over populations that agree
+    with the pilot; None for random populations, and for a single column.
     """
 
-    one_way: float
-    two_way: float | None
-    rehearsals: int
-    made_up: bool
+    one_way: float  # mean error of columns
+    two_way: float | None  # mean error of pairs of columns; None for a single column
+    rehearsals: int  # number of fits made
+    made_up: bool  # whether populations were random; otherwise they have a pilot's single columns
     low: float | None = None
     high: float | None = None
 
@@ -275,17 +269,17 @@ def forecast_fit(
             "a rehearsal is of tables whose columns are all reported as codes: plan without one, which "
             "forecasts the errors of points"
         )
-    rehearsal = _Rehearsal(randomizer, people, seed, progress or (lambda done, of: None))
+    run = _Rehearsals(randomizer, people, seed, progress or (lambda done, total: None))
     if like is None:
-        mean, ends = rehearsal.with_random_populations(rehearsals), None
+        means, ends = run.with_random_populations(rehearsals), None
     else:
-        mean, ends = rehearsal.with_model(like, max(1, rehearsals // 2))
-    shrunk = (rehearsal.people / people) ** 0.5
-    one, two = np.minimum(mean * shrunk, 1.0)
-    if np.isnan(two):
-        return FitForecast(float(one), None, rehearsal.done, like is None)
-    interval = (None, None) if ends is None else np.minimum(ends * shrunk, 1.0).tolist()
-    return FitForecast(float(one), float(two), rehearsal.done, like is None, *interval)
+        means, ends = run.with_pilot(like, max(1, rehearsals // 2))
+    scale = (run.people / people) ** 0.5
+    one_way, two_way = np.minimum(means * scale, 1.0).tolist()
+    if np.isnan(two_way):
+        return FitForecast(one_way, None, run.num_done, like is None)
+    interval = (None, None) if ends is None else np.minimum(ends * scale, 1.0).tolist()
+    return FitForecast(one_way, two_way, run.num_done, like is None, *interval)
 
 
 def require_counts(people: int, rehearsals: int) -> tuple[int, int]:
@@ -301,56 +295,59 @@ def fit_silently(releases: Release | Sequence[Release], seed: int) -> LocalModel
         return fit(releases, seed=seed)
 
 
-class _Rehearsal:
+class _Rehearsals:
     """Rehearsals of one randomizer: populations report by it, and models are fitted to the reports."""
 
     def __init__(self, randomizer: Randomizer, people: int, seed: int, progress: Progress):
         self.randomizer, self.seed, self.progress = randomizer, seed, progress
-        self.people = min(people, MAX_REHEARSED)
-        self.done, self.fits, self.drawn = 0, 0, 0
+        self.people = min(people, MAX_REHEARSED)  # in each rehearsal of the planned reports
+        self.num_done, self.num_fits = 0, 0  # finished fits and all, without those by `fit_again`
+        self.num_drawn = 0  # groups of people drawn so far, each with another seed
 
     def with_random_populations(self, number: int) -> Array:
         """Return the mean errors (2,) over a number of random populations."""
-        self.fits = number
+        self.num_fits = number
         schema = self.randomizer.schema
         populations = (made_up(schema, self.seed + index) for index in range(number))
-        return np.mean([self.errors(each, _FITS).mean(axis=0) for each in populations], axis=0)
+        means = [self.errors(population, _FITS).mean(axis=0) for population in populations]
+        return np.mean(means, axis=0)
 
-    def with_model(self, like: LocalModel, several: int) -> tuple[Array, Array]:
-        """Return the weighted mean errors (2,) and the two-way quantiles (2,), given a pilot's model.
+    def with_pilot(self, pilot: LocalModel, populations_each: int) -> tuple[Array, Array]:
+        """Return the weighted mean errors (2,) and the quantiles (2,) of two-way errors.
 
-        There are `several` populations for each strength of dependence.
+        There are `populations_each` populations for each strength of dependence. Steps are numbered as
+        in the module's docstring.
         """
-        schema = self.randomizer.schema
-        own, pilot = population_of(like, schema), dependence(sampler_of(like).classes)
+        schema, strength = self.randomizer.schema, dependence(sampler_of(pilot).classes)
         # 1. Populations with the pilot's columns and a grid of dependences.
-        lowest, highest = pilot / _MAX_RATIO, max(_MAX_STRENGTH, pilot * _MAX_RATIO)
-        strengths = np.linspace(lowest, highest, _STRENGTHS).repeat(several)
-        self.fits = 2 * len(strengths) + 2
+        lowest, highest = strength / _MAX_RATIO, max(_MAX_STRENGTH, strength * _MAX_RATIO)
+        strengths = np.linspace(lowest, highest, _STRENGTHS).repeat(populations_each)
+        self.num_fits = 2 * len(strengths) + 2
         populations = [
-            population_of(with_dependence(like, float(t), self.seed + number), schema)
+            population_of(with_dependence(pilot, float(t), self.seed + number), schema)
             for number, t in enumerate(strengths)
         ]
-        # 2. Weights by what a fit of the pilot's reports would find.
-        found = np.array([self.found_dependence(each, like) for each in populations])
-        weights = likelihood_weights(found, pilot)
+        # 2. Weights by the dependence that a fit of the pilot's reports would find.
+        found = np.array([self.found_dependence(each, pilot) for each in populations])
+        weights = likelihood_weights(found, strength)
         possible = np.flatnonzero(weights)
-        # 3. Errors of the planned reports; the fewer populations are possible, the more fits of each.
+        # 3. Errors of the planned reports, with more fits of each population if few are possible.
         fits = -(-_MIN_FITS // len(possible))
         errors = np.concatenate([self.errors(populations[number], fits) for number in possible])
         weights = (weights[possible] / weights[possible].sum() / fits).repeat(fits)
-        mean, ends = weights @ errors, quantiles(errors[:, 1], weights)
-        # 4. People of the pilot's own model, as far as a pilot would find their dependence.
-        if pilot > _NO_DEPENDENCE:
-            share_found = min(1.0, self.found_dependence(own, like) / pilot)
-            ratio = (self.errors(own, _FITS).mean(axis=0) / mean) ** (share_found / 2)
-            mean, ends = mean * ratio, ends * ratio[1]
-        return mean, ends
+        means, ends = weights @ errors, quantiles(errors[:, 1], weights)
+        # 4. Errors for people of the pilot's own model, as far as a fit would find their dependence.
+        if strength > _NO_DEPENDENCE:
+            own = population_of(pilot, schema)
+            share_found = min(1.0, self.found_dependence(own, pilot) / strength)
+            ratios = (self.errors(own, _FITS).mean(axis=0) / means) ** (share_found / 2)
+            means, ends = means * ratios, ends * ratios[1]
+        return means, ends
 
-    def found_dependence(self, population: Population, like: LocalModel) -> float:
-        """Return the dependence that a fit finds in reports of the pilot's number and randomizer."""
-        people = min(int(like.made_with["num_reports"]), MAX_REHEARSED)
-        model = self.fit(self.report(population, like.randomizer, people))
+    def found_dependence(self, population: Population, pilot: LocalModel) -> float:
+        """Return the dependence that a fit finds when the pilot is repeated on a population."""
+        people = min(int(pilot.made_with["num_reports"]), MAX_REHEARSED)
+        model = self.fit(self.report(population, pilot.randomizer, people))
         return dependence(sampler_of(model).classes)
 
     def errors(self, population: Population, fits: int) -> Array:
@@ -359,36 +356,38 @@ class _Rehearsal:
         errors = [population.errors(model)]
         for _ in range(fits - 1):
             releases = self.report(population, self.randomizer, self.people)
-            errors.append(population.errors(fit_again(model, releases, self.seed + self.drawn)))
+            refitted = fit_again(model, releases, self.seed + self.num_drawn)
+            errors.append(population.errors(refitted))
         return np.array(errors)
 
-    def report(self, population: Population, by: Randomizer, people: int) -> Releases:
+    def report(self, population: Population, randomizer: Randomizer, people: int) -> Releases:
         """Sample people of a population with a new seed, and privatize their records."""
-        self.drawn += 1
-        return Releases.of(by.privatize(population.draw(people, self.seed + self.drawn)))
+        self.num_drawn += 1
+        records = population.draw(people, self.seed + self.num_drawn)
+        return Releases.of(randomizer.privatize(records))
 
     def fit(self, releases: Releases) -> LocalModel:
         """Fit, and report progress before and after."""
-        self.progress(self.done, self.fits)
-        model = fit_silently(releases.parts, self.seed + self.done)
-        self.done += 1
-        self.progress(self.done, self.fits)
+        self.progress(self.num_done, self.num_fits)
+        model = fit_silently(releases.parts, self.seed + self.num_done)
+        self.num_done += 1
+        self.progress(self.num_done, self.num_fits)
         return model
 
 
 def likelihood_weights(found: Array, pilot: float) -> Array:
-    """Return weights (R,) of populations from the dependence that fits found (R,) and the pilot's.
+    """Return weights (R,) of populations from found dependences d_t (R,) and that of the pilot, d.
 
     Examples:
         >>> likelihood_weights(np.array([0.0, 0.0, 0.09, 0.1]), 0.1).round(2).tolist()
         [0.0, 0.0, 0.95, 1.0]
     """
-    logs = -(((found - pilot) / (_WIDTH + _RELATIVE_WIDTH * pilot)) ** 2) / 2
-    agree = (found > _NO_DEPENDENCE) == (pilot > _NO_DEPENDENCE)
+    log_weights = -(((found - pilot) / (_WIDTH + _RELATIVE_WIDTH * pilot)) ** 2) / 2
+    agrees = (found > _NO_DEPENDENCE) == (pilot > _NO_DEPENDENCE)
     # Whether a fit finds any dependence is decisive, if some population that agrees is near.
-    if logs[agree].max(initial=-np.inf) > -(_FAR**2) / 2:
-        logs[~agree] = -np.inf
-    weights = np.exp(logs - logs.max())
+    if log_weights[agrees].max(initial=-np.inf) > -(_FAR**2) / 2:
+        log_weights[~agrees] = -np.inf
+    weights = np.exp(log_weights - log_weights.max())
     return np.asarray(np.where(weights > _NEGLIGIBLE, weights, 0.0))
 
 

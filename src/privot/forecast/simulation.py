@@ -14,14 +14,14 @@ the sums of n people are exactly
 
 $$ \sum_i w_i v_i , \qquad \sum_i w_i = n , $$
 
-with $v_i$ what one record adds to the query (`privot.central.sums`). So n people cost no more than the
-rows of the prior. A curator adds one noise, two servers add two; then the estimator of
+with $v_i$ the contribution of one record to the query (`privot.central.sums`). So n people take no more
+time than the rows of the prior. A curator adds one noise, two servers add two; then the estimator of
 `privot.central.fit` learns from the result.
 
-**Accuracy.** The only bias is the prior's. A distance of places is exact W₂ of 3 000 points, and varies
-by a fifth: a rehearsal takes the mean of four, and all rehearsals use the same random ranks of ordered
-points (`z_order`), so that they differ by less. If more than 200 000 people report, 200 000 are
-simulated: total variations are scaled by the root of the ratio; W₂ is not, and is slightly too large.
+**Accuracy.** The only bias is the prior's. The exact W₂ of 3 000 from 3 000 places varies by a fifth
+between subsamples: the error of a rehearsal is the mean of four, and both subsamples have the same ranks
+of ordered points (`z_order`), which reduces the variation. If more than 200 000 people report, 200 000
+are simulated: total variations are scaled by the root of the ratio; W₂ is not, so it is a bit too large.
 
 **No simulation can be mistaken for real results**: the unit of the schema is a *SIMULATED person*, as in
 the randomizer, the release and the model, and simulated reports cannot be collected together with real
@@ -88,61 +88,51 @@ SERVERS = {"local": 1, "shuffled": 2, "aggregated": 2, "central": 1}
 SEAL_BYTES = 65 + 16  # key and tag of a report that is sealed for a shuffler
 _NUM_REFERENCE = 200_000  # rows of a population, and of a model that are compared with it
 _SUBSAMPLES, _POINTS = 4, 3000  # of each distance of places
-_BITS = 24  # of a place, for its order
+_BITS = 24  # of a place's number in `z_order`
 _DELTA_TIMES_PEOPLE = 0.01  # δ n by default
 _CHUNK = 1024  # records whose contributions are summed at once
-# Made-up places: towns of Zipf sizes, the standard deviation of the largest, the share between towns.
-_TOWNS, _WIDTH, _COUNTRY = 40, 0.12, 0.2
+# Made-up places, in units where bounds are ±1: number of towns, standard deviation of places in the
+# largest one, and share of people who live anywhere else.
+_TOWNS, _TOWN_STDDEV, _COUNTRY_SHARE = 40, 0.12, 0.2
+# Random streams of one seed, one for each purpose, so that no draws depend on each other.
+_STREAM_OF_MODELS, _STREAM_OF_PLACES, _STREAM_OF_HALVES = 4, 5, 6
+_STREAM_OF_PEOPLE, _STREAM_OF_SUBSAMPLES = 7, 8
+# `one_way` and `two_way` total variation, or `W2` of places in units where the bounds are −1 and 1.
 Errors = dict[str, float]
-Distance = Callable[[pa.Table, int], Errors]  # of a table from the prior; the seed is of subsamples
+ErrorsOf = Callable[[pa.Table, int], Errors]  # errors of a table; the seed selects subsamples
 
 
 @dataclass(frozen=True)
 class TrustForecast:
     """Predicted errors at one ε, where one party is trusted, or nobody.
 
-    Arguments:
-        where: Place of trust (`privot.schema.promise`).
-        epsilon: Promised ε.
-        delta: Promised δ; 0 for `"local"`.
-        epsilon0: ε₀ of one report by itself; None where devices add no noise.
-        report_bytes: What one device sends, to all servers together; None where a curator receives the
-            record, or devices cannot draw the report.
-        predicted: Mean errors over rehearsals: `one_way` and `two_way` total variation, or `W2` of
-            places in units where the bounds are −1 and 1. Empty if refused.
-        refused: Why noise would hide everything there; None if it would not.
+    `report_bytes` are what one device sends, to all servers together; None where a curator receives the
+    record, or devices cannot draw the report. `refused` says why noise would hide everything; None if it
+    would not.
     """
 
-    where: str
-    epsilon: float
-    delta: float
-    epsilon0: float | None = None
+    where: str  # place of trust (`privot.schema.promise`)
+    epsilon: float  # promised ε
+    delta: float  # promised δ; 0 for "local"
+    epsilon0: float | None = None  # ε₀ of one report by itself; None where devices add no noise
     report_bytes: int | None = None
-    predicted: Errors = field(default_factory=dict)
+    predicted: Errors = field(default_factory=dict)  # means over rehearsals; empty if refused
     refused: str | None = None
 
 
 @dataclass(frozen=True)
 class TrustPlan:
-    """Predicted errors of several places of trust and ε.
-
-    Arguments:
-        people: Number of people.
-        made_up: Whether the population is made up; otherwise a prior was given.
-        rehearsals: Number of rehearsals of each row.
-        floor: Errors of the people's own records, without any noise.
-        rows: Forecasts, by ε and then in the order of `PLACES`.
-    """
+    """Predicted errors of several places of trust and ε."""
 
     people: int
-    made_up: bool
-    rehearsals: int
-    floor: Errors
-    rows: tuple[TrustForecast, ...]
+    made_up: bool  # whether the population is made up; otherwise a prior was given
+    rehearsals: int  # of each row
+    floor: Errors  # of the people's own records, without any noise
+    rows: tuple[TrustForecast, ...]  # by ε and then in the order of `PLACES`
 
     @property
     def measure(self) -> str:
-        """Error to show: W₂ of places, or of a table that of pairs of columns if there are any."""
+        """Name of the error to show: W₂ of places, or the most detailed one of a table."""
         return next(name for name in ("W2", "two_way", "one_way") if name in self.floor)
 
 
@@ -178,14 +168,13 @@ def promises_at(
     if floor is not None and "shuffled" not in where:
         raise PrivotError(f"floor is {floor!r}, which only 'shuffled' has a use for: leave it out")
     delta = _DELTA_TIMES_PEOPLE / people if delta is None else delta
-    floors = {"shuffled": floor}
-    return [
-        Promise(epsilon)
-        if place == "local"
-        else Promise(epsilon, place, delta, people, floors.get(place))
-        for epsilon in epsilons
-        for place in where
-    ]
+
+    def promise(epsilon: float, place: Place) -> Promise:
+        if place == "local":
+            return Promise(epsilon)
+        return Promise(epsilon, place, delta, people, floor if place == "shuffled" else None)
+
+    return [promise(epsilon, place) for epsilon in epsilons for place in where]
 
 
 def forecast_trust(
@@ -222,30 +211,33 @@ def forecast_trust(
             "without --where, or leave columns out"
         )
     reference = _reference(plain, prior, seed)
-    distance = distance_from(plain, reference)
+    errors_of = errors_against(plain, reference)
     rows: list[TrustForecast] = []
     for promise in promises:
-        row = TrustForecast(promise.where, promise.epsilon, promise.delta)
+        forecast = TrustForecast(promise.where, promise.epsilon, promise.delta)
+        by_reports = promise.where in ("local", "shuffled")
+        simulator_type = _ReportSimulator if by_reports else _SumSimulator
         try:
-            way = _WAYS[promise.where](plain, promise, people, reference)
+            simulator = simulator_type(plain, promise, people, reference)
         except PrivotError as error:  # noise would hide everything, by public numbers
-            rows.append(replace(row, refused=str(error)))
+            rows.append(replace(forecast, refused=str(error)))
             continue
-        found = []
-        for number in range(rehearsals):
+        errors: list[Errors] = []
+        for run_seed in range(seed, seed + rehearsals):
             if progress is not None:
-                progress(len(rows) * rehearsals + number, len(promises) * rehearsals)
-            found.append(_scaled(distance(way.sample(seed + number), seed + number), way.scale))
-        facts: dict[str, Any] = {"epsilon0": way.epsilon0, "report_bytes": way.report_bytes}
-        rows.append(replace(row, predicted=_over(found, np.mean), **facts))
+                progress(len(rows) * rehearsals + len(errors), len(promises) * rehearsals)
+            learned = simulator.learn_and_sample(run_seed)
+            errors.append(_scaled(errors_of(learned, run_seed), simulator.scale))
+        forecast = replace(forecast, predicted=_mean(errors), epsilon0=simulator.epsilon0)
+        rows.append(replace(forecast, report_bytes=simulator.report_bytes))
     if all(row.refused for row in rows):
         raise PrivotError(rows[-1].refused or "give at least one promise")
     floor = _floor(plain, reference, people, rehearsals, seed)
     return TrustPlan(people, prior is None, rehearsals, floor, tuple(rows))
 
 
-class _Reports:
-    """Rehearsals of reports that are randomized on devices, and perhaps shuffled."""
+class _ReportSimulator:
+    """Simulation of reports that are randomized on devices, and perhaps shuffled."""
 
     def __init__(self, schema: Schema, promise: Promise, people: int, reference: pa.Table) -> None:
         randomizer = Randomizer.calibrate(schema.model_copy(update={"promise": promise}))
@@ -256,14 +248,14 @@ class _Reports:
         self._people, self._reference = min(people, MAX_REHEARSED), reference
         self.scale = (self._people / people) ** 0.5  # of errors, from simulated to all people
 
-    def sample(self, seed: int) -> pa.Table:
+    def learn_and_sample(self, seed: int) -> pa.Table:
         """Draw people, learn from their reports, and sample the model."""
         release = self._randomizer.privatize(_resample(self._reference, self._people, seed))
         return fit_silently(release, seed).sample(_NUM_REFERENCE, seed=seed)
 
 
-class _Sums:
-    """Rehearsals of sums with the noise of a curator, or of two servers."""
+class _SumSimulator:
+    """Simulation of sums with the noise of a curator, or of two servers."""
 
     epsilon0, scale = None, 1.0  # devices add no noise, and all people are simulated
 
@@ -271,7 +263,7 @@ class _Sums:
         budget = Budget(promise.epsilon, promise.delta, people, schema.unit)
         fitted = fit_of(schema, SumSettings(), budget)
         assert isinstance(fitted, OneSumFit)  # as places and tables are
-        self._fit, self._people, self._noises = fitted, people, 1
+        self._fit, self._people, self._num_noises = fitted, people, 1
         self.report_bytes: int | None = None
         plan = fitted.plan()
         assert isinstance(plan, SumPlan)
@@ -279,36 +271,29 @@ class _Sums:
         self._records = fitted.records.encode(reference)
         if promise.where == "aggregated":
             encoder = Encoder.calibrate(schema.model_copy(update={"promise": promise}))
-            self._noises = len(ROLES)
+            self._num_noises = len(ROLES)  # each server adds its own
             self.report_bytes = sum(encoder.share_length(role) for role in ROLES)
 
-    def sample(self, seed: int) -> pa.Table:
+    def learn_and_sample(self, seed: int) -> pa.Table:
         """Draw how often each record occurs, learn from the noisy sums, and sample the model."""
-        fitted, times = self._fit, _times(len(self._records[0]), self._people, seed)
-        sums = weighted_sums(fitted.query, self._records, times)
-        for _ in range(self._noises):
+        fitted = self._fit
+        occurrences = _draw_occurrences(len(self._records[0]), self._people, seed)
+        sums = weighted_sums(fitted.query, self._records, occurrences)
+        for _ in range(self._num_noises):
             sums = sums + sample_rounded_gaussian(sums.shape, self._stddev)
-        released = noisy_sums(fitted.query, sums, math.sqrt(self._noises) * self._stddev)
-        rng = np.random.default_rng([seed, 4])
+        released = noisy_sums(fitted.query, sums, math.sqrt(self._num_noises) * self._stddev)
+        rng = np.random.default_rng([seed, _STREAM_OF_MODELS])
         return pa.concat_tables(
             fitted.law(released).pieces(fitted.records, _NUM_REFERENCE, rng, {})
         )
-
-
-_WAYS: dict[str, type[_Reports] | type[_Sums]] = {
-    "local": _Reports,
-    "shuffled": _Reports,
-    "aggregated": _Sums,
-    "central": _Sums,
-}
 
 
 def weighted_sums(query: Query, records: tuple[Any, ...], weights: Integers) -> Integers:
     """Return the integer sums of a query of one slot over records that occur `weights` (n,) times."""
     if isinstance(query, Indicators):
         places = query.positions(records) + np.cumsum(query.sizes) - query.sizes
-        times = np.repeat(weights, places.shape[1])
-        return np.bincount(places.ravel(), times, query.width).astype(np.int64)
+        cell_weights = np.repeat(weights, places.shape[1])
+        return np.bincount(places.ravel(), cell_weights, query.width).astype(np.int64)
     drawn = np.flatnonzero(weights)
     total: Any = 0
     for start in range(0, len(drawn), _CHUNK):
@@ -321,91 +306,82 @@ def _report_bytes(randomizer: Randomizer, where: str) -> int | None:
     """Return the length of a report, sealed for a shuffler if there is one; None without a program."""
     if randomizer.program is None:
         return None
-    width = JointPart(randomizer.program).num_bytes + SplitPart(randomizer.program).num_bytes
 
-    def length(payload: int) -> int:
+    def report_length(payload: int) -> int:
         return len(Report(bytes(32), bytes(16), 0, bytes(payload)).to_bytes())
 
-    return length(SEAL_BYTES + length(width)) if where == "shuffled" else length(width)
+    program = randomizer.program
+    plain = report_length(JointPart(program).num_bytes + SplitPart(program).num_bytes)
+    return report_length(SEAL_BYTES + plain) if where == "shuffled" else plain
 
 
 def made_up_places(schema: Schema, seed: int) -> pa.Table:
     """Return places of people in random towns, whose sizes follow Zipf's law, and between them."""
-    records, rng = PlaceRecords(schema), np.random.default_rng([seed, 5])
+    records, rng = PlaceRecords(schema), np.random.default_rng([seed, _STREAM_OF_PLACES])
     dimension, ranks = records.column.domain.dimension, np.arange(1, _TOWNS + 1)
     town = rng.choice(_TOWNS, _NUM_REFERENCE, p=1 / ranks / (1 / ranks).sum())
-    centers, widths = rng.uniform(-1, 1, (_TOWNS, dimension)), _WIDTH / np.sqrt(ranks)
-    points = centers[town] + widths[town, None] * rng.standard_normal((len(town), dimension))
-    country = rng.random(len(town)) < _COUNTRY
+    centers, stddevs = rng.uniform(-1, 1, (_TOWNS, dimension)), _TOWN_STDDEV / np.sqrt(ranks)
+    points = centers[town] + stddevs[town, None] * rng.standard_normal((len(town), dimension))
+    country = rng.random(len(town)) < _COUNTRY_SHARE
     points[country] = rng.uniform(-1, 1, (int(country.sum()), dimension))
     return records.decode(points.clip(-1, 1))
 
 
-def _times(count: int, people: int, seed: int) -> Integers:
+def _draw_occurrences(count: int, people: int, seed: int) -> Integers:
     """Draw how often each of `count` rows occurs among people: the same for all places of trust."""
-    rng = np.random.default_rng([seed, 7])  # no stream that the prior may be drawn from
+    rng = np.random.default_rng([seed, _STREAM_OF_PEOPLE])
     return rng.multinomial(people, np.full(count, 1 / count))
 
 
 def _resample(table: pa.Table, people: int, seed: int) -> pa.Table:
-    """Draw rows with replacement."""
-    return table.take(np.repeat(np.arange(table.num_rows), _times(table.num_rows, people, seed)))
+    """Draw one row for each of a number of people, with replacement."""
+    occurrences = _draw_occurrences(table.num_rows, people, seed)
+    return table.take(np.repeat(np.arange(table.num_rows), occurrences))
 
 
-def distance_from(schema: Schema, reference: pa.Table) -> Distance:
-    """Return a function of a table: its errors, as a sample of a model of these records."""
+def errors_against(schema: Schema, reference: pa.Table) -> ErrorsOf:
+    """Return a function that computes the errors of a model's sample against reference records."""
     coded = kind_of_records(schema) == "tables"
     return (_share_errors if coded else _place_errors)(schema, reference)
 
 
 def _floor(schema: Schema, reference: pa.Table, people: int, rehearsals: int, seed: int) -> Errors:
-    """Return the mean errors of people's own records."""
+    """Return the mean errors of people's own records, without noise."""
     own, others = reference, reference
-    if kind_of_records(schema) == "places":  # the same point twice would be at no distance
-        order = np.random.default_rng([seed, 6]).permutation(reference.num_rows)
-        own, others = (reference.take(each) for each in np.array_split(order, 2))
-    distance, found = distance_from(schema, others), []
-    number = min(people, MAX_REHEARSED)
-    for rehearsal in range(rehearsals):
-        clean = _resample(own, number, seed + rehearsal)
-        found.append(_scaled(distance(clean, seed + rehearsal), (number / people) ** 0.5))
-    return _over(found, np.mean)
+    if kind_of_records(schema) == "places":  # a point in both samples would be at distance 0
+        order = np.random.default_rng([seed, _STREAM_OF_HALVES]).permutation(reference.num_rows)
+        own, others = (reference.take(half) for half in np.array_split(order, 2))
+    errors_of, errors = errors_against(schema, others), []
+    simulated_people = min(people, MAX_REHEARSED)
+    scale = (simulated_people / people) ** 0.5
+    for run_seed in range(seed, seed + rehearsals):
+        records = _resample(own, simulated_people, run_seed)
+        errors.append(_scaled(errors_of(records, run_seed), scale))
+    return _mean(errors)
 
 
 def _scaled(errors: Errors, scale: float) -> Errors:
-    """Scale total variations to another number of people; a W₂ of samples has a floor, and is not."""
+    """Return errors with total variations multiplied by a scale; a W₂ of samples stays as it is."""
     return {name: error if name == "W2" else error * scale for name, error in errors.items()}
 
 
-def _over(errors: Sequence[Errors], how: Callable[[list[float]], Any]) -> Errors:
-    """Summarize each of the errors over rehearsals."""
-    return {name: float(how([each[name] for each in errors])) for name in errors[0]}
+def _mean(errors: Sequence[Errors]) -> Errors:
+    """Return the mean of each error over rehearsals."""
+    return {name: float(np.mean([each[name] for each in errors])) for name in errors[0]}
 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedCampaign:
-    """Result of `simulate_campaign`: errors by name, with examples of records.
+    """Result of `simulate_campaign`: errors by name, with examples of records."""
 
-    Arguments:
-        predicted: Mean errors of fits: `one_way` and `two_way` total variation, or `W2` of places in
-            units where the bounds are −1 and 1.
-        low: Smallest errors of fits.
-        high: Largest errors of fits.
-        without_noise: Errors of the people's own records.
-        model: Model of the first fit; its schema says that it is simulated.
-        people: Records of the people whose reports the first fit used.
-        rehearsals: Number of fits.
-        rehearsed: Number of people in each fit; if more will report, errors are scaled.
-    """
-
-    predicted: Errors
-    low: Errors
-    high: Errors
-    without_noise: Errors
-    model: LocalModel
-    people: pa.Table
-    rehearsals: int
-    rehearsed: int
+    predicted: Errors  # means over fits
+    low: Errors  # smallest errors of fits
+    high: Errors  # largest errors of fits
+    without_noise: Errors  # of the people's own records
+    model: LocalModel  # of the first fit; its schema says that it is simulated
+    people: pa.Table  # records of the people whose reports the first fit used
+    rehearsals: int  # number of fits
+    rehearsed: int  # number of people in each fit; if more will report, errors are scaled
 
 
 def simulated(schema: Schema) -> Schema:
@@ -454,19 +430,28 @@ def simulate_campaign(
     for number in range(rehearsals):
         if progress is not None:
             progress(number, rehearsals)
-        tables.append(_resample(reference, rehearsed, seed + number))
-        models.append(fit_silently(randomizer.privatize(tables[-1]), seed + number))
-        sample = models[-1].sample(_NUM_REFERENCE, seed=seed)
+        records = _resample(reference, rehearsed, seed + number)
+        model = fit_silently(randomizer.privatize(records), seed + number)
+        sample = model.sample(_NUM_REFERENCE, seed=seed)
         with_noise.append(_scaled(errors_of(sample, number), scale))
-        without_noise.append(_scaled(errors_of(tables[-1], number), scale))
-    mean, low, high = (_over(with_noise, how) for how in (np.mean, min, max))
-    clean = _over(without_noise, np.mean)
-    return SimulatedCampaign(mean, low, high, clean, models[0], tables[0], rehearsals, rehearsed)
+        without_noise.append(_scaled(errors_of(records, number), scale))
+        models.append(model)
+        tables.append(records)
+    return SimulatedCampaign(
+        predicted=_mean(with_noise),
+        low={name: min(errors[name] for errors in with_noise) for name in with_noise[0]},
+        high={name: max(errors[name] for errors in with_noise) for name in with_noise[0]},
+        without_noise=_mean(without_noise),
+        model=models[0],
+        people=tables[0],
+        rehearsals=rehearsals,
+        rehearsed=rehearsed,
+    )
 
 
 def _reference(schema: Schema, prior: Any, seed: int) -> pa.Table:
     """Return the rows that stand for the population: the prior's, or a large sample."""
-    names, seed = list(schema.table_columns), seed + 10**6
+    names, seed = list(schema.table_columns), seed + 10**6  # far from the seeds of the rehearsals
     if prior is None and kind_of_records(schema) == "places":
         return made_up_places(schema, seed)
     if prior is None:
@@ -483,8 +468,8 @@ def _reference(schema: Schema, prior: Any, seed: int) -> pa.Table:
     return table.select(names)
 
 
-def _share_errors(schema: Schema, reference: pa.Table) -> Distance:
-    """Return a function of a table: the total variation of its shares from a reference's."""
+def _share_errors(schema: Schema, reference: pa.Table) -> ErrorsOf:
+    """Return a function that computes the total variation of a table's shares from a reference's."""
     coded = schema.coded.items()
 
     def marginals(table: pa.Table) -> Marginal:
@@ -500,14 +485,14 @@ def _share_errors(schema: Schema, reference: pa.Table) -> Distance:
     truth = marginals(reference)
 
     def errors(table: pa.Table, seed: int) -> Errors:
-        one, two = marginal_errors(marginals(table), truth, len(coded)).tolist()
-        return {"one_way": one} | ({} if np.isnan(two) else {"two_way": two})
+        one_way, two_way = marginal_errors(marginals(table), truth, len(coded)).tolist()
+        return {"one_way": one_way} | ({} if np.isnan(two_way) else {"two_way": two_way})
 
     return errors
 
 
-def _place_errors(schema: Schema, reference: pa.Table) -> Distance:
-    """Return a function of a table: exact W₂ of its points from a reference's, by subsamples."""
+def _place_errors(schema: Schema, reference: pa.Table) -> ErrorsOf:
+    """Return a function that computes the mean W₂ of subsamples of a table and of a reference."""
     if len(schema.columns) > 1 or schema.images:
         raise PrivotError(
             f"columns {', '.join(schema.columns)} are not all codes, nor one place: rehearse them apart"
@@ -515,28 +500,29 @@ def _place_errors(schema: Schema, reference: pa.Table) -> Distance:
     (name,) = schema.columns
     column = schema.point_column(name)
 
-    def ordered(table: pa.Table) -> Array:
+    def ordered_points(table: pa.Table) -> Array:
         units = to_unit(column.domain, column.encode_points(name, table))
         return units[z_order(units)]
 
-    truth = ordered(reference)
+    truth = ordered_points(reference)
 
     def errors(table: pa.Table, seed: int) -> Errors:
-        rng, points, found = np.random.default_rng([seed, 8]), ordered(table), []
+        points, distances = ordered_points(table), []
+        rng = np.random.default_rng([seed, _STREAM_OF_SUBSAMPLES])
         for _ in range(_SUBSAMPLES):
             rows = [(rng.random(_POINTS) * len(each)).astype(np.int64) for each in (points, truth)]
-            found.append(wasserstein(points[rows[0]], truth[rows[1]]))
-        return {"W2": float(np.mean(found))}
+            distances.append(wasserstein(points[rows[0]], truth[rows[1]]))
+        return {"W2": float(np.mean(distances))}
 
     return errors
 
 
 def z_order(points: Array) -> Integers:
-    """Return an order (n,) of points of [−1, 1]^d along a space-filling curve, by the bits of all axes.
+    """Return the order (n,) of points of [−1, 1]^d along the Z-order curve.
 
-    If two samples of nearly the same distribution are in this order, the same quantiles of both are
-    nearly the same points. Distances of subsamples by the same random ranks then differ by an eighth of
-    what either varies by.
+    If two samples of nearly the same distribution are in this order, points of equal relative rank are
+    nearly equal. The difference of two distances by the same random ranks then varies by an eighth of
+    what either distance varies by.
     """
     depth = _BITS // points.shape[1]
     cells = np.floor((points + 1) * 2.0 ** (depth - 1)).astype(np.int64).clip(0, 2**depth - 1)

@@ -7,7 +7,7 @@ to public limits $[\ell, h]$, $w = h − \ell$. A draw depends on the data only 
 has density $q_0 a / \bar a$, $\bar a = E_{q_0} a$: no normalizer and no burn-in is needed.
 
 **Theorem.** For all data let $\log Z$, $Z = E_{q_0} e^{s}$, lie in a public interval $[z_-, z_+]$. For
-any two data sets, of any sizes, and every $x$,
+the densities $q, q′$ of any two data sets, of any sizes, and every $x$,
 
 $$ \frac{q(x)}{q′(x)} = e^{s(x) − s′(x)} \frac{Z′}{Z} ≤ e^{w + z_+ − z_-} =: e^{ε} . $$
 
@@ -24,16 +24,15 @@ integers*, and the theorem holds for $Q_0$. If $z_±$ are certified, η covers t
 
 **Timing.** Running time reveals the number of proposals of a draw, which is geometric with mean
 $1/\bar a$, at most $e^{h − z_-}$ ($e^{ε/2}$ for a tilt that is not normalized). It depends on the data
-only through $\bar a$, and is independent of the draw's value; if $Z$ is certified, $\bar a$ is public up
-to $e^{±η}$. `draw(n, proposals=m)` closes this channel: for every draw it evaluates $m$ proposals and
-one more draw of $q_0$, and returns the first accepted proposal, or the reference's draw if there is
-none. Its density is $(1 − f) q + f q_0$ with $f = (1 − \bar a)^m$. The set of densities with
-$q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and contains $q_0$ and every $q$, so **ε is the same,
-without a δ**. The cost is accuracy: a total variation of at most $δ = (1 − e^{z_- − h})^m$ from $q$,
-which `shortfall(m)` computes and `proposals_for(δ)` inverts. The tilt takes the same number of
-operations for any data, too: networks of declared widths, tables of a public grid, values at public
-points, and trees of fixed number and depth (`privot.integral.learners`). Effects of caches, branch
-prediction and data-dependent instructions are not hidden.
+only through $\bar a$, and is independent of the draw's value; if $Z$ is certified, $\bar a$ is public
+up to $e^{±η}$. `draw(n, proposals=m)` closes this channel: every draw takes $m$ proposals and one more
+draw of $q_0$, which is returned if no proposal is accepted. Its density is $(1 − f) q + f q_0$ with
+$f = (1 − \bar a)^m$. The set of densities with $q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and
+contains $q_0$ and every $q$, so **ε is the same, without a δ**. The cost is accuracy: a total variation
+of at most $δ = (1 − e^{z_- − h})^m$ from $q$, which `shortfall(m)` computes and `proposals_for` inverts.
+The tilt takes the same number of operations for any data, too: networks of declared widths, tables of a
+public grid, values at public points, and trees of fixed number and depth (`privot.integral.learners`).
+Effects of caches, branch prediction and data-dependent instructions are not hidden.
 
 **Privacy review: who sees what.** The curator has the data, the tilt, acceptance rates and running
 times. They all depend on the data, and must not leave the curator; objects do not print them. Only
@@ -85,12 +84,12 @@ Arrays = Mapping[str, NDArray[Any]]
 Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 _COINS = 2**63
 _MAX_PROPOSALS, _MAX_FIXED = 2.0**24, 2**22  # proposals for a draw: expected, and fixed
-_BATCH, _LARGEST_BATCH = 2**14, 2**17
+_BATCH, _LARGEST_BATCH = 2**14, 2**17  # proposals made at once
 _EXACT = Context(prec=60)
-# Cells: at most in a grid, of a single coordinate, at least of any coordinate; total mass 2^64.
-MOST_CELLS, _ONE_AXIS, _MIN_CELLS = 2**20, 2**14, 256
-_WHOLE = 2**64
-_BLOCK = 2**16
+MOST_CELLS = 2**20  # of a grid
+_MAX_OF_ONE, _MIN_OF_EACH = 2**14, 256  # cells of a single coordinate, and of any continuous one
+_TOTAL_MASS = 2**64
+_BLOCK = 2**16  # cells tabulated at once
 
 
 class Tilt(Protocol):
@@ -111,12 +110,7 @@ class Tilt(Protocol):
 
 @dataclass(frozen=True)
 class Normalizer:
-    """Public limits of log E e^s, and the probability that the limits fail (0 where proven).
-
-    Examples:
-        >>> Normalizer(low=-0.1, high=0.1).delta
-        0.0
-    """
+    """Public limits of log Z = log E e^s, and the probability that they fail (0 if they are proven)."""
 
     low: float
     high: float
@@ -196,7 +190,7 @@ class TiltedDensity:
         return np.clip(np.where(np.isnan(raw), self.low, raw), self.low, self.high)
 
     def log_unnormalized(self, x: Any, /) -> Floats:
-        """Return log q₀ + tilt (n,), the log density plus log Z, at points (n, dim); **not private**."""
+        """Return log q₀ + tilt (n,), which is log q + log Z, at points (n, dim); **not private**."""
         points = require_points(x, self.reference.dim)
         return self.reference.log_density(points) + self.log_tilt(points)
 
@@ -213,24 +207,24 @@ class TiltedDensity:
         if proposals is not None:
             return self._draw_fixed(n, proposals)
         generator = SecureGenerator()
-        drawn, have = [np.empty((0, self.reference.dim))], 0
+        drawn, num_drawn = [np.empty((0, self.reference.dim))], 0
         batch = int(min(max(64, 1.2 * n / self.acceptance_floor), _BATCH))
-        while have < n:
+        while num_drawn < n:
             points = self.reference.sample(batch, generator)
-            accepted = points[self._toss(points)][: n - have]
+            accepted = points[self._toss(points)][: n - num_drawn]
             drawn.append(accepted)
-            have += len(accepted)
+            num_drawn += len(accepted)
             batch = min(2 * batch, _LARGEST_BATCH)
         return np.concatenate(drawn)
 
     def draw_seeded(self, n: int, rng: np.random.Generator) -> Floats:
         """Make reproducible draws (n, dim) for use inside a fit; they must **never be published**."""
-        drawn, have = [np.empty((0, self.reference.dim))], 0
-        while have < n:
+        drawn, num_drawn = [np.empty((0, self.reference.dim))], 0
+        while num_drawn < n:
             points = self.reference.sample(_BATCH, rng)
             accepted = points[np.log(rng.random(_BATCH)) < self.log_tilt(points) - self.high]
             drawn.append(accepted)
-            have += len(accepted)
+            num_drawn += len(accepted)
         return np.concatenate(drawn)[:n]
 
     def shortfall(self, proposals: int) -> float:
@@ -239,28 +233,34 @@ class TiltedDensity:
             raise PrivotError(
                 f"proposals {proposals} is not positive, or beyond memory: give 1 to {_MAX_FIXED}"
             )
-        return math.exp(proposals * math.log1p(-min(self.acceptance_floor, 1 - 2.0**-53)))
+        return math.exp(proposals * self._log_rejection)
 
     def proposals_for(self, shortfall: float) -> int:
         """Return the number of fixed proposals whose `shortfall` is at most this."""
         if not 0 < shortfall < 1:
             raise PrivotError(f"shortfall {shortfall} is not in (0, 1): give a probability")
-        floor = min(self.acceptance_floor, 1 - 2.0**-53)
-        return max(1, math.ceil(math.log(shortfall) / math.log1p(-floor)))
+        return max(1, math.ceil(math.log(shortfall) / self._log_rejection))
+
+    @property
+    def _log_rejection(self) -> float:
+        """Logarithm, below 0, of the largest probability that a proposal is rejected."""
+        return math.log1p(-min(self.acceptance_floor, 1 - 2.0**-53))
 
     def _draw_fixed(self, n: int, proposals: int) -> Floats:
         self.shortfall(proposals)  # refuses numbers below 1
         generator = SecureGenerator()
-        each = proposals + 1  # the last is the reference's draw, used if no other is accepted
-        out, at_once = [np.empty((0, self.reference.dim))], max(1, _LARGEST_BATCH // each)
+        width = (
+            proposals + 1
+        )  # the last point is the reference's draw, used if no other is accepted
+        drawn, at_once = [np.empty((0, self.reference.dim))], max(1, _LARGEST_BATCH // width)
         for start in range(0, n, at_once):
-            rows = min(at_once, n - start)
-            points = self.reference.sample(rows * each, generator)
-            accepted = self._toss(points).reshape(rows, each)
+            draws = min(at_once, n - start)
+            points = self.reference.sample(draws * width, generator)
+            accepted = self._toss(points).reshape(draws, width)
             # A search that stops at the first accepted proposal would not take constant time.
-            first = np.where(accepted, np.arange(each), proposals).min(axis=1)
-            out.append(points.reshape(rows, each, -1)[np.arange(rows), first])
-        return np.concatenate(out)
+            first = np.where(accepted, np.arange(width), proposals).min(axis=1)
+            drawn.append(points.reshape(draws, width, -1)[np.arange(draws), first])
+        return np.concatenate(drawn)
 
     @cached_property
     def _fewest_coins(self) -> int:
@@ -283,6 +283,7 @@ class TiltedDensity:
         return np.clip(coins.astype(np.uint64), fewest, most)
 
     def _toss(self, points: Floats) -> NDArray[np.bool_]:
+        """Decide by random coins which points (n,) are accepted."""
         words = random_words(len(points)) >> np.uint64(1)
         return np.asarray(words < self.coins(points), np.bool_)
 
@@ -303,16 +304,17 @@ class Axis:
     def masses(self) -> NDArray[np.uint64]:
         """Masses M_i (k,) of the cells, k ≥ 2."""
         shares = self.marginal.mass(self.edges[:-1], self.edges[1:])
-        exact = [int(share * _WHOLE) for share in (shares / shares.sum()).tolist()]
+        masses = [int(share * _TOTAL_MASS) for share in (shares / shares.sum()).tolist()]
         largest = int(np.argmax(shares))
-        exact[largest] += _WHOLE - sum(exact)
-        if exact[largest] == _WHOLE:  # exceeds 64 bits, so that another cell gets mass 1
-            exact[largest] -= 1
-            exact[largest - 1] += 1
-        return np.array(exact, np.uint64)
+        masses[largest] += _TOTAL_MASS - sum(masses)
+        if masses[largest] == _TOTAL_MASS:  # exceeds 64 bits, so that another cell gets mass 1
+            masses[largest] -= 1
+            masses[largest - 1] += 1
+        return np.array(masses, np.uint64)
 
     @cached_property
     def _ends(self) -> NDArray[np.uint64]:
+        """Sums of masses up to the end of each cell but the last, whose 2^64 exceeds a word."""
         return np.cumsum(self.masses[:-1], dtype=np.uint64)
 
     @cached_property
@@ -380,7 +382,7 @@ class GridReference(ProductReference):
         """Return Σ M_i v_i / 2^64 of positive values (number of cells,), to a relative 10^−12."""
         table = values.reshape(self.shape)
         for axis in reversed(self.axes):
-            table = table @ (axis.masses.astype(np.float64) / _WHOLE)
+            table = table @ (axis.masses.astype(np.float64) / _TOTAL_MASS)
         return float(table)
 
 
@@ -416,12 +418,13 @@ def make_grid(reference: Reference) -> GridReference | None:
     if reference.marginals is None:
         return None
     sizes = [marginal.num_values for marginal in reference.marginals]
-    listed = math.prod(size for size in sizes if size is not None)
-    free = sizes.count(None)
-    if listed > MOST_CELLS or any(size == 1 for size in sizes):
+    num_discrete = math.prod(size for size in sizes if size is not None)
+    continuous = sizes.count(None)
+    if num_discrete > MOST_CELLS or any(size == 1 for size in sizes):
         return None
-    each = min(_ONE_AXIS, int((MOST_CELLS / listed) ** (1 / free) + 1e-9)) if free else 0
-    if free and each < _MIN_CELLS:
+    root = (MOST_CELLS / num_discrete) ** (1 / max(continuous, 1))
+    each = min(_MAX_OF_ONE, int(root + 1e-9))  # cells of each continuous coordinate
+    if continuous and each < _MIN_OF_EACH:
         return None
     return GridReference(reference.marginals, [each if size is None else size for size in sizes])
 

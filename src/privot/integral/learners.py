@@ -24,21 +24,19 @@ five-fold cross-validation.
 The stored tilt consists of the values of $g$ at the cells' public middles, with linear interpolation:
 the number and places of knots depend on the records, and must not influence the cost of an evaluation.
 
-Training may use the records without restriction, because $g$ is clipped before any draw, and the
-guarantee is that of the clipped tilt.
-
 **Trees** are grown by scikit-learn and stored as arrays, so that loading a model executes no code.
 `Trees` reproduces the classifier's log odds $f(u) = f_0 + \sum_j \text{leaf}_j(u)$; `grow_trees` checks
 this and raises otherwise. If a bound $β$ is set, $f$ is clipped to $[−β, β]$. Trees need scikit-learn
 (extra `evaluate`).
 
-**Constant work.** The number of grown trees, the number of their nodes and the depth of a point are
-functions of raw records, and must not influence the cost of an evaluation. So there are always
-`MOST_TREES` trees of `_NODES` nodes (unused nodes are leaves of value 0), and every point takes
-`_DEPTH` steps in each tree. A leaf is its own child, so that further steps stay there.
+**Constant work.** The numbers of trees and nodes and the depth of a point are functions of raw records,
+and must not influence the cost of an evaluation. So there are always `MOST_TREES` trees of `_NODES`
+nodes (unused nodes are leaves of value 0), and every point takes `_DEPTH` steps in each tree. A leaf is
+its own child, so that further steps stay there.
 
-All learned functions depend on the data and stay with the curator. Weights, batches and inner draws may
-be seeded, since none of them leaves.
+**Privacy review.** All learned functions depend on the data without restriction, and stay with the
+curator: the guarantee is that of the clipped tilt. Weights, batches and inner draws may be seeded, since
+none of them leaves.
 
 References:
     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
@@ -71,31 +69,28 @@ try:
 except ModuleNotFoundError:  # an optional extra; asking for trees says so
     HistGradientBoostingClassifier = None
 
-# A function of a number of draws and a generator that returns the draws' features.
-Negatives = Callable[[int, np.random.Generator], Floats]
+# A function that draws from a density, with a generator, and returns the features (num, k) of the draws.
+Draw = Callable[[int, np.random.Generator], Floats]
 
-# Networks: rows of a block, held-out share and number, evaluations on them, averaging, weight decay.
-_BLOCK = 2**15
-_HELD_OUT, _MAX_HELD_OUT, _CHECKS = 0.1, 5000, 30
+_BLOCK = 2**15  # rows evaluated at once
+# Networks: share and numbers of held-out records, and number of draws beside them.
+_HELD_OUT, _MIN_HELD_OUT, _MAX_HELD_OUT, _MIN_HELD_OUT_DRAWS = 0.1, 20, 5000, 2000
+_CHECKS, _WARM_UP = 30, 50  # evaluations on held-out records; steps
 _AVERAGING, _WEIGHT_DECAY = 0.98, 1e-3
-# The spline: cells, knots, folds, and penalties to choose from; |g| is limited to 60, before clipping.
-_CELLS, _INTERVALS, _FOLDS = 2048, 32, 5
-_PENALTIES, _RIDGE, _MAX_RATIO = np.logspace(2, -8, 21), 1e-7, 60.0
+# The spline: cells of the reference, about as many intervals between knots; |g| is limited to 60.
+_CELLS, _INTERVALS, _MAX_RATIO = 2048, 32, 60.0
+_FOLDS, _MIN_RECORDS = 5, 50  # of cross-validation
+_PENALTIES, _RIDGE = np.logspace(2, -8, 21), 1e-7
 # Trees: a depth of 8 is twice that of balanced trees with 15 leaves.
 MOST_TREES, _LEAVES, _DEPTH = 100, 15, 8
 _NODES = 2 * _LEAVES - 1
+_MIN_DRAWS = 1000  # against which trees are grown
 _ARRAYS = ("feature", "threshold", "children", "value")
 
 
 @dataclass(frozen=True, repr=False)
 class Network:
-    """Multilayer perceptron: weights and biases of the layers; `bound` limits the output.
-
-    Examples:
-        >>> net = Network((np.eye(2), np.ones((1, 2))), (np.zeros(2), np.zeros(1)), bound=0.5)
-        >>> bool((np.abs(net(np.array([[9.0, 9.0], [-9.0, 0.0]]))) <= 0.5).all())
-        True
-    """
+    """Multilayer perceptron: weights and biases of the layers; `bound` limits the output."""
 
     kind: ClassVar[str] = "mlp"
     weights: tuple[Floats, ...]
@@ -106,10 +101,11 @@ class Network:
         """Return outputs (n,) for features (n, k)."""
         f = np.empty(len(features))
         for start in range(0, len(features), _BLOCK):
-            u = features[start : start + _BLOCK]
+            block = slice(start, start + _BLOCK)
+            u = features[block]
             for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
                 u = np.tanh(u @ weight.T + bias)
-            f[start : start + _BLOCK] = (u @ self.weights[-1].T + self.biases[-1])[:, 0]
+            f[block] = (u @ self.weights[-1].T + self.biases[-1])[:, 0]
         return f if self.bound is None else self.bound * np.tanh(f / self.bound)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -152,48 +148,46 @@ class NetworkSettings:
 
 
 def train_network(
-    positives: Floats,
-    negatives: Negatives,
-    settings: NetworkSettings,
-    seed: int,
-    bound: float | None = None,
+    positives: Floats, draw: Draw, settings: NetworkSettings, seed: int, bound: float | None = None
 ) -> Network:
     """Train a network on `positives` (n, k) against draws; its output is a log ratio, |·| ≤ bound."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(positives))
     num_held_out = min(_MAX_HELD_OUT, int(_HELD_OUT * len(positives)))
-    num_held_out = num_held_out if num_held_out >= 20 else 0
+    if num_held_out < _MIN_HELD_OUT:
+        num_held_out = 0
     training, testing = positives[order[num_held_out:]], positives[order[:num_held_out]]
     held_out = None
     if num_held_out:
-        held_out = (_tensor(testing), _tensor(negatives(max(num_held_out, 2000), rng)))
+        held_out = _tensor(testing), _tensor(draw(max(num_held_out, _MIN_HELD_OUT_DRAWS), rng))
     layers = _build(positives.shape[1], settings, seed)
     optimizer = torch.optim.AdamW(layers.parameters(), weight_decay=_WEIGHT_DECAY)
     average = [p.detach().clone() for p in layers.parameters()]
-    best = (_held_out_loss(layers, average, held_out, bound), [p.clone() for p in average])
-    every = max(1, settings.steps // _CHECKS)
-    for step in range(settings.steps):
-        rate = min(1.0, (step + 1) / 50) * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
+    best_loss = _held_out_loss(layers, average, held_out, bound)
+    best = [mean.clone() for mean in average]
+    check_every = max(1, settings.steps // _CHECKS)
+    for step in range(1, settings.steps + 1):
+        decay = 0.5 * (1 + math.cos(math.pi * (step - 1) / settings.steps))
         for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * rate
+            group["lr"] = settings.learning_rate * (min(1.0, step / _WARM_UP) * decay)
         batch = training[rng.integers(0, len(training), settings.batch_size)]
-        loss = _loss(layers, _tensor(batch), _tensor(negatives(settings.batch_size, rng)), bound)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        _loss(layers, _tensor(batch), _tensor(draw(settings.batch_size, rng)), bound).backward()
         optimizer.step()
         with torch.no_grad():
-            decay = min(_AVERAGING, (step + 1) / (step + 10))
-            for mean, now in zip(average, layers.parameters(), strict=True):
-                mean.lerp_(now, 1 - decay)
-        if (step + 1) % every == 0 or step + 1 == settings.steps:
-            score = _held_out_loss(layers, average, held_out, bound)
-            if held_out is None or score < best[0]:
-                best = (score, [p.clone() for p in average])
-    arrays = [p.double().numpy() for p in best[1]]
+            retained = min(_AVERAGING, step / (step + 9))  # so that early weights are forgotten
+            for mean, parameter in zip(average, layers.parameters(), strict=True):
+                mean.lerp_(parameter, 1 - retained)
+        if step % check_every == 0 or step == settings.steps:
+            loss = _held_out_loss(layers, average, held_out, bound)
+            if held_out is None or loss < best_loss:
+                best_loss, best = loss, [mean.clone() for mean in average]
+    arrays = [p.double().numpy() for p in best]
     return Network(tuple(arrays[0::2]), tuple(arrays[1::2]), bound)
 
 
 def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequential:
+    """Build the initial layers, by which f = 0 everywhere."""
     widths = [num_features, *settings.hidden]
     parts: list[nn.Module] = []
     # PyTorch's layers draw their weights from the global generator, which is seeded temporarily.
@@ -202,7 +196,7 @@ def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequen
         for width_in, width_out in pairwise(widths):
             parts += [nn.Linear(width_in, width_out), nn.Tanh()]
         last = nn.Linear(widths[-1], 1)
-    with torch.no_grad():  # initially f = 0
+    with torch.no_grad():
         last.weight.zero_()
         last.bias.zero_()
     return nn.Sequential(*parts, last)
@@ -211,6 +205,7 @@ def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequen
 def _loss(
     layers: Callable[[Tensor], Tensor], positive: Tensor, negative: Tensor, bound: float | None
 ) -> Tensor:
+    """Return the logistic loss of the log odds f, bounded if there is a bound."""
     f = layers(torch.cat([positive, negative]))[:, 0]
     if bound is not None:
         f = bound * torch.tanh(f / bound)
@@ -270,18 +265,18 @@ def fit_spline(records: Floats, marginal: Marginal, seed: int) -> SplineRatio:
     masses = axis.masses.astype(np.float64) / 2.0**64
     z = _middles(axis)
     knots = _knots(marginal.features(records[:, 0])[:, 0], z, masses)
+    splines = [BSpline(knots, unit, 3) for unit in np.eye(len(knots) - 4)]
     low, high = float(knots[3]), float(knots[-4])
-    size = len(knots) - 4
-    basis = np.stack(
-        [_evaluate(BSpline(knots, unit, 3), z, low, high) for unit in np.eye(size)], axis=1
-    )
-    penalty = _roughness(knots, size)
+    basis = np.stack([_extrapolate(spline, z, low, high) for spline in splines], axis=1)
+    form = _roughness(splines, knots)
     folds = np.random.default_rng(seed).permutation(len(records)) % _FOLDS
     cells = axis.locate(records[:, 0])
     counts = np.zeros((_FOLDS, axis.size))
     np.add.at(counts, (folds, cells), 1.0)
-    chosen = _cross_validate(basis, masses, penalty, counts) if len(records) >= 50 else 1.0
-    beta = _fit(basis, masses, penalty, counts.sum(axis=0) / len(records), chosen, np.zeros(size))
+    problem = _SplineProblem(basis, masses, form)
+    penalty = problem.cross_validate(counts) if len(records) >= _MIN_RECORDS else 1.0
+    shares = counts.sum(axis=0) / len(records)
+    beta = problem.minimize(shares, penalty, np.zeros(len(splines)))
     return SplineRatio(marginal, np.clip(basis @ beta, -_MAX_RATIO, _MAX_RATIO))
 
 
@@ -291,7 +286,7 @@ def _middles(axis: Axis) -> Floats:
 
 
 def _knots(records: Floats, z: Floats, masses: Floats) -> Floats:
-    """Return knots at quantiles of records and of the reference (masses at z), for a B-spline."""
+    """Return knots of a cubic B-spline, at quantiles of records and of the reference (masses at z)."""
     shares = np.linspace(0, 1, _INTERVALS // 2 + 1)
     of_reference = np.interp(shares[1:-1], np.cumsum(masses), z)
     low, high = float(records.min()), float(records.max())
@@ -299,78 +294,85 @@ def _knots(records: Floats, z: Floats, masses: Floats) -> Floats:
         low, high = low - 0.5, high + 0.5
     inner = np.concatenate([np.quantile(records, shares[1:-1]), of_reference])
     inner = np.sort(inner[(inner > low) & (inner < high)])
-    least = (high - low) / (8 * _INTERVALS)
+    min_gap = (high - low) / (8 * _INTERVALS)
     knots = [low]
     for knot in inner:
-        if knot - knots[-1] > least and high - knot > least:
+        if knot - knots[-1] > min_gap and high - knot > min_gap:
             knots.append(float(knot))
     return np.concatenate([[low] * 3, knots, [high] * 4])
 
 
-def _evaluate(spline: BSpline, z: Floats, low: float, high: float) -> Floats:
+def _extrapolate(spline: BSpline, z: Floats, low: float, high: float) -> Floats:
+    """Return the values at z of a spline on [low, high], which is continued linearly."""
     inside = np.clip(z, low, high)
     slope = spline.derivative(1)
     slopes = np.where(z < low, slope(low), np.where(z > high, slope(high), 0.0))
     return np.asarray(spline(inside) + slopes * (z - inside), np.float64)
 
 
-def _roughness(knots: Floats, size: int) -> Floats:
+def _roughness(splines: list[BSpline], knots: Floats) -> Floats:
     """Return ∫ (g‴)² as a quadratic form: g‴ of a cubic spline is constant between knots."""
     spans = np.unique(knots)
     middles, lengths = (spans[:-1] + spans[1:]) / 2, np.diff(spans)
-    third = np.stack(
-        [BSpline(knots, unit, 3).derivative(3)(middles) for unit in np.eye(size)], axis=1
-    )
+    third = np.stack([spline.derivative(3)(middles) for spline in splines], axis=1)
     return np.asarray(third.T @ (third * lengths[:, None]), np.float64)
 
 
-def _cross_validate(basis: Floats, masses: Floats, penalty: Floats, counts: Floats) -> float:
-    """Return the penalty with the best held-out likelihood, given counts by fold (folds, cells)."""
-    scores = np.zeros(len(_PENALTIES))
-    for fold in counts:
-        rest = counts.sum(axis=0) - fold
-        beta = np.zeros(basis.shape[1])
-        for i, weight in enumerate(_PENALTIES):
-            beta = _fit(basis, masses, penalty, rest / rest.sum(), weight, beta)
-            scores[i] += _spline_loss(basis @ beta, masses, fold)
-    return float(_PENALTIES[np.argmin(scores)])
+@dataclass(frozen=True)
+class _SplineProblem:
+    """The penalized likelihood as a function of a spline's coefficients β (size,)."""
 
+    basis: Floats  # values of the basis splines at the cells' middles (cells, size); g = basis β
+    masses: Floats  # probabilities of the cells under the reference (cells,)
+    roughness: Floats  # quadratic form of ∫ (g‴)² (size, size)
 
-def _spline_loss(g: Floats, masses: Floats, counts: Floats) -> float:
-    top = g.max()
-    return float(counts.sum() * (np.log(masses @ np.exp(g - top)) + top) - counts @ g)
+    def cross_validate(self, counts: Floats) -> float:
+        """Return the penalty λ with the best held-out likelihood, by counts (folds, cells)."""
+        losses = np.zeros(len(_PENALTIES))
+        for fold in counts:
+            rest = counts.sum(axis=0) - fold
+            beta = np.zeros(self.basis.shape[1])
+            for i, penalty in enumerate(_PENALTIES):
+                beta = self.minimize(rest / rest.sum(), penalty, beta)
+                losses[i] += self._loss(beta, fold)
+        return float(_PENALTIES[np.argmin(losses)])
 
+    def _loss(self, beta: Floats, counts: Floats) -> float:
+        """Return the negative log-likelihood of counts of records, or of shares, by cell."""
+        g = self.basis @ beta
+        top = g.max()
+        return float(counts.sum() * (np.log(self.masses @ np.exp(g - top)) + top) - counts @ g)
 
-def _fit(
-    basis: Floats, masses: Floats, penalty: Floats, shares: Floats, weight: float, beta: Floats
-) -> Floats:
-    """Minimize the convex loss by Newton's method with step halving."""
-    form = weight * penalty + _RIDGE * np.eye(len(beta))
+    def minimize(self, shares: Floats, penalty: float, beta: Floats) -> Floats:
+        """Minimize the convex loss of shares of records, from β, by Newton's method with halving."""
+        form = penalty * self.roughness + _RIDGE * np.eye(len(beta))
 
-    def loss(b: Floats) -> float:
-        return _spline_loss(basis @ b, masses, shares) + 0.5 * float(b @ form @ b)
+        def loss_at(b: Floats) -> float:
+            return self._loss(b, shares) + 0.5 * float(b @ form @ b)
 
-    now = loss(beta)
-    for _ in range(50):
-        g = basis @ beta
-        p = masses * np.exp(g - g.max())
-        p /= p.sum()
-        mean = basis.T @ p
-        gradient = mean - basis.T @ shares + form @ beta
-        hessian = (basis.T * p) @ basis - np.outer(mean, mean) + form
-        try:
-            step = cho_solve(cho_factor(hessian), gradient)
-        except LinAlgError:
-            break
-        decrease, length = float(gradient @ step), 1.0
-        if decrease < 1e-10:
-            break
-        while (new := loss(beta - length * step)) > now - 0.1 * length * decrease and length > 1e-6:
-            length /= 2
-        if length <= 1e-6:
-            break
-        beta, now = beta - length * step, new
-    return beta
+        loss = loss_at(beta)
+        for _ in range(50):
+            g = self.basis @ beta
+            p = self.masses * np.exp(g - g.max())
+            p /= p.sum()
+            mean = self.basis.T @ p
+            gradient = mean - self.basis.T @ shares + form @ beta
+            hessian = (self.basis.T * p) @ self.basis - np.outer(mean, mean) + form
+            try:
+                step = cho_solve(cho_factor(hessian), gradient)
+            except LinAlgError:
+                break
+            decrease, length = float(gradient @ step), 1.0
+            if decrease < 1e-10:
+                break
+            new_loss = loss_at(beta - step)
+            while new_loss > loss - 0.1 * length * decrease and length > 1e-6:
+                length /= 2
+                new_loss = loss_at(beta - length * step)
+            if length <= 1e-6:
+                break
+            beta, loss = beta - length * step, new_loss
+        return beta
 
 
 @dataclass(frozen=True, repr=False)
@@ -431,6 +433,13 @@ def _sum_leaves(
     return total
 
 
+def fit_trees(positives: Floats, draw: Draw, seed: int, bound: float | None = None) -> Trees:
+    """Grow trees on `positives` (n, k) against as many draws, or 1000 if there are fewer."""
+    # Unequal numbers of both shift the log odds by a constant, which normalizing removes.
+    drawn = draw(max(len(positives), _MIN_DRAWS), np.random.default_rng([seed, 1]))
+    return grow_trees(positives, drawn, seed, bound)
+
+
 def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | None) -> Trees:
     """Grow trees on `positives` (n, k) against `negatives` (m, k), with early stopping on a tenth."""
     if HistGradientBoostingClassifier is None:
@@ -450,16 +459,16 @@ def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | N
         n_iter_no_change=10,
         random_state=seed,
     ).fit(features, labels)
-    grown = _as_arrays(classifier, bound)
-    exact, ours = classifier.decision_function(features[:256]), grown(features[:256])
+    trees = _as_arrays(classifier, bound)
+    expected = classifier.decision_function(features[:256])
     if bound is not None:
-        exact = np.clip(exact, -bound, bound)
-    if not np.allclose(exact, ours, rtol=0, atol=1e-9):
+        expected = np.clip(expected, -bound, bound)
+    if not np.allclose(expected, trees(features[:256]), rtol=0, atol=1e-9):
         raise PrivotError(
             "this version of scikit-learn stores its trees in a form that is not known: "
             "choose 'mlp', or another version"
         )
-    return grown
+    return trees
 
 
 def _as_arrays(classifier: HistGradientBoostingClassifier, bound: float | None) -> Trees:
@@ -470,11 +479,11 @@ def _as_arrays(classifier: HistGradientBoostingClassifier, bound: float | None) 
     for j, (predictor,) in enumerate(classifier._predictors):
         nodes = predictor.nodes
         inner, root = ~nodes["is_leaf"].astype(bool), j * _NODES
-        own = slice(root, root + len(nodes))
-        feature[own] = np.where(inner, nodes["feature_idx"], 0)
-        threshold[own] = np.where(inner, nodes["num_threshold"], 0.0)
-        value[own] = np.where(inner, 0.0, nodes["value"])
+        block = slice(root, root + len(nodes))
+        feature[block] = np.where(inner, nodes["feature_idx"], 0)
+        threshold[block] = np.where(inner, nodes["num_threshold"], 0.0)
+        value[block] = np.where(inner, 0.0, nodes["value"])
         for side, name in enumerate(("left", "right")):
-            children[own, side][inner] = nodes[name][inner].astype(np.int64) + root
+            children[block, side][inner] = nodes[name][inner].astype(np.int64) + root
     start = float(np.ravel(classifier._baseline_prediction)[0])
     return Trees(feature, threshold, children, value, start, bound)

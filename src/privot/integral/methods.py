@@ -9,7 +9,7 @@ $$ q_t ∝ q_{t−1} e^{θ_t c_t} , \qquad s = \sum_t θ_t c_t , \qquad |s| ≤ 
 With $\sum_t θ_t ≤ ε/(4 \log 2)$ the tilt lies in $[−ε/4, ε/4]$. It is not normalized, so each draw is
 ε-integrally private (`privot.integral.density`, $w = ε/2$).
 
-- **Coefficients.** The paper uses $θ_t = (ε/(ε + 4 \log 2))^t$, whose *infinite* sum is
+- **Coefficients.** The paper (Husain et al.) uses $θ_t = (ε/(ε + 4 \log 2))^t$, whose *infinite* sum is
   $ε/(4 \log 2)$; after $T$ rounds part of the budget is unspent (for ε = 10 and $T = 3$, only 5.2 is
   spent). `"exact"` scales them to add up to $ε/(4 \log 2)$; `"published"` uses them unchanged for
   comparison, and the density then states the smaller ε that is really spent.
@@ -17,19 +17,18 @@ With $\sum_t θ_t ≤ ε/(4 \log 2)$ the tilt lies in $[−ε/4, ε/4]$. It is n
   and never published.
 - **Edges.** Each round measures how well its classifier distinguishes the records (training records
   included) from new draws of $q_{t−1}$ (`privot.integral.tilts`). Edges are functions of raw records
-  without noise: they are stored in the secret tilt, are not printed, and do not influence draws,
-  weights, or the rest of the fit.
+  without noise, secret as the tilt; they do not influence draws, weights, or the rest of the fit.
 
 **The clipped ratio**: learn $p/q_0$, clip it, normalize; minimax optimal for known $p$.
-The densities between $b\,q_0$ and $e^{w} b\,q_0$ are a mollifier of width $w$, for any public constant
-$b ∈ [e^{−w}, 1]$. For a known density $p$, the best of them, in every $f$-divergence at once, is
+For any public constant $b ∈ [e^{−w}, 1]$, consider the densities between $b\,q_0$ and $e^{w} b\,q_0$,
+whose tilts have the width $w$. For a known density $p$, the best of them, in every $f$-divergence, is
 
 $$ q = \operatorname{clip}(p/r,\; b\,q_0,\; e^{w} b\,q_0), \qquad r \text{ such that } \int q = 1 $$
 
-(Park, Asoodeh, Lee 2024). Here $p/q_0$ is learned, by any estimator, and $q = q_0 e^{s}$ with
-$s = \operatorname{clip}(\log p/q_0 − \log r,\; \log b,\; \log b + w)$, where $b = e^{−w \cdot
-\text{floor\_share}}$. For all data, a share $e^{−(1 − \text{floor\_share}) w}$ of proposals is accepted.
-The default ½ is symmetric in floor and ceiling and accepts $e^{−w/2}$; a smaller share allows narrow
+(Park, Asoodeh, Lee 2024). Here $p/q_0$ is learned, and $q = q_0 e^{s}$ with
+$s = \operatorname{clip}(\log p/q_0 − \log r,\; \log b,\; \log b + w)$, where
+$b = e^{−w \cdot \text{floor\_share}}$. For all data, a share $e^{−(1 − \text{floor\_share}) w}$ of
+proposals is accepted. The default ½ is symmetric in floor and ceiling; a smaller share allows narrow
 modes to exceed the reference by more, and suits data that are concentrated where the reference is small.
 If $p ≤ c\,q_0$ is public knowledge, the minimax choice is $b = c/(e^{w} − 1 + c)$.
 
@@ -37,12 +36,12 @@ The normalizer enters the guarantee (`privot.integral.density`): $|\log Z| ≤ �
 
 - `"exact"`: the reference is cut into cells (`privot.integral.density`), the tilt is a table, $Z$ is a
   finite sum, and $η = 10^{−9}$ covers the rounding of that sum and the root finding of $r$.
-- `"estimated"`: for any reference. $Z$ is the mean of $e^{s} ∈ [b, e^{w} b]$ over $m$ fresh draws of
-  $q_0$. By Hoeffding's inequality it is off by more than $t = (e^{w} b − b) \sqrt{\ln(2/γ)/2m}$ with
+- `"estimated"`: for any reference. $\hat Z$ is the mean of $e^{s} ∈ [b, e^{w} b]$ over $m$ fresh draws
+  of $q_0$. By Hoeffding's inequality it is off by more than $t = (e^{w} b − b) \sqrt{\ln(2/γ)/2m}$ with
   probability at most γ. $r$ is found on other draws, and accepted if $|\hat Z − 1| + t ≤ 1 − e^{−η}$,
-  with η public ($1 − e^{−η} = 3t$). Up to 8 attempts, each with $γ = \text{delta}/16$; if none passes,
-  the tilt is 0 and $Z = 1$. For two data sets both certificates hold except with probability `delta`,
-  and they fail independently of what is drawn: (ε, delta), **for all draws together**.
+  with η public ($1 − e^{−η} = 3t$). Up to 8 attempts are made, each with $γ = \text{delta}/16$; if none
+  passes, the tilt is 0 and $Z = 1$. For two data sets both certificates hold except with probability
+  `delta`, and they fail independently of what is drawn: (ε, delta), **for all draws together**.
 - `"none"`: $Z$ is unknown, so the width is $ε/2$, and the guarantee is pure. The constant $\log r$ is
   free, and minimizes $−E_p s + \log E_{q_0} e^{s}$.
 - `"auto"`: exact if there is a grid, otherwise none. It never chooses an estimate, which costs a δ.
@@ -75,7 +74,7 @@ from privot.integral.density import (
     require_inside,
     tabulate,
 )
-from privot.integral.learners import Network, NetworkSettings, Trees
+from privot.integral.learners import Network, NetworkSettings, Trees, fit_trees, train_network
 from privot.integral.references import Floats, Reference, SecureGenerator
 from privot.integral.tilts import (
     BOUND,
@@ -85,7 +84,6 @@ from privot.integral.tilts import (
     FeatureTilt,
     ShiftedTilt,
     fit_log_ratio,
-    train_classifier,
 )
 from privot.privacy.rounding import require_delta, require_epsilon
 
@@ -97,7 +95,8 @@ _EDGE_DRAWS = 2**13  # draws for measuring γ_Q; its standard error is at most .
 _BOOST_NETWORK = NetworkSettings(hidden=(25, 25, 25), steps=1000, learning_rate=0.01)
 _RATIO_NETWORK = NetworkSettings()
 _EXACT_ETA, _MIN_EPSILON = 1e-9, 1e-6
-_ATTEMPTS, _BATCH, _PILOT = 8, 2**16, 2**15
+_ATTEMPTS, _BATCH = 8, 2**16  # of an estimated normalizer: attempts, and draws made at once
+_PILOT = 2**15  # records, and draws, by which the shift of a tilt that is not normalized is chosen
 
 
 class Settings(ABC):
@@ -119,18 +118,18 @@ class Settings(ABC):
     def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
         """Learn a density; one draw of it costs at most `epsilon`. See `boost` and `clip_ratio`."""
         require_epsilon(epsilon)
-        start = self.start(reference, epsilon)  # refuses invalid settings before training
-        return self.tilted(start, require_inside(reference, records), reference, epsilon)
+        untilted = self.untilted(reference, epsilon)  # refuses invalid settings before training
+        return self.tilted(untilted, require_inside(reference, records), reference, epsilon)
 
     @abstractmethod
-    def start(self, reference: Reference, epsilon: float) -> TiltedDensity:
-        """Return the density of tilt 0 with the limits of the result."""
+    def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
+        """Return the density of tilt 0 with the public limits that the learned one will have."""
 
     @abstractmethod
     def tilted(
-        self, start: TiltedDensity, points: Floats, reference: Reference, epsilon: float
+        self, untilted: TiltedDensity, points: Floats, reference: Reference, epsilon: float
     ) -> TiltedDensity:
-        """Return the density whose tilt is learned from records (n, dim)."""
+        """Return the untilted density with a tilt that is learned from records (n, dim)."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ class BoostSettings(Settings):
         if self.rounds < 1:
             raise PrivotError(f"rounds {self.rounds} is not positive: give at least 1")
 
-    def start(self, reference: Reference, epsilon: float) -> TiltedDensity:
+    def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
         """See `Settings`."""
         limit = epsilon / 4  # exact: a power of two
         if self.coefficients == "published":
@@ -166,22 +165,25 @@ class BoostSettings(Settings):
         return TiltedDensity(reference, FeatureTilt(reference, (), ()), -limit, limit)
 
     def tilted(
-        self, start: TiltedDensity, points: Floats, reference: Reference, epsilon: float
+        self, untilted: TiltedDensity, points: Floats, reference: Reference, epsilon: float
     ) -> TiltedDensity:
         """See `Settings`."""
         thetas = coefficients(epsilon, self.rounds, self.coefficients)
         seeds = np.random.SeedSequence(self.seed).generate_state(self.rounds).tolist()
-        features, tilt, current = reference.features(points), FeatureTilt(reference, (), ()), start
+        features = reference.features(points)
+        tilt, current = FeatureTilt(reference, (), ()), untilted
         for t in range(self.rounds):
-            classifier = _classify(features, current, self, seeds[t])
-            edges = (*tilt.edges, _edges(classifier, features, current, seeds[t]))
-            tilt = FeatureTilt(reference, (*tilt.members, classifier), thetas[: t + 1], edges)
-            current = replace(start, tilt=tilt)
+            classifier = _train_round(features, current, self, seeds[t])
+            edges = _measure_edges(classifier, features, current, seeds[t])
+            tilt = FeatureTilt(
+                reference, (*tilt.members, classifier), thetas[: t + 1], (*tilt.edges, edges)
+            )
+            current = replace(untilted, tilt=tilt)
         return current
 
 
 def coefficients(epsilon: float, rounds: int, kind: Coefficients = "exact") -> tuple[float, ...]:
-    """Return θ_1 … θ_T.
+    """Return the coefficients θ_1 … θ_T of boosting.
 
     >>> round(sum(coefficients(10.0, 3)) * 4 * BOUND, 12)
     10.0
@@ -219,24 +221,25 @@ def boost(
     return (settings or BoostSettings()).learn(records, reference, epsilon)
 
 
-def _classify(
+def _train_round(
     positives: Floats, current: TiltedDensity, settings: BoostSettings, seed: int
 ) -> Network | Trees:
     """Train a classifier, |c| ≤ log 2, of the records' features against draws of the current density."""
-    features = current.reference.features
-    if settings.classifier == "trees":
-        return train_classifier(
-            positives, lambda n, rng: features(current.draw_seeded(n, rng)), None, seed, BOUND
-        )
-    pool = features(current.draw_seeded(_POOL, np.random.default_rng([seed, 1])))
 
-    def pick(num: int, rng: np.random.Generator) -> Floats:
+    def draw(num: int, rng: np.random.Generator) -> Floats:
+        return current.reference.features(current.draw_seeded(num, rng))
+
+    if settings.classifier == "trees":
+        return fit_trees(positives, draw, seed, BOUND)
+    pool = draw(_POOL, np.random.default_rng([seed, 1]))
+
+    def draw_from_pool(num: int, rng: np.random.Generator) -> Floats:
         return pool[rng.integers(0, len(pool), num)]
 
-    return train_classifier(positives, pick, settings.network, seed, BOUND)
+    return train_network(positives, draw_from_pool, settings.network, seed, BOUND)
 
 
-def _edges(
+def _measure_edges(
     classifier: Network | Trees, positives: Floats, current: TiltedDensity, seed: int
 ) -> Edges:
     """Measure γ_P = E_P c / log 2 on the records, and γ_Q = −E_Q c / log 2 on fresh draws."""
@@ -280,14 +283,13 @@ class ClippedRatioSettings(Settings):
                 f"normalizer_draws {self.normalizer_draws} is not positive: try a million"
             )
 
-    def start(self, reference: Reference, epsilon: float) -> TiltedDensity:
+    def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
         """See `Settings`; raises also if ε is below 10⁻⁶."""
         if epsilon < _MIN_EPSILON:
             raise PrivotError(
                 f"epsilon {epsilon} of one draw is below {_MIN_EPSILON:g}: draw from the reference, "
                 "which costs nothing"
             )
-        zero, share = ConstantTilt(), self.floor_share
         grid = None if self.normalizer in ("estimated", "none") else make_grid(reference)
         if self.normalizer == "exact" and grid is None:
             raise PrivotError(
@@ -295,28 +297,29 @@ class ClippedRatioSettings(Settings):
                 "choose 'estimated' (costs a delta) or 'none' (half the width)"
             )
         if grid is None and self.normalizer != "estimated":
-            return TiltedDensity(reference, zero, -epsilon / 4, epsilon / 4)
+            return TiltedDensity(reference, ConstantTilt(), -epsilon / 4, epsilon / 4)
         eta, delta = min(_EXACT_ETA, 1e-3 * epsilon), 0.0
         if grid is None:
-            eta, delta = _eta(epsilon, self), self.delta
-        limits = _limits(epsilon, eta, share)
-        return TiltedDensity(grid or reference, zero, *limits, Normalizer(-eta, eta, delta))
+            eta, delta = _estimated_eta(epsilon, self), self.delta
+        low, high = _limits(epsilon, eta, self.floor_share)
+        normalizer = Normalizer(-eta, eta, delta)
+        return TiltedDensity(grid or reference, ConstantTilt(), low, high, normalizer)
 
     def tilted(
-        self, start: TiltedDensity, points: Floats, reference: Reference, epsilon: float
+        self, untilted: TiltedDensity, points: Floats, reference: Reference, epsilon: float
     ) -> TiltedDensity:
         """See `Settings`."""
         ratio = fit_log_ratio(points, reference, self.estimator, self.network, self.seed)
-        return self.clipped(start, ratio, points)
+        return self.clipped(untilted, ratio, points)
 
-    def clipped(self, start: TiltedDensity, ratio: Tilt, points: Floats) -> TiltedDensity:
-        """Clip and normalize a log ratio."""
+    def clipped(self, untilted: TiltedDensity, ratio: Tilt, points: Floats) -> TiltedDensity:
+        """Clip and normalize a log ratio, by the normalizer of the untilted density."""
         finite = ShiftedTilt(ratio, 0.0)
-        if isinstance(start.reference, GridReference):
-            return _exact(finite, start, start.reference)
-        if start.normalizer is None:
-            return _unnormalized(finite, start, points, self.seed)
-        return _estimated(finite, start, self.normalizer_draws)
+        if isinstance(untilted.reference, GridReference):
+            return _normalize_exactly(finite, untilted, untilted.reference)
+        if untilted.normalizer is None:
+            return _clip_by_likelihood(finite, untilted, points, self.seed)
+        return _normalize_by_draws(finite, untilted, self.normalizer_draws)
 
 
 def clip_ratio(
@@ -327,11 +330,7 @@ def clip_ratio(
 ) -> TiltedDensity:
     """Learn log p/q₀ and clip it; one draw of the result costs at most `epsilon`.
 
-    Arguments:
-        records: Raw records (n, dim), inside the reference's support.
-        reference: Public density q₀.
-        epsilon: ε of one draw.
-        settings: Settings other than the defaults.
+    Arguments are those of `boost`.
 
     Raises:
         PrivotError: as `boost`, or if an exact normalizer is required and there is no grid.
@@ -365,7 +364,7 @@ def mollify(
     """
     settings = settings or ClippedRatioSettings()
     require_epsilon(epsilon)
-    return settings.clipped(settings.start(reference, epsilon), ratio, records)
+    return settings.clipped(settings.untilted(reference, epsilon), ratio, records)
 
 
 def _limits(epsilon: float, eta: float, floor_share: float) -> tuple[float, float]:
@@ -375,84 +374,87 @@ def _limits(epsilon: float, eta: float, floor_share: float) -> tuple[float, floa
     return low, low + width * (1 - 2.0**-50)
 
 
-def _exact(ratio: Tilt, start: TiltedDensity, grid: GridReference) -> TiltedDensity:
+def _normalize_exactly(ratio: Tilt, untilted: TiltedDensity, grid: GridReference) -> TiltedDensity:
     """Return the density with the clipped ratio as a table, such that the finite sum Z is 1."""
     values = tabulate(grid, ratio)
+    low, high = untilted.low, untilted.high
 
     def log_z(shift: float) -> float:
-        tilt = np.clip(values - shift, start.low, start.high)
-        return math.log(grid.mean(_accepted(start.coins_of(tilt)))) + start.high
+        tilt = np.clip(values - shift, low, high)
+        return math.log(grid.mean(_acceptance(untilted.coins_of(tilt)))) + high
 
-    shift = _root(log_z, float(values.min()) - start.high, float(values.max()) - start.low)
-    table = np.clip(values - shift, start.low, start.high)
-    assert start.normalizer is not None
-    if not abs(log_z(shift)) <= 0.5 * start.normalizer.high:
+    shift = _root(log_z, float(values.min()) - high, float(values.max()) - low)
+    table = np.clip(values - shift, low, high)
+    assert untilted.normalizer is not None
+    if not abs(log_z(shift)) <= 0.5 * untilted.normalizer.high:
         table = np.zeros_like(table)  # never expected; the reference itself has Z = 1
-    return replace(start, tilt=TabulatedTilt(grid, table))
+    return replace(untilted, tilt=TabulatedTilt(grid, table))
 
 
-def _unnormalized(
-    ratio: ShiftedTilt, start: TiltedDensity, records: Floats, seed: int
+def _clip_by_likelihood(
+    ratio: ShiftedTilt, untilted: TiltedDensity, records: Floats, seed: int
 ) -> TiltedDensity:
-    """Clip to half the width, with the shift that maximizes the likelihood of the records."""
+    """Return the density with the clipped ratio whose shift log r minimizes −E_p s + log Z."""
     rng = np.random.default_rng([seed, 2])
     chosen = records[rng.permutation(len(records))[:_PILOT]]
-    of_records, of_reference = ratio(chosen), ratio(start.reference.sample(_PILOT, rng))
+    of_records, of_reference = ratio(chosen), ratio(untilted.reference.sample(_PILOT, rng))
+    low, high = untilted.low, untilted.high
 
     def loss(shift: float) -> float:
-        tilt = np.clip(of_records - shift, start.low, start.high).mean()
-        drawn = np.clip(of_reference - shift, start.low, start.high)
-        return float(np.log(np.exp(drawn).mean()) - tilt)
+        mean_tilt = np.clip(of_records - shift, low, high).mean()
+        tilts_of_draws = np.clip(of_reference - shift, low, high)
+        return float(np.log(np.exp(tilts_of_draws).mean()) - mean_tilt)
 
     values = np.concatenate([of_records, of_reference])
-    shifts = np.linspace(values.min() - start.high, values.max() - start.low, 257)
+    shifts = np.linspace(values.min() - high, values.max() - low, 257)
     best = int(np.argmin([loss(shift) for shift in shifts]))
     step = float(shifts[1] - shifts[0])
     bounds = (shifts[best] - step, shifts[best] + step)
     minimum = minimize_scalar(loss, bounds=bounds, method="bounded")
-    return replace(start, tilt=replace(ratio, shift=float(minimum.x)))
+    return replace(untilted, tilt=replace(ratio, shift=float(minimum.x)))
 
 
-def _eta(epsilon: float, settings: ClippedRatioSettings) -> float:
+def _estimated_eta(epsilon: float, settings: ClippedRatioSettings) -> float:
     """Return the public η with 1 − e^−η = 3t, for the largest possible width."""
     low, high = _limits(epsilon, 0.0, settings.floor_share)
-    tail = math.log(2 * 2 * _ATTEMPTS / settings.delta)
+    tail = math.log(2 * 2 * _ATTEMPTS / settings.delta)  # ln(2/γ)
     span = math.exp(high) - math.exp(low)
-    miss = 3 * span * math.sqrt(tail / (2 * settings.normalizer_draws))
-    if not miss < 0.5 * -math.expm1(-epsilon / 2):
+    deviation = 3 * span * math.sqrt(tail / (2 * settings.normalizer_draws))
+    if not deviation < 0.5 * -math.expm1(-epsilon / 2):
         raise PrivotError(
             f"normalizer_draws {settings.normalizer_draws} leave nothing of epsilon {epsilon}: "
             "give more, or choose normalizer 'none'"
         )
-    return -math.log1p(-miss) * (1 + 1e-12)
+    return -math.log1p(-deviation) * (1 + 1e-12)
 
 
-def _estimated(ratio: ShiftedTilt, start: TiltedDensity, draws: int) -> TiltedDensity:
+def _normalize_by_draws(ratio: ShiftedTilt, untilted: TiltedDensity, draws: int) -> TiltedDensity:
     """Choose the shift with Z = 1 on some draws, and certify it on others."""
-    assert start.normalizer is not None
-    allowed = -math.expm1(-start.normalizer.high)
+    assert untilted.normalizer is not None
+    low, high = untilted.low, untilted.high
+    allowed = -math.expm1(-untilted.normalizer.high)
     for _ in range(_ATTEMPTS):
-        ratios = np.concatenate([ratio(part) for part in _draws(start.reference, draws)])
+        ratios = np.concatenate([ratio(part) for part in _draw(untilted.reference, draws)])
 
         def log_z(shift: float, values: Floats = ratios) -> float:
-            return float(np.log(np.exp(np.clip(values - shift, start.low, start.high)).mean()))
+            return float(np.log(np.exp(np.clip(values - shift, low, high)).mean()))
 
-        shift = _root(log_z, float(ratios.min()) - start.high, float(ratios.max()) - start.low)
-        candidate = replace(start, tilt=replace(ratio, shift=shift))
-        parts = map(candidate.coins, _draws(start.reference, draws))
-        total = sum(float(_accepted(coins).sum()) for coins in parts)
+        shift = _root(log_z, float(ratios.min()) - high, float(ratios.max()) - low)
+        candidate = replace(untilted, tilt=replace(ratio, shift=shift))
+        coins = map(candidate.coins, _draw(untilted.reference, draws))
+        mean_acceptance = sum(float(_acceptance(part).sum()) for part in coins) / draws
         # t is at most a third of what is allowed, as the width is now smaller than when η was chosen.
-        if abs(total / draws * math.exp(start.high) - 1) <= allowed * (2 / 3 - 1e-9):
+        if abs(mean_acceptance * math.exp(high) - 1) <= allowed * (2 / 3 - 1e-9):
             return candidate
-    return start
+    return untilted
 
 
-def _accepted(coins: NDArray[np.uint64]) -> Floats:
+def _acceptance(coins: NDArray[np.uint64]) -> Floats:
     """Return the probabilities e^(s − high) by which draws accept, from their numbers of 2^63 coins."""
     return coins.astype(np.float64) * 2.0**-63
 
 
-def _draws(reference: Reference, draws: int) -> Iterator[Floats]:
+def _draw(reference: Reference, draws: int) -> Iterator[Floats]:
     """Yield draws of the reference from the same random source as the proposals of published draws."""
     generator = SecureGenerator()
     for made in range(0, draws, _BATCH):

@@ -1,8 +1,8 @@
 r"""Integral models: a secret density, a declared number of draws, and a ledger that counts them.
 
 The folder (`model.json`, `weights.safetensors`, `ledger.json`) is **secret**: the density, its
-parameters and plots of it are not private, as `model.json` states (`"publishable": false`). Only the
-records that `sample` returns may leave, each at a declared price.
+parameters and plots of it are not private. Only the records that `sample` returns may leave, each at a
+declared price.
 
 **Draws require a saved model**, because the ledger is in its folder. Copies of an unsaved model share
 one ledger, which can be saved once; it is neither pickled nor used in a forked process. Saving enters
@@ -21,16 +21,15 @@ of the data. The densities for two data sets have the same factors for the coins
 
 $$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{T ε_d} $$
 
-holds **at every point**: there is no failure event whose probability could accumulate by stopping. (An
-estimated normalizer has a failure event of probability δ, once before the first draw.) The stated
-guarantee is nevertheless that of the declared draws.
+holds **at every point**: there is no failure event whose probability could accumulate by stopping. (That
+of an estimated normalizer, of probability δ, is before the first draw.) The stated guarantee is
+nevertheless that of the declared draws.
 
 **Privacy review: what depends on raw data besides the draws:** the weights; the fingerprint of the
 records, which is in no file of the model, and the warning that they were used before; time and memory
 of a fit and of a draw, and the number of rejected proposals; and of a boosted model each round's edges
 and the gain that they prove. None of it may be shown to others, and none of it is logged. Edges are
-stored among the weights and do not influence draws: a draw is decoded from a point, which depends on
-values of the tilt and on coins.
+stored among the weights and do not influence draws.
 """
 
 import math
@@ -55,7 +54,7 @@ from privot.privacy.rounding import at_most, multiply_up, percent_at_most, requi
 from privot.schema import Schema
 
 LEDGER = "ledger.json"
-_MIN_SHARE = 0.05  # total variation from the reference below which a warning is issued
+_MIN_VARIATION = 0.05  # total variation from the reference below which a warning is issued
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class DrawPlan:
     noun: ClassVar[str] = "draws"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "draws", _declared(self.draws))
+        object.__setattr__(self, "draws", _require_draws(self.draws))
 
     @property
     def uses(self) -> int:
@@ -101,7 +100,7 @@ class DrawPlan:
 
 def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
     """Return ε of one draw, rounded down so that all together stay within ε."""
-    draws = _declared(draws)
+    draws = _require_draws(draws)
     if epsilon is None and epsilon_per_draw is not None:
         require_finite("epsilon_per_draw", epsilon_per_draw, positive=True)
         return epsilon_per_draw
@@ -114,21 +113,21 @@ def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: 
     return price if Fraction(price) * draws <= Fraction(epsilon) else math.nextafter(price, 0.0)
 
 
-def _declared(draws: int) -> int:
+def _require_draws(draws: int) -> int:
     return require_count("draws", draws, MOST_ROWS, "all that will ever be published")
 
 
-def warn_of_little(price: float) -> None:
-    """Warn, before a fit, of an ε at which draws can hardly differ from the reference's.
+def warn_of_small_epsilon(price: float) -> None:
+    """Warn, before a fit, of an ε of one draw at which draws hardly differ from the reference's.
 
-    The ratio of a draw's density to the reference's has mean 1 and a range of at most e^ε, so its total
-    variation is at most tanh(ε/4), a public number.
+    The ratio of a draw's density to the reference's has mean 1 under the reference, and its values
+    differ by a factor of at most e^ε. So the total variation is at most tanh(ε/4), a public number.
     """
-    share = math.tanh(price / 4)
-    if share < _MIN_SHARE:
+    variation = math.tanh(price / 4)
+    if variation < _MIN_VARIATION:
         warnings.warn(
             f"epsilon of one draw is {at_most(price)}: whatever the records are, at most "
-            f"{percent_at_most(share)} of the draws can differ from what the reference gives for "
+            f"{percent_at_most(variation)} of the draws can differ from what the reference gives for "
             "nothing; declare fewer draws, or more epsilon",
             stacklevel=3,
         )
@@ -147,18 +146,18 @@ def fit(
 
     Arguments:
         table: A table (pandas, polars, pyarrow, dict) or its file; an array (n, dim) in a `PointSpace`.
-        schema: Schema of the records. A `RecordSpace` declares marginals as well, a `PointSpace` a
-            public reference of your own for the rows of an array.
+        schema: Schema of the records. A `RecordSpace` declares marginals as well, a `PointSpace` any
+            public reference for the rows of an array.
         draws: Number of draws that will ever be published.
-        epsilon: ε of all draws **together**; or else
-        epsilon_per_draw: ε of each draw.
+        epsilon: ε of all draws **together**.
+        epsilon_per_draw: ε of each draw, if `epsilon` is not given.
         settings: `ClippedRatioSettings` (the default) or `BoostSettings`, which determine the method.
 
     Raises:
         PrivotError: if the data, the budget or the settings cannot be used; it contains no values.
     """
     price = price_of_draw(epsilon, epsilon_per_draw, draws)
-    warn_of_little(price)
+    warn_of_small_epsilon(price)
     settings = settings or ClippedRatioSettings()
     space = RecordSpace(schema) if isinstance(schema, Schema) else schema
     raw = space.take(table)
@@ -314,10 +313,11 @@ class IntegralModel(Learned):
         tilt = unpack(fields["tilt"], arrays, space.reference)
         normalizer = fields["normalizer"] and Normalizer(**fields["normalizer"])
         low, high = fields["limits"]
-        drawn_from = getattr(tilt, "grid", space.reference)  # a tabulated tilt has a grid of it
-        density = TiltedDensity(drawn_from, tilt, low, high, normalizer)
-        plan = DrawPlan(**fields["plan"])
-        return cls(density, Ledger(plan), space, fields["made_with"])
+        reference = getattr(
+            tilt, "grid", space.reference
+        )  # in cells, if the tilt is a table of them
+        density = TiltedDensity(reference, tilt, low, high, normalizer)
+        return cls(density, Ledger(DrawPlan(**fields["plan"])), space, fields["made_with"])
 
     @classmethod
     def load(cls, path: str | Path, reference: Reference | None = None) -> Self:

@@ -1,4 +1,7 @@
-r"""Record spaces: maps between records and points, for a schema's tables and for arrays.
+r"""Record spaces: maps between records and points of R^dim, for a schema's tables and for arrays.
+
+A `RecordSpace` represents columns by coordinates; the product of their public marginals is the reference
+(`privot.integral.references`):
 
 | column | coordinates | marginal unless declared |
 |---|---|---|
@@ -63,7 +66,7 @@ class PointSpace:
     schema: ClassVar[None] = None
 
     def take(self, data: Any) -> Floats:
-        """Return rows (n, dim); refuse rows outside the support."""
+        """Return an array's rows (n, dim); refuse rows outside the support."""
         return require_inside(self.reference, data)
 
     def encode(self, raw: Floats, seed: int) -> Floats:
@@ -79,7 +82,7 @@ class PointSpace:
         return points
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; a reference that is no product is not among them."""
+        """Return plain values; the reference is None unless it is a product."""
         return {"reference": self.reference.to_dict(), "unit": self.unit}
 
 
@@ -118,38 +121,43 @@ class RecordSpace:
     @cached_property
     def reference(self) -> ProductReference:
         """Product of the marginals."""
-        return ProductReference([m for part in self._coordinates.values() for m in part])
+        by_column = self._marginals_by_column.values()
+        return ProductReference([marginal for marginals in by_column for marginal in marginals])
 
     @cached_property
-    def _coordinates(self) -> dict[str, list[Marginal]]:
-        return {name: self._of(name, column) for name, column in self.schema.columns.items()}
+    def _marginals_by_column(self) -> dict[str, list[Marginal]]:
+        """Marginals of the coordinates of each column."""
+        return {name: self._marginals_of(name, col) for name, col in self.schema.columns.items()}
 
-    def _of(self, name: str, column: Column) -> list[Marginal]:
+    def _marginals_of(self, name: str, column: Column) -> list[Marginal]:
+        """Return the marginals of a column's code or numbers, and of whether they are missing."""
         declared = self.marginals.get(name)
         if column.domain is None:
-            return [self._codes(name, declared)]
-        flag = [Categorical((1 - self.missing, self.missing))] if column.nullable else []
-        numbers = _numbers(name, column)
+            return [self._marginal_of_codes(name, declared)]
+        missing = [Categorical((1 - self.missing, self.missing))] if column.nullable else []
+        numbers = _uniform_marginals(name, column)
         if declared is None:
-            return [*numbers, *flag]
+            return [*numbers, *missing]
         if not column.is_number:
             raise PrivotError(f"marginal of column {name!r}: a vector's cannot be declared")
         # The marginal must cover all values between the bounds, or their density would be 0.
-        ends = np.array([numbers[0].low, numbers[0].high], np.float64)
-        whole = declared.num_values is None or numbers[0].num_values is not None
-        if not whole or not declared.contains(ends).all():
+        (uniform,) = numbers
+        ends = np.array([uniform.low, uniform.high], np.float64)
+        only_integers = declared.num_values is not None and uniform.num_values is None
+        if only_integers or not declared.contains(ends).all():
             raise PrivotError(
                 f"marginal of column {name!r} is {declared}, which leaves out some of what the schema "
-                f"allows: give one over {numbers[0]}"
+                f"allows: give one over {uniform}"
             )
-        return [declared, *flag]
+        return [declared, *missing]
 
-    def _codes(self, name: str, declared: Marginal | None) -> Marginal:
+    def _marginal_of_codes(self, name: str, declared: Marginal | None) -> Marginal:
+        """Return the marginal of a column's code; that of missing values is the last."""
         alphabet = self.schema.coded[name].alphabet
-        last = (self.missing,) if alphabet.nullable else ()
-        listed = alphabet.size - len(last)
+        missing = (self.missing,) if alphabet.nullable else ()
+        listed = alphabet.size - len(missing)
         if declared is None:
-            return Categorical(((1 - sum(last)) / listed,) * listed + last)
+            return Categorical(((1 - sum(missing)) / listed,) * listed + missing)
         if declared.num_values != alphabet.size:
             raise PrivotError(
                 f"marginal of column {name!r} has {declared.num_values} values: give one for each "
@@ -164,19 +172,21 @@ class RecordSpace:
     def encode(self, raw: pa.Table, seed: int) -> Floats:
         """Return points (n, dim) in the support, with random missing numbers; **not private**."""
         rng = np.random.default_rng(seed)
-        return np.concatenate([self._encode(name, raw, rng) for name in self._coordinates], axis=1)
+        columns = [self._encode_column(name, raw, rng) for name in self.schema.columns]
+        return np.concatenate(columns, axis=1)
 
-    def _encode(self, name: str, table: pa.Table, rng: np.random.Generator) -> Floats:
+    def _encode_column(self, name: str, table: pa.Table, rng: np.random.Generator) -> Floats:
+        """Return the coordinates (n, k) of a column."""
         if self.schema.columns[name].domain is None:
             return self.schema.coded[name].encode_codes(name, table).astype(np.float64)[:, None]
-        column, marginals = self.schema.point_column(name), self._coordinates[name]
+        column, marginals = self.schema.point_column(name), self._marginals_by_column[name]
         raw = column.encode_points(name, table)
-        absent = np.asarray(np.isnan(raw).any(axis=1))
-        points = column.domain.project(np.where(absent[:, None], column.domain.center, raw))
-        points = np.rint(points) if _is_whole(column) else points
+        missing = np.asarray(np.isnan(raw).any(axis=1))
+        points = column.domain.project(np.where(missing[:, None], column.domain.center, raw))
+        points = np.rint(points) if _is_integer(column) else points
         for j in range(points.shape[1]):
-            points[absent, j] = marginals[j].sample(int(absent.sum()), rng)
-        return np.concatenate([points, absent[:, None]], axis=1) if column.nullable else points
+            points[missing, j] = marginals[j].sample(int(missing.sum()), rng)
+        return np.concatenate([points, missing[:, None]], axis=1) if column.nullable else points
 
     def rows(self, raw: pa.Table) -> Iterator[Floats]:
         """Yield rows in chunks, encoded as by `privot.central`, so that accounts recognize them."""
@@ -191,15 +201,16 @@ class RecordSpace:
         columns: dict[str, pa.Array] = {}
         start = 0
         for name, column in self.schema.columns.items():
-            own = points[:, start : start + len(self._coordinates[name])]
-            start += own.shape[1]
+            coordinates = points[:, start : start + len(self._marginals_by_column[name])]
+            start += coordinates.shape[1]
             if column.domain is None:
-                codes, unused = own[:, 0].astype(np.int64), np.random.default_rng(0)
+                codes, unused = coordinates[:, 0].astype(np.int64), np.random.default_rng(0)
                 columns |= self.schema.coded[name].decode_codes(name, codes, unused)
             else:
                 if column.nullable:
-                    own = np.where(own[:, -1:] == 1, np.nan, own[:, :-1])
-                columns |= self.schema.point_column(name).decode_points(name, own)
+                    missing = coordinates[:, -1:] == 1
+                    coordinates = np.where(missing, np.nan, coordinates[:, :-1])
+                columns |= self.schema.point_column(name).decode_points(name, coordinates)
         return pa.table(columns).select(list(self.schema.table_columns))
 
     def to_dict(self) -> dict[str, Any]:
@@ -225,7 +236,7 @@ def space_from_dict(fields: dict[str, Any], reference: Reference | None) -> Spac
     return PointSpace(reference, fields["unit"])
 
 
-def _numbers(name: str, column: Column) -> list[Uniform] | list[Integers]:
+def _uniform_marginals(name: str, column: Column) -> list[Uniform] | list[Integers]:
     """Return the uniform marginals between a column's bounds."""
     if column.image_shape is not None:
         raise PrivotError(
@@ -237,11 +248,11 @@ def _numbers(name: str, column: Column) -> list[Uniform] | list[Integers]:
             "bounds, and fill it in, or give an array with a reference of your own"
         )
     bounds = list(zip(column.domain.lower, column.domain.upper, strict=True))
-    if _is_whole(column):
+    if _is_integer(column):
         return [Integers(int(low), int(high)) for low, high in bounds]
     return [Uniform(low, high) for low, high in bounds]
 
 
-def _is_whole(column: Column) -> bool:
-    """Return whether its numbers are integers; a vector's never are."""
+def _is_integer(column: Column) -> bool:
+    """Return whether the numbers of a column are integers; those of a vector never are."""
     return getattr(column.alphabet, "integer", False)

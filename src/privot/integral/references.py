@@ -4,11 +4,8 @@ A model's density is $q ∝ q_0 e^{s}$ with a tilt $s$ between public constants,
 $q_0 > 0$ can be drawn: the reference must cover the data, and must not be computed from it. A reference
 that is far from the data needs a larger ε.
 
-- `StandardNormal(dim)`, `TruncatedNormal(lower, upper)`, `UniformBox(lower, upper)`;
-- `ProductReference(marginals)`: any product of [marginals][privot.integral.references], such as
-  `privot.integral.records` makes of a schema;
-- `CustomReference`: any sampler and log density. The sampler is trusted to use no randomness but the
-  generator that it gets.
+A `ProductReference` has independent coordinates, as those that `privot.integral.records` makes of a
+schema; a `CustomReference` has any sampler and log density.
 
 **Marginals** are public laws of one coordinate. Each can be drawn from, has a log density (with
 respect to length, or to counting where the coordinate is discrete), and can be cut into **cells**:
@@ -16,12 +13,10 @@ intervals $[e_i, e_{i+1})$ whose probabilities are integers $M_i$ over $2^{64}$ 
 $2^{64}$. A coordinate is then drawn as a cell, by one 64-bit word, and a place within it. The
 probabilities of cells are exact, as `privot.integral.density` requires.
 
-**Randomness for published draws** comes from the operating system's entropy. A reference's sampler
-gets a generator of uniforms, normals and integers with the methods of `numpy.random.Generator`. During
-a fit it may be NumPy's own, seeded: the fit stays with the curator, and the guarantee holds for any
-fit. For published draws it is `SecureGenerator`, whose numbers come from
-[`random_words`][privot.mechanisms.samplers.random_words], because a seeded draw would be a
-function of the data.
+**Randomness for published draws** comes from the operating system's entropy, because a seeded draw would
+be a function of the data. A reference's sampler gets a generator of uniforms, normals and integers, and
+is trusted to use no other randomness. During a fit it may be NumPy's own, seeded: the fit stays with the
+curator, and the guarantee holds for any fit. For published draws it is a `SecureGenerator`.
 
 Uniforms are $(m + ½) 2^{−53}$, $m$ an integer of 53 bits, and never 0 or 1. A normal is $Φ^{−1}$ of a
 63-bit magnitude, with a separate sign bit, so that both tails have the same resolution and reach 9.2
@@ -37,7 +32,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,26 +48,8 @@ Size = int | tuple[int, ...]
 _NORMAL_REACH = 8.0
 
 
-class Generator(Protocol):
-    """The part of `numpy.random.Generator` that samplers use."""
-
-    def random(self, size: Size, /) -> Floats:
-        """Return uniform numbers on [0, 1)."""
-
-    def standard_normal(self, size: Size, /) -> Floats:
-        """Return standard normal numbers."""
-
-    def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
-        """Return uniform integers low … high − 1."""
-
-
 class SecureGenerator:
-    """Generator of uniforms, normals and integers from OS entropy, without seed or state.
-
-    Examples:
-        >>> SecureGenerator().random((2, 3)).shape
-        (2, 3)
-    """
+    """Generator of uniforms, normals and integers from OS entropy, without seed or state."""
 
     def random(self, size: Size, /) -> Floats:
         """Return uniform numbers inside (0, 1), on a grid of 2^−53."""
@@ -91,6 +68,7 @@ class SecureGenerator:
     def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
         """Return exactly uniform integers low … high − 1, by rejection of surplus words."""
         span, count = high - low, _count(size)
+        # Words up to the limit are a multiple of the span in number.
         limit = np.uint64(2**64 - 1 - 2**64 % span)
         accepted = np.empty(0, np.uint64)
         while len(accepted) < count:
@@ -100,7 +78,11 @@ class SecureGenerator:
 
 
 def _count(size: Size) -> int:
+    """Return the number of entries of an array."""
     return size if isinstance(size, int) else math.prod(size)
+
+
+Generator = np.random.Generator | SecureGenerator
 
 
 class Marginal(ABC):
@@ -171,14 +153,15 @@ class Normal(Marginal):
                 f"mean {self.mean} and stddev {self.stddev} are no normal law: give finite "
                 "numbers, stddev > 0"
             )
-        if not self.low < self.high or self._total < 1e-12:
+        if not self.low < self.high or self._support_mass < 1e-12:
             raise PrivotError(
                 f"bounds [{self.low}, {self.high}] hold next to nothing of the normal law: "
                 "give the smaller first, near the mean"
             )
 
     @cached_property
-    def _total(self) -> float:
+    def _support_mass(self) -> float:
+        """Probability of [low, high] under the normal law that is not truncated."""
         return float(_normal_mass(*self._standard(np.array([self.low, self.high]))))
 
     def _standard(self, x: Floats) -> Floats:
@@ -192,7 +175,7 @@ class Normal(Marginal):
 
     def log_density(self, x: Floats, /) -> Floats:
         """Return −z²/2 − log(σ√2π) − log P(support)."""
-        constant = math.log(self.stddev * math.sqrt(2 * math.pi) * self._total)
+        constant = math.log(self.stddev * math.sqrt(2 * math.pi) * self._support_mass)
         return np.where(self.contains(x), -0.5 * self._standard(x) ** 2 - constant, -np.inf)
 
     def features(self, x: Floats, /) -> Floats:
@@ -203,22 +186,20 @@ class Normal(Marginal):
         """Return edges of equal cells within 8 standard deviations, and of one or two beyond."""
         reach = _NORMAL_REACH * self.stddev
         low, high = max(self.low, self.mean - reach), min(self.high, self.mean + reach)
-        inner = np.linspace(low, high, num_cells - 1)
-        ends = [self.low] * (self.low < low), [self.high] * (self.high > high)
-        return np.concatenate([ends[0], inner, ends[1]])
+        below = [self.low] if self.low < low else []
+        above = [self.high] if self.high > high else []
+        return np.concatenate([below, np.linspace(low, high, num_cells - 1), above])
 
     def mass(self, low: Floats, high: Floats, /) -> Floats:
         """Return Φ(high) − Φ(low), computed from the nearer tail, relative to that of the support."""
-        return _normal_mass(self._standard(low), self._standard(high)) / self._total
+        return _normal_mass(self._standard(low), self._standard(high)) / self._support_mass
 
     def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
         """Return the quantile `place` of the distribution on [low, high), from the nearer tail."""
-        a, b = self._standard(low), self._standard(high)
-        flip = a > 0
-        a, b = np.where(flip, -b, a), np.where(flip, -a, b)
-        share = np.where(flip, 1 - place, place)
+        mirrored, a, b = _in_lower_tail(self._standard(low), self._standard(high))
+        share = np.where(mirrored, 1 - place, place)
         z = ndtri(ndtr(a) + share * (ndtr(b) - ndtr(a)))
-        x = self.mean + self.stddev * np.where(flip, -z, z)
+        x = self.mean + self.stddev * np.where(mirrored, -z, z)
         return np.clip(x, low, high)
 
 
@@ -323,12 +304,7 @@ class Categorical(_Discrete):
 
 @dataclass(frozen=True)
 class Integers(_Discrete):
-    """Uniform distribution on the integers low … high, both included.
-
-    Examples:
-        >>> Integers(1, 6).num_values
-        6
-    """
+    """Uniform distribution on the integers low … high, both included."""
 
     kind: ClassVar[str] = "integers"
     low: int
@@ -357,16 +333,25 @@ _KINDS: dict[str, type[Marginal]] = {
 
 def marginal_from_dict(fields: dict[str, Any]) -> Marginal:
     """Return the marginal of plain values: its fields, and its `kind`."""
-    plain = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items() if k != "kind"}
-    if fields.get("kind") not in _KINDS:
-        raise PrivotError(f"kind of marginal is {fields.get('kind')!r}: one of {', '.join(_KINDS)}")
-    return _KINDS[fields["kind"]](**plain)
+    arguments = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    kind = arguments.pop("kind", None)
+    if kind not in _KINDS:
+        raise PrivotError(f"kind of marginal is {kind!r}: one of {', '.join(_KINDS)}")
+    return _KINDS[kind](**arguments)
 
 
 def _normal_mass(low: Floats, high: Floats) -> Floats:
-    flip = low > 0
-    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    """Return Φ(high) − Φ(low)."""
+    _, a, b = _in_lower_tail(low, high)
     return np.asarray(ndtr(b) - ndtr(a), np.float64)
+
+
+def _in_lower_tail(low: Floats, high: Floats) -> tuple[Bools, Floats, Floats]:
+    """Mirror intervals above 0, where Φ is near 1 and loses digits; say which, and return the ends."""
+    mirrored = low > 0
+    return mirrored, np.where(mirrored, -high, low), np.where(mirrored, -low, high)
 
 
 class Reference(ABC):
@@ -397,7 +382,7 @@ class Reference(ABC):
         return x
 
     def to_dict(self) -> list[dict[str, Any]] | None:
-        """Return plain values of its marginals, for `marginal_from_dict`; None if there are none."""
+        """Return plain values of the marginals, for `marginal_from_dict`; None if there are none."""
         return None
 
 
@@ -405,7 +390,6 @@ class ProductReference(Reference):
     """Reference of independent coordinates with public marginals.
 
     Examples:
-        >>> from privot.integral.references import Categorical, Uniform
         >>> reference = ProductReference((Uniform(0.0, 10.0), Categorical((0.25, 0.75))))
         >>> reference.log_density(np.array([[5.0, 1.0]])).round(4).tolist()
         [-2.5903]

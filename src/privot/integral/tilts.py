@@ -1,11 +1,12 @@
 r"""Tilts: learned, constant, shifted and summed log density ratios; and a bound on boosting's gain.
 
-For one continuous coordinate a penalized spline is best, otherwise a network that distinguishes records
-from draws of the reference; trees are for tables of mixed columns. A tilt is stored as plain values and
-named arrays. It is secret, as is its folder; loading it executes no code.
+**Tilts.** For one continuous coordinate a penalized spline is best, otherwise a network that
+distinguishes records from draws of the reference; trees are for tables of mixed columns. A tilt is
+stored as plain values and named arrays. It is secret, as is its folder; loading it executes no code.
 
 **Proven gain of boosting.** A round has a classifier $|c| ≤ β = \log 2$ and a coefficient $θ > 0$, and
-changes $q$ to $q' ∝ q\,e^{θc}$. Its **edges** measure how well $c$ distinguishes the data $P$ from $Q$,
+changes the density $q$ of a law $Q$ to $q' ∝ q\,e^{θc}$. Its **edges** measure how well $c$
+distinguishes the data's law $P$ from $Q$,
 
 $$ γ_P = E_P c / β , \qquad γ_Q = −E_Q c / β , \qquad \text{each in } [−1, 1] . $$
 
@@ -51,31 +52,24 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.integral.density import Arrays, Packed, TabulatedTilt, Tilt, TiltedDensity
 from privot.integral.learners import (
-    Negatives,
     Network,
     NetworkSettings,
     SplineRatio,
     Trees,
     fit_spline,
-    grow_trees,
+    fit_trees,
     train_network,
 )
 from privot.integral.references import Floats, Reference
 
 Estimator = Literal["auto", "spline", "mlp", "trees"]
-BOUND = math.log(2)
-_MIN_DRAWS = 1000  # smallest number of draws for growing trees
+BOUND = math.log(2)  # β
 _MAX_RATIO = 1e4  # limit of |log ratio|, which makes every value finite
 
 
 @dataclass(frozen=True, repr=False)
 class Edges:
-    """Edges γ_P and γ_Q of a round's classifier, in [−1, 1]; **not private**.
-
-    Examples:
-        >>> Edges(gamma_p=0.5, gamma_q=0.2).gamma_q
-        0.2
-    """
+    """Edges γ_P and γ_Q of a round's classifier, in [−1, 1]; **not private**."""
 
     gamma_p: float
     gamma_q: float
@@ -95,8 +89,9 @@ def gain(theta: float, edges: Edges) -> float:
     """
     if not 0 < theta < math.inf:
         raise PrivotError(f"theta {theta} is not in (0, inf): where the bound holds")
-    x, up = theta * BOUND, (1 - edges.gamma_q) / 2
-    return x * edges.gamma_p - math.log(up * math.exp(x) + (1 - up) * math.exp(-x))
+    # cosh x − γ_Q sinh x as a mean of e^x and e^−x, with x = θβ.
+    x, weight = theta * BOUND, (1 - edges.gamma_q) / 2
+    return x * edges.gamma_p - math.log(weight * math.exp(x) + (1 - weight) * math.exp(-x))
 
 
 def total_gain(thetas: Sequence[float], edges: Sequence[Edges]) -> float:
@@ -149,8 +144,13 @@ class FeatureTilt:
         """See `Tilt`."""
         members = []
         for i, spec in enumerate(fields["members"]):
-            own = {n.removeprefix(f"{i}."): v for n, v in arrays.items() if n.startswith(f"{i}.")}
-            members.append(_MEMBERS[spec["kind"]].from_arrays(own, spec["bound"]))
+            prefix = f"{i}."
+            of_member = {
+                name.removeprefix(prefix): values
+                for name, values in arrays.items()
+                if name.startswith(prefix)
+            }
+            members.append(_MEMBERS[spec["kind"]].from_arrays(of_member, spec["bound"]))
         edges = tuple(Edges(*pair) for pair in arrays.get("edges", np.empty((0, 2))).tolist())
         return cls(reference, tuple(members), tuple(fields["coefficients"]), edges)
 
@@ -206,13 +206,13 @@ _KINDS: dict[str, type[Tilt]] = {
 
 
 def pack(tilt: Tilt) -> Packed:
-    """Return plain values, with the tilt's kind, and named arrays, as `unpack` reads them."""
+    """Return the tilt as plain values, with its kind, and named arrays, which `unpack` reads."""
     fields, arrays = tilt.pack()
     return {"kind": tilt.kind, **fields}, arrays
 
 
 def unpack(fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Tilt:
-    """Return the tilt of what `pack` returned; the reference is the one it was learned with."""
+    """Build the tilt that `pack` returned, with the reference with which it was learned."""
     kind = fields.get("kind")
     if kind not in _KINDS:
         raise PrivotError(f"kind of tilt is {kind!r}: one of {', '.join(_KINDS)}; upgrade privot")
@@ -223,36 +223,23 @@ def fit_log_ratio(
     records: Floats, reference: Reference, estimator: Estimator, network: NetworkSettings, seed: int
 ) -> Tilt:
     """Learn the ratio log p/q₀ up to a constant from records (n, dim) (**not private**)."""
-    marginals = reference.marginals
-    smooth = marginals is not None and len(marginals) == 1 and marginals[0].num_values is None
-    if estimator == "spline" and not smooth:
+    marginals = reference.marginals or ()
+    is_line = len(marginals) == 1 and marginals[0].num_values is None
+    if estimator == "spline" and not is_line:
         raise PrivotError(
             "estimator is 'spline', which needs one continuous coordinate with a marginal: "
             "choose 'mlp' or 'trees'"
         )
-    if marginals is not None and smooth and estimator in ("auto", "spline"):
+    if is_line and estimator in ("auto", "spline"):
         return fit_spline(records, marginals[0], seed)
 
-    def negatives(num: int, rng: np.random.Generator) -> Floats:
+    def draw(num: int, rng: np.random.Generator) -> Floats:
         return reference.features(reference.sample(num, rng))
 
-    trees = estimator == "trees"
-    learned = train_classifier(
-        reference.features(records), negatives, network if not trees else None, seed
-    )
-    return FeatureTilt(reference, (learned,), (1.0,))
-
-
-def train_classifier(
-    positives: Floats,
-    negatives: Negatives,
-    network: NetworkSettings | None,
-    seed: int,
-    bound: float | None = None,
-) -> Network | Trees:
-    """Learn a classifier of features (n, k) of records and draws, |·| ≤ bound; trees if no network."""
-    if network is not None:
-        return train_network(positives, negatives, network, seed, bound)
-    # Unequal numbers of both shift the log odds by a constant, which normalizing removes.
-    drawn = negatives(max(len(positives), _MIN_DRAWS), np.random.default_rng([seed, 1]))
-    return grow_trees(positives, drawn, seed, bound)
+    positives = reference.features(records)
+    classifier: Network | Trees
+    if estimator == "trees":
+        classifier = fit_trees(positives, draw, seed)
+    else:
+        classifier = train_network(positives, draw, network, seed)
+    return FeatureTilt(reference, (classifier,), (1.0,))

@@ -1,8 +1,8 @@
 r"""Deconvolution on a grid: penalized maximum likelihood, and averages over penalties by evidence.
 
 **Weights.** A density $e^{g}$ at the nodes corresponds to the weights $p = v e^{g} / \sum v e^{g}$ of
-the hats, where the volume $v$ of a hat is 1, halved for every coordinate at an end. Missing values have
-a value of g too, with the volume of all hats together.
+the hats (`privot.local.grid_channels`), where the volume $v$ of a hat is 1, halved for every coordinate
+at an end. Missing values have a value of g too, whose volume is the sum of all hats' volumes.
 
 **Fixed penalty** (`deconvolve`). With counts $n_y$ of reports and their probabilities $(A p)_y$ by the
 channel, the objective to maximize is
@@ -34,7 +34,7 @@ where Λ is the precision of the prior and I the Fisher information of g. The de
 their evidence as weights, so only the orders m had to be chosen, on public synthetic data
 (`python -m studies reports.priors`).
 
-Everything is deterministic. Privacy: functions of the reports' counts, hence post-processing.
+Both fits are deterministic. Privacy: functions of the reports' counts, hence post-processing.
 
 References:
     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import scipy
@@ -58,21 +58,23 @@ from privot.local.grid_channels import GridChannel
 from privot.schema.domains import Array
 from privot.training import FitMonitor
 
+# Fixed penalty.
 STRENGTH = 0.1  # λ
 MAX_STEPS = 1000
 _TOLERANCE = 0.01  # the ascent stops after a step that gains fewer nats over all reports
 _MEMORY = 20  # pairs of vectors that L-BFGS stores
-_FREE_PRECISION = 3.0  # precision added to all coordinates, also those without a penalty
-_FLOOR = 1e-300  # least density relative to its maximum
+_FREE_PRECISION = 3.0  # precision added to all coordinates, since the penalty of the constant is 0
+_FLOOR = 1e-300  # least density relative to its maximum, so that its logarithm is finite
 
+# Average over penalties.
 ORDERS = (1, 2)  # m
-_STRENGTHS = np.logspace(2, -10, 25)  # values of λ, tried in turn
+_STRENGTHS = np.logspace(2, -10, 25)  # values of λ, tried in decreasing order
 _EVIDENCE_DROP = 8.0  # nats below the best evidence at which smaller λ are not tried
 _MAX_SHAPES = 128  # number of smoothest eigenvectors that span g
 _FREE_STDDEV = 5.0  # prior deviation of coefficients that λ does not penalize
 _MAX_EVIDENCE_STEPS = 200
 _EVIDENCE_TOLERANCE = 1e-3  # nats expected of a step below which the ascent stops
-_MAX_CHANGE = 3.0  # largest change of g in a step
+_MAX_CHANGE, _MIN_CHANGE = 3.0, 1e-9  # of g in a step; of coefficients, below which none is halved
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +84,8 @@ class Hats:
     volumes: Array  # of the nodes (0 outside the domain), flat, then of missing values if any
 
     @classmethod
-    def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Hats:
-        """Build the hats of the allowed nodes, a mask (K+1, …, K+1), and `num_weights` weights in total.
+    def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Self:
+        """Build the hats of the allowed nodes, a mask (K+1, …, K+1), and of missing values, if any.
 
         Examples:
             >>> Hats.of(np.ones(3, bool), 4).volumes
@@ -100,20 +102,14 @@ class Hats:
         return np.asarray(unnormalized / unnormalized.sum())
 
     def logs(self, weights: Array) -> Array:
-        """Convert weights to logarithms of the density, from −690 to 0.
-
-        Examples:
-            >>> hats = Hats.of(np.ones(3, bool), 3)
-            >>> hats.weights(hats.logs(np.array([0.2, 0.6, 0.2])))
-            array([0.2, 0.6, 0.2])
-        """
+        """Convert weights to logarithms of the density, whose maximum is 0."""
         densities = weights / np.where(self.volumes > 0, self.volumes, 1.0)
         return np.asarray(np.log(np.maximum(densities / densities.max(), _FLOOR)))
 
 
 @dataclass(frozen=True, eq=False)
 class GridFit:
-    """Result of a fit."""
+    """Fitted weights, and facts of the fit."""
 
     weights: Array  # flat weights with sum 1, as channels take them
     steps: int  # number of steps of the ascents
@@ -128,36 +124,14 @@ def roughness(logs: Array) -> tuple[float, Array]:
         >>> round(roughness(np.add.outer(3 * axis, 0 * axis))[0])  # 3² / 2, over a square of 4
         18
     """
-    volume = (2 / (len(logs) - 1)) ** (logs.ndim - 2)
+    scale = (2 / (len(logs) - 1)) ** (logs.ndim - 2)  # volume of a cell / squared spacing
     total, slope = 0.0, np.zeros_like(logs)
     for axis in range(logs.ndim):
         rise = np.diff(logs, axis=axis)
         total += float((rise**2).sum())
         edge = [(1, 1) if a == axis else (0, 0) for a in range(logs.ndim)]
         slope -= np.diff(np.pad(rise, edge), axis=axis)
-    return total * volume / 2, slope * volume
-
-
-@dataclass(frozen=True, eq=False)
-class _CosineCoordinates:
-    """Cosine coordinates of a grid function, in which the penalty is nearly isotropic."""
-
-    shape: tuple[int, ...]  # shape of the grid
-    strength: float  # λ
-
-    @cached_property
-    def _scales(self) -> Array:
-        last = self.shape[0] - 1
-        bends = 2 - 2 * np.cos(np.pi * np.arange(last + 1) / last)
-        axes = len(self.shape)
-        rough = reduce(np.add.outer, [bends] * axes) * (2 / last) ** (axes - 2)
-        return np.asarray((_FREE_PRECISION + self.strength * rough) ** -0.5)
-
-    def __call__(self, flat: Array) -> Array:
-        """Map coordinates to logarithms, or gradients back; entries beyond the nodes stay."""
-        size = self._scales.size
-        wide = self._scales * scipy.fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
-        return np.append(scipy.fft.idctn(wide, type=1, norm="ortho").ravel(), flat[size:])
+    return total * scale / 2, slope * scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,31 +139,43 @@ class _Objective:
     """Negative objective, as a function of the cosine coordinates of the log ratio to a reference."""
 
     channel: GridChannel  # channel of the reports
-    nodes: NDArray[np.bool_]  # mask of the allowed nodes (K+1, …, K+1)
+    shape: tuple[int, ...]  # shape of the grid, (K+1, …, K+1)
     strength: float  # λ
-    reference: Array  # logarithms of the reference density
+    hats: Hats
+    reference: Array  # logarithms of the reference density (weights,)
 
     @cached_property
-    def hats(self) -> Hats:
-        return Hats.of(self.nodes, len(self.reference))
+    def _scales(self) -> Array:
+        """Inverse roots of the cosines' precisions, in the shape of the grid."""
+        last, axes = self.shape[0] - 1, len(self.shape)
+        axis_roughness = 2 - 2 * np.cos(np.pi * np.arange(last + 1) / last)
+        total = reduce(np.add.outer, [axis_roughness] * axes) * (2 / last) ** (axes - 2)
+        return np.asarray((_FREE_PRECISION + self.strength * total) ** -0.5)
 
-    @cached_property
-    def cosines(self) -> _CosineCoordinates:
-        return _CosineCoordinates(self.nodes.shape, self.strength)
+    def _transform(self, flat: Array) -> Array:
+        """Map coordinates to logarithms; entries beyond the nodes are unchanged.
 
-    def weights(self, at: Array) -> Array:
-        return self.hats.weights(self.reference + self.cosines(at))
+        The map is symmetric, so it also takes gradients in the logarithms to those in coordinates.
+        """
+        size = self._scales.size
+        cosines = scipy.fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
+        nodes = scipy.fft.idctn(self._scales * cosines, type=1, norm="ortho")
+        return np.append(nodes.ravel(), flat[size:])
 
-    def __call__(self, at: Array) -> tuple[float, Array]:
-        ratio = self.cosines(at)
+    def weights(self, coordinates: Array) -> Array:
+        return self.hats.weights(self.reference + self._transform(coordinates))
+
+    def value_and_gradient(self, coordinates: Array) -> tuple[float, Array]:
+        ratio, num_nodes = self._transform(coordinates), self._scales.size
         weights = self.hats.weights(self.reference + ratio)
         counts, probabilities = self.channel.counts, self.channel.forward(weights)
         sent = counts > 0
-        rough, rough_slope = roughness(ratio[: self.nodes.size].reshape(self.nodes.shape))
+        rough, rough_slope = roughness(ratio[:num_nodes].reshape(self.shape))
+        # Since the weights p are normalized, −Σ n ln A p has the slope p (Σ n − Aᵀ(n / A p)) in g.
         slope = weights * (counts.sum() - self.channel.back(counts / probabilities))
-        slope[: self.nodes.size] += self.strength * rough_slope.ravel()
-        misfit = self.strength * rough - float(counts[sent] @ np.log(probabilities[sent]))
-        return misfit, self.cosines(slope)
+        slope[:num_nodes] += self.strength * rough_slope.ravel()
+        value = self.strength * rough - float(counts[sent] @ np.log(probabilities[sent]))
+        return value, self._transform(slope)
 
 
 def deconvolve(
@@ -214,21 +200,21 @@ def deconvolve(
         monitor: Time limit and interruption of the ascent.
     """
     hats = Hats.of(nodes, len(channel.back(channel.counts)))
-    around = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
-    objective = _Objective(channel, nodes, strength, around)
+    reference_logs = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
+    objective = _Objective(channel, nodes.shape, strength, hats, reference_logs)
     counts = channel.counts[channel.counts > 0]
     floor = -float(counts @ np.log(counts / counts.sum()))  # lower bound of the objective
 
-    def stop_here(at: Array) -> None:
+    def stop_if_over(_: Array) -> None:
         if monitor is not None and monitor.over():
             raise StopIteration
 
     minimum = scipy.optimize.minimize(
-        objective,
-        np.zeros(len(around)),
+        objective.value_and_gradient,
+        np.zeros(len(reference_logs)),
         jac=True,
         method="L-BFGS-B",
-        callback=stop_here,
+        callback=stop_if_over,
         options={
             "maxiter": max_steps or MAX_STEPS,
             "maxfun": 10**9,
@@ -253,28 +239,28 @@ class SmoothPrior:
     free_precision: Array  # precision of the functions that λ does not penalize; 0 for the others
 
     @classmethod
-    def of(cls, order: int, axis: Array, weights: int, peaks: Sequence[int] = ()) -> SmoothPrior:
+    def of(cls, order: int, axis: Array, num_weights: int, peaks: Sequence[int] = ()) -> Self:
         """Build the prior of an order.
 
         Arguments:
             order: m.
             axis: Places of the nodes in [−1, 1], increasing (nodes,).
-            weights: Number of all weights, of which those of the nodes come first.
+            num_weights: Number of all weights, of which those of the nodes come first.
             peaks: Nodes at which g may deviate from a smooth curve.
         """
-        nodes = len(axis)
+        num_nodes = len(axis)
+        # Constants are left out, because weights do not change if a constant is added to g.
         polynomials = np.linalg.qr(np.vander(axis, order, increasing=True))[0][:, 1:]
-        rough, shapes = np.linalg.eigh(roughness_of(order, axis))
-        rough, shapes = rough[order:_MAX_SHAPES], shapes[:, order:_MAX_SHAPES]
-        indicators = np.eye(weights)[:, [*peaks, *range(nodes, weights)]]
-        smooth = np.zeros((weights, order - 1 + len(rough)))
-        smooth[:nodes] = np.hstack([polynomials, shapes])
-        basis = np.hstack([smooth[:, : order - 1], indicators, smooth[:, order - 1 :]])
+        values, vectors = np.linalg.eigh(roughness_of(order, axis))
+        values, vectors = values[order:_MAX_SHAPES], vectors[:, order:_MAX_SHAPES]
+        indicators = np.eye(num_weights)[:, [*peaks, *range(num_nodes, num_weights)]]
+        beyond_nodes = ((0, num_weights - num_nodes), (0, 0))
+        polynomials, vectors = np.pad(polynomials, beyond_nodes), np.pad(vectors, beyond_nodes)
+        basis = np.hstack([polynomials, indicators, vectors])
+        # Polynomials have length 1 over all nodes, so their values are of order nodes^(−1/2).
+        free = np.repeat([1 / num_nodes, 1.0, 0.0], [order - 1, indicators.shape[1], len(values)])
         num_free = order - 1 + indicators.shape[1]
-        free = np.zeros(basis.shape[1])
-        free[: order - 1] = nodes**-1.0
-        free[order - 1 : num_free] = 1.0
-        return cls(basis, np.append(np.zeros(num_free), rough), free / _FREE_STDDEV**2)
+        return cls(basis, np.append(np.zeros(num_free), values), free / _FREE_STDDEV**2)
 
 
 def roughness_of(order: int, axis: Array) -> Array:
@@ -287,11 +273,11 @@ def roughness_of(order: int, axis: Array) -> Array:
         (18, 5)
     """
     gaps = np.diff(axis)
-    slopes = np.diff(np.eye(len(axis)), axis=0) / gaps[:, None]
+    derivative = np.diff(np.eye(len(axis)), axis=0) / gaps[:, None]
     for _ in range(order - 1):
         gaps = (gaps[1:] + gaps[:-1]) / 2
-        slopes = np.diff(slopes, axis=0) / gaps[:, None]
-    return np.asarray((slopes.T * gaps) @ slopes)
+        derivative = np.diff(derivative, axis=0) / gaps[:, None]
+    return np.asarray((derivative.T * gaps) @ derivative)
 
 
 class Likelihood(Protocol):
@@ -336,7 +322,7 @@ class CountLikelihood:
 class _Mode(NamedTuple):
     """Mode of the coefficients of a prior's basis functions."""
 
-    at: Array  # coefficients (functions,)
+    coefficients: Array  # (functions,)
     log_evidence: float
     steps: int  # number of steps of the ascent
 
@@ -345,29 +331,32 @@ def _find_mode(
     likelihood: Likelihood, prior: SmoothPrior, strength: float, start: Array, max_steps: int
 ) -> _Mode:
     """Find the mode by Fisher scoring from the coefficients `start`."""
-    precision = strength * prior.roughness + prior.free_precision
+    precision = strength * prior.roughness + prior.free_precision  # diagonal of Λ
     basis, hats = prior.basis, likelihood.hats
 
-    def value(at: Array) -> float:
-        return likelihood.value(hats.weights(basis @ at)) - float(precision @ at**2 / 2)
+    def log_posterior(coefficients: Array) -> float:
+        log_likelihood = likelihood.value(hats.weights(basis @ coefficients))
+        return log_likelihood - float(precision @ coefficients**2 / 2)
 
-    at, reached, done = start, value(start), 0
+    coefficients, value, steps = start, log_posterior(start), 0
     while True:
-        weights = hats.weights(basis @ at)
-        change = weights[:, None] * (basis - weights @ basis)
-        slope = change.T @ likelihood.slope(weights) - precision * at
-        information = likelihood.information(weights, change) + np.diag(precision)
+        weights = hats.weights(basis @ coefficients)
+        jacobian = weights[:, None] * (basis - weights @ basis)
+        slope = jacobian.T @ likelihood.slope(weights) - precision * coefficients
+        information = likelihood.information(weights, jacobian) + np.diag(precision)
         factor = scipy.linalg.cho_factor(information)
         step = scipy.linalg.cho_solve(factor, slope)
-        gain = float(slope @ step)
-        if gain < _EVIDENCE_TOLERANCE or done == max_steps:
+        expected_gain = float(slope @ step)
+        if expected_gain < _EVIDENCE_TOLERANCE or steps == max_steps:
             break
         step *= min(1.0, _MAX_CHANGE / np.abs(basis @ step).max())
-        while (new_value := value(at + step)) < reached and np.abs(step).max() > 1e-9:
+        while (new_value := log_posterior(coefficients + step)) < value and (
+            np.abs(step).max() > _MIN_CHANGE
+        ):
             step = step / 2
-        at, reached, done = at + step, new_value, done + 1
-    volume = np.log(np.diag(factor[0])).sum() - np.log(precision).sum() / 2
-    return _Mode(at, reached - float(volume), done)
+        coefficients, value, steps = coefficients + step, new_value, steps + 1
+    half_log_determinants = np.log(np.diag(factor[0])).sum() - np.log(precision).sum() / 2
+    return _Mode(coefficients, value - float(half_log_determinants), steps)
 
 
 def average_over_priors(
@@ -380,18 +369,20 @@ def average_over_priors(
 ) -> GridFit:
     """Average the fits for all priors and decreasing strengths λ, with their evidence as weights.
 
-    Each λ takes at most `max_steps`; after each, `monitor` tells whether to stop.
+    The ascent for each λ starts at the mode for the λ before, and takes at most `max_steps` steps. After
+    each, `monitor` tells whether to stop.
     """
     fits, evidence, steps = list[Array](), list[float](), 0
     for prior in priors:
-        at, best = np.zeros(prior.basis.shape[1]), -np.inf
+        coefficients, best = np.zeros(prior.basis.shape[1]), -np.inf
         for strength in strengths:
-            at, log_evidence, done = _find_mode(likelihood, prior, strength, at, max_steps)
-            steps += done
-            fits.append(likelihood.hats.weights(prior.basis @ at))
-            evidence.append(log_evidence)
-            best = max(best, log_evidence)
-            if log_evidence < best - _EVIDENCE_DROP or (monitor is not None and monitor.over()):
+            mode = _find_mode(likelihood, prior, strength, coefficients, max_steps)
+            coefficients, steps = mode.coefficients, steps + mode.steps
+            fits.append(likelihood.hats.weights(prior.basis @ coefficients))
+            evidence.append(mode.log_evidence)
+            best = max(best, mode.log_evidence)
+            too_low = mode.log_evidence < best - _EVIDENCE_DROP
+            if too_low or (monitor is not None and monitor.over()):
                 break
     shares = np.exp(np.array(evidence) - max(evidence))
     weights = shares @ np.array(fits) / shares.sum()
@@ -409,9 +400,11 @@ def average_by_evidence(
 
     `max_steps` (200 by default) and `monitor` are those of `average_over_priors`.
     """
-    size, nodes = len(channel.back(channel.counts)), channel.spacings + 1
-    law = np.stack([channel.forward(one) for one in np.eye(size)], axis=1)
-    likelihood = CountLikelihood(channel.counts, law, Hats.of(np.ones(nodes, bool), size))
-    priors = [SmoothPrior.of(order, np.linspace(-1, 1, nodes), size) for order in orders]
+    num_weights, num_nodes = len(channel.back(channel.counts)), channel.spacings + 1
+    law = np.stack([channel.forward(weights) for weights in np.eye(num_weights)], axis=1)
+    hats = Hats.of(np.ones(num_nodes, bool), num_weights)
+    likelihood = CountLikelihood(channel.counts, law, hats)
+    axis = np.linspace(-1, 1, num_nodes)
+    priors = [SmoothPrior.of(order, axis, num_weights) for order in orders]
     limit = max_steps or _MAX_EVIDENCE_STEPS
     return average_over_priors(likelihood, priors, max_steps=limit, monitor=monitor)

@@ -128,19 +128,20 @@ def fit(
     estimator: str = settings.estimator
     if estimator == "auto":
         estimator = "generator" if loss is not None else releases.best_estimator
-    count = len(releases)
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
-    _ = weakest(*(part.guarantee for part in releases.parts))  # refuses batches that are too small
-    needed = min_informative_reports(releases.newest.randomizer)
+    _ = weakest(
+        *(part.guarantee for part in releases.parts)
+    )  # raises an error if a batch is too small
+    count, needed = len(releases), min_informative_reports(releases.newest.randomizer)
     model = _fit_by_estimator(releases, estimator, settings, run)
-    return model if needed is None or count >= needed else _marked_as_few(model, count, needed)
+    return model if needed is None or count >= needed else _warn_of_few(model, count, needed)
 
 
 def _fit_by_estimator(
     releases: Releases, estimator: str, settings: FitSettings, run: Run
 ) -> LocalModel:
-    """Fit by one estimator, if it knows the releases and the settings."""
+    """Fit by one estimator, or raise an error if it cannot use the releases or the settings."""
     size, count = settings.batch_size, len(releases)
     if size is not None and size > count:
         raise PrivotError(
@@ -171,7 +172,7 @@ def _fit_by_estimator(
 
 
 def _require_all_used(estimator: str, settings: FitSettings, run: Run) -> None:
-    """Raise an error for settings that the estimator would ignore."""
+    """Raise an error for settings and options that the estimator would ignore."""
     given = [name for name in _IGNORED[estimator] if getattr(settings, name) is not None]
     given += ["loss"] if settings.loss != "auto" else []
     given += ["architecture"] if settings.architecture != "mlp" else []
@@ -194,7 +195,7 @@ def _require_all_used(estimator: str, settings: FitSettings, run: Run) -> None:
         )
 
 
-def _marked_as_few(model: LocalModel, count: int, needed: int) -> LocalModel:
+def _warn_of_few(model: LocalModel, count: int, needed: int) -> LocalModel:
     """Warn that there are too few reports, and return the model with the warning in `made_with`."""
     few = "1 report is" if count == 1 else f"{count:,} reports are"
     text = (

@@ -26,20 +26,23 @@ z′ the weight Z(s), with s = $a_0 + a_1 ‖z'‖^2$ and
 
 $$ Z(s) = b + (a − b) \, Φ\big(−t / \sqrt{s + τ^2}\big) . $$
 
-So records are sampled from the distribution of z weighted by Z: points z′ are drawn, and accepted with
-probability proportional to Z(s), clipped at the 99.9 % quantile of Z.
+with $a_0$ the label's share of the squared length of the features and $a_1 = 1 − a_0$. So records are
+sampled from the distribution of z weighted by Z: points z′ are drawn, and accepted with probability
+proportional to Z(s), clipped at the 99.9 % quantile of Z.
 
-**Images** (`ImageCompletion`) are completed from the few cosine coefficients that a model draws. An
-image of the lowest cosines alone is blurred and exceeds its bounds; clipping it changes these cosines
-and reduces contrast. So the higher cosines are chosen in two steps:
+**Images** (`ImageCompletion`) are completed from the d numbers v that a model draws: the lowest cosine
+coefficients, and the brightness of each channel times their typical length. An image of the lowest
+cosines alone is blurred and exceeds its bounds; clipping it changes these cosines and reduces contrast.
+So the higher cosines are chosen in two steps:
 
 1. **texture**: they start as independent normal numbers whose standard deviation
-   $σ (1 + f_q) / (1 + f)$, with f the frequency, continues that of the learned cosines;
-2. **bounds**: the image is clipped and its q lowest cosines are restored, eight times in turn. These
+   $σ (1 + f_0) / (1 + f)$, with f the frequency and $f_0$ the highest learned one, continues that of the
+   learned cosines;
+2. **bounds**: the image is clipped and its lowest cosines are restored, eight times in turn. These
    are alternating projections on two convex sets, the box of pixels and the images with these cosines.
 
-If no image within bounds has the cosines drawn, an error remains. So cosines are corrected before,
-$v ↦ m_c + M (v − μ_c)$, with $m_c$ and M such that the *completed* images approximate the learned means
+If no image within bounds has the cosines drawn, an error remains. So v is corrected before,
+$v ↦ ν_c + M (v − μ_c)$, with $ν_c$ and M such that the *completed* images approximate the learned means
 $μ_c$ and the learned covariance. They are found by iteration: images are drawn and completed, and M is
 multiplied by the optimal transport map $B^{-1/2} (B^{1/2} A B^{1/2})^{1/2} B^{-1/2}$ from their
 covariance B to the learned covariance A, whose eigenvalues are clipped to at most 1.3.
@@ -74,24 +77,20 @@ if TYPE_CHECKING:
 
 _SCORE_GRID = np.linspace(-8.0, 8.0, 4001)  # values of u at which the step is tabulated
 _PILOT_ROWS, _CEILING_QUANTILE = 4096, 0.999  # points and quantile of Z that set the ceiling
-_NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5
+_NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5  # clips of an image; corrections of ν and M
+# Numbers of images from which corrections are estimated, and of all their pixels.
 _MAX_IMAGES, _MIN_IMAGES_PER_CLASS, _MAX_NUMBERS = 3000, 32, 2**23
 _LAST_COSINES = 10  # number of highest learned cosines from which σ is estimated
 _MIN_VARIANCE_RATIO = 1e-4  # floor of variances, relative to the largest
-_MAX_STRETCH = 1.3  # per correction
+_MAX_STRETCH = 1.3  # largest eigenvalue of the transport map of a correction
+# Names of stored arrays; those of `_COMPLETION_FIELDS` begin with the prefix.
 _LAW_FIELDS = ("shares", "missing", "means", "factors", "variances")
-_COMPLETION_FIELDS = ("texture", "means", "shifted", "stretch")
+_COMPLETION_FIELDS, _COMPLETION_PREFIX = ("texture", "means", "shifted", "stretch"), "picture."
 
 
 @dataclass(frozen=True)
 class SmoothChannel:
-    """Density of a report given a record, relative to the density of all candidates.
-
-    Examples:
-        >>> channel = SmoothChannel.of(ClosestCandidates.for_dimension(500, epsilon=5.0), 0.02)
-        >>> round(channel.inside), round(channel.outside, 2), round(channel.threshold, 1)
-        (26, 0.18, 1.9)
-    """
+    """Density of a report given a record, relative to the density of all candidates."""
 
     inside: float  # a
     outside: float  # b
@@ -102,20 +101,21 @@ class SmoothChannel:
     @classmethod
     def of(cls, mechanism: ClosestCandidates, label_weight: float) -> Self:
         """Approximate the channel of a mechanism."""
-        size = mechanism.codebook.dimension
+        dimension = mechanism.codebook.dimension
         inside, outside = (p * mechanism.codebook.num_candidates for p in mechanism.probabilities)
-        ratio = np.exp(mechanism.log_likelihood(_SCORE_GRID / np.sqrt(size)))
-        steps = np.diff((ratio - outside) / (inside - outside))
-        places = (_SCORE_GRID[1:] + _SCORE_GRID[:-1]) / 2
-        threshold = float(steps @ places / steps.sum())
-        width = float(np.sqrt(steps @ (places - threshold) ** 2 / steps.sum()))
+        density = np.exp(mechanism.log_likelihood(_SCORE_GRID / np.sqrt(dimension)))
+        # The rise of the density from b to a is the distribution of the score to be exceeded.
+        masses = np.diff((density - outside) / (inside - outside))
+        scores = (_SCORE_GRID[1:] + _SCORE_GRID[:-1]) / 2
+        threshold = float(masses @ scores / masses.sum())
+        width = float(np.sqrt(masses @ (scores - threshold) ** 2 / masses.sum()))
         return cls(inside, outside, threshold, width, label_weight)
 
-    def mass(self, squared_lengths: Array) -> Array:
-        """Compute Z, the mean density over all candidates, for points of these squared lengths (n,)."""
-        variance = self.label_weight + (1 - self.label_weight) * np.asarray(squared_lengths)
-        below = -self.threshold / np.sqrt(variance + self.width**2)
-        return np.asarray(self.outside + (self.inside - self.outside) * scipy.special.ndtr(below))
+    def tilt(self, squared_lengths: Array) -> Array:
+        """Compute Z, the mean density over all candidates, for points z′ of squared lengths (n,)."""
+        s = self.label_weight + (1 - self.label_weight) * np.asarray(squared_lengths)
+        share_inside = scipy.special.ndtr(-self.threshold / np.sqrt(s + self.width**2))
+        return np.asarray(self.outside + (self.inside - self.outside) * share_inside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,18 +136,19 @@ class GaussianClasses:
         return np.asarray(self.means / np.maximum(lengths, 1e-12))
 
     @cached_property
-    def flatness(self) -> Array:
-        """Flatness ρ (C,)."""
+    def radial_reductions(self) -> Array:
+        """Reductions ρ of the variance in the radial direction (C,)."""
         squared = (self.means**2).sum(axis=1)
         return np.asarray(squared / (squared + (self.factors**2).sum() + self.variances.sum()))
 
     @cached_property
     def scales(self) -> Array:
         """Scales k (C,)."""
-        along = ((self.directions @ self.factors) ** 2).sum(axis=1)
-        along += self.directions**2 @ self.variances
+        radial_variance = ((self.directions @ self.factors) ** 2).sum(axis=1)
+        radial_variance += self.directions**2 @ self.variances
         total = (self.factors**2).sum() + self.variances.sum()
-        trace = total - (2 * self.flatness - self.flatness**2) * along
+        rho = self.radial_reductions
+        trace = total - (2 * rho - rho**2) * radial_variance  # of P (A Aᵀ + D) P
         return np.asarray(((self.means**2).sum(axis=1) + trace) ** -0.5)
 
     def draw_labels(
@@ -170,13 +171,12 @@ class GaussianClasses:
 
     def _draw_present(self, label: int, count: int, rng: np.random.Generator) -> Array:
         """Draw points (count, q) of a class that are not missing, by rejection."""
-        pilot = self._weights(self._draw_untilted(label, _PILOT_ROWS, rng))
+        pilot = self._tilts(self._draw_untilted(label, _PILOT_ROWS, rng))
         ceiling = np.quantile(pilot, _CEILING_QUANTILE)
         accepted, num_accepted = [np.empty((0, self.means.shape[1]))], 0
         while num_accepted < count:
             points = self._draw_untilted(label, max(256, 4 * (count - num_accepted)), rng)
-            weights = self._weights(points)
-            accepted.append(points[rng.random(len(points)) * ceiling < weights])
+            accepted.append(points[rng.random(len(points)) * ceiling < self._tilts(points)])
             num_accepted += len(accepted[-1])
         points = np.concatenate(accepted)[:count]
         return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
@@ -187,72 +187,73 @@ class GaussianClasses:
         noise = rng.standard_normal((count, rank)) @ self.factors.T
         noise += rng.standard_normal((count, size)) * np.sqrt(self.variances)
         direction = self.directions[label]
-        noise -= self.flatness[label] * (noise @ direction)[:, None] * direction
+        noise -= self.radial_reductions[label] * (noise @ direction)[:, None] * direction
         return np.asarray(self.scales[label] * (self.means[label] + noise))
 
-    def _weights(self, points: Array) -> Array:
-        return self.channel.mass((points**2).sum(axis=1))
+    def _tilts(self, points: Array) -> Array:
+        """Compute Z (n,) of points z′ (n, q)."""
+        return self.channel.tilt((points**2).sum(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
 class ImageCompletion:
-    """Completion of images from the few numbers that a model draws of them.
-
-    The numbers v (q,) of an image are its lowest cosines, and the brightness of its channels times the
-    typical length.
-    """
+    """Completion of images from the few numbers v (d,) that a model draws of them."""
 
     coordinates: Coordinates  # map between images and points of the sphere
     texture: float  # σ
-    means: Array  # learned means μ (C, q) of v in each class
-    shifted: Array  # corrected means m (C, q)
-    stretch: Array  # M (q, q)
+    means: Array  # learned means μ (C, d) of v in each class
+    shifted: Array  # corrected means ν (C, d)
+    stretch: Array  # M (d, d)
 
     @classmethod
     def of(cls, law: GaussianClasses, coordinates: Coordinates, rng: np.random.Generator) -> Self:
         """Estimate the texture and the corrections for a distribution."""
-        count, size = len(law.shares), coordinates.count + coordinates.channels
-        most = min(_MAX_IMAGES, _MAX_NUMBERS // math.prod(coordinates.column.image_shape or ()))
-        labels = np.repeat(np.arange(count), max(_MIN_IMAGES_PER_CLASS, most // count))
-        present, cosines = replace(law, missing=np.zeros(count)), coordinates.cosines
-        v = _joined(coordinates, coordinates.decode(present.draw_points(labels, rng)))
-        means = _class_means(v, labels, count)
-        high = v[:, : cosines.count][:, -_LAST_COSINES:] / cosines.weights[-_LAST_COSINES:]
-        texture = float(np.sqrt((high**2).mean()))
-        found = cls(coordinates, texture, means, means, np.eye(size))
-        wanted = np.cov((v - means[labels]).T)
+        num_classes, size = len(law.shares), coordinates.count + coordinates.channels
+        num_pixels = math.prod(coordinates.column.image_shape or ())
+        num_images = min(_MAX_IMAGES, _MAX_NUMBERS // num_pixels)
+        images_per_class = max(_MIN_IMAGES_PER_CLASS, num_images // num_classes)
+        labels = np.repeat(np.arange(num_classes), images_per_class)
+        present, cosines = replace(law, missing=np.zeros(num_classes)), coordinates.cosines
+        v = _as_v(coordinates, *coordinates.decode(present.draw_points(labels, rng)))
+        means = _class_means(v, labels, num_classes)
+        highest = v[:, : cosines.count][:, -_LAST_COSINES:] / cosines.weights[-_LAST_COSINES:]
+        texture = float(np.sqrt((highest**2).mean()))
+        completion = cls(coordinates, texture, means, means, np.eye(size))
+        learned_covariance = np.cov((v - means[labels]).T)
         for _ in range(_NUM_CORRECTIONS):
-            completed = _joined(coordinates, cosines.from_pixels(found._complete(v, labels, rng)))
-            completed_means = _class_means(completed, labels, count)
+            pixels = completion._complete(v, labels, rng)
+            completed = _as_v(coordinates, *cosines.from_pixels(pixels))
+            completed_means = _class_means(completed, labels, num_classes)
             covariance = np.cov((completed - completed_means[labels]).T)
-            found = replace(
-                found,
-                shifted=found.shifted + means - completed_means,
-                stretch=_transport(covariance, wanted) @ found.stretch,
+            completion = replace(
+                completion,
+                shifted=completion.shifted + means - completed_means,
+                stretch=_transport_map(covariance, learned_covariance) @ completion.stretch,
             )
-        return found
+        return completion
 
     def images(self, points: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
         """Complete images (n, N) in unit pixels from points of the sphere and labels (n,)."""
-        v = _joined(self.coordinates, self.coordinates.decode(points))
+        v = _as_v(self.coordinates, *self.coordinates.decode(points))
         return self._complete(v, labels, rng)
 
     def _complete(self, v: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
-        """Complete images (n, N) in unit pixels from v (n, q) and labels (n,)."""
+        """Complete images (n, N) in unit pixels from v (n, d) and labels (n,)."""
         corrected = self.shifted[labels] + (v - self.means[labels]) @ self.stretch.T
-        x, brightness = np.split(corrected, [self.coordinates.count], axis=1)
-        wanted = x, brightness / self.coordinates.typical_length
+        lowest, scaled_brightness = np.split(corrected, [self.coordinates.count], axis=1)
+        brightness = scaled_brightness / self.coordinates.typical_length
         cosines = self.coordinates.cosines
-        pixels = cosines.to_pixels(*wanted) + self._draw_texture(len(v), rng)
+        pixels = cosines.to_pixels(lowest, brightness) + self._draw_texture(len(v), rng)
         for _ in range(_NUM_PROJECTIONS):
             np.clip(pixels, -1.0, 1.0, out=pixels)
-            current = cosines.from_pixels(pixels)
-            pixels += cosines.to_pixels(wanted[0] - current[0], wanted[1] - current[1])
+            clipped_lowest, clipped_brightness = cosines.from_pixels(pixels)
+            pixels += cosines.to_pixels(lowest - clipped_lowest, brightness - clipped_brightness)
         return np.clip(pixels, -1.0, 1.0, out=pixels)
 
     def arrays(self) -> dict[str, Array]:
         """Return arrays by name, for storage."""
-        return {f"picture.{name}": np.asarray(getattr(self, name)) for name in _COMPLETION_FIELDS}
+        fields = {name: np.asarray(getattr(self, name)) for name in _COMPLETION_FIELDS}
+        return {_COMPLETION_PREFIX + name: array for name, array in fields.items()}
 
     def _draw_texture(self, count: int, rng: np.random.Generator) -> Array:
         """Draw random images (count, N) whose frequencies are all higher than the learned ones."""
@@ -260,28 +261,27 @@ class ImageCompletion:
         depth = math.prod(channels)
         frequency = np.hypot(np.arange(height)[:, None], np.arange(width))[:, :, None]
         learned = self.coordinates.cosines.frequencies[-1]
-        scale = np.where(frequency > learned, self.texture * (1 + learned) / (1 + frequency), 0.0)
-        cosines = scale * rng.standard_normal((count, height, width, depth))
+        stddev = np.where(frequency > learned, self.texture * (1 + learned) / (1 + frequency), 0.0)
+        cosines = stddev * rng.standard_normal((count, height, width, depth))
         rows, columns = cosine_rows(height, height), cosine_rows(width, width)
         noise = np.einsum("nijc,ih->nhjc", cosines, rows, optimize=True)
         return np.einsum("nhjc,jw->nhwc", noise, columns, optimize=True).reshape(count, -1)
 
 
-def _joined(coordinates: Coordinates, parts: tuple[Array, Array]) -> Array:
-    """Return v (n, q) of the lowest cosines and the brightness of n images."""
-    lowest, brightness = parts
+def _as_v(coordinates: Coordinates, lowest: Array, brightness: Array) -> Array:
+    """Return v (n, d) of n images with these lowest cosines and this brightness."""
     return np.concatenate([lowest, brightness * coordinates.typical_length], axis=1)
 
 
-def _class_means(x: Array, labels: NDArray[np.integer], count: int) -> Array:
-    """Average rows (n, q) of each class: (C, q)."""
-    return np.stack([x[labels == label].mean(axis=0) for label in range(count)])
+def _class_means(v: Array, labels: NDArray[np.integer], num_classes: int) -> Array:
+    """Average the rows of v (n, d) in each class: (C, d)."""
+    return np.stack([v[labels == label].mean(axis=0) for label in range(num_classes)])
 
 
-def _transport(covariance: Array, wanted: Array) -> Array:
+def _transport_map(source: Array, target: Array) -> Array:
     """Return the optimal transport map between Gaussians of two covariances, eigenvalues clipped."""
-    root, inverse = _power(covariance, 0.5), _power(covariance, -0.5)
-    values, vectors = np.linalg.eigh(inverse @ _power(root @ wanted @ root, 0.5) @ inverse)
+    root, inverse = _power(source, 0.5), _power(source, -0.5)
+    values, vectors = np.linalg.eigh(inverse @ _power(root @ target @ root, 0.5) @ inverse)
     return np.asarray((vectors * np.clip(values, 1 / _MAX_STRETCH, _MAX_STRETCH)) @ vectors.T)
 
 
@@ -304,16 +304,16 @@ class GaussianSampler:
     def records(self, num_rows: int, rng: np.random.Generator, where: "Condition") -> pa.Table:
         """See `Sampler`."""
         report, label = self.report, self.report.label
-        codes = self.law.draw_labels(num_rows, rng, where.get(label) if label else None)
-        points, column = self.law.draw_points(codes, rng), report.coordinates.column
+        labels = self.law.draw_labels(num_rows, rng, where.get(label) if label else None)
+        points, column = self.law.draw_points(labels, rng), report.coordinates.column
         if self.completion is None:
-            x, _ = report.coordinates.decode(points)
-            columns = column.decode_points(report.name, from_unit(column.domain, x))
+            units, _ = report.coordinates.decode(points)
+            columns = column.decode_points(report.name, from_unit(column.domain, units))
         else:
-            pixels = self.completion.images(points, codes, rng)
+            pixels = self.completion.images(points, labels, rng)
             columns = cast("ArrayColumn", column).decode_pixels(report.name, pixels)
         if report.labels is not None and label is not None:
-            columns |= report.labels.decode_codes(label, codes, rng)
+            columns |= report.labels.decode_codes(label, labels, rng)
         return pa.table(columns)
 
     def shape(self) -> dict[str, Any]:
@@ -322,10 +322,8 @@ class GaussianSampler:
 
     def arrays(self) -> dict[str, Array]:
         """See `Sampler`."""
-        numbers = {name: getattr(self.law, name) for name in _LAW_FIELDS}
-        if self.completion is not None:
-            numbers |= self.completion.arrays()
-        return {name: np.asarray(values) for name, values in numbers.items()}
+        arrays = {name: np.asarray(getattr(self.law, name)) for name in _LAW_FIELDS}
+        return arrays if self.completion is None else arrays | self.completion.arrays()
 
     @classmethod
     def build(
@@ -339,5 +337,5 @@ class GaussianSampler:
         report = randomizer.candidates
         if report.coordinates.column.image_shape is None:
             return cls(law, report)
-        texture, *rest = (arrays[f"picture.{name}"] for name in _COMPLETION_FIELDS)
+        texture, *rest = (arrays[_COMPLETION_PREFIX + name] for name in _COMPLETION_FIELDS)
         return cls(law, report, ImageCompletion(report.coordinates, float(texture), *rest))

@@ -8,8 +8,8 @@ show the grid, and the probabilities of record cells are linear in the weights.
 **Channels.** The counts of distinct reports are sufficient statistics, and the probabilities of reports
 are linear in the weights p: $P(y) = \sum_k A_{yk} p_k$. The matrix A is never formed. Windows that are
 balls are a convolution, computed by fast Fourier transforms; mechanisms that treat coordinates
-independently are a product of one small matrix per coordinate. Weights are flat arrays, nodes first; if
-values may be missing, their share is last.
+independently are a product of one small matrix per coordinate. Weights are flat arrays of the nodes in C
+order; if values may be missing, their share is last.
 """
 
 import math
@@ -31,7 +31,7 @@ from privot.schema.domains import Array, from_unit
 # Conditional sampling: least records drawn at a time, and limits of all draws before it gives up.
 _MIN_DRAWS, _MAX_DRAWS, _MAX_DRAWS_PER_ROW = 2**14, 2**22, 200
 _TAIL = 6.0  # standard deviations of Gaussian noise beyond which reports share one bin
-_MAX_BINS = 1024
+_MAX_BINS = 1024  # of reports with noise, per coordinate
 MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # largest K, by dimension
 
 
@@ -55,13 +55,7 @@ class GridDensity:
         return np.append(weights, self.missing) if self.missing else weights
 
     def sample(self, num_rows: int, rng: np.random.Generator) -> Array:
-        """Draw points (num_rows, d) in unit coordinates; a missing point is a row of NaN.
-
-        Examples:
-            >>> density = GridDensity(np.array([0.0, 1.0, 0.0]))
-            >>> float(abs(density.sample(1000, np.random.default_rng(0))).max()) < 1
-            True
-        """
+        """Draw points (num_rows, d) in unit coordinates; a missing point is a row of NaN."""
         last = self.weights.shape[0] - 1
         shares = np.append(self.weights.ravel(), self.missing)
         ends = np.cumsum(shares)
@@ -79,18 +73,13 @@ class GridDensity:
 def draw_given(
     draw: Callable[[int], pa.Table], schema: Schema, where: Mapping[str, list[int]], num_rows: int
 ) -> pa.Table:
-    """Draw records of one column until enough have one of some codes.
-
-    Arguments:
-        draw: Draws any number of records.
-        schema: Schema of the column.
-        where: The codes that are wanted, by the column's name.
-        num_rows: How many records.
+    """Draw records of one column by rejection, `draw(num_rows)`, until enough have an allowed code.
 
     Raises:
-        PrivotError: if hardly any record has one.
+        PrivotError: if hardly any record has one of the codes.
     """
-    ((name, codes),), accepted, drawn = where.items(), [draw(0)], 0
+    ((name, codes),) = where.items()
+    accepted, drawn = [draw(0)], 0
     while sum(part.num_rows for part in accepted) < num_rows:
         if drawn > _MAX_DRAWS + _MAX_DRAWS_PER_ROW * num_rows:
             raise PrivotError(f"where {dict(where)} has hardly any probability: relax it")
@@ -104,7 +93,7 @@ def draw_given(
 class GridSampler:
     """Sampler of one column of points from a density on a grid."""
 
-    density: "GridDensity"  # density in unit coordinates
+    density: GridDensity  # density in unit coordinates
     name: str  # name of the column
     randomizer: Randomizer  # randomizer of the column's reports
     kind: ClassVar[str] = "grid"
@@ -118,6 +107,7 @@ class GridSampler:
         return draw_given(lambda n: self._draw(n, rng), self.randomizer.schema, where, num_rows)
 
     def _draw(self, num_rows: int, rng: np.random.Generator) -> pa.Table:
+        """Draw records without a condition."""
         column = self.randomizer.schema.point_column(self.name)
         drawn = self.density.sample(num_rows, rng)
         absent = np.isnan(drawn).any(axis=1)
@@ -201,10 +191,9 @@ class ProductChannel:
 
     def back(self, ratios: Array) -> Array:
         """See `GridChannel`."""
-        shape = [matrix.shape[0] for matrix in self.matrices]
-        return apply_along_axes(
-            [matrix.T for matrix in self.matrices], ratios.reshape(shape)
-        ).ravel()
+        transposed = [matrix.T for matrix in self.matrices]
+        shape = [matrix.shape[1] for matrix in transposed]
+        return apply_along_axes(transposed, ratios.reshape(shape)).ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,25 +208,27 @@ class BallChannel:
         """See `GridChannel`."""
         form = self.form
         nodes = self._without_missing(weights).reshape((self.spacings + 1,) * form.dimension)
-        cells = apply_along_axes(self._shares, nodes)
-        near = np.maximum(self._convolve(np.pad(cells, form.reach)), 0.0).ravel()
+        cells = apply_along_axes(self._cell_shares, nodes)
+        in_window = np.maximum(self._convolve(np.pad(cells, form.reach)), 0.0).ravel()
         if form.flagged:
-            near = np.append(near, weights[-1]) * self._multiplicity
-        far = form.outside * weights.sum() * self._multiplicity
-        return far + (form.inside - form.outside) * near
+            in_window = np.append(in_window, weights[-1]) * self._multiplicity
+        outside = form.outside * weights.sum() * self._multiplicity
+        return outside + (form.inside - form.outside) * in_window
 
     def back(self, ratios: Array) -> Array:
-        """See `GridChannel`."""
+        """See `GridChannel`; windows are symmetric, so their transpose is the same convolution."""
         form = self.form
         weighted = ratios * self._multiplicity
         cells = self._without_missing(weighted).reshape((self._width,) * form.dimension)
         inside = (slice(form.reach, form.reach + form.steps + 1),) * cells.ndim
-        near = apply_along_axes([s.T for s in self._shares], self._convolve(cells)[inside]).ravel()
+        transposed = [shares.T for shares in self._cell_shares]
+        in_window = apply_along_axes(transposed, self._convolve(cells)[inside]).ravel()
         if form.flagged:
-            near = np.append(near, weighted[-1])
-        return form.outside * weighted.sum() + (form.inside - form.outside) * near
+            in_window = np.append(in_window, weighted[-1])
+        return form.outside * weighted.sum() + (form.inside - form.outside) * in_window
 
     def _without_missing(self, flat: Array) -> Array:
+        """Remove the last entry, that of missing values, if values may be missing."""
         return flat[:-1] if self.form.flagged else flat
 
     @property
@@ -254,111 +245,28 @@ class BallChannel:
         return cells
 
     @cached_property
-    def _shares(self) -> list[Array]:
+    def _cell_shares(self) -> list[Array]:
+        """For each coordinate, the share of each hat in each record cell."""
         return [cell_shares(self.form.steps, self.spacings)] * self.form.dimension
 
     @cached_property
-    def _sizes(self) -> list[int]:
+    def _padded_shape(self) -> list[int]:
+        """Shape of the arrays that are convolved, with sizes for which the transform is fast."""
         # Windows around record cells do not leave the padded array, so nothing wraps around.
         return [scipy.fft.next_fast_len(self._width, real=True)] * self.form.dimension
 
     @cached_property
-    def _transform(self) -> Array:
-        window = np.zeros(self._sizes)
+    def _window_transform(self) -> Array:
+        """Fourier transform of the window's indicator, which is real because a ball is symmetric."""
+        window = np.zeros(self._padded_shape)
         window[tuple(self.form.offsets.T)] = 1.0
         return np.asarray(scipy.fft.rfftn(window).real)
 
     def _convolve(self, cells: Array) -> Array:
-        wide = scipy.fft.irfftn(scipy.fft.rfftn(cells, self._sizes) * self._transform, self._sizes)
-        return np.asarray(wide[tuple(slice(length) for length in cells.shape)])
-
-
-def apply_along_axes(matrices: Sequence[Array], tensor: Array) -> Array:
-    """Apply the i-th matrix along the i-th axis, for every axis."""
-
-    def apply_to_first(result: Array, matrix: Array) -> Array:
-        # The first axis moves to the end, so axes are in order again after all matrices.
-        return np.asarray(np.tensordot(result, matrix, axes=(0, 1)))
-
-    return reduce(apply_to_first, matrices, tensor)
-
-
-def window_channel(release: Release, name: str, form: WindowForm, most: int) -> GridChannel:
-    """Build the channel of a column reported by windows, with at most `most` spacings."""
-    spacings = min(most, form.steps)
-    width = form.steps + 1 + 2 * form.reach
-    sizes = (width,) * form.dimension
-
-    def cell_numbers(reports: Array) -> Array:
-        numbers = np.ravel_multi_index(tuple((form.cells(reports) + form.reach).T), sizes)
-        if form.flagged:  # the last number is that of missing values
-            numbers = np.where(reports[:, -1] == 1, width**form.dimension, numbers)
-        return numbers
-
-    counts = _count(release, name, cell_numbers, width**form.dimension + form.flagged)
-    if form.shape == "ball":
-        return BallChannel(counts, form, spacings)
-    near = np.abs(np.arange(width)[:, None] - np.arange(form.steps + 1) - form.reach) <= form.reach
-    law = np.where(near, form.inside, form.outside) @ cell_shares(form.steps, spacings)
-    return ProductChannel(counts, [law] * form.dimension)
-
-
-def noise_channel(release: Release, name: str, form: NoiseForm, most: int) -> ProductChannel:
-    r"""Build the channel of a column reported with noise, with `most` spacings.
-
-    Reports are counted in bins as wide as the spacing of the nodes, and in two tails. With Laplace noise
-    the tails lose no information: beyond the domain, the ratio of the densities $e^{−|y − x|/b}$ of two
-    records does not depend on the report y.
-    """
-    dimension, spacings = release.schema.point_column(name).domain.dimension, most
-    laplace = form.distance == "manhattan"
-    reach = 1.0 if laplace else 1.0 + _TAIL * form.scale
-    bins = min(_MAX_BINS, round(spacings * reach))
-    ends = np.linspace(-reach, reach, bins + 1)
-    sizes = (bins + 2,) * dimension
-
-    def bin_numbers(reports: Array) -> Array:
-        return np.ravel_multi_index(tuple(np.searchsorted(ends, reports).T), sizes)
-
-    fine = 4 * spacings  # record cells, by which the integral over a hat is approximated
-    gap = (ends[:, None] - np.linspace(-1, 1, fine + 1)) / form.scale
-    if laplace:
-        below = np.where(gap < 0, 0.5 * np.exp(gap), 1 - 0.5 * np.exp(-gap))
-    else:
-        below = scipy.special.ndtr(gap)
-    law = np.diff(below, axis=0, prepend=0.0, append=1.0) @ cell_shares(fine, spacings)
-    counts = _count(release, name, bin_numbers, (bins + 2) ** dimension)
-    return ProductChannel(counts, [np.maximum(law, 1e-300)] * dimension)
-
-
-def _count(release: Release, name: str, numbers: Callable[[Array], Array], size: int) -> Array:
-    """Count a column's reports by the numbers (n,), below `size`, that a function gives them."""
-    counts, split = np.zeros(size), release.randomizer.splits[name]
-    for table in release.rows.pieces():
-        reports, reported = split.read(table)
-        counts += np.bincount(numbers(reports[reported]), minlength=size)
-    return counts
-
-
-_CHANNELS: dict[tuple[type[Form], str | None], Callable[[Release, str, Any, int], GridChannel]] = {
-    (WindowForm, None): window_channel,
-    (NoiseForm, "manhattan"): noise_channel,
-    (NoiseForm, "squared_euclidean"): noise_channel,
-}
-
-
-def serves_grid(randomizer: Randomizer) -> bool:
-    """Return True for reports of one column of points with ≤ 3 coordinates, by noise or windows."""
-    if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
-        return False
-    ((name, mechanism),) = randomizer.mechanisms.items()
-    column = randomizer.schema.columns[name]
-    if column.domain is None or column.declares_codes or column.image_shape is not None:
-        return False
-    form = mechanism.point_form(column)
-    if mechanism.report_domain(column.domain).dimension not in MAX_SPACINGS:
-        return False
-    return (type(form), getattr(form, "distance", None)) in _CHANNELS
+        """Sum `cells` over the window around each cell; the result has the same shape."""
+        product = scipy.fft.rfftn(cells, self._padded_shape) * self._window_transform
+        sums = scipy.fft.irfftn(product, self._padded_shape)
+        return np.asarray(sums[tuple(slice(length) for length in cells.shape)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,12 +296,109 @@ class StackedChannel:
         return reduce(np.add, [channel.back(part) for channel, part in parts])
 
 
-def grid_channel(releases: Sequence[Release], name: str, most: int) -> GridChannel:
-    """Build the channel of a column's reports in one or more releases, with at most `most` spacings."""
+def apply_along_axes(matrices: Sequence[Array], tensor: Array) -> Array:
+    """Apply the i-th matrix along the i-th axis, for every axis."""
+
+    def apply_to_first(result: Array, matrix: Array) -> Array:
+        # The first axis moves to the end, so axes are in order again after all matrices.
+        return np.asarray(np.tensordot(result, matrix, axes=(0, 1)))
+
+    return reduce(apply_to_first, matrices, tensor)
+
+
+def window_channel(release: Release, name: str, form: WindowForm, spacings: int) -> GridChannel:
+    """Build the channel of a column reported by windows; `spacings` are at most the form's steps."""
+    width = form.steps + 1 + 2 * form.reach
+    sizes = (width,) * form.dimension
+
+    def cell_numbers(reports: Array) -> Array:
+        numbers = np.ravel_multi_index(tuple((form.cells(reports) + form.reach).T), sizes)
+        if form.flagged:  # the last number is that of missing values
+            numbers = np.where(reports[:, -1] == 1, width**form.dimension, numbers)
+        return numbers
+
+    counts = _count(release, name, cell_numbers, width**form.dimension + form.flagged)
+    if form.shape == "ball":
+        return BallChannel(counts, form, spacings)
+    distances = np.abs(np.arange(width)[:, None] - np.arange(form.steps + 1) - form.reach)
+    report_given_cell = np.where(distances <= form.reach, form.inside, form.outside)
+    law = report_given_cell @ cell_shares(form.steps, spacings)
+    return ProductChannel(counts, [law] * form.dimension)
+
+
+def noise_channel(release: Release, name: str, form: NoiseForm, spacings: int) -> ProductChannel:
+    r"""Build the channel of a column reported with noise.
+
+    Reports are counted in bins as wide as the spacing of the nodes, and in two tails. With Laplace noise
+    the tails lose no information: beyond the domain, the ratio of the densities $e^{−|y − x|/b}$ of two
+    records does not depend on the report y.
+    """
+    dimension = release.schema.point_column(name).domain.dimension
+    laplace = form.distance == "manhattan"
+    reach = 1.0 if laplace else 1.0 + _TAIL * form.scale
+    bins = min(_MAX_BINS, round(spacings * reach))
+    ends = np.linspace(-reach, reach, bins + 1)
+    sizes = (bins + 2,) * dimension
+
+    def bin_numbers(reports: Array) -> Array:
+        return np.ravel_multi_index(tuple(np.searchsorted(ends, reports).T), sizes)
+
+    fine = 4 * spacings  # record cells, by which the integral over a hat is approximated
+    gap = (ends[:, None] - np.linspace(-1, 1, fine + 1)) / form.scale
+    if laplace:
+        below = np.where(gap < 0, 0.5 * np.exp(gap), 1 - 0.5 * np.exp(-gap))
+    else:
+        below = scipy.special.ndtr(gap)
+    law = np.diff(below, axis=0, prepend=0.0, append=1.0) @ cell_shares(fine, spacings)
+    counts = _count(release, name, bin_numbers, (bins + 2) ** dimension)
+    # Far from a node, probabilities underflow to 0, whose logarithm would be infinite.
+    return ProductChannel(counts, [np.maximum(law, 1e-300)] * dimension)
+
+
+def _count(release: Release, name: str, numbers: Callable[[Array], Array], size: int) -> Array:
+    """Count a column's reports by the numbers (n,), below `size`, that a function gives them."""
+    counts, split = np.zeros(size), release.randomizer.splits[name]
+    for table in release.rows.pieces():
+        reports, reported = split.read(table)
+        counts += np.bincount(numbers(reports[reported]), minlength=size)
+    return counts
+
+
+# Functions that build a channel, by kind of form (`_kind_of`).
+_CHANNELS: dict[tuple[type[Form], str | None], Callable[[Release, str, Any, int], GridChannel]] = {
+    (WindowForm, None): window_channel,
+    (NoiseForm, "manhattan"): noise_channel,
+    (NoiseForm, "squared_euclidean"): noise_channel,
+}
+
+
+def _kind_of(form: Form) -> tuple[type[Form], str | None]:
+    """Return the type of a form, and the distance that its noise depends on, if any."""
+    return type(form), getattr(form, "distance", None)
+
+
+def serves_grid(randomizer: Randomizer) -> bool:
+    """Return True for reports of one column of points with ≤ 3 coordinates, by noise or windows."""
+    if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
+        return False
+    ((name, mechanism),) = randomizer.mechanisms.items()
+    column = randomizer.schema.columns[name]
+    if column.domain is None or column.declares_codes or column.image_shape is not None:
+        return False
+    if mechanism.report_domain(column.domain).dimension not in MAX_SPACINGS:
+        return False
+    return _kind_of(mechanism.point_form(column)) in _CHANNELS
+
+
+def grid_channel(releases: Sequence[Release], name: str, max_spacings: int) -> GridChannel:
+    """Build the channel of a column's reports in one or more releases, on one grid.
+
+    It has `max_spacings` spacings, or as many as the coarsest window has steps if these are fewer.
+    """
     forms = [r.randomizer.mechanisms[name].point_form(r.schema.columns[name]) for r in releases]
-    most = min(getattr(form, "steps", most) for form in [*forms, None])
+    spacings = min([max_spacings, *(getattr(form, "steps", max_spacings) for form in forms)])
     channels = [
-        _CHANNELS[type(form), getattr(form, "distance", None)](release, name, form, most)
+        _CHANNELS[_kind_of(form)](release, name, form, spacings)
         for release, form in zip(releases, forms, strict=True)
     ]
     return channels[0] if len(channels) == 1 else StackedChannel(channels)

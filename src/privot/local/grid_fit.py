@@ -5,8 +5,6 @@ Gaussian noise the grid is at least as accurate as a generator, and faster. The 
 exponentially with the number of coordinates, so other releases are fitted by a generator.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -27,9 +25,7 @@ from privot.training import FitMonitor
 
 
 def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) -> LocalModel:
-    """Fit a model whose sampler is a density on a grid.
-
-    `max_steps` bounds the steps of each ascent.
+    """Fit a model whose sampler is a density on a grid, with at most `max_steps` steps of each ascent.
 
     Raises:
         PrivotError: if a release cannot be fitted on a grid, or the domains of releases differ.
@@ -45,14 +41,14 @@ def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) 
     _require_domain(releases, name)
     channel = grid_channel(releases.parts, name, MAX_SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
-    roughness: float | str
-    limits: dict[str, Any] = {"max_steps": max_steps, "monitor": monitor}
+    roughness: float | str = STRENGTH
     # BLAS threads synchronize at every small product: one thread is up to four times as fast.
     with threadpool_limits(1, user_api="blas"):
         if domain.dimension == 1:
-            fit, roughness = average_by_evidence(channel, **limits), "averaged by evidence"
+            fit = average_by_evidence(channel, max_steps=max_steps, monitor=monitor)
+            roughness = "averaged by evidence"
         else:
-            fit, roughness = deconvolve(channel, nodes, **limits), STRENGTH
+            fit = deconvolve(channel, nodes, max_steps=max_steps, monitor=monitor)
     made_with = {
         "estimator": "grid",
         "loss": "penalized likelihood",

@@ -46,6 +46,12 @@ from privot.schema.sampling import values_of
 # Allowed codes by column.
 Condition = Mapping[str, list[int]]
 
+_SAMPLE_ROWS, _SAMPLE_NUMBERS = 65_536, 2**22  # records, or pixels, that are drawn at once
+_MIN_IMAGES = 64  # least records with images that are drawn at once
+_REFINE_ROWS = 100_000  # records of a model from which bins are found
+_MIN_PAIR_WEIGHT = 0.1  # weight of a pair without dependence, which the pilot may have missed
+_MIN_DEPENDENCE = 1e-12  # mean squared dependence below which it counts as rounding error
+
 
 class Sampler(Protocol):
     """Distribution of records that can be sampled and stored."""
@@ -90,12 +96,6 @@ def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[i
         codes = {code for value in values_of(given) for code in column.find_codes(name, value)}
         condition[name] = sorted(codes)
     return condition
-
-
-_SAMPLE_ROWS, _SAMPLE_NUMBERS = 65_536, 2**22  # records, or pixels, that are drawn at once
-_REFINE_ROWS = 100_000
-_MIN_PAIR_WEIGHT = 0.1  # weight of a pair without dependence, which the pilot may have missed
-_MIN_DEPENDENCE = 1e-12  # mean squared dependence below which it counts as rounding error
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,10 +151,9 @@ class LocalModel(Model):
         """See `Model`."""
         condition = read_condition(self.schema, where)
         pixels = sum(column.domain.num_pixels for column in self.schema.images.values())
-        most = max(64, _SAMPLE_NUMBERS // pixels) if pixels else _SAMPLE_ROWS
-        for start in range(0, max(num_rows, 1), most):
-            rows = min(most, num_rows - start)
-            yield self.sampler.records(rows, rng, condition)
+        rows_at_once = max(_MIN_IMAGES, _SAMPLE_NUMBERS // pixels) if pixels else _SAMPLE_ROWS
+        for start in range(0, max(num_rows, 1), rows_at_once):
+            yield self.sampler.records(min(rows_at_once, num_rows - start), rng, condition)
 
     def fields(self) -> dict[str, Any]:
         """See `Learned`."""
@@ -201,11 +200,10 @@ def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed:
     require_count("num_codes", num_codes, 1000, least=2)
     if not 0 <= rarest < 1:
         raise PrivotError(f"rarest is {rarest!r}: give a share from 0, which merges nothing, to 1")
-    rng = np.random.default_rng(seed)
+    schema, rng = model.schema, np.random.default_rng(seed)
     drawn = pa.concat_tables(model.draw(_REFINE_ROWS, rng, {}))
-    coded = model.schema.coded
-    refined = {n: column.refined(n, drawn, num_codes, rarest) for n, column in coded.items()}
-    schema = model.schema
+    coded = schema.coded.items()
+    refined = {name: column.refined(name, drawn, num_codes, rarest) for name, column in coded}
     fields = {"unit": schema.unit, "rules": schema.rules, "promise": schema.promise}
     return Schema.from_dict(fields | {"columns": {**schema.declared, **refined}})
 
@@ -226,12 +224,12 @@ def pair_weights(model: LocalModel) -> dict[tuple[str, str], float]:
             "model is not of a table whose columns are all reported as codes: give what privot.fit made "
             "of a pilot's joint reports"
         )
-    classes, names = sampler.classes, list(model.schema.coded)
-    squares = {}
+    names, squares = list(model.schema.coded), {}
     for i, j in combinations(range(len(names)), 2):
-        table = classes.marginal((i, j))
+        table = sampler.classes.marginal((i, j))
         product = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
-        squares[names[i], names[j]] = float((np.abs(table - product).sum() / 2) ** 2)
+        total_variation = np.abs(table - product).sum() / 2
+        squares[names[i], names[j]] = float(total_variation**2)
     mean = float(np.mean([*squares.values()])) if squares else 0.0
     if mean < _MIN_DEPENDENCE:
         return dict.fromkeys(squares, 1.0)

@@ -47,7 +47,7 @@ class ReportedColumn(NamedTuple):
     """Column as one release reports it."""
 
     column: CodedColumn  # as the release's schema declares it
-    jointly: bool  # True in a joint report, which uses all codings; otherwise one alphabet is used
+    jointly: bool  # True in joint reports, which use all codings; others use the column's alphabet
 
     @property
     def alphabets(self) -> tuple[Alphabet, ...]:
@@ -68,46 +68,28 @@ class ReportedColumn(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """Atoms of one column.
+    """Atoms of one column."""
 
-    Arguments:
-        codings: For each release, the codings in which it reports the column; empty if it does not.
-        codes: Code of each atom in the newest schema (a,).
-        cells: Intervals and points of the atoms of a number or date.
-    """
-
-    codings: tuple[tuple[Coding, ...], ...]
-    codes: Codes
-    cells: LineCells | None = None
+    codings: tuple[tuple[Coding, ...], ...]  # those of each release; empty if it has no such column
+    codes: Codes  # code of each atom in the newest schema (a,)
+    cells: LineCells | None = None  # intervals and points of the atoms of a number or date
 
     @classmethod
     def of(cls, name: str, by_release: Sequence[ReportedColumn | None]) -> Self:
         """Find the atoms of a column, given how each release reports it; the newest is the last."""
         reported = [each for each in by_release if each is not None]
         newest = reported[-1].column
-        alphabets = [alphabet for each in reported for alphabet in each.alphabets]
-        if len(reported) == 1:
-            codes = reported[0].atoms
-            codes = np.concatenate([codes, codes[:1]])  # its own alphabet is the first
-        else:
-            # Atoms are the distinct columns of codes, sorted by the newest release's codes first.
-            values = newest.common_values(name, [each.column for each in reported[:-1]])
-            parts = [each.encode(name, pa.table(values)) for each in reported[::-1]]
-            newest_codes = newest.encode_codes(name, pa.table(values))[None]
-            codes = np.unique(np.concatenate([newest_codes, *parts]), axis=1)
-            # The rows go back to the order of the releases, the codes of the newest schema last.
-            ends = np.cumsum([1, *map(len, parts)])
-            codes = np.concatenate([*np.split(codes, ends[:-1])[:0:-1], codes[:1]])
+        newest_codes, codes_by_release = _distinct_codes(name, reported)
         cells = None
         if newest.is_number:
-            alphabets += [newest.alphabet] * (len(codes) - len(alphabets))
-            cells = _cells(cast("list[Bins]", alphabets), codes)
-        codings, row = list[tuple[Coding, ...]](), 0
+            alphabets = [alphabet for each in reported for alphabet in each.alphabets]
+            codes = np.concatenate([*codes_by_release, newest_codes[None]])
+            cells = _intersect(cast("list[Bins]", [*alphabets, newest.alphabet]), codes)
+        codings, next_rows = list[tuple[Coding, ...]](), iter(codes_by_release)
         for each in by_release:
-            sizes = [] if each is None else [alphabet.size for alphabet in each.alphabets]
-            codings.append(tuple(Coding(codes[row + i], size) for i, size in enumerate(sizes)))
-            row += len(sizes)
-        return cls(tuple(codings), codes[-1], cells)
+            pairs = () if each is None else zip(next(next_rows), each.alphabets, strict=True)
+            codings.append(tuple(Coding(row, alphabet.size) for row, alphabet in pairs))
+        return cls(tuple(codings), newest_codes, cells)
 
     @property
     def size(self) -> int:
@@ -115,7 +97,22 @@ class Atoms:
         return len(self.codes)
 
 
-def _cells(alphabets: Sequence[Bins], codes: Codes) -> LineCells:
+def _distinct_codes(name: str, reported: Sequence[ReportedColumn]) -> tuple[Codes, list[Codes]]:
+    """Find the codes of the atoms in the newest alphabet (a,), and in each release (alphabets, a)."""
+    if len(reported) == 1:
+        codes = reported[0].atoms
+        return codes[0], [codes]  # the first alphabet is the schema's
+    newest = reported[-1].column
+    values = pa.table(newest.common_values(name, [each.column for each in reported[:-1]]))
+    # Atoms are the distinct columns of codes, sorted by the newest codes, then by the newest release's.
+    newest_first = [each.encode(name, values) for each in reported[::-1]]
+    codes = np.concatenate([newest.encode_codes(name, values)[None], *newest_first])
+    starts = np.cumsum([1, *map(len, newest_first[:-1])])
+    (newest_codes,), *newest_first = np.split(np.unique(codes, axis=1), starts)
+    return newest_codes, newest_first[::-1]
+
+
+def _intersect(alphabets: Sequence[Bins], codes: Codes) -> LineCells:
     """Intersect the intervals of codes (alphabets, atoms), clipped to the bounds of the last alphabet.
 
     Outer bins are unbounded, because they contain the values beyond the bounds. Atoms beyond the bounds
@@ -123,19 +120,19 @@ def _cells(alphabets: Sequence[Bins], codes: Codes) -> LineCells:
     """
     low, high = np.full(codes.shape[1], -np.inf), np.full(codes.shape[1], np.inf)
     for bins, bin_codes in zip(alphabets, codes, strict=True):
-        below, above = _ends(bins)
-        low, high = np.maximum(low, below[bin_codes]), np.minimum(high, above[bin_codes])
+        lows, highs = _ends_of_codes(bins)
+        low, high = np.maximum(low, lows[bin_codes]), np.minimum(high, highs[bin_codes])
     newest = alphabets[-1]
     first, last = newest.edges[0], newest.edges[-1]
-    single = low == high
+    is_point = low == high
     low, high = np.clip(low, first, last), np.clip(high, first, last)
     if newest.integer:
         low = np.minimum(low, last - 1)
-        high = np.where(single, low, np.maximum(high, low + 1))
+        high = np.where(is_point, low, np.maximum(high, low + 1))
     return LineCells(low, high, newest.integer)
 
 
-def _ends(bins: Bins) -> tuple[Array, Array]:
+def _ends_of_codes(bins: Bins) -> tuple[Array, Array]:
     """Return the low and high ends (codes,) of all codes; equal for spikes, NaN for missing values."""
     edges = np.array(bins.edges)
     edges[[0, -1]] = -np.inf, np.inf
@@ -145,17 +142,13 @@ def _ends(bins: Bins) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Releases:
-    """Releases that are fitted together, the newest last.
+    """One or more releases that are fitted together, the newest last."""
 
-    Arguments:
-        parts: One or more releases; every column of an earlier one is in the newest, of the same kind.
-    """
-
-    parts: tuple[Release, ...]
+    parts: tuple[Release, ...]  # every column of an earlier one is in the newest, of the same kind
 
     def __post_init__(self) -> None:
         for number, part in enumerate(self.parts[:-1], start=1):
-            _require_comparable(number, part.schema, self.newest.schema)
+            _require_comparable(number, part.schema, self.schema)
 
     @classmethod
     def of(cls, given: Release | Sequence[Release]) -> Self:
@@ -183,7 +176,7 @@ class Releases:
     @property
     def schema(self) -> Schema:
         """Schema of the newest release."""
-        return self.parts[-1].randomizer.schema
+        return self.newest.schema
 
     @property
     def randomizers(self) -> tuple[Randomizer, ...]:
@@ -196,18 +189,19 @@ class Releases:
     @property
     def all_coded(self) -> bool:
         """True if every column is reported as a code, so that counts of reports are sufficient."""
-        return all(
+        without_candidates = all(each.candidates is None for each in self.randomizers)
+        return without_candidates and all(
             mechanism.form(each.schema.columns[name]).learns_codes
             for each in self.randomizers
             for name, mechanism in each.mechanisms.items()
-        ) and all(each.candidates is None for each in self.randomizers)
+        )
 
     @property
     def best_estimator(self) -> str:
         """Name of the estimator that `"auto"` chooses for these reports."""
         if self.newest.randomizer.candidates is not None:
             return "gaussian_classes"
-        if len(self.newest.schema.columns) == 1 and all(map(serves_grid, self.randomizers)):
+        if len(self.schema.columns) == 1 and all(map(serves_grid, self.randomizers)):
             return "grid"
         return "latent_classes" if self.all_coded else "generator"
 
@@ -224,26 +218,26 @@ class Releases:
     def atoms(self) -> dict[str, Atoms]:
         """Atoms of each coded column of the newest release."""
         return {
-            name: Atoms.of(name, [reported_column(each, name) for each in self.randomizers])
+            name: Atoms.of(name, [_reported_column(each, name) for each in self.randomizers])
             for name in self.schema.coded
         }
 
 
 def _require_comparable(number: int, schema: Schema, newest: Schema) -> None:
-    """Refuse an earlier release with other records, or columns, than the newest one's."""
+    """Raise an error if the records or columns of an earlier release are not those of the newest."""
     if schema.unit != newest.unit:
         raise PrivotError(
             f"release {number} has one record per {schema.unit}, the last one per "
             f"{newest.unit}: fit them apart"
         )
     for name, column in schema.columns.items():
-        now = newest.columns.get(name)
-        if now is None:
+        newest_column = newest.columns.get(name)
+        if newest_column is None:
             raise PrivotError(
                 f"column {name!r} of release {number} is not in the last one: give the newest "
                 "release last, or fit them apart"
             )
-        if (column.kind, column.nullable) != (now.kind, now.nullable):
+        if (column.kind, column.nullable) != (newest_column.kind, newest_column.nullable):
             raise PrivotError(
                 f"column {name!r} is another kind in release {number}, or may be missing in one "
                 "of them only: fit them apart"
@@ -267,7 +261,7 @@ def _require_distinct(parts: Sequence[Release]) -> None:
             )
 
 
-def reported_column(randomizer: Randomizer, name: str) -> ReportedColumn | None:
+def _reported_column(randomizer: Randomizer, name: str) -> ReportedColumn | None:
     """Return a column as a randomizer reports it; None if the randomizer does not report it."""
     column = randomizer.schema.coded.get(name)
     return None if column is None else ReportedColumn(column, randomizer.joint is not None)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from privot.core.errors import (
     MOST_BATCH,
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 Estimator = Literal["auto", "latent_classes", "grid", "gaussian_classes", "generator"]
 Loss = Literal["auto", "plain", "self_corrected", "likelihood"]
+
+
+class Schedule(NamedTuple):
+    """Optimizer steps of a generator's training, with their batches and learning rate."""
+
+    steps: int
+    batch_size: int
+    learning_rate: float
 
 
 @dataclass(frozen=True)
@@ -86,18 +94,16 @@ class FitSettings:
             require_learning_rate(self.learning_rate)
         object.__setattr__(self, "seed", require_seed(self.seed))
 
-    def schedule(
-        self, loss: str = "plain", images: bool = False, labels: bool = False
-    ) -> tuple[int, int, float]:
-        """Return steps, batch size and learning rate; defaults depend on the loss and the records."""
-        steps, size, rate = (2_000, 200, 3e-3) if loss == "likelihood" else (12_000, 500, 1e-3)
+    def schedule(self, loss: str = "plain", images: bool = False, labels: bool = False) -> Schedule:
+        """Return the settings of the schedule, with defaults for the loss and the kind of records."""
         if images:
-            steps, size, rate = (6_000, 128, 2.5e-3) if labels else (6_000, 250, 3e-3)
-        return (
-            steps if self.steps is None else self.steps,
-            size if self.batch_size is None else self.batch_size,
-            rate if self.learning_rate is None else self.learning_rate,
-        )
+            default = Schedule(6_000, 128, 2.5e-3) if labels else Schedule(6_000, 250, 3e-3)
+        elif loss == "likelihood":
+            default = Schedule(2_000, 200, 3e-3)
+        else:
+            default = Schedule(12_000, 500, 1e-3)
+        settings = {name: getattr(self, name) for name in Schedule._fields}
+        return default._replace(**{k: v for k, v in settings.items() if v is not None})
 
 
 def settings_with(settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:
@@ -115,21 +121,13 @@ def settings_with(settings: FitSettings | None, keywords: Mapping[str, Any]) -> 
 
 @dataclass(frozen=True)
 class Run:
-    """Options of the execution of a fit, and a custom loss.
+    """Options of the execution of a fit, and a custom loss: see `privot.local.fitting.fit`."""
 
-    Arguments:
-        device: `"auto"`, `"cpu"`, `"cuda"`.
-        checkpoint: File for the state of the run.
-        resume: Whether to continue from the checkpoint.
-        progress: Callback after every step.
-        loss: Custom loss of a step, which replaces the loss of the settings.
-    """
-
-    device: str = "cpu"
-    checkpoint: Path | None = None
-    resume: bool = False
-    progress: Progress | None = None
-    loss: "StepLoss | None" = None
+    device: str = "cpu"  # "auto", "cpu", "cuda", or "cuda:1" and so on
+    checkpoint: Path | None = None  # file for the state of the run
+    resume: bool = False  # whether to continue from the checkpoint
+    progress: Progress | None = None  # callback after every step
+    loss: "StepLoss | None" = None  # loss of a step, which replaces the loss of the settings
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):

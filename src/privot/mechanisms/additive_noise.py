@@ -26,7 +26,6 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -43,20 +42,16 @@ from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
 _COARSEST, _FINEST = 2.0**-10, 2.0**-40
-_STEPS_LOG2 = 19
+_STEPS_LOG2 = 19  # noise is 2^19 to 2^20 steps wide
 _MAX_CELL = 2.0**52  # integers up to here, and their sums, are exact floats
 _SLACK = 1 + 2.0**-20  # covers the rounding of images, which are stored in 32 bits
 _SCALAR_LIMIT = 12  # plain Python is faster than arrays up to this many numbers
 
 
 def choose_grid(noise: float) -> float:
-    """Return the grid, a power of two with noise/grid in [2^19, 2^20), clipped to 2^−40 … 2^−10.
-
-    >>> choose_grid(1.0) == 2.0**-19
-    True
-    """
+    """Return the grid, a power of two with noise/grid in [2^19, 2^20), clipped to 2^−40 … 2^−10."""
     exponent = math.frexp(noise)[1] - 1
-    return min(_COARSEST, max(_FINEST, 2.0 ** (max(exponent, -100) - _STEPS_LOG2)))
+    return min(_COARSEST, max(_FINEST, 2.0 ** (exponent - _STEPS_LOG2)))
 
 
 def rounded_sensitivity(domain: Domain | None, norm: int, grid: float) -> float:
@@ -82,6 +77,7 @@ class AdditiveNoise(Mechanism):
 
     grid: float  # step g, in unit coordinates
 
+    norm: ClassVar[int]  # norm of the sensitivity: 1 or 2
     by_distance: ClassVar[bool] = False  # whether ε is the distance of two records over the scale
 
     @classmethod
@@ -102,35 +98,39 @@ class AdditiveNoise(Mechanism):
         """Return the likelihood of a report as a function of its distance from the record."""
 
     def _check(self, name: str, noise: float, grid: float) -> None:
+        """Raise PrivotError unless the noise called `name` and the grid are numbers in their ranges."""
         require_finite(name, noise, positive=True)
         require_finite("grid", grid, positive=True)
         if grid > 1 or math.frexp(grid)[0] != 0.5 or grid < _FINEST:
             raise PrivotError(f"grid is {grid!r}: give a power of two between 2^-40 and 1")
         check_ratio(noise / grid)
 
+    def sensitivity(self, domain: Domain | None) -> float:
+        """Return the largest distance of two rounded records in `norm`, rounded up."""
+        return rounded_sensitivity(domain, self.norm, self.grid)
+
     @abstractmethod
-    def _reach(self, dimension: int) -> tuple[int, float]:
-        """Return (norm, length that noise and rounding exceed with probability at most 2^−64)."""
+    def _reach(self, dimension: int) -> float:
+        """Return the length r(d), in `norm`, that noise and rounding exceed with P ≤ 2^−64."""
 
     def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
-        """Return a mask (n,) of reports no farther from the center than records and noise reach."""
-        norm, reach = self._reach(np.shape(y)[-1])
+        """See `Mechanism`: mask (n,) of the reports within D + r(d) of the center (see the module)."""
         if domain is None:
             raise PrivotError("domain is None: how far noise carries depends on where records are")
-        unit = domain.unit
-        farthest = unit.diameter(norm) / (2 if domain.symmetric else 1)
+        farthest = domain.unit.diameter(self.norm) / (2 if domain.symmetric else 1)
+        reach = self._reach(np.shape(y)[-1])
         with np.errstate(all="ignore"):  # some reports may not be finite
             gap = np.asarray(y, np.float64) - stand_in(domain)
-            distance = np.abs(gap).sum(axis=1) if norm == 1 else np.sqrt((gap**2).sum(axis=1))
+            distance = np.abs(gap).sum(axis=1) if self.norm == 1 else np.sqrt((gap**2).sum(axis=1))
         return np.asarray(distance <= (farthest + reach) * _SLACK)
 
     @abstractmethod
     def _draw_list(self, count: int) -> list[int]:
-        """Draw `count` integers of noise as a list: faster for few values."""
+        """Draw `count` integers of noise as a list, which is faster for few values."""
 
     @abstractmethod
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """Draw integers of noise as an array: faster for many values."""
+        """Draw integers of noise as an array, which is faster for many values."""
 
     @abstractmethod
     def _log_pmf(self, noise: Array) -> Array:
@@ -140,10 +140,6 @@ class AdditiveNoise(Mechanism):
     def _cells(self, noise: Array) -> tuple[Array, Array]:
         """Return the `probability_cells` of integer noise (n, d)."""
 
-    @cached_property
-    def _limit(self) -> float:
-        return _MAX_CELL * self.grid
-
     def privatize(self, x: Array) -> Array:
         """Draw reports $g(\\mathrm{round}(x/g) + k)$ in unit coordinates; any shape, last axis d.
 
@@ -152,13 +148,13 @@ class AdditiveNoise(Mechanism):
         """
         x = np.asarray(x, np.float64)
         if x.size <= _SCALAR_LIMIT:
-            step, limit, sums = self.grid, self._limit, []
-            noise = iter(self._draw_list(x.size))
-            for value in x.ravel().tolist():
+            step, reports = self.grid, []
+            limit = _MAX_CELL * step
+            for value, noise in zip(x.ravel().tolist(), self._draw_list(x.size), strict=True):
                 if not -limit <= value <= limit:
                     raise self._refusal()
-                sums.append((round(value / step) + next(noise)) * step)
-            return np.array(sums).reshape(x.shape)
+                reports.append((round(value / step) + noise) * step)
+            return np.array(reports).reshape(x.shape)
         cells = x * (1 / self.grid)
         if not (cells.min() >= -_MAX_CELL and cells.max() <= _MAX_CELL):
             raise self._refusal()
@@ -193,7 +189,7 @@ class AdditiveNoise(Mechanism):
 
 
 def noise_for(noise: type[Any], column: Column, epsilon: float) -> Mechanism:
-    """Calibrate a class of pure noise for a column's points; add a noisy flag if it is nullable."""
+    """Calibrate a class of pure noise for a column's points, with a noisy flag if it is nullable."""
     assert column.domain is not None
     if column.nullable:
         return NullableNoise.around(noise, column.domain, epsilon)
@@ -202,7 +198,7 @@ def noise_for(noise: type[Any], column: Column, epsilon: float) -> Mechanism:
 
 
 def mark_missing(points: Array, domain: Domain) -> Array:
-    """Return records (n, d+1) of points (n, d) and flags; rows with a NaN become stand-in and flag 1."""
+    """Return records (n, d+1) of points (n, d) and flags; a row with a NaN is the stand-in, flag 1."""
     missing = np.isnan(points).any(axis=1, keepdims=True)
     return np.hstack([np.where(missing, stand_in(domain), points), missing])
 
@@ -301,12 +297,12 @@ class NullableNoise(Mechanism, kind="nullable"):
     def form(self, column: Column) -> FlaggedForm:
         """Return the likelihood of point and flag."""
         assert column.domain is not None
-        start = tuple(stand_in(column.domain).tolist())
-        return FlaggedForm(self.value.form(column), self.flag.probabilities, start)
+        center = tuple(stand_in(column.domain).tolist())
+        return FlaggedForm(self.value.form(column), self.flag.probabilities, center)
 
-    def attenuation(self, waves: Array) -> Array:
+    def attenuation(self, frequencies: Array) -> Array:
         """See `Mechanism`: the attenuation of the point's noise."""
-        return self.value.attenuation(waves)
+        return self.value.attenuation(frequencies)
 
     def expected(self, column: Column) -> dict[str, Any]:
         """Describe the error of the point, and the probability `keep` that the flag is right."""

@@ -25,21 +25,19 @@ from privot.mechanisms.mechanism import Mechanism, mechanism_kinds
 from privot.privacy.rounding import at_most, percent_at_least, require_finite
 from privot.schema import Column, Domain
 
-_NEARLY_BEST = 0.98
+_NEARLY_BEST = 0.98  # share of the most information from which the shortest report is chosen
 PEOPLE = 100_000
-# Prior s, factor κ and waves along each axis of the planned error, by number of coordinates.
-_PRIOR = {1: 0.3, 2: 0.3, 3: 0.15}
-_VARIANCE_FACTOR = {1: 3.0, 2: 6.0, 3: 6.0}
-_WAVES = {1: 256, 2: 48, 3: 16}
+# (Prior s, factor κ, frequencies along each axis) of `planned_error`, by number of coordinates.
+_ERROR_MODELS = {1: (0.3, 3.0, 256), 2: (0.3, 6.0, 48), 3: (0.15, 6.0, 16)}
 
 
 def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) -> float:
     r"""Return the expected error of a fit in unit coordinates (on a curve, in halves of its length).
 
-    It is NaN for more than three coordinates. For records $x$ in $[−1, 1]^d$, noise multiplies the mean
-    of a wave $\cos ⟨ω, x⟩$ by $g(ω)$ (`Mechanism.attenuation`). So n reports estimate the wave's mean
-    with a variance of about $κ / (2 n g(ω)^2)$, unless its prior variance $s/(1 + ‖ω‖^2)$ is less. The
-    prior is that of clustered places, s = .3, and half of it in space. In the dual Sobolev norm, which
+    The error is NaN for more than three coordinates. For records $x$ in $[−1, 1]^d$, noise multiplies
+    the mean of a wave $\cos ⟨ω, x⟩$ by $g(ω)$ (`Mechanism.attenuation`). So n reports estimate it with
+    a variance of about $κ / (2 n g(ω)^2)$, unless its prior variance $s/(1 + ‖ω‖^2)$ is less. The prior
+    is that of clustered places, s = .3, and half of it in space. In the dual Sobolev norm, which
     approximates the Wasserstein distance for small differences of densities,
 
     $$ \mathrm{error}^2 = \sum_ω \min\Big( \frac{s}{1 + ‖ω‖^2}, \frac{κ}{2 n g(ω)^2} \Big)
@@ -62,18 +60,22 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
     True
     """
     dimension = 1 if domain.area == "curve" else domain.dimension
-    if dimension not in _WAVES:
+    if dimension not in _ERROR_MODELS:
         return math.nan
-    axis = np.arange(_WAVES[dimension]) * math.pi / 2
+    prior_scale, variance_factor, per_axis = _ERROR_MODELS[dimension]
+    axis = np.arange(per_axis) * math.pi / 2
     grid = np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1)
-    waves = grid.reshape(-1, dimension)[1:]
-    square = (waves**2).sum(axis=1)
+    frequencies = grid.reshape(-1, dimension)[1:]  # without ω = 0
+    square = (frequencies**2).sum(axis=1)
     extra = mechanism.report_domain(domain).dimension - dimension
-    if extra > 0:  # additive noise on a curve: the report has all coordinates of its points
-        waves = np.pad(waves / (float(domain.unit.diameter(2)) / 2), ((0, 0), (0, extra)))
-    gain = mechanism.attenuation(waves)
-    variance = _VARIANCE_FACTOR[dimension] / (2 * people * np.maximum(gain**2, 1e-30))
-    prior = _PRIOR[dimension] / (1 + square)
+    if extra > 0:
+        # Additive noise on a curve: a report has all coordinates. A wave along the curve counts as one
+        # along the first coordinate, at the scale of the curve's diameter.
+        half_diameter = float(domain.unit.diameter(2)) / 2
+        frequencies = np.pad(frequencies / half_diameter, ((0, 0), (0, extra)))
+    gain = mechanism.attenuation(frequencies)
+    variance = variance_factor / (2 * people * np.maximum(gain**2, 1e-30))
+    prior = prior_scale / (1 + square)
     return math.sqrt(float((np.minimum(prior, variance) / square).sum()))
 
 
@@ -174,36 +176,38 @@ def compare_mechanisms(column: Column, own: Mechanism, epsilon: float, *, alone:
 
 
 def _reason_of_points(kind: str, errors: Mapping[str, float], epsilon: float, alone: bool) -> str:
-    at, others = f"{kind}: at ε = {at_most(epsilon)}", [k for k in errors if k != kind]
+    """Return the sentence that compares the planned error of a kind with those of the other kinds."""
+    start = f"{kind}: at ε = {at_most(epsilon)}"
+    others = sorted((other for other in errors if other != kind), key=errors.__getitem__)
     if not others:
-        return f"{at} no other kind is for it" + ", beside other columns" * (not alone)
+        return f"{start} no other kind is for it" + ", beside other columns" * (not alone)
     # The range is 2 in unit coordinates.
-    percent = {k: percent_at_least(error / 2, 2) for k, error in errors.items()}
-    rest = ", ".join(f"{k} {percent[k]}" for k in sorted(others, key=errors.__getitem__))
+    percent = {each: percent_at_least(error / 2, 2) for each, error in errors.items()}
+    rest = ", ".join(f"{other} {percent[other]}" for other in others)
     least = "the least; " if errors[kind] <= min(errors.values()) else ""
-    return f"{at} its planned error is {percent[kind]} of the range, {least}{rest}"
+    return f"{start} its planned error is {percent[kind]} of the range, {least}{rest}"
 
 
 def _choose_codes(candidates: Mapping[str, Mechanism], column: Column, epsilon: float) -> Choice:
+    """Choose the shortest report among the mechanisms with nearly the most information."""
     assert column.alphabet is not None
     information = {kind: each.information(column) for kind, each in candidates.items()}
     most = max(information.values())
-    good = [kind for kind in candidates if information[kind] >= _NEARLY_BEST * most]
+    nearly_best = [kind for kind in candidates if information[kind] >= _NEARLY_BEST * most]
     best = min(
-        good or candidates,  # a single candidate may have NaN bits
+        nearly_best or candidates,  # a single candidate may have NaN bits
         key=lambda kind: (candidates[kind].report_bits(column), -information[kind]),
     )
-    own = information[best]
+    bits = information[best]
     others = sorted((k for k in information if k != best), key=lambda k: -information[k])
-    rest = ", ".join(
-        f"{other} {'tells ' if i == 0 else ''}{information[other]:.3g}"
-        for i, other in enumerate(others)
-    )
     if not others:
         why = "and no other kind fits"
-    elif any(information[other] >= _NEARLY_BEST * own for other in others):
-        why = f"as much as any but for 2 %, in the shortest report; {rest}"
     else:
-        why = f"the most; {rest}"
-    what = f"{best}: of {column.alphabet.size} categories at ε = {at_most(epsilon)}"
-    return Choice(candidates[best], f"{what}, its report tells {own:.3g} bits, {why}", information)
+        compared = [f"{other} {information[other]:.3g}" for other in others]
+        compared[0] = compared[0].replace(" ", " tells ")
+        tied = any(information[other] >= _NEARLY_BEST * bits for other in others)
+        claim = "as much as any but for 2 %, in the shortest report" if tied else "the most"
+        why = f"{claim}; {', '.join(compared)}"
+    start = f"{best}: of {column.alphabet.size} categories at ε = {at_most(epsilon)}"
+    reason = f"{start}, its report tells {bits:.3g} bits, {why}"
+    return Choice(candidates[best], reason, information)

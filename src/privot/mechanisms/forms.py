@@ -1,11 +1,12 @@
 r"""Closed forms of the likelihood of reports, by which a curator fits models to reports.
 
-A form states the likelihood $f(y | x)$ up to a factor that depends on the report alone. Under additive
-noise the likelihood has a gradient in x, so that points can be fitted. Under the other forms a
-distribution p over the codes v of the column's alphabet is fitted, with negative log-likelihood
+A form states the likelihood $f(y | x)$ of a report y of x, up to a factor c(y). Under additive noise it
+has a gradient in x, so that points can be fitted. Reports in windows are fitted by a distribution over
+the cells of a grid. Under the other forms, a distribution p over the codes v of the column's alphabet is
+fitted. With the **shares** A of a report, and the largest likelihood ratio r of any report,
 
-$$ −\ln \sum_v p(v) f(y | v) = −\ln \big( 1 + (r−1) \sum_v p(v) A_{yv} \big) − \ln c(y), \qquad
-f(y | v) = c(y) (1 + (r−1) A_{yv}), \quad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
+$$ f(y | v) = c(y) (1 + (r−1) A_{yv}), \quad 0 ≤ A_{yv} ≤ 1 ≤ r, \qquad
+−\ln \sum_v p(v) f(y | v) = −\ln \big( 1 + (r−1) \sum_v p(v) A_{yv} \big) − \ln c(y) . $$
 
 `privot.local` uses forms only: a new mechanism of one of these forms needs no change there.
 """
@@ -13,8 +14,7 @@ f(y | v) = c(y) (1 + (r−1) A_{yv}), \quad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
@@ -28,7 +28,7 @@ from privot.schema import Column
 from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array
 
-_MAX_PLACES = 4096  # largest number of values that a bin is averaged over
+_MAX_VALUES = 4096  # largest number of values that a bin is averaged over
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class FlaggedForm(Form):
 
 
 class CodeForm(Form):
-    """Base of forms by which a distribution over codes is fitted."""
+    """Base of forms by which a distribution over codes is fitted; see the module for A and r."""
 
     ratio: float  # r
 
@@ -74,7 +74,7 @@ class CodeForm(Form):
 
     @abstractmethod
     def shares(self, reports: NDArray[Any]) -> Array | scipy.sparse.csr_array:
-        """Return A (n, K) of reports (n, …)."""
+        """Return the shares A (n, K) of reports (n, …)."""
 
     @abstractmethod
     def indicators(self, reports: NDArray[Any]) -> Array:
@@ -98,7 +98,7 @@ class SupportForm(CodeForm):
     size: int
 
     def shares(self, reports: NDArray[Any]) -> scipy.sparse.csr_array:
-        """Return A (n, K) of reported sets (n, w), padded with −1."""
+        """See `CodeForm`, for sets (n, w), padded with −1."""
         rows, places = np.nonzero(reports >= 0)
         entries = np.ones(rows.size), (rows, reports[rows, places])
         return scipy.sparse.csr_array(entries, shape=(len(reports), self.num_values))
@@ -126,50 +126,6 @@ class TableForm(CodeForm):
     step: float = 1.0
     nullable: bool = False
 
-    @classmethod
-    def over_bins(
-        cls,
-        likelihood: Callable[[Array, Array], Array],
-        reports: Array,
-        grid: float,
-        column: Column,
-    ) -> TableForm:
-        """Tabulate the likelihood of a mechanism of numbers, averaged over the values of each bin.
-
-        Arguments:
-            likelihood: $f(y | x)$ for reports (n, 1, 1) and records (m, 1), giving (n, m).
-            reports: All possible reports (n,), evenly spaced, in unit coordinates.
-            grid: Step of the grid, starting at −1, that the mechanism rounds records to.
-            column: Column of numbers or dates, in bins.
-        """
-        bins, domain = column.alphabet, column.domain
-        assert isinstance(bins, Bins)
-        assert domain is not None
-        columns = []
-        for low, high in pairwise(bins.edges):
-            if bins.integer and high - low <= _MAX_PLACES:
-                values = np.arange(low, high)
-            else:
-                values = low + (high - low) * (np.arange(_MAX_PLACES) + 0.5) / _MAX_PLACES
-            units = (values - domain.center[0]) / domain.scale[0]
-            cells, count = np.unique(np.rint((units + 1) / grid), return_counts=True)
-            f = likelihood(reports[:, None, None], (cells * grid - 1)[:, None])
-            columns.append(f @ (count / count.sum()))
-        return cls(np.stack(columns, axis=1), float(reports[0]), float(reports[1] - reports[0]))
-
-    def with_missing(self, right: float, wrong: float) -> TableForm:
-        """Append a code and a report for a missing value.
-
-        Arguments:
-            right: P(the report is "missing" | the value is missing).
-            wrong: P(the report is "missing" | the value is not missing).
-        """
-        others = (1 - right) / len(self.likelihood)
-        table = np.pad(self.likelihood, ((0, 1), (0, 1)), constant_values=others)
-        table[-1] = wrong
-        table[-1, -1] = right
-        return replace(self, likelihood=table, nullable=True)
-
     def rows(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         """Return the table's row (n,) of each report (n, 1), or (n, 2) with a flag."""
         rows = np.rint((reports[:, 0] - self.first) / self.step).astype(np.int64)
@@ -178,24 +134,26 @@ class TableForm(CodeForm):
         return np.asarray(rows)
 
     @cached_property
-    def _least(self) -> Array:
-        return self.likelihood.min(axis=1, keepdims=True)
+    def _ratios(self) -> Array:
+        """Likelihood ratios (reports, K) of each code and the report's least likely code."""
+        ratios: Array = self.likelihood / self.likelihood.min(axis=1, keepdims=True)
+        return ratios
 
     @cached_property
     def ratio(self) -> float:  # type: ignore[override]  # computed, of a frozen form
         """Largest likelihood ratio r of any report."""
-        return float((self.likelihood / self._least).max())
+        return float(self._ratios.max())
 
     def shares(self, reports: NDArray[Any]) -> Array:
-        """Return A (n, K) of reports (n, 1)."""
+        """See `CodeForm`, for reports (n, 1), or (n, 2) with a flag."""
         rows = self.rows(reports)
         if self.ratio == 1.0:
             return np.zeros((len(rows), self.likelihood.shape[1]))
-        share = (self.likelihood / self._least - 1) / (self.ratio - 1)
+        share = (self._ratios - 1) / (self.ratio - 1)
         return np.clip(share, 0.0, 1.0)[rows]
 
     def indicators(self, reports: NDArray[Any]) -> Array:
-        """See `CodeForm`: by the left inverse of the table with least variance under uniform codes."""
+        """See `CodeForm`: a left inverse of the table, that of least variance under uniform codes."""
         weights = 1 / np.sqrt(self.likelihood.mean(axis=1, keepdims=True))
         inverse: Array = np.linalg.pinv(self.likelihood * weights) * weights.T
         return inverse[:, self.rows(reports)].T
@@ -248,17 +206,31 @@ class WindowForm(Form):
         return window_offsets(self.dimension if self.shape == "ball" else 1, self.radius)
 
     def by_bins(self, column: Column) -> TableForm:
-        """Tabulate the likelihood of all reports of a number, given each bin of the column."""
-        cells = np.arange(-self.radius, self.steps + self.radius + 1.0)
+        """Tabulate the likelihood of all reports of a number, averaged over the values of each bin.
 
-        def likelihood(y: Array, x: Array) -> Array:
-            near = np.abs(y - x) <= self.radius * (2 / self.steps)  # exact: y and x are on the grid
-            return np.where(near, self.inside, self.outside)[..., 0]
-
-        form = TableForm.over_bins(likelihood, cells * (2 / self.steps) - 1, 2 / self.steps, column)
-        weight = 2 * self.radius + 1
-        right, wrong = weight * self.inside, weight * self.outside
-        return form.with_missing(right, wrong) if self.nullable else form
+        `column` holds numbers or dates, in bins. A missing value has a code and a report of its own.
+        """
+        bins, domain, width = column.alphabet, column.domain, 2 / self.steps
+        assert isinstance(bins, Bins)
+        assert domain is not None
+        reports = np.arange(-self.radius, self.steps + self.radius + 1)[:, None]
+        columns = []
+        for low, high in pairwise(bins.edges):
+            if bins.integer and high - low <= _MAX_VALUES:
+                values = np.arange(low, high)
+            else:
+                values = low + (high - low) * (np.arange(_MAX_VALUES) + 0.5) / _MAX_VALUES
+            units = (values - domain.center[0]) / domain.scale[0]
+            cells, count = np.unique(np.rint((units + 1) / width), return_counts=True)
+            by_cell = np.where(np.abs(reports - cells) <= self.radius, self.inside, self.outside)
+            columns.append(by_cell @ (count / count.sum()))
+        table = np.stack(columns, axis=1)
+        if self.nullable:
+            p_flag = self.inside * len(self.offsets), self.outside * len(self.offsets)
+            others = (1 - p_flag[0]) / len(table)  # any other report of a missing value
+            table = np.pad(table, ((0, 1), (0, 1)), constant_values=others)
+            table[-1, :-1], table[-1, -1] = p_flag[1], p_flag[0]
+        return TableForm(table, -self.radius * width - 1, width, self.nullable)
 
     def cells(self, reports: Array) -> NDArray[np.int64]:
         """Return the cells (n, d), each −r … N + r, of reports in unit coordinates; ignore flags."""

@@ -31,6 +31,7 @@ from privot.mechanisms.samplers import (
     WORDS,
     random_word,
     random_words,
+    skip_taken,
     uniform_below,
     uniforms_below,
     words_outside,
@@ -41,14 +42,14 @@ from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
-_BLOCK = 2**14
-_BLOCK_CELLS = 2**21  # cells of the membership table of one block of reports
+# Numbers of codes, and of entries of a membership table, that are drawn at once: memory is bounded.
+_BLOCK, _BLOCK_CELLS = 2**14, 2**21
 _SCALAR_LIMIT, _SCALAR_SETS = 12, 16  # up to so many reports, plain Python is faster than arrays
 _AUDITED_MEMBERS = 3  # number of members of a set that an audit tests
 
 
 def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.int64]:
-    """Return integer codes as int64; errors do not name an invalid code, because it is private."""
+    """Return integer codes 0 … num_codes − 1 as int64; refuse others without naming them (private)."""
     codes = np.asarray(codes)
     if codes.dtype.kind not in "iu":
         raise PrivotError(f"{name} has type {codes.dtype}: give integer codes 0 … {num_codes - 1}")
@@ -62,9 +63,8 @@ class FrequencyOracle(Mechanism):
 
     Examples:
         >>> from privot.mechanisms import RandomizedResponse
-        >>> oracle = RandomizedResponse(num_categories=4, epsilon=1.0)
-        >>> isinstance(oracle, FrequencyOracle), oracle.support_size
-        (True, 1)
+        >>> RandomizedResponse(num_categories=4, epsilon=1.0).support_size
+        1
     """
 
     epsilon: float
@@ -118,15 +118,18 @@ class FrequencyOracle(Mechanism):
 
     def expected(self, column: Column) -> dict[str, Any]:
         """Describe the probabilities that a report supports the true category and a given other one."""
-        own, other = self.probabilities
-        truth, one, others = percent_at_most(own), percent_at_least(other), self.num_values - 1
+        keep, other = self.probabilities
+        truth, each, others = percent_at_most(keep), percent_at_least(other), self.num_values - 1
         words = (
-            f"the truth with probability {truth}, each of {others} others with probability {one}"
+            f"the truth with probability {truth}, each of {others} others with probability {each}"
         )
-        return {"keep": own, "in_words": words}
+        return {"keep": keep, "in_words": words}
 
     def _information_of_sets(self, size: int, own: float, rest: float) -> float:
-        r"""Return $p \log_2 \frac{kp}{w} + r \log_2 \frac{kr}{k−w}$, r = 1 − p, p = P(code in set)."""
+        r"""Return $p \log_2 \frac{kp}{w} + q \log_2 \frac{kq}{k−w}$ bits, for sets of w = `size` codes.
+
+        p = `own` is the probability that the set holds the true code, q = `rest` = 1 − p.
+        """
         k = self.num_values
         return own * math.log2(k * own / size) + rest * math.log2(k * rest / (k - size))
 
@@ -173,8 +176,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     References:
         Warner, *Randomized response* (1965); Kairouz, Bonawitz, Ramage, *Discrete distribution
-        estimation under local privacy* (2016); Wang, Blocki, Li, Jha, *Locally differentially private
-        protocols for frequency estimation* (2017).
+        estimation under local privacy* (2016).
 
     Examples:
         >>> mechanism = RandomizedResponse(num_categories=2, epsilon=1.0)
@@ -288,10 +290,10 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     def expected(self, column: Column) -> dict[str, Any]:
         """Describe the probability that the report is the true category."""
-        base = super().expected(column)
-        truth, others = percent_at_most(base["keep"]), self.num_values - 1
+        keep, others = self.probabilities[0], self.num_values - 1
+        truth = percent_at_most(keep)
         words = f"the truth with probability {truth}, else one of the other {others} at random"
-        return base | {"in_words": words}
+        return {"keep": keep, "in_words": words}
 
 
 def set_cells(
@@ -299,33 +301,30 @@ def set_cells(
 ) -> tuple[Array, Array]:
     """Return `probability_cells` (n, 3) of three members, in random order, of uniformly random sets.
 
+    Members are drawn one after the other, without replacement. Of a uniformly random set, each is
+    uniform on the elements that were not drawn before it.
+
     Arguments:
         ranks: Members 0 … total−1 of each set, (n, w); the first `sizes` of a row are valid.
         sizes: Number of members (n,); the cell of a missing third member, for example, is (0, 1).
         total: Number of elements that sets are chosen from.
         rng: Generator that chooses the members and their order.
     """
-    rows = np.arange(len(ranks))
-    places = np.zeros((len(ranks), 0), np.int64)
-    members = np.zeros((len(ranks), 0), np.int64)
-    low, high = np.zeros((len(ranks), _AUDITED_MEMBERS)), np.ones((len(ranks), _AUDITED_MEMBERS))
-    for drawn in range(min(_AUDITED_MEMBERS, ranks.shape[1], total - 1)):
-        place = _skip(rng.integers(0, np.maximum(sizes - drawn, 1)), places)
-        member = ranks[rows, np.minimum(place, ranks.shape[1] - 1)]
-        rank_left = member - (members < member[:, None]).sum(axis=1)  # among elements not drawn yet
+    num_sets, width = ranks.shape
+    places = np.zeros((num_sets, 0), np.int64)  # columns of `ranks` of the members drawn so far
+    members = np.zeros((num_sets, 0), np.int64)
+    low, high = np.zeros((num_sets, _AUDITED_MEMBERS)), np.ones((num_sets, _AUDITED_MEMBERS))
+    for drawn in range(min(_AUDITED_MEMBERS, width, total - 1)):
+        undrawn = rng.integers(0, np.maximum(sizes - drawn, 1))
+        place = skip_taken(undrawn, np.sort(places, axis=1))
+        member = ranks[np.arange(num_sets), np.minimum(place, width - 1)]
+        rank_left = member - (members < member[:, None]).sum(axis=1)  # among undrawn elements
         exists = sizes > drawn
         low[:, drawn] = np.where(exists, rank_left / (total - drawn), 0.0)
         high[:, drawn] = np.where(exists, (rank_left + 1) / (total - drawn), 1.0)
         places = np.hstack([places, place[:, None]])
         members = np.hstack([members, member[:, None]])
     return low, high
-
-
-def _skip(index: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each row, integer number `index` (n,) of those from 0 on that are not in `taken`."""
-    for place in np.sort(taken, axis=1).T:
-        index = index + (index >= place)
-    return index
 
 
 @dataclass(frozen=True)
@@ -379,15 +378,11 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return max(1, int(share.to_integral_value(ROUND_HALF_EVEN)))
 
     @cached_property
-    def _words_out(self) -> int:
-        """Number L of words that leave the true cell out."""
-        size, rest = self.subset_size, self.num_cells - self.subset_size
-        return words_outside(self.epsilon, size, rest, rest)
-
-    @property
     def words(self) -> tuple[int, int]:
-        """Numbers of the 2^64 words that put the true cell in the set, and leave it out."""
-        return WORDS - self._words_out, self._words_out
+        """Numbers of the 2^64 words that put the true cell in the set, and that leave it out (L)."""
+        size, rest = self.subset_size, self.num_cells - self.subset_size
+        outside = words_outside(self.epsilon, size, rest, rest)
+        return WORDS - outside, outside
 
     @property
     def num_values(self) -> int:
@@ -437,7 +432,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     def program(self, column: Column | None = None) -> dict[str, Any]:
         """See `Mechanism`: K, w and L."""
-        law = {"size": self.subset_size, "out": f"{self._words_out:x}"}
+        law = {"size": self.subset_size, "out": f"{self.words[1]:x}"}
         return {"draw": "subset", "cells": self.num_cells} | law
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -450,7 +445,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return ReportLaw.of_subsets(self.epsilon, self.subset_size, self.num_cells)
 
     def _draw_one(self, cell: int) -> list[int]:
-        """Draw the sorted set of one report."""
+        """Draw the sorted set of one report, by Floyd's algorithm on the other cells."""
         others, size = self.num_cells - 1, self.subset_size
         chosen: set[int] = set()
         drawn = []
@@ -461,10 +456,12 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
             drawn.append(other + (other >= cell))
         drawn.sort()
         place, word = uniform_below(size), random_word()
-        drawn[place] = cell if word >= self._words_out else drawn[place]
-        return sorted(drawn)
+        drawn[place] = cell if word >= self.words[1] else drawn[place]
+        drawn.sort()
+        return drawn
 
     def _draw_block(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Draw the sorted sets (n, w) of the reports of cells (n,), as `_draw_one` does."""
         count, others, size = cells.size, self.num_cells - 1, self.subset_size
         chosen = np.zeros((count, others), bool)
         flat, starts = chosen.reshape(-1), np.arange(count) * others
@@ -474,7 +471,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         drawn = np.flatnonzero(flat).reshape(count, size) - starts[:, None]
         drawn += drawn >= cells[:, None]
         rows, place = np.arange(count), uniforms_below(size, count)
-        inside = random_words(count) >= np.uint64(self._words_out)
+        inside = random_words(count) >= np.uint64(self.words[1])
         drawn[rows, place] = np.where(inside, cells, drawn[rows, place])
         drawn.sort(axis=1)
         return drawn

@@ -46,14 +46,14 @@ from privot.mechanisms.samplers import (
     Floats,
     Integers,
     Size,
+    cell_middles,
     dyadic,
-    middles,
+    fill_array,
     negative_log,
     outward,
     random_words,
-    sample,
-    settle,
-    upcoming,
+    round_exactly,
+    take_buffered,
 )
 from privot.privacy.curves import calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantees import ApproximateDP
@@ -61,20 +61,19 @@ from privot.privacy.rounding import divide_up, multiply_up
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
-_FINE_RATIO = 2.0**9
-_SQUARE_MIN = 2.0**-20
-_SQUARE_MAX = 1.0 - 2.0**-20
-_SQUARE_REJECT = 1.0 + 2.0**-40
+_FINE_RATIO = 2.0**9  # from here on the relative error of an expansion in 1/t is of order t^−4
+# Limits of S: where floats are used, and above which a pair is rejected (see the module).
+_SQUARE_MIN, _SQUARE_MAX, _SQUARE_REJECT = 2.0**-20, 1.0 - 2.0**-20, 1.0 + 2.0**-40
 
 
 def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) -> list[Decimal]:
-    """Return bounds of t|U|f and t|V|f over the cell, lower or upper as `context` rounds; ∞ if S ≥ 1."""
-    up = context.rounding == ROUND_CEILING
-    edges = [prefix + up for prefix in prefixes]
+    """Bound t|U|f and t|V|f over the cells, from below or above as `context` rounds; ∞ if S ≥ 1."""
+    low, high = prefixes, [prefix + 1 for prefix in prefixes]
+    # The factor f decreases in S: the largest S gives its lower bound, the least S its upper bound.
+    edges, opposite = (high, low) if context.rounding == ROUND_CEILING else (low, high)
     if sum(edge**2 for edge in edges) >= 4**bits:
         return [Decimal("Infinity")] * 2
-    # The factor f decreases in S: the largest S gives its lower bound.
-    square = sum((prefix + 1 - up) ** 2 for prefix in prefixes)
+    square = sum(edge**2 for edge in opposite)
     twice = context.multiply(Decimal(2), negative_log(square, 2 * bits, context))
     root = context.sqrt(context.divide(twice, dyadic(square, 2 * bits)))  # rounded to nearest
     factor = context.multiply(ratio, outward(root, context))
@@ -82,10 +81,10 @@ def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) ->
 
 
 def _draw(count: int, ratio: float) -> Floats:
-    """Draw about `count` integers, as floats; `settle` decides exactly where a magnitude is NaN."""
-    pairs = 5 * count // 8 + 8  # 4 of 5 pairs are accepted
+    """Draw about `count` integers, as floats; `round_exactly` decides where a magnitude is NaN."""
+    pairs = 5 * count // 8 + 8  # π/4, about 4 of 5, are accepted
     words = random_words(2 * pairs).view(np.int64).reshape(2, -1)
-    value = middles(words)
+    value = cell_middles(words)
     square = np.square(value[0])
     square += np.square(value[1])
     near = np.flatnonzero(square <= _SQUARE_REJECT)
@@ -93,7 +92,7 @@ def _draw(count: int, ratio: float) -> Floats:
     square[(square < _SQUARE_MIN) | (square > _SQUARE_MAX)] = np.nan
     value *= np.sqrt(np.log(square) * -2.0 / square) * ratio
     np.abs(value, out=value)
-    noise = settle(words, value, ratio, enclose)
+    noise = round_exactly(words, value, ratio, enclose)
     accepted = np.isfinite(noise[0])  # ∞ where S ≥ 1
     return (noise if accepted.all() else noise[:, accepted]).ravel()
 
@@ -103,18 +102,13 @@ def sample_rounded_gaussian(size: Size, ratio: float) -> Integers:
 
     Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
     for a ratio outside $(0, 2^{40}]$.
-
-    Examples:
-        >>> noise = sample_rounded_gaussian(3, ratio=100.0)
-        >>> noise.shape, noise.dtype
-        ((3,), dtype('int64'))
     """
-    return sample(size, ratio, _draw)
+    return fill_array(size, ratio, _draw)
 
 
 def draw_rounded_gaussian(count: int, ratio: float) -> list[int]:
     """Draw `count` numbers of `sample_rounded_gaussian` from a buffer: faster for few numbers."""
-    return upcoming(count, sample_rounded_gaussian, ratio)
+    return take_buffered(count, sample_rounded_gaussian, ratio)
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,12 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
     grid: float
 
     pure = among_auto = False  # see `Mechanism`
-    shares_delta = True
+    shares_delta, norm = True, 2
+
+    @property
+    def ratio(self) -> float:
+        """Standard deviation t = σ/g, in steps of the grid."""
+        return self.stddev / self.grid
 
     def __post_init__(self) -> None:
         self._check("stddev", self.stddev, self.grid)
@@ -148,7 +147,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         # The stddev is proportional to the sensitivity, which rounding to the grid enlarges.
         growth = divide_up(rounded_sensitivity(domain, 2, grid), domain.unit.diameter(2))
         mechanism = cls(multiply_up(stddev, growth), grid)
-        while mechanism.guarantee(domain, delta).epsilon > epsilon:
+        while mechanism.guarantee(domain, delta).epsilon > epsilon:  # by the last rounding errors
             mechanism = cls(mechanism.stddev * (1 + 2.0**-40), grid)
         return mechanism
 
@@ -179,9 +178,9 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         """See `Mechanism`: −ln f = ‖x − y‖₂²/(2σ²)."""
         return NoiseForm("squared_euclidean", self.stddev)
 
-    def attenuation(self, waves: Array) -> Array:
+    def attenuation(self, frequencies: Array) -> Array:
         """See `Mechanism`: $e^{−σ^2 ‖ω‖^2 / 2}$."""
-        return np.asarray(np.exp(-((self.stddev * waves) ** 2).sum(axis=1) / 2))
+        return np.asarray(np.exp(-((self.stddev * frequencies) ** 2).sum(axis=1) / 2))
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> ApproximateDP:
         """Return (ε, δ) between any two records of `domain`: the exact curve at `delta`, rounded up.
@@ -191,43 +190,42 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         """
         if not 0 < delta < 1:
             raise PrivotError(f"delta is {delta!r}: Gaussian noise needs 0 < delta < 1")
-        sensitivity = rounded_sensitivity(domain, 2, self.grid)
-        return ApproximateDP(gaussian_epsilon(self.stddev, sensitivity, delta), delta)
+        epsilon = gaussian_epsilon(self.stddev, self.sensitivity(domain), delta)
+        return ApproximateDP(epsilon, delta)
 
     @property
     def variance(self) -> float:
-        r"""$g^2 (t^2 + 1/12 + Σ_m (−1)^m e^{−2π^2 m^2 t^2} (4 t^2 + 1/(π m)^2))$ with t = σ/g."""
-        t = self.stddev / self.grid
-        waves = sum(
+        r"""Variance $g^2 (t^2 + 1/12 + Σ_{m≥1} (−1)^m e^{−2π^2 m^2 t^2} (4 t^2 + 1/(π m)^2))$."""
+        t = self.ratio
+        series = sum(
             (-1) ** m * math.exp(-2 * (math.pi * m * t) ** 2) * (4 * t**2 + 1 / (math.pi * m) ** 2)
-            for m in range(1, 2 + math.ceil(2 / min(t, 2)))
+            for m in range(1, 2 + math.ceil(2 / min(t, 2)))  # from m t = 2 on, e^… is below e^−78
         )
-        return self.grid**2 * (t**2 + 1 / 12 + waves)
+        return self.grid**2 * (t**2 + 1 / 12 + series)
 
-    def _reach(self, dimension: int) -> tuple[int, float]:
+    def _reach(self, dimension: int) -> float:
         """See `AdditiveNoise`: ‖noise‖₂ is at most σ times a χ variable, plus a step a coordinate."""
         half_square = float(scipy.special.gammainccinv(dimension / 2, NEGLIGIBLE))
-        return 2, self.stddev * math.sqrt(2 * half_square) + math.sqrt(dimension) * self.grid
+        return self.stddev * math.sqrt(2 * half_square) + math.sqrt(dimension) * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
-        return draw_rounded_gaussian(count, self.stddev / self.grid)
+        return draw_rounded_gaussian(count, self.ratio)
 
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        return sample_rounded_gaussian(shape, self.stddev / self.grid)
+        return sample_rounded_gaussian(shape, self.ratio)
 
     def gaussian_mu(self, domain: Domain) -> float:
         """See `Mechanism`: μ = Δ/σ, rounded up."""
-        return divide_up(rounded_sensitivity(domain, 2, self.grid), self.stddev)
+        return divide_up(self.sensitivity(domain), self.stddev)
 
     def _cells(self, noise: Array) -> tuple[Array, Array]:
-        step = self.grid / self.stddev
+        step = 1 / self.ratio
         return scipy.special.ndtr((noise - 0.5) * step), scipy.special.ndtr((noise + 0.5) * step)
 
     def _log_pmf(self, noise: Array) -> Array:
-        ratio = self.stddev / self.grid
-        step = 1 / ratio
+        step = 1 / self.ratio
         center = np.abs(noise) * step
-        if ratio < _FINE_RATIO:
+        if self.ratio < _FINE_RATIO:
             # On the negative side both distribution functions are far from 1.
             near = scipy.special.log_ndtr(step / 2 - center)
             far = scipy.special.log_ndtr(-step / 2 - center)
@@ -235,10 +233,11 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         # The difference of Φ without cancellation, with z = center and h = step:
         # ∫ φ(z+s) ds over |s| ≤ h/2 = φ(z) h · sinh(zh/2)/(zh/2) · (1 − h²/24 + O(h⁴ z²)).
         tilt = center * step / 2
+        large = np.maximum(tilt, 1e-2)
         log_sinhc = np.where(
-            tilt < 1e-2,
+            tilt < 1e-2,  # the next term of the series is below 4e-16
             tilt**2 / 6 - tilt**4 / 180,
-            tilt + np.log(-np.expm1(-2 * np.maximum(tilt, 1e-2)) / (2 * np.maximum(tilt, 1e-2))),
+            tilt + np.log(-np.expm1(-2 * large) / (2 * large)),
         )
         log_density = -(center**2) / 2 - 0.5 * math.log(2 * math.pi) + math.log(step)
         return log_density + log_sinhc - step**2 / 24

@@ -48,38 +48,39 @@ from privot.mechanisms.samplers import (
     Floats,
     Integers,
     Size,
-    middles,
+    cell_middles,
+    fill_array,
     negative_log,
     random_words,
-    sample,
-    settle,
-    upcoming,
+    round_exactly,
+    take_buffered,
 )
 from privot.privacy.curves import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees import PureDP
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
-_UNIFORM_MIN = 2.0**-19
+_UNIFORM_MIN = 2.0**-19  # below it, the error of a float logarithm is not bounded in this module
 _NEGATIVE_ZERO = np.iinfo(np.int64).min  # bits of the float −0.0
 
 
 def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) -> list[Decimal]:
-    """Return a bound of h over the cell, lower or upper as `context` rounds; ∞ for prefix 0."""
+    """Bound h over the cell of |U|, from below or above as `context` rounds; ∞ for prefix 0."""
     edge = prefixes[0] + (context.rounding == ROUND_FLOOR)  # h decreases in |U|
     value = context.multiply(ratio, negative_log(edge, bits, context))
     return [context.subtract(value, Decimal("0.5"))]
 
 
 def _draw(count: int, ratio: float) -> Floats:
+    """Draw up to `count` integers, as floats; `round_exactly` decides where a magnitude is NaN."""
     words = random_words(count).view(np.int64).reshape(1, count)
-    value = middles(words)
+    value = cell_middles(words)
     np.abs(value, out=value)
     value[value < _UNIFORM_MIN] = np.nan
     np.log(value, out=value)
     value *= -ratio
     value -= 0.5
-    noise = settle(words, value, ratio, enclose)[0]
+    noise = round_exactly(words, value, ratio, enclose)[0]
     valid = noise.view(np.int64) != _NEGATIVE_ZERO
     return noise if valid.all() else noise[valid]
 
@@ -89,18 +90,13 @@ def sample_discrete_laplace(size: Size, ratio: float) -> Integers:
 
     Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
     for a ratio outside $(0, 2^{40}]$.
-
-    Examples:
-        >>> noise = sample_discrete_laplace((2, 3), ratio=100.0)
-        >>> noise.shape, noise.dtype
-        ((2, 3), dtype('int64'))
     """
-    return sample(size, ratio, _draw)
+    return fill_array(size, ratio, _draw)
 
 
 def draw_discrete_laplace(count: int, ratio: float) -> list[int]:
     """Draw `count` numbers of `sample_discrete_laplace` from a buffer: faster for few numbers."""
-    return upcoming(count, sample_discrete_laplace, ratio)
+    return take_buffered(count, sample_discrete_laplace, ratio)
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,12 @@ class Laplace(AdditiveNoise, kind="laplace"):
     scale: float
     grid: float
 
-    by_distance = True
+    norm, by_distance = 1, True
+
+    @property
+    def ratio(self) -> float:
+        """Scale t = b/g, in steps of the grid."""
+        return self.scale / self.grid
 
     def __post_init__(self) -> None:
         self._check("scale", self.scale, self.grid)
@@ -139,52 +140,56 @@ class Laplace(AdditiveNoise, kind="laplace"):
         """Return −ln f = ‖x − y‖₁/b."""
         return NoiseForm("manhattan", self.scale)
 
-    def attenuation(self, waves: Array) -> Array:
-        r"""$\prod_i (1 + b^2 ω_i^2)^{−1}$."""
-        return np.asarray((1 / (1 + (self.scale * waves) ** 2)).prod(axis=1))
+    def attenuation(self, frequencies: Array) -> Array:
+        r"""See `Mechanism`: $\prod_i (1 + b^2 ω_i^2)^{−1}$."""
+        return np.asarray((1 / (1 + (self.scale * frequencies) ** 2)).prod(axis=1))
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
         """Return ε = Δ₁/b between any two records of `domain`, rounded up; no δ is needed."""
-        return PureDP(laplace_epsilon(self.scale, rounded_sensitivity(domain, 1, self.grid)))
+        return PureDP(laplace_epsilon(self.scale, self.sensitivity(domain)))
 
     @property
     def variance(self) -> float:
         r"""Variance $g^2 · 2q/(1−q)^2 = g^2 / (2 \sinh^2(g/2b))$ with $q = e^{−g/b}$."""
-        half = self.grid / (2 * self.scale)
+        half = 0.5 / self.ratio
+        # From 350 on the variance is below 1e-300, and the square would overflow soon.
         return self.grid**2 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0
 
     def program(self, column: Column) -> dict[str, Any] | None:
         """See `Mechanism`: scale/grid as a ratio of integers, and the grid; for boxes and ℓ2 balls."""
         if column.domain is None or column.domain.program is None or self.unfit(column):
             return None
-        ratio = [f"{part:x}" for part in (self.scale / self.grid).as_integer_ratio()]
-        how = {"draw": "laplace", "dimension": column.domain.dimension, "ratio": ratio}
-        return how | {"grid_bits": -round(math.log2(self.grid))}
+        return {
+            "draw": "laplace",
+            "dimension": column.domain.dimension,
+            "ratio": [f"{part:x}" for part in self.ratio.as_integer_ratio()],
+            "grid_bits": -round(math.log2(self.grid)),
+        }
 
     def of_device(self, answers: NDArray[np.int64]) -> Array:
         """See `Mechanism`: the grid points of integers (n, d)."""
         return np.asarray(answers * self.grid, np.float64)
 
-    def _reach(self, dimension: int) -> tuple[int, float]:
+    def _reach(self, dimension: int) -> float:
         """See `AdditiveNoise`: ‖noise‖₁ is at most a Gamma(d, b) variable plus a step a coordinate."""
         quantile = float(scipy.special.gammainccinv(dimension, NEGLIGIBLE))
-        return 1, self.scale * quantile + 2 * dimension * self.grid
+        return self.scale * quantile + 2 * dimension * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
-        return draw_discrete_laplace(count, self.scale / self.grid)
+        return draw_discrete_laplace(count, self.ratio)
 
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        return sample_discrete_laplace(shape, self.scale / self.grid)
+        return sample_discrete_laplace(shape, self.ratio)
 
     def _cells(self, noise: Array) -> tuple[Array, Array]:
         return self._probability_below(noise), self._probability_below(noise + 1)
 
     def _probability_below(self, noise: Array) -> Array:
         """Return $P(K < k)$, elementwise: $q^{1−k}/(1+q)$ for k ≤ 0, $1 − q^k/(1+q)$ for k ≥ 1."""
-        step = self.grid / self.scale
-        tail = np.exp(-step * np.where(noise > 0, noise, 1 - noise)) / (1 + math.exp(-step))
+        rate = 1 / self.ratio
+        tail = np.exp(-rate * np.where(noise > 0, noise, 1 - noise)) / (1 + math.exp(-rate))
         return np.where(noise > 0, 1 - tail, tail)
 
     def _log_pmf(self, noise: Array) -> Array:
-        inverse_ratio = self.grid / self.scale
-        return math.log(math.tanh(inverse_ratio / 2)) - np.abs(noise) * inverse_ratio
+        rate = 1 / self.ratio
+        return math.log(math.tanh(rate / 2)) - np.abs(noise) * rate

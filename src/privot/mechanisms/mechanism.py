@@ -53,7 +53,7 @@ class Mechanism(ABC):
     by_kind: ClassVar[bool] = True  # users may request it by its kind
     shares_delta: ClassVar[bool] = False  # several of this kind share one δ (Gaussian noise)
     among_auto: ClassVar[bool] = True  # `choose_mechanism` may choose it
-    noise_word: ClassVar[str] = "noise"  # its error in `expected`
+    noise_word: ClassVar[str] = "noise"  # how `expected` calls its error
     bias: ClassVar[float] = 0.0  # bias of the debiased report
 
     def __init_subclass__(cls, kind: str = "") -> None:
@@ -88,7 +88,7 @@ class Mechanism(ABC):
         return False
 
     def records(self, points: Array, domain: Domain) -> Array:
-        """Return the records of points (n, d) in the unit domain; rows of NaN are missing."""
+        """Return the records of points (n, d) in unit coordinates, in which rows of NaN are missing."""
         return points
 
     def report_domain(self, domain: Domain) -> Domain:
@@ -115,9 +115,12 @@ class Mechanism(ABC):
         """Return the mutual information, in bits, of a report and a uniform code; NaN for points."""
         return math.nan
 
-    def attenuation(self, waves: Array) -> Array:
-        """Return factors (k,) of the means of $e^{i⟨ω, x⟩}$ in reports, ω (k, d); NaN for codes."""
-        return np.full(len(waves), math.nan)
+    def attenuation(self, frequencies: Array) -> Array:
+        """Return factors (k,) by which noise multiplies the mean of $e^{i⟨ω, x⟩}$; NaN for codes.
+
+        For additive noise this is its characteristic function. `frequencies` are ω (k, d).
+        """
+        return np.full(len(frequencies), math.nan)
 
     def report_bits(self, column: Column) -> int:
         """Return the size of a report in bits; by default 64 for each coordinate."""
@@ -129,20 +132,21 @@ class Mechanism(ABC):
         By default this is the noise of a point: `stddev` of each coordinate in the column's units, and
         `relative` to the coordinate's range. For an image, it is one number for pixels in [−1, 1].
         """
-        domain, deviation = column.domain, float(np.sqrt(self.variance))
+        domain, unit_stddev = column.domain, float(np.sqrt(self.variance))
         assert domain is not None
-        words = f"{self.noise_word} of standard deviation "
-        stddev: Any = deviation
+        relative = unit_stddev / 2  # the range is 2 in unit coordinates
+        stddev: Any = unit_stddev
         if column.image_shape is not None:
-            words += (
-                f"{at_least(deviation)} on each of {domain.dimension:,} pixels or coefficients "
+            size = (
+                f"{at_least(unit_stddev)} on each of {domain.dimension:,} pixels or coefficients "
                 f"(pixels from -1 to 1; images are at most {at_most(domain.diameter(2))} apart)"
             )
         else:
-            stddev = (deviation * domain.scale).tolist()
+            stddev = (unit_stddev * domain.scale).tolist()
             each = ", ".join(map(at_least, stddev[:4])) + (", …" if len(stddev) > 4 else "")
-            words += f"{each} ({percent_at_least(deviation / 2, 2)} of the range)"
-        return {"stddev": stddev, "relative": deviation / 2, "in_words": words}
+            size = f"{each} ({percent_at_least(relative, 2)} of the range)"
+        words = f"{self.noise_word} of standard deviation {size}"
+        return {"stddev": stddev, "relative": relative, "in_words": words}
 
     @abstractmethod
     def privatize(self, x: NDArray[Any]) -> NDArray[Any]:
@@ -153,7 +157,7 @@ class Mechanism(ABC):
         return None
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[Any]:
-        """Return reports, as `privatize` does, from the integers (n, m) that devices drew by `program`.
+        """Return the reports of the integers (n, m) that devices drew by `program`.
 
         Raises:
             PrivotError: if there is no program.
@@ -197,7 +201,7 @@ class Mechanism(ABC):
         return ~np.isfinite(reports).all(axis=1)
 
     def to_grid(self, y: Array) -> Array:
-        """Return the possible reports nearest to `y`, to undo rounding by units and files."""
+        """Return the possible reports nearest to `y`, which undoes the rounding of units and files."""
         return y
 
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
@@ -232,33 +236,21 @@ class Mechanism(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values: `kind` and the dataclass fields; nested mechanisms are converted, too."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         plain = {n: v.to_dict() if isinstance(v, Mechanism) else v for n, v in values.items()}
         return {"kind": self.kind} | plain
 
 
 def mechanism_kind(kind: object) -> "type[Mechanism]":
-    """Return the mechanism class of a kind.
-
-    Examples:
-        >>> from privot.mechanisms import Laplace
-        >>> mechanism_kind("laplace") is Laplace
-        True
-    """
+    """Return the mechanism class of a kind, such as `"laplace"`."""
     if not isinstance(kind, str) or kind not in _KINDS:
         raise PrivotError(f"mechanism kind {kind!r} is unknown: use one of {', '.join(_KINDS)}")
     return _KINDS[kind]
 
 
 def mechanism_kinds(column: Column | None = None) -> "dict[str, type[Mechanism]]":
-    """Return the mechanism classes of all kinds, or of those that can report a column, by kind.
-
-    Examples:
-        >>> from privot.schema import BooleanColumn
-        >>> "randomized_response" in mechanism_kinds(BooleanColumn(kind="boolean"))
-        True
-    """
-    return {k: cls for k, cls in _KINDS.items() if column is None or not cls.unfit(column)}
+    """Return the mechanism classes of all kinds, or of those that can report a column, by kind."""
+    return {kind: cls for kind, cls in _KINDS.items() if column is None or not cls.unfit(column)}
 
 
 def mechanism_from_dict(description: Mapping[str, Any]) -> "Mechanism":
@@ -270,13 +262,14 @@ def mechanism_from_dict(description: Mapping[str, Any]) -> "Mechanism":
         1.0
     """
     cls = mechanism_kind(description.get("kind"))
-    values = {name: value for name, value in description.items() if name != "kind"}
-    expected = {f.name for f in fields(cls)}
+    values = {
+        name: mechanism_from_dict(value) if isinstance(value, Mapping) else value
+        for name, value in description.items()
+        if name != "kind"
+    }
+    expected = {field.name for field in fields(cls)}
     if values.keys() != expected:
         raise PrivotError(
             f"mechanism {cls.kind!r} has fields {sorted(values)}: give exactly {sorted(expected)}"
         )
-    fields_of = {
-        n: mechanism_from_dict(v) if isinstance(v, Mapping) else v for n, v in values.items()
-    }
-    return cls(**fields_of)
+    return cls(**values)

@@ -69,6 +69,8 @@ Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Size = int | tuple[int, ...]
+# enclose(prefixes, bits, ratio, context) bounds magnitudes of uniforms in [prefix, prefix + 1)/2^bits,
+# from below or above as `context` rounds.
 Enclose = Callable[[list[int], int, Decimal, Context], list[Decimal]]
 
 WORDS = 2**64
@@ -80,10 +82,10 @@ _CHUNK_BYTES = 2**17
 _ZEROS = memoryview(bytes(_CHUNK_BYTES))
 _BUFFER_SIZE = 128  # numbers drawn at once
 _MAX_BUFFERS = 1024  # a few MB; if there are more, all are discarded
-_BLOCK = 2**15
-_PREFIX_BITS = 63
+_BLOCK = 2**15  # numbers drawn at once for arrays: their temporaries fit into a cache
+_PREFIX_BITS = 63  # a word has one more bit, the sign
 _UNIT = 2.0**-_PREFIX_BITS
-_FLOAT_ERROR = 2.0**-39
+_FLOAT_ERROR = 2.0**-39  # allowed error of a magnitude, as a share of the ratio
 _CHECK_POINTS = 96
 _CHECK_CONTEXT = Context(prec=24)
 
@@ -132,13 +134,7 @@ def _stream() -> _Stream:
 
 
 def random_words(count: int, out: Words | None = None) -> Words:
-    """Draw uniform 64-bit words, shape (count,); into `out` (contiguous uint64) when given.
-
-    Examples:
-        >>> words = random_words(3)
-        >>> words.shape, words.dtype
-        ((3,), dtype('uint64'))
-    """
+    """Draw uniform 64-bit words, shape (count,); into `out` (contiguous uint64) when given."""
     if out is None:
         out = np.empty(count, np.uint64)
     if count:
@@ -146,7 +142,7 @@ def random_words(count: int, out: Words | None = None) -> Words:
     return out
 
 
-def upcoming(count: int, draw: Callable[..., NDArray[Any]], *arguments: float) -> list[int]:
+def take_buffered(count: int, draw: Callable[..., NDArray[Any]], *arguments: float) -> list[int]:
     """Take `count` numbers from the buffer that draw(number, *arguments) fills: 0.3 µs each."""
     buffers = _stream().buffers
     buffer = buffers[draw, arguments]
@@ -159,21 +155,16 @@ def upcoming(count: int, draw: Callable[..., NDArray[Any]], *arguments: float) -
 
 def random_word() -> int:
     """Take one uniform 64-bit word from a buffer, for single records."""
-    return upcoming(1, random_words)[0]
+    return take_buffered(1, random_words)[0]
 
 
 def random_bits(count: int) -> int:
-    """Draw a uniform integer of `count` bits from the operating system.
-
-    Examples:
-        >>> 0 <= random_bits(10) < 1024
-        True
-    """
+    """Draw a uniform integer of `count` bits from the operating system."""
     return int.from_bytes(os.urandom((count + 7) // 8), "big") >> (-count % 8)
 
 
 def uniform_below(bound: int) -> int:
-    """Draw a uniform integer 0 … bound−1, by rejection of words from the largest multiple of it on."""
+    """Draw a uniform integer 0 … bound−1; words from the largest multiple of `bound` on are rejected."""
     limit = WORDS - WORDS % bound
     word = random_word()
     while word >= limit:
@@ -182,7 +173,7 @@ def uniform_below(bound: int) -> int:
 
 
 def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
-    """Draw uniform integers 0 … bound−1, shape (count,)."""
+    """Draw uniform integers 0 … bound−1, shape (count,), by the same rejection."""
     words = random_words(count)
     limit = WORDS - WORDS % bound
     if limit < WORDS:
@@ -207,6 +198,15 @@ def words_outside(epsilon: float, inside: int, outside: int, share: int) -> int:
     total = EXACT.next_minus(EXACT.add(EXACT.multiply(power, inside), outside))
     words = EXACT.next_plus(EXACT.divide(Decimal(WORDS * share), total))
     return int(words.to_integral_value(ROUND_FLOOR)) + 1
+
+
+def skip_taken(ranks: Integers, taken: Integers) -> Integers:
+    """Return, for each row, integer number `ranks` (n,) of those from 0 on that are not in `taken`.
+
+    `taken` (n, w) holds increasing integers in each row.
+    """
+    before = taken - np.arange(taken.shape[1])  # number of untaken integers below each taken one
+    return ranks + (before <= ranks[:, None]).sum(axis=1)
 
 
 def directed_contexts(bits: int) -> tuple[Context, Context]:
@@ -263,17 +263,15 @@ def check_ratio(ratio: float) -> float:
     return float(ratio)
 
 
-def middles(words: Integers) -> Floats:
-    """Return the middle of every word's cell: in (−1, 1), never 0, with two rounding errors."""
+def cell_middles(words: Integers) -> Floats:
+    """Return the middle of every word's cell [a, a+1)/2^63: in (−1, 1), never 0, rounded twice."""
     return np.multiply(words + 0.5, _UNIT, dtype=np.float64)
 
 
-def decide(prefixes: list[int], ratio: float, enclose: Enclose) -> list[float]:
+def round_with_more_bits(prefixes: list[int], ratio: float, enclose: Enclose) -> list[float]:
     """Return the integers nearest to the magnitudes of uniforms whose first 63 bits are `prefixes`.
 
-    More bits are drawn until they determine the integers. `enclose(prefixes, bits, ratio, context)`
-    bounds the magnitudes over the cells [prefix, prefix + 1)/2^bits, from below or above as `context`
-    rounds.
+    More bits are drawn until the lower and upper bounds of `enclose` have the same nearest integers.
     """
     scale, bits = Decimal(ratio), _PREFIX_BITS
 
@@ -282,17 +280,23 @@ def decide(prefixes: list[int], ratio: float, enclose: Enclose) -> list[float]:
         return [float(bound.to_integral_value(ROUND_HALF_EVEN)) for bound in bounds]
 
     while True:
-        prefixes, bits = [prefix << 64 | random_bits(64) for prefix in prefixes], bits + 64
+        prefixes = [prefix << 64 | random_bits(64) for prefix in prefixes]
+        bits += 64
         down, up = directed_contexts(2 * bits)
         low = nearest(down)
         if low == nearest(up):
             return low
 
 
-def settle(words: Integers, value: Floats, ratio: float, enclose: Enclose) -> Floats:
-    """Round the magnitudes `value` exactly; return signed integers as floats. `value` is overwritten.
+def round_exactly(words: Integers, value: Floats, ratio: float, enclose: Enclose) -> Floats:
+    """Return the integers nearest to real magnitudes, with the signs of their words, as floats.
 
-    Column i of `value` (any number of rows) is computed from the words of column i of `words`.
+    Arguments:
+        words: Words (m, n) of m uniforms for each of n draws.
+        value: Approximate magnitudes (m, n) at the middles of the words' cells; NaN without a proof.
+            It is overwritten.
+        ratio: Public ratio t: the error of `value` is at most t · 2^−39.
+        enclose: Bounds of the magnitudes of one draw, for the exact path.
     """
     margin = 0.5 - ratio * _FLOAT_ERROR if LOG_ERROR_OK else -1.0
     magnitude = np.rint(value)
@@ -300,12 +304,12 @@ def settle(words: Integers, value: Floats, ratio: float, enclose: Enclose) -> Fl
     np.abs(value, out=value)
     for i in np.flatnonzero(~(value < margin).all(axis=0)):
         prefixes = [word if word >= 0 else ~word for word in words[:, i].tolist()]
-        magnitude[:, i] = decide(prefixes, ratio, enclose)
+        magnitude[:, i] = round_with_more_bits(prefixes, ratio, enclose)
     return np.copysign(magnitude, words.view(np.float64), out=magnitude)  # by the word's top bit
 
 
-def sample(size: Size, ratio: float, draw: Callable[[int, float], Floats]) -> Integers:
-    """Fill an array of shape `size` by draw(count, ratio), which may return another number of values."""
+def fill_array(size: Size, ratio: float, draw: Callable[[int, float], Floats]) -> Integers:
+    """Fill an array of shape `size` by draw(count, ratio), which may return more or fewer values."""
     ratio, out = check_ratio(ratio), np.empty(size, np.int64)
     flat, filled = out.reshape(-1), 0
     while filled < flat.size:

@@ -31,7 +31,7 @@ References:
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,22 @@ from privot.schema.domains import Array, from_unit, to_unit
 
 Shape = Literal["ball", "product"]
 
-_MAX_EPSILON = 40.0
-_CHUNK = 2**15
+_MAX_EPSILON = 40.0  # beyond, hardly any of the 2^64 words lead outside the window
+_CHUNK = 2**15  # reports drawn at once
+
+
+class _Geometry(NamedTuple):
+    """Set of a domain's records: number of coordinates (1 on a curve), area, and sign."""
+
+    dimension: int
+    area: Area | None
+    non_negative: bool
+
+
+def _geometry(domain: Domain) -> _Geometry:
+    if domain.area == "curve":
+        return _Geometry(1, "curve", False)
+    return _Geometry(domain.dimension, domain.area, not domain.symmetric)
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,7 @@ class Window(Mechanism, kind="window"):
             raise PrivotError("shape is 'product': give a 'box' as area, and not nullable")
         if self.dimension not in (1, 2, 3):
             raise PrivotError(f"dimension is {self.dimension!r}: give 1, 2 or 3")
-        _ = self._block  # building it checks the other fields
+        _ = self._axes  # building it checks the other fields
 
     @classmethod
     def unfit(cls, column: Column) -> str:
@@ -104,7 +118,7 @@ class Window(Mechanism, kind="window"):
         domain, bins = column.domain, column.alphabet
         if domain is None or (isinstance(bins, Bins) and bins.spikes):
             return "it is for places and numbers without spikes: use 'laplace'"
-        if _geometry(domain)[0] > 3 or domain.area is None:
+        if _geometry(domain).dimension > 3 or domain.area is None:
             return "it is for at most 3 coordinates in a box or ball, and for curves: use 'laplace'"
         return ""
 
@@ -118,7 +132,7 @@ class Window(Mechanism, kind="window"):
     def for_domain(cls, domain: Domain, epsilon: float, *, nullable: bool = False) -> Self:
         """Return the window of `window_plan`, at ε or 40 if that is less."""
         d, area, non_negative = _geometry(domain)
-        assert area
+        assert area is not None
         epsilon = min(epsilon, _MAX_EPSILON)
         steps, radius = window_plan(d, epsilon)
         return cls(epsilon, d, steps, radius, "ball", area, non_negative, nullable)
@@ -143,8 +157,8 @@ class Window(Mechanism, kind="window"):
         """Return whether domain and missing values of the column are those of this window."""
         if column.domain is None or self.unfit(column):
             return False
-        same_domain = _geometry(column.domain) == (self.dimension, self.area, self.non_negative)
-        return same_domain and self.nullable == column.nullable
+        own = _Geometry(self.dimension, self.area, self.non_negative)
+        return own == _geometry(column.domain) and self.nullable == column.nullable
 
     @property
     def flagged(self) -> bool:
@@ -152,16 +166,17 @@ class Window(Mechanism, kind="window"):
         return self.nullable
 
     @cached_property
-    def _block(self) -> WindowCells:
-        """Cells of the coordinates that share a window: all of a ball, one of a product."""
+    def _axes(self) -> WindowCells:
+        """Cells of the coordinates that share a window: all d in a ball, one in a product."""
         dimension = 1 if self.shape == "product" else self.dimension
         return WindowCells(dimension, self.steps, self.radius, self.area, self.non_negative)
 
     @cached_property
     def _mixture(self) -> WindowMixture:
+        """Draws and probabilities of one window; in a product, of each window at ε/d, rounded down."""
         ball = self.shape == "ball"
         epsilon = self.epsilon if ball else math.nextafter(self.epsilon / self.dimension, 0.0)
-        return WindowMixture(self._block, epsilon, self.nullable)
+        return WindowMixture(self._axes, epsilon, self.nullable)
 
     @property
     def probabilities(self) -> tuple[float, float]:
@@ -178,11 +193,11 @@ class Window(Mechanism, kind="window"):
         size = self.dimension, self.steps, self.radius, self.shape, self.area
         return WindowForm(*size, *self.probabilities, self.nullable)
 
-    def attenuation(self, waves: Array) -> Array:
-        """See `Mechanism`; of a product, the product over the coordinates of the wave."""
-        blocks = waves.reshape(-1, self._block.dimension)
-        share = np.where((blocks == 0).all(axis=1), 1.0, self._mixture.attenuation(blocks))
-        return share.reshape(len(waves), -1).prod(axis=1)
+    def attenuation(self, frequencies: Array) -> Array:
+        """See `Mechanism`; in a product, the factors of all windows are multiplied."""
+        by_window = frequencies.reshape(-1, self._axes.dimension)
+        factors = np.where((by_window == 0).all(axis=1), 1.0, self._mixture.attenuation(by_window))
+        return factors.reshape(len(frequencies), -1).prod(axis=1)
 
     def privatize(self, x: Array) -> Array:
         """Draw reports in unit coordinates, on the grid; last axis d, or d+1 with a flag.
@@ -199,32 +214,36 @@ class Window(Mechanism, kind="window"):
         return out.reshape(x.shape)
 
     def _privatize(self, x: Array) -> Array:
-        cells, d, missing = self._block, self.dimension, None
+        """Draw reports of records (n, d), or (n, d+1) with a flag."""
+        axes, points, missing = self._axes, x[:, : self.dimension], None
         if self.nullable:
-            missing = x[:, d] == 1.0
-            if not (missing | (x[:, d] == 0.0)).all():
+            flags = x[:, self.dimension]
+            missing = flags == 1.0
+            if not (missing | (flags == 0.0)).all():
                 raise PrivotError("x has a flag that is neither 0 nor 1: mark what is missing")
-        known = np.abs(x[:, :d]) <= 1
-        own = self._cells(np.where(known, x[:, :d], 0.0)).reshape(-1, cells.dimension)
-        if not known.all() or (cells.reached is not None and not cells.may_record(own).all()):
+        in_box = np.abs(points) <= 1  # False for NaN
+        own = self._cells(np.where(in_box, points, 0.0)).reshape(-1, axes.dimension)
+        if not in_box.all() or (axes.reached is not None and not axes.may_record(own).all()):
             raise PrivotError("x has a value outside its domain: project it to the domain")
-        return self._points(self._mixture.report(cells.number(own), missing))
+        return self._points(self._mixture.report(axes.number(own), missing))
 
     def program(self, column: Column) -> dict[str, Any] | None:
         """See `Mechanism`: for boxes and ℓ2 balls only."""
-        blocks = {"blocks": self.dimension // self._block.dimension}
-        return self._mixture.program | blocks if self.area in ("box", "l2_ball") else None
+        if self.area not in ("box", "l2_ball"):
+            return None
+        return self._mixture.program | {"blocks": self.dimension // self._axes.dimension}
 
     def of_device(self, answers: NDArray[np.int64]) -> Array:
         """See `Mechanism`: points of cell numbers; invalid numbers become impossible reports."""
         return self._points(np.where(answers > self._mixture.symbol, -1, answers).ravel())
 
     def _points(self, numbers: Integers) -> Array:
+        """Return reports (n, …) of cell numbers (n · windows,)."""
         return self._mixture.points(numbers).reshape(-1, self.dimension + self.nullable)
 
     def _cells(self, x: Array) -> Integers:
         """Return cells (…, windows, coordinates of a window) of points (…, d) in unit coordinates."""
-        cells, each = self._block.of_units(x[..., : self.dimension]), self._block.dimension
+        cells, each = self._axes.of_units(x[..., : self.dimension]), self._axes.dimension
         return cells.reshape(*cells.shape[:-1], self.dimension // each, each)
 
     def log_likelihood(self, y: Array, x: Array) -> Array:
@@ -237,7 +256,7 @@ class Window(Mechanism, kind="window"):
             return np.asarray(np.where(near, log_inside, log_outside).sum(axis=-1))
         flagged, missing = y[..., -1] == 1, x[..., -1] == 1
         in_window = np.where(flagged | missing, flagged & missing, near[..., 0])
-        log_cells = np.where(flagged, math.log(len(self._block.window)), 0.0)
+        log_cells = np.where(flagged, math.log(len(self._axes.window)), 0.0)
         return np.asarray(np.where(in_window, log_inside, log_outside) + log_cells)
 
     def probability_cells(
@@ -252,15 +271,15 @@ class Window(Mechanism, kind="window"):
         if not self.nullable:
             return low, high
         flagged, (inside, outside) = reports[:, -1:] == 1, self.probabilities
-        flag = np.where(present, outside, inside)[:, None] * len(self._block.window)
-        low = np.hstack([np.where(flagged, 0.0, low), np.where(flagged, 0.0, flag)])
-        return low, np.hstack([np.where(flagged, 1.0, high), np.where(flagged, flag, 1.0)])
+        p_flag = np.where(present, outside, inside)[:, None] * len(self._axes.window)
+        low = np.hstack([np.where(flagged, 0.0, low), np.where(flagged, 0.0, p_flag)])
+        return low, np.hstack([np.where(flagged, 1.0, high), np.where(flagged, p_flag, 1.0)])
 
     def impossible(self, reports: Array) -> NDArray[np.bool_]:
         """Return a mask (n,) of reports that are no report cell, or have a flag other than 0 or 1."""
         bounded = np.asarray((np.abs(reports) <= 2.0**32).all(axis=1))  # False for NaN
         reports = np.where(bounded[:, None], reports, 0.0)
-        possible = self._block.may_report(self._cells(reports)).all(axis=1)
+        possible = self._axes.may_report(self._cells(reports)).all(axis=1)
         if self.nullable:
             points, flag = reports[:, : self.dimension], reports[:, -1]
             possible &= (flag == 0) | ((flag == 1) & (points == 0).all(axis=1))
@@ -269,7 +288,7 @@ class Window(Mechanism, kind="window"):
     def to_grid(self, y: Array) -> Array:
         """See `Mechanism`: the points of the cells nearest to `y`."""
         y = np.asarray(y, np.float64)
-        points = self._block.units(self._block.of_units(y[:, : self.dimension]))
+        points = self._axes.units(self._axes.of_units(y[:, : self.dimension]))
         return np.hstack([points, y[:, self.dimension :]])
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
@@ -281,16 +300,9 @@ class Window(Mechanism, kind="window"):
         """See `Mechanism`: a record supports the cells of its window; unknown for a product."""
         if self.shape == "product":
             return None
-        return ReportLaw.of_sets(self.epsilon, len(self._block.window), self._mixture.total)
+        return ReportLaw.of_sets(self.epsilon, len(self._axes.window), self._mixture.total)
 
     @property
     def variance(self) -> float:
         """Largest variance, over all records, of the affine unbiased estimate of a coordinate."""
         return self._mixture.variance()
-
-
-def _geometry(domain: Domain) -> tuple[int, Area | None, bool]:
-    """Return (number of coordinates, area, whether none is negative) of a domain's records."""
-    if domain.area == "curve":
-        return 1, "curve", False
-    return domain.dimension, domain.area, not domain.symmetric

@@ -26,17 +26,23 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers import WORDS, Integers, random_words, words_outside
+from privot.mechanisms.samplers import (
+    WORDS,
+    Integers,
+    random_words,
+    uniforms_below,
+    words_outside,
+)
 from privot.schema.domains import Array
 
 Mask = NDArray[np.bool_]
 Area = Literal["box", "l1_ball", "l2_ball", "curve"]
 
-_MAX_CELLS = 2**26
+_MAX_CELLS = 2**26  # so that the product m K of draws is below 2^52, and memory is bounded
 _MIN_RADIUS_CELLS = 8  # if the finest grid allows it
 # Coarsest and finest number of steps of the grid, by dimension.
 _STEPS = {1: (2**10, 2**14), 2: (2**8, 2**9), 3: (2**6, 2**7)}
-_MAX_RADIUS = 2.0
+_MAX_RADIUS = 2.0  # the side of the unit box
 _MAX_RULE_EPSILON = 5.0  # the window of one coordinate does not shrink beyond this ε
 _RADIUS_TIMES_EPSILON = {2: 0.9, 3: 1.6}
 
@@ -57,8 +63,8 @@ def window_plan(dimension: int, epsilon: float) -> WindowPlan:
     $$ I(τ) = \frac{ε τ e^ε}{1 + τ(e^ε − 1)} − \ln(1 + τ(e^ε − 1)), \qquad
     τ^* = \frac{ε e^ε − e^ε + 1}{(e^ε − 1)^2} \text{ being the best,} $$
 
-    which is the square wave's width. For ε > 5 the width is that of ε = 5, since then the number of
-    reports limits the accuracy, not the width.
+    which is the square wave's width (Li et al. 2020; see `window`). For ε > 5 the width is that of
+    ε = 5, since then the number of reports limits the accuracy, not the width.
 
     **Disks and balls.** W₂ weighs a frequency k by $|k|^{−2}$; mutual information does not. On public
     synthetic clusters and filaments (`python -m studies reports.windows`), the radius of least W₂, in
@@ -66,22 +72,19 @@ def window_plan(dimension: int, epsilon: float) -> WindowPlan:
     to 2·10⁶ reports; a radius a third smaller or larger costs up to 12 %. A product of windows, at ε/d
     each, has 1.3 to 1.6 times the error, at any width, and a mixture of radii is no better than one.
 
-    References:
-        Li, Wang, Lopuhaä-Zwakenberg, Škorić, Li, *Estimating numerical distributions under local
-        differential privacy* (2020).
-
     >>> window_plan(1, 1.0)
     WindowPlan(steps=1024, radius=262)
     >>> window_plan(2, 4.0)
     WindowPlan(steps=256, radius=29)
     """
     if dimension == 1:
-        share = best_share(min(epsilon, _MAX_RULE_EPSILON))
-        return on_grid(dimension, share / (1 - share))
-    return on_grid(dimension, min(_MAX_RADIUS, _RADIUS_TIMES_EPSILON[dimension] / epsilon))
+        # A window of radius ρ is the share 2ρ/(2 + 2ρ) of all report cells.
+        share = best_window_share(min(epsilon, _MAX_RULE_EPSILON))
+        return coarsest_plan(dimension, share / (1 - share))
+    return coarsest_plan(dimension, min(_MAX_RADIUS, _RADIUS_TIMES_EPSILON[dimension] / epsilon))
 
 
-def on_grid(dimension: int, radius: float) -> WindowPlan:
+def coarsest_plan(dimension: int, radius: float) -> WindowPlan:
     """Return the plan with the coarsest grid that suits a window's radius in unit coordinates."""
     steps, finest = _STEPS[dimension]
     while steps < finest and radius * steps < 2 * _MIN_RADIUS_CELLS:
@@ -89,12 +92,8 @@ def on_grid(dimension: int, radius: float) -> WindowPlan:
     return WindowPlan(steps, round(radius * steps / 2))
 
 
-def best_share(epsilon: float) -> float:
-    """Return τ*, the share with the most mutual information: ½ − ε/6 + … for small ε.
-
-    >>> round(best_share(1.0), 3)
-    0.339
-    """
+def best_window_share(epsilon: float) -> float:
+    """Return τ*, the share with the most mutual information: ½ − ε/6 + … for small ε."""
     if epsilon < 2.0**-12:  # the formula would cancel
         return 0.5 - epsilon / 6
     power = math.expm1(epsilon)
@@ -216,10 +215,14 @@ class WindowCells:
         return self._within(np.moveaxis(cells, -1, 0), self.radius)
 
     def _within(self, coordinates: Iterable[Integers], radius: int) -> Mask:
+        """Return a mask of the cells that satisfy the module's conditions for a window radius.
+
+        `coordinates` are d arrays of shapes that broadcast, one for each coordinate.
+        """
         low = (self.steps // 2 if self.non_negative else 0) - radius
         within: Mask = np.array(True)
         length = np.array(0)
-        for cell in coordinates:  # of shapes that broadcast
+        for cell in coordinates:
             within = within & (cell >= low) & (cell <= self.steps + radius)
             doubled = 2 * cell - self.steps
             length = length + (np.abs(doubled) if self.area == "l1_ball" else doubled * doubled)
@@ -274,8 +277,8 @@ class WindowMixture:
     @cached_property
     def words(self) -> tuple[int, int]:
         """Numbers of 64-bit words that lead to a cell of the window, and to any report cell."""
-        near = len(self.cells.window)
-        anywhere = words_outside(self.epsilon, near, self.total - near, self.total)
+        size = len(self.cells.window)
+        anywhere = words_outside(self.epsilon, size, self.total - size, self.total)
         return WORDS - anywhere, anywhere
 
     @cached_property
@@ -293,12 +296,12 @@ class WindowMixture:
 
     def report(self, records: Integers, missing: Mask | None) -> Integers:
         """Draw report numbers (n,) for record numbers (n,), some of which may be `missing`."""
-        near, far = self.draw(len(records))
+        offsets, anywhere = self.draw(len(records))
         inside = random_words(len(records)) >= np.uint64(self.words[1])
-        near += records
+        near = records + offsets
         if missing is not None:
             near = np.where(missing, self.symbol, near)
-        return np.where(inside, near, far)
+        return np.where(inside, near, anywhere)
 
     def points(self, numbers: Integers) -> Array:
         """Return unit coordinates (n, d) of cell numbers, and flags if some may be missing."""
@@ -312,41 +315,37 @@ class WindowMixture:
     def draw(self, count: int) -> tuple[Integers, Integers]:
         """Draw uniform window offsets (n,), and numbers (n,) of uniform report cells.
 
-        Both come from the same word, since a report uses only one of them. Words from the largest
-        multiple of m K on are drawn again.
+        Both come from the same uniform integer below m K, since a report uses only one of them.
         """
-        near, total = len(self.cells.window), self.total
-        words = random_words(count)
-        limit = WORDS - WORDS % (near * total)
-        if limit < WORDS:
-            while (again := np.flatnonzero(words >= np.uint64(limit))).size:
-                words[again] = random_words(again.size)
-        near_index = (words % np.uint64(near)).view(np.int64)
-        far = (words % np.uint64(total)).view(np.int64)
+        window_size = len(self.cells.window)
+        uniform = uniforms_below(window_size * self.total, count)
+        index = uniform % self.total
         # The last indices are the cells of a missing value, which all have the number `symbol`.
         if self._report_numbers is not None:
-            far = self._report_numbers.take(far, mode="clip")
+            index = self._report_numbers.take(index, mode="clip")
         elif self.nullable:
-            far = np.minimum(far, self.symbol)
-        return self.cells.window.take(near_index), far
+            index = np.minimum(index, self.symbol)
+        return self.cells.window.take(uniform % window_size), index
 
     @cached_property
     def _report_numbers(self) -> Integers | None:
+        """Numbers of the report cells, then `symbol`; None if all cells are report cells."""
         reached = self.cells.reached
         return None if reached is None else np.append(reached, self.symbol)
 
-    def attenuation(self, waves: Array) -> Array:
-        r"""Return $(a − b) \sum_{k ∈ W(0)} e^{i⟨ω, k⟩}$ of waves (k, d), by the integral over a ball.
+    def attenuation(self, frequencies: Array) -> Array:
+        r"""Return $(a − b) \sum_{k ∈ W(0)} e^{i⟨ω, k⟩}$ of frequencies ω (k, d), up to discretization.
 
-        It is $(a − b) m$ times $Γ(\tfrac d2 + 1) (2/z)^{d/2} J_{d/2}(z)$, z = ‖ω‖ r, for a ball of
-        volume m.
+        The sum is approximated by the integral over a ball of volume m and radius r, which is m times
+        $Γ(\tfrac d2 + 1) (2/z)^{d/2} J_{d/2}(z)$ with z = ‖ω‖ r.
         """
-        half, window = self.cells.dimension / 2, len(self.cells.window)
+        half, size = self.cells.dimension / 2, len(self.cells.window)
         inside, outside = self.probabilities
-        radius = (window * math.gamma(half + 1)) ** (0.5 / half) / math.sqrt(math.pi)
-        z = np.maximum(np.sqrt((waves**2).sum(axis=1)) * (radius * 2 / self.cells.steps), 1e-6)
+        radius = (size * math.gamma(half + 1)) ** (0.5 / half) / math.sqrt(math.pi)  # in cells
+        length = np.sqrt((frequencies**2).sum(axis=1))
+        z = np.maximum(length * (radius * 2 / self.cells.steps), 1e-6)  # the limit at 0 is 1
         ball = math.gamma(half + 1) * (2 / z) ** half * scipy.special.jv(half, z)
-        return np.asarray((inside - outside) * window * ball)
+        return np.asarray((inside - outside) * size * ball)
 
     def variance(self) -> float:
         """Return the largest variance, over all records, of a coordinate's affine unbiased estimate."""
@@ -367,7 +366,8 @@ class WindowMixture:
     ) -> tuple[Array, Array]:
         """Return the ends (…, d) of each coordinate's cell of (0, 1), given the coordinates before it.
 
-        Cells with equal first coordinates have consecutive numbers: two searches count a block's cells.
+        Cells with equal first coordinates, a block, have consecutive numbers, so two searches count
+        the cells of a block.
 
         Arguments:
             reports: Cells (…, d) of reports.
@@ -379,6 +379,7 @@ class WindowMixture:
         excess = (inside - outside) * present
 
         def mass(low: Integers, high: Integers) -> Array:
+            """Probability of the cells with numbers from `low` to `high` − 1."""
             near = np.searchsorted(cells.window, high - record)
             near -= np.searchsorted(cells.window, low - record)
             return outside * (cells.rank(high) - cells.rank(low)) + excess * near

@@ -1,19 +1,18 @@
 r"""Division of one person's privacy budget among the parts of a report.
 
-The joint report, the candidates report and the split columns are reports of the same person, so their
-privacy losses add up (basic composition).
+The parts of a report are reports of the same person: their privacy losses add up (basic composition).
 
 **Split columns.** If a report has k columns, each pure mechanism gets $ε/k$. The columns are drawn
 independently of the record, so the losses of any k columns add up to at most ε.
 
-Gaussian columns together are one Gaussian mechanism. Column i has the privacy parameter
-$μ_i = Δ_i/σ_i$, and j columns together have $(\sum μ_i^2)^{1/2}$. So with equal $μ$, a report of j
-Gaussian and k−j pure columns is $(ε, δ)$-private if
+Gaussian columns together are one Gaussian mechanism. Column i, of sensitivity $Δ_i$ and noise $σ_i$, has
+the privacy parameter $μ_i = Δ_i/σ_i$, and j columns together have $(\sum μ_i^2)^{1/2}$. So with equal
+$μ_i = μ$, a report of j Gaussian and k−j pure columns is $(ε, δ)$-private if
 
 $$ \sqrt{j}\, μ ≤ μ(jε/k, δ), $$
 
-where $μ(ε, δ)$ solves the exact formula of Balle and Wang (2018). The noise of Gaussian columns
-satisfies this for every j that can occur.
+where $μ(ε, δ)$ is the largest parameter of an (ε, δ)-private Gaussian mechanism, by the exact formula of
+Balle and Wang (2018). The noise of Gaussian columns satisfies this for every j that can occur.
 
 **Shares.** If all columns are reported, some may have an ε of their own, and the others share the rest
 as above. The losses of different mechanisms add up: with an (ε_1, δ)-private Gaussian image and an
@@ -30,6 +29,7 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
+from typing import NamedTuple
 
 from privot.core.errors import PrivotError
 from privot.mechanisms import Gaussian, Mechanism, RandomizedResponse, choose_mechanism
@@ -54,7 +54,7 @@ from privot.randomizer.reports.joint import FormDesign, JointReport
 from privot.schema import Column, Schema
 from privot.schema.columns.column import CodedColumn
 
-_ROUNDING_MARGIN = 1 + 2.0**-38
+_ROUNDING_MARGIN = 1 + 2.0**-38  # factor of the noise, for rounding errors of many columns
 
 
 def require_kind(mechanism: str, delta: float) -> None:
@@ -88,21 +88,21 @@ def calibrate_columns(
     num_reported: int,
     shares: Mapping[str, float] | None = None,
 ) -> dict[str, Mechanism]:
-    """Return a mechanism for each of the columns `names`; any k are (ε, δ)-private together.
+    """Return a mechanism for each of the columns `names`; any k = `num_reported` are (ε, δ)-private.
 
     `shares` are the ε of some pure columns; then all columns must be reported.
     """
     require_kind(mechanism, delta)
     columns, shares = {name: schema.columns[name] for name in names}, shares or {}
     kinds = {name: kind_for(column, name, mechanism) for name, column in columns.items()}
-    gaussian = [
-        name for name, kind in kinds.items() if kind != "auto" and not mechanism_kind(kind).pure
-    ]
+    gaussian = [n for n, kind in kinds.items() if kind != "auto" and not mechanism_kind(kind).pure]
     if shares:
         _check_shares(shares, names, gaussian, epsilon, num_reported)
     # Rounded down, so that the sum of the rounded shares does not exceed ε.
-    left, num_sharing = epsilon - math.fsum(shares.values()), num_reported - len(shares)
-    equal_share = math.nextafter((left - epsilon * 2.0**-50 * bool(shares)) / num_sharing, 0.0)
+    rest, num_sharing = epsilon - math.fsum(shares.values()), num_reported - len(shares)
+    if shares:
+        rest -= epsilon * 2.0**-50
+    equal_share = math.nextafter(rest / num_sharing, 0.0)
     mechanisms: dict[str, Mechanism] = {}
     for name, kind in kinds.items():
         share = shares.get(name, equal_share)
@@ -113,31 +113,22 @@ def calibrate_columns(
             mechanisms[name] = mechanism_kind(kind).for_column(columns[name], share)
     if not gaussian:
         return mechanisms
-    # Rounding errors of many columns may add up: noise is added until the computed guarantee holds.
-    pure = len(names) - len(gaussian) - len(shares)
-    multiplier = _shared_multiplier(len(gaussian), pure, equal_share, delta, num_sharing)
-    multiplier *= _ROUNDING_MARGIN
+    num_pure = len(names) - len(gaussian) - len(shares)
+    multiplier = _shared_multiplier(len(gaussian), num_pure, equal_share, delta, num_sharing)
     while True:
+        # Rounding errors may add up: noise is added until the computed guarantee holds.
+        multiplier *= _ROUNDING_MARGIN
         for name in gaussian:
             domain = columns[name].domain
             assert domain is not None
             mechanisms[name] = Gaussian.of_multiplier(domain, multiplier)
         if split_guarantee(schema, mechanisms, num_reported, delta).epsilon <= epsilon:
             return {name: mechanisms[name] for name in names}
-        multiplier *= _ROUNDING_MARGIN
 
 
 def kind_for(column: Column, name: str, mechanism: str) -> str:
-    """Return the kind of mechanism of a column: `mechanism` if it fits the column.
-
-    Columns without a domain, such as categories, otherwise use randomized response.
-
-    Raises:
-        PrivotError: if the mechanism does not fit a column with a domain.
-    """
-    if mechanism == "auto":
-        return mechanism
-    reason = mechanism_kind(mechanism).unfit(column)
+    """Return `mechanism` if it fits; a column without a domain otherwise uses randomized response."""
+    reason = "" if mechanism == "auto" else mechanism_kind(mechanism).unfit(column)
     if not reason:
         return mechanism
     if column.domain is None:
@@ -161,9 +152,7 @@ def _check_shares(
                 + f": name some of {[n for n in names if n not in gaussian]}"
             )
         if not isinstance(share, int | float) or not 0 < share < epsilon:
-            raise PrivotError(
-                f"share {share} of column {name!r} is not between 0 and ε = {epsilon}"
-            )
+            raise PrivotError(f"share {share} of column {name!r} is not between 0 and {epsilon}")
     if num_reported < len(names):
         raise PrivotError(
             f"shares need all columns reported, report_columns is {num_reported}: leave one out"
@@ -176,11 +165,14 @@ def _check_shares(
 
 
 def _shared_multiplier(
-    gaussian: int, pure: int, share: float, delta: float, num_reported: int
+    num_gaussian: int, num_pure: int, share: float, delta: float, num_reported: int
 ) -> float:
-    """Return the largest √j σ(jε/k, δ) over the numbers j of Gaussian columns; `share` is ε/k."""
+    """Return the noise multiplier 1/μ of Gaussian columns: the largest √j / μ(jε/k, δ) over j.
+
+    `share` is ε/k.
+    """
     multiplier = 0.0
-    for j in range(max(1, num_reported - pure), min(num_reported, gaussian) + 1):
+    for j in range(max(1, num_reported - num_pure), min(num_reported, num_gaussian) + 1):
         root = math.sqrt(j)
         # Calibration is needed only if the noise so far is too small for j columns.
         if multiplier == 0 or gaussian_delta(multiplier, root, j * share) > delta:
@@ -196,7 +188,7 @@ def split_guarantee(
     Raises:
         PrivotError: if a mechanism does not fit its column, or needs δ > 0 and there is none.
     """
-    multipliers: list[float] = []
+    mus: list[float] = []
     losses: list[float] = []
     for name, mechanism in mechanisms.items():
         column = schema.columns[name]
@@ -215,30 +207,39 @@ def split_guarantee(
                 )
             losses.append(guarantee.epsilon)
         else:
-            multipliers.append(mu)
-    multipliers.sort(reverse=True)
+            mus.append(mu)
+    mus.sort(reverse=True)
     losses.sort(reverse=True)
-    if not multipliers:
+    if not mus:
         return PureDP(sum_up(losses[:num_reported]), unit=schema.unit)
     if delta == 0:
         raise PrivotError("delta 0 is not possible with Gaussian noise: state the delta")
     # The worst report has the k−j largest pure losses and the j largest μ, for some j.
-    pure = list(accumulate(map(Fraction, losses), initial=Fraction(0)))
+    sums = list(accumulate(map(Fraction, losses), initial=Fraction(0)))
     worst = 0.0
-    for j in range(max(0, num_reported - len(losses)), min(num_reported, len(multipliers)) + 1):
-        rest = pure[num_reported - j]
+    for j in range(max(0, num_reported - len(losses)), min(num_reported, len(mus)) + 1):
+        pure_loss = sums[num_reported - j]
         if not j:
-            worst = round_up(rest)
+            worst = round_up(pure_loss)
             continue
-        joint = math.hypot(*multipliers[:j]) * (1 + 2.0**-50)
+        joint_mu = math.hypot(*mus[:j]) * (1 + 2.0**-50)
         # The exact ε is needed only if j Gaussian columns exceed the worst report so far.
-        left = float(Fraction(worst) - rest) * (1 - 2.0**-50)
-        if left <= 0 or gaussian_delta(1.0, joint, left) > delta:
-            worst = max(worst, round_up(Fraction(gaussian_epsilon(1.0, joint, delta)) + rest))
+        gaussian_loss = float(Fraction(worst) - pure_loss) * (1 - 2.0**-50)
+        if gaussian_loss <= 0 or gaussian_delta(1.0, joint_mu, gaussian_loss) > delta:
+            exact = Fraction(gaussian_epsilon(1.0, joint_mu, delta))
+            worst = max(worst, round_up(exact + pure_loss))
     return ApproximateDP(worst, delta, unit=schema.unit)
 
 
 REPORTS = ("auto", "joint", "split")
+
+
+class ReportParts(NamedTuple):
+    """Mechanisms of the split columns, the joint report and the candidates report, if there are any."""
+
+    mechanisms: dict[str, Mechanism]
+    joint: JointReport | None = None
+    candidates: CandidatesReport | None = None
 
 
 def calibrate_reports(
@@ -249,8 +250,8 @@ def calibrate_reports(
     mechanism: str | None,
     report_columns: int | None,
     shares: Mapping[str, float] | None,
-) -> tuple[dict[str, Mechanism], JointReport | None, CandidatesReport | None]:
-    """Return split mechanisms, joint and candidates reports, (`epsilon`, `delta`)-private together.
+) -> ReportParts:
+    """Return the parts of a report that are (`epsilon`, `delta`)-private together.
 
     With `shares`, all columns are split. Otherwise the joint report gets as much of ε as each split
     column. The arguments are those of [`Randomizer.calibrate`][privot.Randomizer.calibrate].
@@ -267,7 +268,7 @@ def calibrate_reports(
     if report != "split" and report_columns is None and not shares:
         candidates = _calibrate_candidates(schema, epsilon, delta, kind)
         if candidates is not None:
-            return {}, None, candidates
+            return ReportParts({}, candidates=candidates)
     if kind == CANDIDATES:
         raise PrivotError(
             f"mechanism {kind!r} is for one image, or one vector of more than {FEW_COORDINATES} "
@@ -275,21 +276,22 @@ def calibrate_reports(
         )
     if mechanism is not None:
         require_kind(kind, delta)
-    # The joint report includes cells of vectors, unless there are only vectors, or a mechanism is given.
-    named = [name for name in schema.coded if name not in schema.vectors]
-    coded = {n: c for n, c in schema.coded.items() if n in named or (named and mechanism is None)}
+    table = [name for name in schema.coded if name not in schema.vectors]
     if report == "auto":
-        joined = _is_joined(schema, named) and not (mechanism or shares)
+        joined = _is_joined(schema, table) and not (mechanism or shares)
         report = "joint" if joined else "split"
     if report == "split":
         require_count(report_columns, len(schema.columns))
         names, count = list(schema.columns), report_columns or len(schema.columns)
-        return calibrate_columns(schema, names, epsilon, delta, kind, count, shares), None, None
+        return ReportParts(calibrate_columns(schema, names, epsilon, delta, kind, count, shares))
     if shares:
         raise PrivotError("shares are of columns reported one by one: use report 'split'")
-    if not coded:
+    if not table:
         raise PrivotError("report 'joint' needs columns of a table, the schema has vectors only")
-    return *_calibrate_joint(schema, coded, epsilon, delta, mechanism, report_columns), None
+    # Cells of vectors are in the joint report, too, unless a mechanism is named for them.
+    joined_names = table if mechanism is not None else schema.coded
+    coded = {n: column for n, column in schema.coded.items() if n in joined_names}
+    return _calibrate_joint(schema, coded, epsilon, delta, mechanism, report_columns)
 
 
 def _calibrate_joint(
@@ -299,8 +301,8 @@ def _calibrate_joint(
     delta: float,
     mechanism: str | None,
     report_columns: int | None,
-) -> tuple[dict[str, Mechanism], JointReport]:
-    """Return mechanisms of all split columns, and the joint report of the `coded` columns."""
+) -> ReportParts:
+    """Return the joint report of the `coded` columns, and mechanisms of all others."""
     apart, share = [name for name in schema.columns if name not in coded], epsilon
     if apart:
         # Rounded down, so that the sum of the rounded shares does not exceed ε.
@@ -319,14 +321,14 @@ def _calibrate_joint(
     else:
         joint = JointReport(FormDesign.uniform(codings, report_columns), share)
     if not apart:
-        return {}, joint
-    rest = math.nextafter(epsilon - share, 0.0)
-    return calibrate_columns(schema, apart, rest, delta, mechanism or "auto", len(apart)), joint
+        return ReportParts({}, joint)
+    rest, kind = math.nextafter(epsilon - share, 0.0), mechanism or "auto"
+    return ReportParts(calibrate_columns(schema, apart, rest, delta, kind, len(apart)), joint)
 
 
-def _is_joined(schema: Schema, named: Sequence[str]) -> bool:
-    """Return True if the coded columns `named` of a schema are reported jointly by default."""
-    if not named or (schema.images and len(named) == 1):  # an image and its label are split
+def _is_joined(schema: Schema, table: Sequence[str]) -> bool:
+    """Return True if the coded columns `table`, without vectors, are reported jointly by default."""
+    if not table or (schema.images and len(table) == 1):  # an image and its label are split
         return False
     # A single number or date is reported as a point, unless the schema declares its codes.
     first, *others = schema.columns.values()

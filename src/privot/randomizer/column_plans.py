@@ -1,8 +1,8 @@
 r"""Expected errors of all mechanisms for one column of points, and the ε and n of equal error.
 
-A **way** of reporting is a function from ε and the number n of people to the expected error. Errors
-decrease in both, so the ε and the n at which another way has the error of the chosen one are found by
-bisection.
+A **way** of reporting, a mechanism with its settings, is represented by a function from ε and the number
+n of people to the expected error. Errors decrease in both, so the ε and the n at which another way has
+the error of the chosen one are found by bisection.
 
 **Places, numbers and dates**: the error is a Wasserstein distance (`privot.mechanisms.mechanism`).
 
@@ -10,21 +10,21 @@ bisection.
 of C labels, equally often. The mean of a label errs in each of q coordinates with standard deviation τ,
 so the error has the expected length $τ \sqrt q$, while records have length at most 1:
 
-- candidates: $τ = C / (g \sqrt{a_1 n})$ (`privot.mechanisms.candidates`);
+- candidates: $τ = C / (g \sqrt{a_1 n})$, with the gain g of the codebook and the weight $a_1$ of the
+  coordinates among the features (`privot.mechanisms.candidates`);
 - noise of standard deviation σ with ε/2, and randomized response of the label with ε/2:
   $τ = σ C \sqrt{\mathbb E w^2 / n}$ with the weight that makes the response unbiased,
-  $w = (1[\text{reported}] − p_0) / (p_1 − p_0)$. Without a label C = 1, w = 1, and the noise has ε.
+  $w = (1[\text{reported}] − p_0) / (p_1 − p_0)$, where a label is reported with probability $p_1$ if it
+  is the true one, and $p_0$ otherwise. Without a label C = 1, w = 1, and the noise has ε.
 
 This is exact for the linear estimate; a fit by likelihood errs less.
 
 **Accuracy.** The accuracy of a classifier of labels depends on the population, which is unknown, so it
-is
-simulated: coordinate k of the mean of each of C classes deviates from the common mean with variance
+is simulated: coordinate k of the mean of each of C classes deviates from the common mean with variance
 $b_k = \frac14 k^{−1} / \sum_{j ≤ 100} j^{−1}$, records deviate from it with variance $k b_k / 1.5$, and
 labels are predicted by the best linear rule for known variances and noisy means. With ten classes and no
-noise its accuracy is 0.84. These values lie between those of two public training sets, handwritten
-digits and clothes (`python -m studies reports.plans` measures the differences). If the classes of a
-population are closer or farther apart, all accuracies are lower or higher.
+noise its accuracy is 0.84, between those of two public training sets, handwritten digits and clothes
+(`python -m studies reports.plans`). If classes are closer or farther apart, it is lower or higher.
 
 **Privacy review.** Inputs are public (the schema, ε, n); nothing depends on a record.
 """
@@ -47,17 +47,17 @@ from privot.randomizer.reports.candidates import CANDIDATES, CandidatesReport, c
 from privot.schema import Column, Schema
 from privot.schema.columns.column import PointColumn
 
-LEAST_EPSILON = 2.0**-10
+_LEAST_EPSILON = 2.0**-10  # from which the ε of equal error is searched
 _HALVINGS = 16  # steps of a bisection on the logarithmic scale, to about a thousandth
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected quality of some reports.
+    """Expected quality of n reports in one way.
 
     Arguments:
         error: Error in the plan's measure; NaN if none is computed.
-        simulate: Function that computes the accuracy of a linear classifier of labels, if any.
+        simulate: Function that simulates the accuracy of a linear classifier of labels, if any.
     """
 
     error: float
@@ -94,7 +94,7 @@ class PlannedReport:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Expected quality of the chosen way for another number of people and another ε."""
+    """Expected quality, as in `PlannedReport`, for another number of people and another ε."""
 
     people: int
     epsilon: float
@@ -131,28 +131,39 @@ class ColumnPlan:
 
 
 def compare_ways(
-    ways: Mapping[str, Way], taken: str, epsilon: float, people: int
-) -> tuple[tuple[PlannedReport, ...], tuple[Forecast, ...]]:
-    """Return all ways, the one `taken` first and the others by their error, and its forecasts."""
-    goal = ways[taken](epsilon, people)
-    first = PlannedReport(taken, goal.error, goal.accuracy, epsilon, people)
-    others = []
-    for kind, way in ways.items():
-        compared = None if kind == taken else _compare(goal.error, kind, way, epsilon, people)
-        if compared is not None:
-            others.append(compared)
+    ways: Mapping[str, Way], chosen: str, epsilon: float, people: int
+) -> tuple[PlannedReport, ...]:
+    """Return all possible ways, the one `chosen` first and the others by their error."""
+    goal = ways[chosen](epsilon, people)
+    first = PlannedReport(chosen, goal.error, goal.accuracy, epsilon, people)
+    others = [_compare(k, w, goal.error, epsilon, people) for k, w in ways.items() if k != chosen]
+    possible = [option for option in others if option is not None]
+    return (first, *sorted(possible, key=lambda option: option.error))
+
+
+def forecast_way(way: Way, epsilon: float, people: int) -> tuple[Forecast, ...]:
+    """Return the expected quality for other numbers of people and other ε, where it is possible."""
     forecasts = []
-    for n in (people // 10, people, people * 10):
-        for e in (epsilon / 2, epsilon, epsilon * 2):
-            if 1 <= n <= MOST_PEOPLE and e <= LARGEST_EPSILON:
-                expected = _if_possible(ways[taken], e, n)
-                if expected is not None:
-                    forecasts.append(Forecast(n, e, expected.error, expected.accuracy))
-    return (first, *sorted(others, key=lambda option: option.error)), tuple(forecasts)
+    for count in forecast_people(people):
+        for loss in forecast_epsilons(epsilon):
+            expected = _if_possible(way, loss, count)
+            if expected is not None:
+                forecasts.append(Forecast(count, loss, expected.error, expected.accuracy))
+    return tuple(forecasts)
 
 
-def _compare(goal: float, kind: str, way: Way, epsilon: float, people: int) -> PlannedReport | None:
-    """Find the ε and the number of people at which a way has the error `goal`; None if it is unfit."""
+def forecast_people(people: int) -> list[int]:
+    """Return the numbers of people of a forecast: a tenth, as many, and ten times as many."""
+    return [n for n in (people // 10, people, people * 10) if 1 <= n <= MOST_PEOPLE]
+
+
+def forecast_epsilons(epsilon: float) -> list[float]:
+    """Return the ε of a forecast: half, equal, and twice."""
+    return [loss for loss in (epsilon / 2, epsilon, epsilon * 2) if loss <= LARGEST_EPSILON]
+
+
+def _compare(kind: str, way: Way, goal: float, epsilon: float, people: int) -> PlannedReport | None:
+    """Find the ε and the number of people at which a way has the error `goal`; None if ε is unfit."""
     expected = _if_possible(way, epsilon, people)
     if expected is None:
         return None
@@ -164,7 +175,7 @@ def _compare(goal: float, kind: str, way: Way, epsilon: float, people: int) -> P
     def at_people(log_people: float) -> float:
         return way(epsilon, max(1, round(math.exp(log_people)))).error
 
-    same_epsilon = _bisect(at_epsilon, goal, math.log(LEAST_EPSILON), math.log(LARGEST_EPSILON))
+    same_epsilon = _bisect(at_epsilon, goal, math.log(_LEAST_EPSILON), math.log(LARGEST_EPSILON))
     same_people = _bisect(at_people, goal, 0, math.log(MOST_PEOPLE))
     return PlannedReport(
         kind,
@@ -176,9 +187,10 @@ def _compare(goal: float, kind: str, way: Way, epsilon: float, people: int) -> P
 
 
 def _if_possible(way: Way, epsilon: float, people: int) -> Expected | None:
+    """Return the expected quality; None if ε is out of the way's range."""
     try:
         return way(epsilon, people)
-    except PrivotError:  # ε is out of range
+    except PrivotError:
         return None
 
 
@@ -195,13 +207,13 @@ def _bisect(error: Callable[[float], float], goal: float, low: float, high: floa
 def ways_of_places(column: Column, delta: float, *, alone: bool) -> dict[str, Way]:
     """Return the ways for a column of few coordinates; `alone` if the schema has no other column."""
     return {
-        name: partial(_expect, column, kind, delta, alone)
+        name: partial(_expected_distance, column, kind, delta, alone)
         for name, kind in mechanism_kinds(column).items()
         if kind.by_kind and not kind.takes_codes
     }
 
 
-def of_kind(column: Column, kind: type[Mechanism], epsilon: float, delta: float) -> Mechanism:
+def calibrate_as(column: Column, kind: type[Mechanism], epsilon: float, delta: float) -> Mechanism:
     """Calibrate a mechanism of points for the column; δ is used by Gaussian noise only."""
     assert column.domain is not None
     if kind.shares_delta:
@@ -209,11 +221,12 @@ def of_kind(column: Column, kind: type[Mechanism], epsilon: float, delta: float)
     return kind.for_column(column, epsilon)
 
 
-def _expect(
+def _expected_distance(
     column: Column, kind: type[Mechanism], delta: float, alone: bool, epsilon: float, people: int
 ) -> Expected:
+    """Return the expected Wasserstein distance for a mechanism of points."""
     assert column.domain is not None
-    mechanism = of_kind(column, kind, epsilon, delta)
+    mechanism = calibrate_as(column, kind, epsilon, delta)
     if not alone and mechanism.form(column).alone:
         raise PrivotError(f"mechanism {kind.kind!r} needs a report of its own: use 'laplace'")
     return Expected(planned_error(mechanism, column.domain, people))
@@ -230,18 +243,19 @@ def ways_of_means(
     """Return the ways for a long vector or an image: candidates if allowed, Laplace, and Gaussian."""
     ways: dict[str, Way] = {}
     if candidates:
-        ways[CANDIDATES] = partial(_candidates, schema, name, label)
+        ways[CANDIDATES] = partial(_expected_of_candidates, schema, name, label)
     column = schema.point_column(name)
     for kind in (Laplace, Gaussian):
         if not kind.unfit(column):
-            stddev = cache(partial(_stddev, schema, name, label, kind, delta))
-            ways[kind.kind] = partial(_noise, column, stddev)
+            stddev_of_one = cache(partial(_stddev_of_one, schema, name, label, kind, delta))
+            ways[kind.kind] = partial(_expected_of_noise, column, stddev_of_one)
     return ways
 
 
-def _candidates(
+def _expected_of_candidates(
     schema: Schema, name: str, label: str | None, epsilon: float, people: int
 ) -> Expected:
+    """Return the expected error of the means by candidates, with the accuracy for labeled images."""
     report = CandidatesReport.calibrate(schema, name, label, epsilon)
     features, gain = report.features, report.mechanism.gain
     root = math.sqrt(people * (1 - features.label_weight))
@@ -251,7 +265,7 @@ def _candidates(
     return Expected(tau * math.sqrt(features.num_coordinates), accuracy)
 
 
-def _stddev(
+def _stddev_of_one(
     schema: Schema,
     name: str,
     label: str | None,
@@ -259,21 +273,23 @@ def _stddev(
     delta: float,
     epsilon: float,
 ) -> float:
-    """Return the standard deviation τ for n = 1, in unit coordinates."""
+    """Return the standard deviation τ of noise for n = 1, in unit coordinates."""
     column = schema.point_column(name)
     if label is None:
-        return math.sqrt(of_kind(column, kind, epsilon, delta).variance)
+        return math.sqrt(calibrate_as(column, kind, epsilon, delta).variance)
     classes = schema.coded[label].alphabet.size
     same, other = RandomizedResponse(classes, epsilon / 2).probabilities
-    weight = (1 - 2 * other + classes * other**2) / (classes * (same - other) ** 2)
-    return classes * math.sqrt(of_kind(column, kind, epsilon / 2, delta).variance * weight)
+    mean_squared_weight = (1 - 2 * other + classes * other**2) / (classes * (same - other) ** 2)
+    variance = calibrate_as(column, kind, epsilon / 2, delta).variance
+    return classes * math.sqrt(variance * mean_squared_weight)
 
 
-def _noise(
-    column: PointColumn, stddev: Callable[[float], float], epsilon: float, people: int
+def _expected_of_noise(
+    column: PointColumn, stddev_of_one: Callable[[float], float], epsilon: float, people: int
 ) -> Expected:
+    """Return the expected error of the means by noise, over the coordinates that candidates report."""
     coordinates = coordinates_at(column, epsilon)
-    tau = stddev(epsilon) / math.sqrt(people) / coordinates.large_length
+    tau = stddev_of_one(epsilon) / math.sqrt(people) / coordinates.large_length
     return Expected(tau * math.sqrt(coordinates.count))
 
 

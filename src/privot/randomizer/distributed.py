@@ -7,17 +7,15 @@ and the guarantee of one report holds only if nobody sees the first report. Ther
   publishes its part by a link, which fails if the part exists (`privot.randomizer.publishing`). A task
   that dies before the link leaves a draft that no reader receives; a task that is repeated after the
   link finds its part and noises nothing.
-* `privatize` returns a lazy Ray data set. The output of a task becomes visible only when the task has
-  ended. But Ray also repeats a task if its *finished* output is lost with a node, and whenever the data
-  set is executed again. So execute the data set once, and write it to a place that nobody reads before
-  the job has ended. If that is not possible, use `privatize_files`.
+* `privatize` returns a lazy Ray data set. The output of a task becomes visible only when it has ended.
+  But Ray repeats a task if its *finished* output is lost with a node, and whenever the data set is
+  executed again. So execute it once, and write to a place that nobody reads before the job has ended.
 
 **Independent noise.** Every worker is a separate process, and each of its threads has its own random
 stream from the operating system (`privot.mechanisms.samplers`), also after a fork. Tasks receive the
 public randomizer, and neither seeds nor states of generators.
 
-**Speed.** Starting Ray takes about ten seconds, and without Ray one process uses all cores. So on one
-machine Ray is slower for any number of records; it is meant for several machines.
+**Speed.** Starting Ray takes ten seconds, and without it one process uses all cores of a machine.
 
 References:
     Moritz et al., *Ray: a distributed framework for emerging AI applications* (2018).
@@ -38,7 +36,13 @@ import ray
 
 from privot.core.errors import PrivotError
 from privot.randomizer import Randomizer
-from privot.randomizer.privatize import Privatized, batch_rows, make_parts, privatize_records
+from privot.randomizer.privatize import (
+    NewReports,
+    Privatized,
+    batch_rows,
+    make_parts,
+    privatize_records,
+)
 from privot.randomizer.publishing import Left, Parts, Progress
 from privot.randomizer.reports.rows import REPORT_ID
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
@@ -86,8 +90,7 @@ def privatize_files(
 ) -> Privatized:
     """Privatize the records of Parquet files on a Ray cluster (see `privot.randomizer.privatize`).
 
-    All workers must have access to `source` and `output` under these paths. Connects to the cluster that
-    Ray finds, or starts a local one.
+    All workers must see `source` and `output` under these paths. Connects to a cluster, or starts one.
 
     Arguments:
         randomizer: Randomizer of every record.
@@ -125,13 +128,13 @@ def _make_on_workers(
     progress: Progress | None,
     source: Path,
     form: RecordForm,
-) -> tuple[int, dict[str, int]]:
-    """Privatize the missing parts, a task each; return (records, values outside bounds by column)."""
+) -> NewReports:
+    """Privatize the missing parts, a task each."""
     done, expected = parts.done(), records.num_rows or 0
     missing = [n for n in range(-(-expected // parts.part_rows)) if n not in done]
-    fresh, outside = 0, Counter[str]()
+    num_new, outside = 0, Counter[str]()
     if not missing:
-        return fresh, outside
+        return NewReports(0, {})
     _connect()
     make = ray.remote(_make_part).options(scheduling_strategy="SPREAD")
     running = [make.remote(n, randomizer.to_json(), source, form, parts) for n in missing]
@@ -141,10 +144,10 @@ def _make_on_workers(
             result = ray.get(ended[0])
             if isinstance(result, PrivotError):
                 raise result
-            fresh += result[0]
-            outside.update(result[1])
+            num_new += result.num_rows
+            outside.update(result.outside)
             if progress is not None:
-                progress("noise", len(done) * parts.part_rows + fresh, expected)
+                progress("noise", len(done) * parts.part_rows + num_new, expected)
     except ray.exceptions.RayError as error:
         raise PrivotError(
             f"a worker of the cluster failed ({type(error).__name__}): the parts that are whole are "
@@ -155,7 +158,7 @@ def _make_on_workers(
             ray.cancel(task, force=True)
         if running:  # tasks must not write parts into a folder that is being removed
             ray.wait(running, num_returns=len(running), timeout=_CANCEL_SECONDS)
-    return fresh, dict(outside)
+    return NewReports(num_new, dict(outside))
 
 
 def _connect() -> None:
@@ -170,10 +173,10 @@ def _connect() -> None:
 
 def _make_part(
     number: int, text: str, source: Path, form: RecordForm, parts: Parts
-) -> tuple[int, dict[str, int]] | PrivotError:
+) -> NewReports | PrivotError:
     """Privatize one part unless it exists; errors are returned, so that Ray repeats only crashes."""
     if parts.path(number).exists():
-        return 0, {}
+        return NewReports(0, {})
     randomizer = Randomizer.from_json(text)
     try:
         records = open_records(source, randomizer.schema, form)

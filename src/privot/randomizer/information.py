@@ -1,18 +1,19 @@
 r"""Fisher information of reports about columns and pairs, expected errors, and the design of forms.
 
-All inputs are public: alphabet sizes, ε, and the number n of people. A form C is a set of columns, and
-is drawn by $n_C$ people.
+All inputs are public: the numbers $K_i$ of values of the m columns, ε, and the number n of people. A
+form C is a set of columns, and is drawn by $n_C$ people.
 
-**Information of one report.** The density $g = p ∏K_i$ of records is a sum of orthogonal terms
-$1 + \sum_V g_V$: a main effect of each column, an interaction of each pair, and so on. At the uniform
-distribution, one report has the Fisher information $ι \cdot \mathrm{mean}(g_V^2)$ about $g_V$, $V ⊆ C$:
+**Information of one report.** The density $g = P ∏K_i$ of a distribution P of records is a sum of
+orthogonal terms $1 + \sum_V g_V$ for sets V of columns: a main effect of each column, an interaction of
+each pair, and so on. At the uniform distribution, one report has the Fisher information
+$ι_{C,V} \cdot \mathrm{mean}(g_V^2)$ about $g_V$, $V ⊆ C$:
 
 - joint reports: the likelihood of a set S of w of the $K = ∏_{i∈C} K_i$ cells is linear in the cells'
   probabilities with slope $p − q$ (the probabilities that the true cell, and a given other cell, is in
-  S), and S is uniform, so $ι = (p−q)^2 (K−1) / (w(K−w))$ for every V. The information of a report about
-  a pair depends on all K cells, not only on those of the pair;
+  S), and S is uniform, so $ι_{C,V} = (p−q)^2 (K−1) / (w(K−w))$ for every V. The information of a report
+  about a pair depends on all K cells, not only on those of the pair;
 - split reports, randomized response with ε/k on each of k columns drawn uniformly: responses have the
-  density $1 + \sum_V g_V ∏_{i∈V} (p_i−q_i)$, so $ι_V = ∏_{i∈V} (p_i−q_i)^2$.
+  density $1 + \sum_V g_V ∏_{i∈V} (p_i−q_i)$, so $ι_{C,V} = ∏_{i∈V} (p_i−q_i)^2$.
 
 The information of different people adds up: $J_V = \sum_{C ⊇ V} n_C ι_{C,V}$.
 
@@ -26,9 +27,9 @@ $$ \frac{1}{K_i^2} \frac{K_i−1}{J_i}, \qquad \frac{1}{K_i^2 K_j^2} \Bigl(
 which is the Cramér–Rao bound, and the asymptotic variance of maximum likelihood without a model. The
 expected total variation is $½ \sqrt{2/π} \sum \mathrm{sd}$ over the cells.
 
-**Design of forms**, the default of calibration. Candidates are the sets of one to four columns, as long
-as their cells and their number are not too large; a design gives each a share $π_C$ of the people, and
-has the information $J_V = \sum_{C ⊇ V} π_C ι_C$ about a column or a pair. The design minimizes
+**Design of forms**, the default of calibration. Possible forms are the sets of one to four columns, as
+long as their cells and their number are not too large; a design gives each a share $π_C$ of the people,
+and has the information $J_V = \sum_{C ⊇ V} π_C ι_C$ about a column or a pair. The design minimizes
 
 $$ \sum_{i<j} \sqrt{\frac{a_i}{J_i} + \frac{a_j}{J_j} + γ_{ij} \frac{a_i a_j}{J_{ij}}} ,
    \qquad a_i = e_i (e_i−1), \quad e_i = K_i^{.7} . $$
@@ -36,19 +37,16 @@ $$ \sum_{i<j} \sqrt{\frac{a_i}{J_i} + \frac{a_j}{J_j} + γ_{ij} \frac{a_i a_j}{J
 With $γ_{ij} = 1$ and $a_i = K_i − 1$ this is the two-way error of an estimate without a model. The
 values of long alphabets are rarely equally frequent, and rare values have small errors, so $K_i$ is
 replaced by $K_i^{.7}$. A model reduces the errors of interactions, since columns depend on each other in
-few ways, but not one-way errors. So $γ_{ij} = .2 \min(1, ε/8)^3$ plus $1/m^2$ of one of the
-$(K_i−1)(K_j−1)$ dimensions. The sum is convex in π, and the multiplicative algorithm $π_C ← π_C
-\sqrt{g_C / \sum π g}$, with −g the gradient, converges to the minimum (Silvey, Titterington, Torsney
-1978). As real populations differ from these assumptions, shares are replaced by their square roots, and
-every pair that fits is in some form. Weights of pairs (`privot.randomizer.overrides`) multiply $γ_{ij}$,
-up to 1.
+few ways, but not one-way errors. So $γ_{ij} = .2 \min(1, ε/8)^3 + 1/(m^2 (K_i−1)(K_j−1))$. The sum is
+convex in π, and the multiplicative algorithm $π_C ← π_C \sqrt{g_C / \sum π g}$, with −g the gradient,
+converges to the minimum (Silvey, Titterington, Torsney 1978). As real populations differ from these
+assumptions, shares are replaced by their square roots, and every pair that fits is in some form. Weights
+of pairs (`privot.randomizer.overrides`) multiply $γ_{ij}$, up to 1.
 
 The form of γ and the tempering were chosen on random Bayesian networks and latent classes of 6 to 20
 columns of 2 to 42 values, with 40 000 people. Compared with equal shares of all pairs or all triples,
-the two-way errors of latent classes were smaller by 15 % at ε = 1, 5 to 8 % at ε = 2 and 8, and 2 % at ε
-= 4. With $K_i$ instead of $K_i^{.7}$ they were larger by 3 % at ε = 2, and equal within 1 % at larger ε.
-The formal optimum (γ = 1, no square roots) was not better. Small ε lead to many single columns, large ε
-to sets of three and four.
+the two-way errors of latent classes were smaller by 15 % at ε = 1, and 2 to 8 % at ε = 2 to 8. The
+formal optimum (γ = 1, no square roots) was not better. Large ε lead to forms of more columns.
 
 References:
     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
@@ -89,6 +87,7 @@ def cell_information(num_cells: Sequence[int], epsilon: float) -> Array:
 
 @lru_cache(maxsize=65536)
 def _cell_information(num_cells: int, epsilon: float) -> float:
+    """Return ι of a joint report with this number of cells."""
     mechanism = SubsetSelection(num_cells, epsilon)
     (own, other), width = mechanism.probabilities, mechanism.subset_size
     return (own - other) ** 2 * (num_cells - 1) / (width * (num_cells - width))
@@ -96,29 +95,27 @@ def _cell_information(num_cells: int, epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """Information of each form about each column and pair; pair i < j has the index i·m + j.
+    """Information of each form about each column and each pair.
 
     Arguments:
         columns: ι of the forms that contain a column, else 0; sparse (m, forms).
-        pairs: ι of the forms that contain a pair, else 0; sparse (m², forms).
+        pairs: ι of the forms that contain the pair i < j in row i·m + j, else 0; sparse (m², forms).
     """
 
     columns: scipy.sparse.csr_array
     pairs: scipy.sparse.csr_array
 
     @classmethod
-    def of(cls, forms: Sequence[tuple[int, ...]], total: int, iota: Array) -> Self:
-        """Build the matrices for forms of `total` columns, with ι (forms,)."""
-        single = [(c, n) for n, form in enumerate(forms) for c in form]
-        double = [
-            (i * total + j, n) for n, form in enumerate(forms) for i, j in combinations(form, 2)
-        ]
-        parts = []
-        for places, height in ((single, total), (double, total**2)):
+    def of(cls, forms: Sequence[tuple[int, ...]], m: int, iota: Array) -> Self:
+        """Build the matrices for forms of m columns, with ι (forms,)."""
+        columns = [(i, n) for n, form in enumerate(forms) for i in form]
+        pairs = [(i * m + j, n) for n, form in enumerate(forms) for i, j in combinations(form, 2)]
+
+        def matrix(places: list[tuple[int, int]], height: int) -> scipy.sparse.csr_array:
             row, form = np.array(places, np.int64).reshape(-1, 2).T
-            shape = (height, len(forms))
-            parts.append(scipy.sparse.csr_array((iota[form], (row, form)), shape=shape))
-        return cls(*parts)
+            return scipy.sparse.csr_array((iota[form], (row, form)), shape=(height, len(forms)))
+
+        return cls(matrix(columns, m), matrix(pairs, m**2))
 
     def information(self, shares: Array) -> tuple[Array, Array]:
         """Compute a report's mean information on main effects (m,) and interactions (m²,)."""
@@ -128,34 +125,36 @@ class Incidence:
         """Compute the gradient in the shares (forms,) from those in the two results of `information`."""
         return np.asarray(self.columns.T @ of_columns + self.pairs.T @ of_pairs)
 
-    def number(self, pairs: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
-        """Return the indices of pairs."""
+    def pair_indices(self, pairs: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
+        """Return the indices of pairs (i, j) in the second result of `information`."""
         return np.array(pairs, np.int64) @ np.array([self.columns.shape[0], 1])
 
 
-def joint_errors(design: FormDesign, epsilon: float, people: int) -> tuple[Array, Array]:
+# Expected total variation of every column (m,) and pair (m, m).
+Errors = tuple[Array, Array]
+
+
+def joint_errors(design: FormDesign, epsilon: float, people: int) -> Errors:
     """Compute the expected total variation of every column (m,) and pair (m, m) from joint reports.
 
-    It is infinite for a pair in no form. The matrix is symmetric with zero diagonal. A column with
-    several codings counts with the longest.
+    It is infinite for a pair in no form, and 0 on the diagonal. Of several codings, the longest counts.
     """
     sizes = design.sizes
     weights = np.array(design.weights, np.float64)
     cells = [math.prod(sizes[column] for column in form) for form in design.forms]
     incidence = Incidence.of(design.forms, len(sizes), cell_information(cells, epsilon))
-    main, pair = incidence.information(weights / weights.sum())
-    square = pair.reshape(len(sizes), len(sizes))
-    return _errors(sizes, main, square + square.T, people)
+    of_columns, of_pairs = incidence.information(weights / weights.sum())
+    upper = of_pairs.reshape(len(sizes), len(sizes))
+    return _errors(sizes, of_columns, upper + upper.T, people)
 
 
-def split_errors(
-    sizes: Sequence[int], report_columns: int, epsilon: float, people: int
-) -> tuple[Array, Array]:
+def split_errors(sizes: Sequence[int], report_columns: int, epsilon: float, people: int) -> Errors:
     """Compute the errors of `joint_errors` for randomized response with ε/k on each of k columns."""
     responses = [RandomizedResponse(size, epsilon / report_columns) for size in sizes]
     slopes = np.array([np.subtract(*response.probabilities) for response in responses])
-    pair = np.outer(slopes, slopes) ** 2 * pair_share(report_columns, len(sizes))
-    return _errors(sizes, slopes**2 * report_columns / len(sizes), pair, people)
+    of_columns = slopes**2 * report_columns / len(sizes)
+    of_pairs = np.outer(slopes, slopes) ** 2 * pair_share(report_columns, len(sizes))
+    return _errors(sizes, of_columns, of_pairs, people)
 
 
 def pair_share(k: int, total: int) -> float:
@@ -163,26 +162,28 @@ def pair_share(k: int, total: int) -> float:
     return k * (k - 1) / (total * (total - 1)) if total > 1 else 0.0
 
 
-def _errors(sizes: Sequence[int], main: Array, pair: Array, people: int) -> tuple[Array, Array]:
-    free = np.array(sizes, np.float64) - 1
+def _errors(sizes: Sequence[int], of_columns: Array, of_pairs: Array, people: int) -> Errors:
+    """Compute the errors of `joint_errors`, given the mean information J/n on columns and pairs."""
+    dimensions = np.array(sizes, np.float64) - 1
+    # Variances of a cell times K_i², or K_i² K_j²: the sum over K cells of deviations (…/K²)^½ is (…)^½.
     with np.errstate(divide="ignore"):
-        columns = free / (people * main)
-        both = columns[:, None] + columns + np.outer(free, free) / (people * pair)
-    # The sum over K cells of deviations (…/K²)^½ is (…)^½.
-    two_way = _PER_DEVIATION * np.sqrt(both)
-    np.fill_diagonal(two_way, 0.0)
-    return _PER_DEVIATION * np.sqrt(columns), two_way
+        one_way = dimensions / (people * of_columns)
+        interactions = np.outer(dimensions, dimensions) / (people * of_pairs)
+    two_way = one_way[:, None] + one_way + interactions
+    two_way_error = _PER_DEVIATION * np.sqrt(two_way)
+    np.fill_diagonal(two_way_error, 0.0)
+    return _PER_DEVIATION * np.sqrt(one_way), two_way_error
 
 
 Forms = tuple[tuple[int, ...], ...]
 
-_MAX_LENGTH = 4
+_MAX_LENGTH = 4  # most columns of a form
 _MAX_TABLES = 2**12  # most forms of three or of four columns: the estimator stores a table for each
-_ITERATIONS = 300
+_ITERATIONS = 300  # of the multiplicative algorithm
 _INTERACTION_SHARE = 0.2  # first factor of γ
 _SIZE_POWER = 0.7  # power of K in a
 _MIN_SHARE = 0.01  # forms with a smaller share, times the number of pairs, are left out
-_MAX_WEIGHT = 1000
+_MAX_WEIGHT = 1000  # weight of the most frequent form
 
 
 def choose_forms(
@@ -207,68 +208,70 @@ def choose_forms(
             f"a column has {max(sizes)} values, more than {MOST_CELLS}: declare fewer bins, or "
             "categories with one that stands for others"
         )
-    candidates = _candidates(sizes)
-    pairs = [form for form in candidates if len(form) == 2]
+    possible = _possible_forms(sizes)
+    pairs = [form for form in possible if len(form) == 2]
     if not pairs:
         alone = tuple((column,) for column in range(len(sizes)))
         return alone, (1,) * len(alone)
-    weights_of_pairs = None
+    weights_of_pairs = np.ones(len(pairs))
     if pair_weights is not None:
         weights_of_pairs = np.array([pair_weights[pair] for pair in pairs])
-    shares = _design(sizes, candidates, pairs, epsilon, weights_of_pairs)
+    shares = _optimal_shares(sizes, possible, pairs, epsilon, weights_of_pairs)
     floor = _MIN_SHARE / len(pairs)
-    chosen = {form: s for form, s in zip(candidates, shares.tolist(), strict=True) if s > floor}
+    chosen = {form: s for form, s in zip(possible, shares.tolist(), strict=True) if s > floor}
     covered = {pair for form in chosen for pair in combinations(form, 2)}
     chosen |= {pair: floor for pair in pairs if pair not in covered}
-    forms = tuple(form for form in candidates if form in chosen)
+    forms = tuple(form for form in possible if form in chosen)
     tempered = np.sqrt([chosen[form] for form in forms])
     weights = np.maximum(1, np.rint(_MAX_WEIGHT * tempered / tempered.max())).astype(int)
     return forms, tuple(weights.tolist())
 
 
-def _candidates(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return all sets of columns that may be forms."""
-    candidates: list[tuple[int, ...]] = []
+def _possible_forms(sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return all sets of columns that may be forms, as increasing column indices."""
+    possible: list[tuple[int, ...]] = []
     for length in range(1, min(_MAX_LENGTH, len(sizes)) + 1):
         most = _MAX_TABLES if length > 2 else MOST_FORMS - len(sizes)
         if length == 1 or math.comb(len(sizes), length) <= most:
-            candidates += [
+            possible += [
                 form
                 for form in combinations(range(len(sizes)), length)
                 if math.prod(sizes[column] for column in form) <= MOST_CELLS
             ]
-    return candidates
+    return possible
 
 
-def _design(
+def _optimal_shares(
     sizes: Sequence[int],
-    candidates: Sequence[tuple[int, ...]],
+    forms: Sequence[tuple[int, ...]],
     pairs: Sequence[tuple[int, ...]],
     epsilon: float,
-    pair_weights: Array | None = None,
+    pair_weights: Array,
 ) -> Array:
-    """Return the shares π (candidates,) that minimize the sum of errors."""
-    cells = [math.prod(sizes[column] for column in form) for form in candidates]
-    incidence = Incidence.of(candidates, len(sizes), cell_information(cells, epsilon))
+    """Return the shares π (forms,) that minimize the sum of errors over pairs with these weights."""
+    cells = [math.prod(sizes[column] for column in form) for form in forms]
+    incidence = Incidence.of(forms, len(sizes), cell_information(cells, epsilon))
     effective = np.array(sizes, np.float64) ** _SIZE_POWER
-    free = effective * (effective - 1)
+    a = effective * (effective - 1)
     first, second = np.array(pairs).T
     dimensions = np.array([(sizes[i] - 1.0) * (sizes[j] - 1.0) for i, j in pairs])
     gamma = _INTERACTION_SHARE * min(1.0, epsilon / 8) ** 3 + 1 / len(sizes) ** 2 / dimensions
-    gamma = np.minimum(1.0, gamma if pair_weights is None else gamma * pair_weights)
-    both = gamma * free[first] * free[second]
-    number = incidence.number(pairs)
+    a_pairs = np.minimum(1.0, gamma * pair_weights) * a[first] * a[second]
+    indices = incidence.pair_indices(pairs)
     unpaired = np.setdiff1d(np.arange(len(sizes)), pairs)  # columns too large for a pair
-    shares = np.full(len(candidates), 1 / len(candidates))
+    shares = np.full(len(forms), 1 / len(forms))
     for _ in range(_ITERATIONS):
-        main, pair = incidence.information(shares)
-        one, two = free / main, both / pair[number]
-        slope = 0.5 / np.sqrt(one[first] + one[second] + two)
-        of_columns = np.bincount(first, slope, len(sizes)) + np.bincount(second, slope, len(sizes))
-        of_columns[unpaired] = 0.5 / np.sqrt(one[unpaired])
-        of_pairs = np.zeros(pair.size)
-        of_pairs[number] = slope * two / pair[number]
-        gradient = incidence.gradient(of_columns * one / main, of_pairs)
+        of_columns, of_all_pairs = incidence.information(shares)
+        of_pairs = of_all_pairs[indices]
+        column_terms, pair_terms = a / of_columns, a_pairs / of_pairs
+        # Derivatives of the errors with respect to their terms, and minus those with respect to J.
+        slope = 0.5 / np.sqrt(column_terms[first] + column_terms[second] + pair_terms)
+        column_slope = np.bincount(first, slope, len(sizes))
+        column_slope += np.bincount(second, slope, len(sizes))
+        column_slope[unpaired] = 0.5 / np.sqrt(column_terms[unpaired])
+        pair_gradient = np.zeros(of_all_pairs.size)
+        pair_gradient[indices] = slope * pair_terms / of_pairs
+        gradient = incidence.gradient(column_slope * column_terms / of_columns, pair_gradient)
         shares = shares * np.sqrt(gradient)
         shares = shares / shares.sum()
     return shares
@@ -282,8 +285,7 @@ def guess_error(cells: Sequence[int]) -> float:
 def min_informative_reports(randomizer: Randomizer) -> int | None:
     """Return the least number of reports that improve on an estimate without reports.
 
-    Returns None for long vectors, images and candidates, whose plans have no such number, and if no
-    number of reports improves on it.
+    Returns None if no number does, and for long vectors, images and candidates.
 
     Examples:
         >>> from privot.randomizer import Randomizer

@@ -13,21 +13,18 @@ So are its root and the sum of the roots over cells, which is invariant under pe
 The average of a table over all permutations is uniform, so by Jensen's inequality no population has a
 larger expected error (for normal errors). The plan makes no assumption about the population.
 
-**Limits.** The expected errors are those of an estimate without a model. A model such as latent classes,
-whose probabilities are positive and whose columns depend on each other in few ways, errs less, above all
-if reports are noisy: on ten columns of a census (40 000 people) by a factor of 2 at ε = 8, 3 at ε = 4
-and 6 at ε = 2, with the same order of the options. The factor for other data is not known in advance.
-`privot.forecast.fits` simulates the errors for given populations.
+**Limits.** The expected errors are those of an estimate without a model. A model such as latent classes
+errs less, above all if reports are noisy: on ten columns of a census (40 000 people) by a factor of 2 at
+ε = 8, 3 at ε = 4 and 6 at ε = 2, with the same order of the options. The factor for other data is not
+known in advance; `privot.forecast.fits` simulates the errors for given populations.
 
 **Least informative number of reports.** Without reports, a column of codes is best estimated by a
 uniform distribution, whose mean total variation is $(1 − 1/K)^K$ if all distributions on K values are
 equally likely. The error of n reports decreases like $1/\sqrt n$, so they are informative if n is at
-least $n\,(\mathrm{error}_n / \mathrm{guess})^2$. For points with few coordinates, the planned error
-improves on the prior once the variance of some Fourier coefficient is below its prior variance
-(`privot.mechanisms.mechanism`).
+least $n\,(\mathrm{error}_n / \mathrm{guess})^2$. For points with few coordinates, the variance of some
+Fourier coefficient must be below its prior variance (`privot.mechanisms.mechanism`).
 
-**Privacy review.** Everything is a function of the schema, the randomizer, ε and the number of people,
-all public; no record is seen.
+**Privacy review.** Inputs are public (schema, randomizer, ε, number of people); no record is seen.
 
 References:
     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
@@ -46,15 +43,19 @@ import numpy as np
 
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.mechanisms.choice import planned_error
-from privot.privacy.rounding import LARGEST_EPSILON
 from privot.randomizer.column_plans import (
     ColumnPlan,
     Forecast,
+    Way,
     compare_ways,
+    forecast_epsilons,
+    forecast_people,
+    forecast_way,
     ways_of_means,
     ways_of_places,
 )
 from privot.randomizer.information import (
+    Errors,
     choose_forms,
     guess_error,
     joint_errors,
@@ -65,10 +66,10 @@ from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.candidates import CANDIDATES
 from privot.randomizer.reports.joint import FormDesign, largest_fitting
 from privot.schema import Schema
-from privot.schema.domains import Array
 
 _MAX_PLANNED = 4  # largest k that is compared
 _DELTA_TIMES_PEOPLE = 0.01  # δ n, for the comparison with Gaussian noise
+_WORTH_SAYING = 0.9  # share of an error below which a smaller one is mentioned
 Codings = Mapping[str, tuple[int, ...]]
 
 
@@ -109,11 +110,9 @@ class TablePlan:
         sizes: Number of values of every column, by name.
         target_error: Error to which `people_needed` refers.
         guess: Mean two-way error (with one column, one-way) of the uniform guess if all distributions
-            are equally likely, $(1 − 1/K)^K$ for K cells. Reports with a larger expected error are
-            useless without a model.
+            are equally likely, $(1 − 1/K)^K$ for K cells: without a model, larger errors are useless.
         options: All options that were compared.
-        recommended: The forms that calibration chooses, or the option of least two-way error if these
-            do not include every pair.
+        recommended: The forms that calibration chooses; if they lack a pair, the least two-way error.
         reason: Reason for the recommendation, in one sentence.
         forecasts: Two-way error (with one column, one-way) of the forms that calibration chooses, for
             a tenth to ten times the people, and half to twice the ε.
@@ -143,28 +142,16 @@ def plan_table(
     """
     codings = {name: (size,) for name, size in sizes.items()}
     most = min(_MAX_PLANNED, len(sizes))
-    options = [
-        _expected_joint(_chosen_design(codings, epsilon), None, epsilon, people, target_error)
-    ]
+    design = _chosen_design(codings, epsilon)
+    options = [_expected_joint(design, None, epsilon, people, target_error)]
     if len(sizes) > 1:
         for k in range(1, min(most, largest_fitting(sizes.values())) + 1):
             design = FormDesign.uniform(codings, k)
             options.append(_expected_joint(design, k, epsilon, people, target_error))
     if whole:
         for k in range(1, most + 1):
-            option = ExpectedError(
-                report="split",
-                report_columns=k,
-                columns=(k, k),
-                cells=(min(sizes.values()), max(sizes.values())),
-                pair_share=pair_share(k, len(sizes)),
-                marginals_only=k == 1 < len(sizes),
-                **_means(
-                    split_errors(list(sizes.values()), k, epsilon, people), people, target_error
-                ),
-            )
-            options.append(option)
-    recommended = _least(options) if options[0].two_way is None else options[0]
+            options.append(_expected_split(list(sizes.values()), k, epsilon, people, target_error))
+    recommended = _least_error(options) if options[0].two_way is None else options[0]
     return TablePlan(
         epsilon=epsilon,
         sizes=dict(sizes),
@@ -178,28 +165,44 @@ def plan_table(
 
 
 def _chosen_design(codings: Codings, epsilon: float) -> FormDesign:
+    """Return the forms that calibration chooses."""
     return FormDesign(codings, *choose_forms([size for (size,) in codings.values()], epsilon))
 
 
 def _forecasts(
-    codings: Codings, here: ExpectedError, epsilon: float, people: int
+    codings: Codings, chosen: ExpectedError, epsilon: float, people: int
 ) -> tuple[Forecast, ...]:
-    """Forecast errors for other ε, with the forms for that ε, and for other numbers of people."""
+    """Forecast errors for other ε, with their forms, and other numbers of people, given the `chosen`."""
     forecasts = []
-    for loss in (each for each in (epsilon / 2, epsilon, epsilon * 2) if each <= LARGEST_EPSILON):
-        expected = here
+    for loss in forecast_epsilons(epsilon):
+        expected = chosen
         if loss != epsilon:
             expected = _expected_joint(_chosen_design(codings, loss), None, loss, people, 0.5)
         error = expected.one_way if expected.two_way is None else expected.two_way
-        for count in (people // 10, people, people * 10):
-            if 1 <= count <= MOST_PEOPLE:
-                forecasts.append(Forecast(count, loss, error * math.sqrt(people / count), None))
+        for count in forecast_people(people):
+            forecasts.append(Forecast(count, loss, error * math.sqrt(people / count), None))
     return tuple(forecasts)
+
+
+def _expected_split(
+    sizes: list[int], k: int, epsilon: float, people: int, target: float
+) -> ExpectedError:
+    """Return the expected error of randomized response with ε/k on each of k columns."""
+    return ExpectedError(
+        report="split",
+        report_columns=k,
+        columns=(k, k),
+        cells=(min(sizes), max(sizes)),
+        pair_share=pair_share(k, len(sizes)),
+        marginals_only=k == 1 < len(sizes),
+        **_mean_errors(split_errors(sizes, k, epsilon, people), people, target),
+    )
 
 
 def _expected_joint(
     design: FormDesign, k: int | None, epsilon: float, people: int, target: float
 ) -> ExpectedError:
+    """Return the expected error of joint reports with the forms of a design."""
     weights, total = np.array(design.weights, np.float64), len(design.columns)
     pairs = np.array([len(form) * (len(form) - 1) for form in design.forms])
     return ExpectedError(
@@ -209,23 +212,23 @@ def _expected_joint(
         cells=(int(design.num_cells.min()), int(design.num_cells.max())),
         pair_share=float(weights @ pairs / weights.sum()) / max(1, total * (total - 1)),
         marginals_only=design.lengths[1] == 1 < total,
-        **_means(joint_errors(design, epsilon, people), people, target),
+        **_mean_errors(joint_errors(design, epsilon, people), people, target),
     )
 
 
-def _means(errors: tuple[Array, Array], people: int, target: float) -> dict[str, Any]:
-    """Return the mean errors, and the people needed, given errors of columns (m,) and pairs (m, m)."""
+def _mean_errors(errors: Errors, people: int, target: float) -> dict[str, Any]:
+    """Return the fields of `ExpectedError` that follow from errors of columns (m,) and pairs (m, m)."""
     one_way, two_way = errors
-    above = two_way[np.triu_indices(len(one_way), 1)]
-    one = float(one_way.mean())
-    two = float(above.mean()) if above.size and np.isfinite(above).all() else None
-    goal, needed = two if above.size else one, None
-    if goal is not None and math.isfinite(goal):  # decreases like 1/√people
-        needed = math.ceil(people * (goal / target) ** 2)
-    return {"one_way": one, "two_way": two, "people_needed": needed}
+    pairs = two_way[np.triu_indices(len(one_way), 1)]
+    mean_one_way = float(one_way.mean())
+    mean_two_way = float(pairs.mean()) if pairs.size and np.isfinite(pairs).all() else None
+    error, needed = mean_two_way if pairs.size else mean_one_way, None
+    if error is not None and math.isfinite(error):  # decreases like 1/√people
+        needed = math.ceil(people * (error / target) ** 2)
+    return {"one_way": mean_one_way, "two_way": mean_two_way, "people_needed": needed}
 
 
-def _least(options: Sequence[ExpectedError]) -> ExpectedError:
+def _least_error(options: Sequence[ExpectedError]) -> ExpectedError:
     """Return the option of least two-way error, or of least one-way error if none reports all pairs."""
     return min(options, key=lambda o: (o.two_way is None, o.two_way or 0.0, o.one_way))
 
@@ -235,16 +238,17 @@ def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -
     if best.two_way is None:
         more = "no report holds two columns" if total > 1 else "there is one column"
         return f"{more}, and a {best.report} report has the least one-way error"
-    words = "a model learns most from these forms; without one, their two-way error is "
-    words += f"{best.two_way:.3g}"
-    if best.report_columns is not None:
+    if best.report_columns is None:
+        words = "a model learns most from these forms; without one, their two-way error is "
+        words += f"{best.two_way:.3g}"
+    else:
         words = f"its two-way error is the least, {best.two_way:.3g}"
     rivals = [o for o in options if o.two_way is not None and o != best]
     if rivals:
-        next_best = _least(rivals)
+        next_best = _least_error(rivals)
         words += f" ({next_best.report} with {next_best.report_columns}: {next_best.two_way:.3g})"
     alone = min(o.one_way for o in options if o.marginals_only)
-    if alone < 0.9 * best.one_way:
+    if alone < _WORTH_SAYING * best.one_way:
         words += f"; where marginals are all you want, one column a report has {alone:.3g} instead "
         words += f"of {best.one_way:.3g}"
     return words
@@ -311,12 +315,13 @@ def plan_reports(
         epsilon=float(epsilon),
         unit=schema.unit,
         people=people,
-        table=_table(randomizer, people, target_error),
-        columns=tuple(_columns(randomizer, people)),
+        table=_plan_codes(randomizer, people, target_error),
+        columns=tuple(_plan_points(randomizer, people)),
     )
 
 
-def _table(randomizer: Randomizer, people: int, target_error: float) -> TablePlan | None:
+def _plan_codes(randomizer: Randomizer, people: int, target_error: float) -> TablePlan | None:
+    """Plan the columns that are reported as codes; None if there are none."""
     schema, joint = randomizer.schema, randomizer.joint
     split = {name: m for name, m in randomizer.mechanisms.items() if m.takes_codes}
     if joint is None and not split:
@@ -331,16 +336,23 @@ def _table(randomizer: Randomizer, people: int, target_error: float) -> TablePla
     return plan_table(sizes, share, people, target_error, whole=whole)
 
 
-def _columns(randomizer: Randomizer, people: int) -> list[ColumnPlan]:
+def _plan_points(randomizer: Randomizer, people: int) -> list[ColumnPlan]:
+    """Plan each column that is reported as a point, an image or a long vector."""
     schema, delta = randomizer.schema, _DELTA_TIMES_PEOPLE / people
     plans = []
+
+    def add_plan(
+        columns: Sequence[str], measure: str, epsilon: float, ways: Mapping[str, Way], chosen: str
+    ) -> None:
+        options = compare_ways(ways, chosen, epsilon, people)
+        forecasts = forecast_way(ways[chosen], epsilon, people)
+        plans.append(ColumnPlan(tuple(columns), measure, epsilon, delta, options, forecasts))
+
     report = randomizer.candidates
     if report is not None:
         ways = ways_of_means(schema, report.name, report.label, delta, candidates=True)
         measure = "mean" if report.label is None else "class means"
-        epsilon = report.mechanism.epsilon
-        compared = compare_ways(ways, CANDIDATES, epsilon, people)
-        plans.append(ColumnPlan(tuple(report.columns), measure, epsilon, delta, *compared))
+        add_plan(report.columns, measure, report.mechanism.epsilon, ways, CANDIDATES)
     for name, mechanism in randomizer.mechanisms.items():
         column = schema.columns[name]
         if mechanism.takes_codes or column.domain is None:
@@ -352,6 +364,5 @@ def _columns(randomizer: Randomizer, people: int) -> list[ColumnPlan]:
         else:
             measure = "W1" if column.is_number else "W2"
             ways = ways_of_places(column, delta, alone=len(schema.columns) == 1)
-        compared = compare_ways(ways, mechanism.requested_kind, epsilon, people)
-        plans.append(ColumnPlan((name,), measure, epsilon, delta, *compared))
+        add_plan([name], measure, epsilon, ways, mechanism.requested_kind)
     return plans

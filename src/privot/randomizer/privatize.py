@@ -4,9 +4,9 @@ Records are read in batches, privatized on threads, stored in parts, sorted into
 published at once (`privot.randomizer.publishing`). A batch is one call of `Randomizer.privatize`, so a
 person's guarantee does not depend on the batches.
 
-**Pipes.** If a pipe breaks, the same reports are sent again. Its reader may have received some reports,
-and new reports of the same records would spend these people's budgets twice. So the parts are stored in
-the **state folder** of the account that has the raw records (`privot.core.files`) until all reports were
+**Pipes.** If a pipe breaks, the same reports are sent again: its reader may have received some, and new
+reports of the same records would spend these people's budgets twice. So the parts are stored in the
+**state folder** of the account that has the raw records (`privot.core.files`) until all reports were
 written and, as far as the system can tell, read. The parts are found again by a keyed hash of the
 randomizer and of the records' bytes, whatever the file's name. As long as they are stored, a new run
 with the same records is refused, and `--resume` sends the same reports in the same order.
@@ -19,11 +19,9 @@ runs* leave parts with the owner of the raw records until `--resume` publishes t
 parts in the order of the records, under a name that is a keyed hash of the raw records and appears in
 messages; without the account's key, nobody can test which records have this hash. Parts and key belong
 to the owner of the records, the folder is readable by its owner only, and it is deleted when all reports
-were sent. If a reader loses reports after reading them, they are lost: privatizing again would spend a
-second budget.
-
-Every thread has its own random stream from the operating system. The counts of values outside their
-bounds are exact functions of raw records; they are returned to the caller and not written anywhere.
+were sent. Reports that a reader loses are lost: privatizing again would spend a second budget.
+*Counts* of values outside their bounds are exact functions of raw records; they are returned to the
+caller and not written anywhere. Every thread has its own random stream from the operating system.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -54,7 +52,7 @@ from privot.randomizer.publishing import (
     Parts,
     Progress,
     discard,
-    left_behind,
+    left_behind_error,
     map_ahead,
     publish,
     refuse_unknown_output,
@@ -76,10 +74,17 @@ _PART_BATCHES = 8  # batches in a part
 # For a source whose number of rows is unknown: bytes of a file per bucket, and buckets of a pipe.
 _BUCKET_BYTES = 2**25
 _PIPE_BUCKETS = 64
+
+
+class NewReports(NamedTuple):
+    """Number of new reports, and numbers of values outside bounds by column (**not private**)."""
+
+    num_rows: int
+    outside: dict[str, int]
+
+
 # Function that privatizes the records of missing parts; see `make_parts`.
-MakeParts = Callable[
-    [Randomizer, RecordBatches, Parts, Progress | None], tuple[int, dict[str, int]]
-]
+MakeParts = Callable[[Randomizer, RecordBatches, Parts, Progress | None], NewReports]
 
 
 class RefusedRecordsError(PrivotError):
@@ -117,8 +122,7 @@ def privatize_records(
     Arguments:
         randomizer: Randomizer of every record.
         records: Source of the records (`open_records`).
-        output: A path that ends in parquet, csv or csv.gz; a folder, for a release in shards; or a
-            stream of bytes, for CSV.
+        output: Path of a file (parquet, csv or csv.gz) or of a folder of shards; or a stream, for CSV.
         left: Treatment of the parts that a killed run or a broken pipe has left: "refuse" to run,
             "resume" the run, or "discard" the parts and draw new reports.
         part_rows: Number of records in a part, and approximately of reports in a shard.
@@ -131,7 +135,7 @@ def privatize_records(
             parts of another run, exist; if a disk is full or a pipe breaks (parts stay).
     """
     identity = records.identity()
-    known = identity is not None  # records from a pipe are identified only after they were read
+    identified = identity is not None  # records from a pipe are identified after they were read
     if isinstance(output, Path):
         refuse_unknown_output(output)
         require_none_unsent(records, randomizer, left)
@@ -140,25 +144,25 @@ def privatize_records(
         path, identity = path_for_pipe(records, randomizer, left), PIPE_IDENTITY
     parts = _begin(randomizer, records, path, identity, left, part_rows, log)
     try:
-        fresh, outside = (make or make_parts)(randomizer, records, parts, progress)
+        num_new, outside = (make or make_parts)(randomizer, records, parts, progress)
         if not parts.done():
             raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
-        if not known and isinstance(output, Path):
+        if not identified and isinstance(output, Path):
             require_none_unsent(records, randomizer, left)
-        elif not known:
-            parts, again = adopt_stored(parts, records, randomizer, left)
-            fresh = 0 if again else fresh
+        elif not identified:
+            parts, resumed = adopt_stored(parts, records, randomizer, left)
+            num_new = 0 if resumed else num_new
     except BaseException as error:
-        if isinstance(error, RefusedRecordsError) or not known:
+        if isinstance(error, RefusedRecordsError) or not identified:
             parts.remove()
         raise
     text = randomizer.to_json()
     if isinstance(output, Path):
-        rows = publish(parts, output, text, progress)
+        num_rows = publish(parts, output, text, progress)
     else:
-        rows = send(parts, output, text, progress)
+        num_rows = send(parts, output, text, progress)
     parts.remove()
-    return Privatized(rows, rows - fresh, outside)
+    return Privatized(num_rows, num_rows - num_new, outside)
 
 
 def make_parts(
@@ -168,11 +172,8 @@ def make_parts(
     progress: Progress | None = None,
     workers: int | None = None,
     only: Callable[[int], bool] = lambda part: True,
-) -> tuple[int, dict[str, int]]:
+) -> NewReports:
     """Privatize, on threads, the records of all missing parts that `only` allows.
-
-    Returns:
-        The number of records, and the counts of values outside their bounds (not private).
 
     Raises:
         RefusedRecordsError: for records that the schema does not allow, or cannot be read.
@@ -181,9 +182,9 @@ def make_parts(
     done = parts.done()
     size = min(batch_rows(randomizer), parts.part_rows)
     per_part = parts.part_rows // size
-    fresh, resumed, outside = 0, len(done) * parts.part_rows, Counter[str]()
+    num_new, num_done, outside = 0, len(done) * parts.part_rows, Counter[str]()
 
-    def noise(batch: tuple[int, pa.Table]) -> tuple[int, pa.Table, dict[str, int]]:
+    def privatize_batch(batch: tuple[int, pa.Table]) -> tuple[int, pa.Table, dict[str, int]]:
         number, rows = batch
         try:
             reports = randomizer.reports_in_order(rows)  # parts are put in random order later
@@ -191,27 +192,28 @@ def make_parts(
             raise error.after(number * size) from None
         return number, reports, randomizer.count_outside(rows)
 
-    def noised() -> Generator[tuple[int, pa.Table], None, None]:
+    def privatized() -> Generator[tuple[int, pa.Table], None, None]:
         """Yield part numbers and reports; refused records raise RefusedRecordsError."""
-        nonlocal fresh
-        wanted = records.batches(size, lambda n: n // per_part in done or not only(n // per_part))
+        nonlocal num_new
+        batches = records.batches(size, lambda n: n // per_part in done or not only(n // per_part))
         try:
-            for number, reports, counts in map_ahead(noise, wanted, workers or CORES):
-                fresh += reports.num_rows
+            for number, reports, counts in map_ahead(privatize_batch, batches, workers or CORES):
+                num_new += reports.num_rows
                 outside.update(counts)
                 yield number // per_part, reports
                 if progress is not None:
-                    progress("noise", resumed + fresh, _expected(records, resumed + fresh))
+                    rows = num_done + num_new
+                    progress("noise", rows, _expected_rows(records, rows))
         except RecordError as error:
             raise RefusedRecordsError(str(error.at(records.place(error.row)))) from None
         except PrivotError as error:
             raise RefusedRecordsError(str(error)) from None
 
-    with closing(noised()) as batches:
-        for part, group in groupby(batches, lambda batch: batch[0]):
+    with closing(privatized()) as numbered:
+        for part, group in groupby(numbered, lambda pair: pair[0]):
             pieces = (reports for _, reports in group)
             parts.publish(part, partial(write_buckets, pieces=pieces, buckets=parts.buckets))
-    return fresh, dict(outside)
+    return NewReports(num_new, dict(outside))
 
 
 def _begin(
@@ -225,15 +227,16 @@ def _begin(
 ) -> Parts:
     """Start or continue the parts of these records' reports; see `Parts.begin`."""
     size = batch_rows(randomizer)
-    rows = _PART_BATCHES * size if part_rows is None else part_rows
-    if rows < 1 or rows % min(size, rows):
-        raise PrivotError(f"--shard-rows {rows} is no multiple of {size}: give one, or fewer rows")
+    if part_rows is None:
+        part_rows = _PART_BATCHES * size
+    if part_rows < 1 or part_rows % min(size, part_rows):
+        raise PrivotError(f"--shard-rows {part_rows} is no multiple of {size}: give one, or fewer")
     if records.num_rows is not None:
-        buckets = -(-records.num_rows // rows)
+        buckets = -(-records.num_rows // part_rows)
     else:
         num_bytes = records.num_bytes
         buckets = _PIPE_BUCKETS if num_bytes is None else 1 + num_bytes // _BUCKET_BYTES
-    parts = Parts.begin(path, rows, max(1, buckets), randomizer.to_json(), identity, left)
+    parts = Parts.begin(path, part_rows, max(1, buckets), randomizer.to_json(), identity, left)
     if parts.deleted_drafts:
         log(
             f"{parts.deleted_drafts} unfinished parts were deleted: their records are noised afresh, as "
@@ -256,18 +259,16 @@ def batch_rows(randomizer: Randomizer) -> int:
     return int(min(BATCH_ROWS, 2 ** (most.bit_length() - 1)))
 
 
-def _expected(records: RecordBatches, rows: int) -> int | None:
-    """Return the number of records, or an estimate from the share that was read, if it is known."""
+def _expected_rows(records: RecordBatches, rows: int) -> int | None:
+    """Return the number of records, or an estimate by the `rows` read and their share, or None."""
     if records.num_rows is not None:
         return records.num_rows
     share = records.share_read()
     return round(rows / share) if share else None
 
 
-# Pipes.
-
 _POLL_SECONDS = 0.01
-# Identity of the parts of a pipe, whose path is a hash of the records.
+# Identity of the parts of a pipe: their path, a hash of the records, identifies the source already.
 PIPE_IDENTITY = {"known by": "the place"}
 
 
@@ -282,13 +283,11 @@ def path_for_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) ->
     """
     if records.identity() is None:
         if left != "refuse" and records.content() is None:
-            raise PrivotError(
-                f"{left}: records that come from memory are not recognized again: use a file"
-            )
+            raise PrivotError(f"{left}: records from memory are not recognized again: use a file")
         return _pipes_folder() / f"reading-{secrets.token_hex(8)}"
     path = _path_of(records, randomizer)
     if left == "resume" and not unfinished(path).exists():
-        raise _nothing_stored()
+        raise _nothing_stored_error()
     return path
 
 
@@ -304,11 +303,11 @@ def adopt_stored(
     stored = replace(fresh, folder=_folder_of(records, randomizer, left), deleted_drafts=0)
     if stored.folder.exists():
         if left == "refuse":
-            raise left_behind(stored.folder)
+            raise left_behind_error(stored.folder)
         fresh.remove()
         return stored, True
     if left == "resume":
-        raise _nothing_stored()
+        raise _nothing_stored_error()
     os.rename(fresh.folder, stored.folder)
     return stored, False
 
@@ -336,6 +335,7 @@ def _folder_of(records: RecordBatches, randomizer: Randomizer, left: Left) -> Pa
 
 
 def _path_of(records: RecordBatches, randomizer: Randomizer) -> Path:
+    """Return the path that stands for a pipe: a keyed hash of the records and the randomizer."""
     text = f"{records.content()} {randomizer.to_json()}".encode()
     return _pipes_folder() / blake2b(text, key=secret_key(), digest_size=16).hexdigest()
 
@@ -352,7 +352,7 @@ def _pipes_folder() -> Path:
     return folder
 
 
-def _nothing_stored() -> PrivotError:
+def _nothing_stored_error() -> PrivotError:
     return PrivotError(
         "--resume: no reports of these records are stored, they went through; if nobody has them, leave "
         "--resume out"
@@ -362,8 +362,7 @@ def _nothing_stored() -> PrivotError:
 def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None) -> int:
     """Write the reports of all parts as CSV, and wait until they are read; returns the number of rows.
 
-    The directory entries of the parts are flushed to the disk first, so that reports which were sent are
-    not lost at a power failure.
+    The directory entries of the parts are flushed first, so that a power failure loses no sent report.
 
     Raises:
         UnsentReportsError: if the pipe breaks; the parts stay.

@@ -2,24 +2,21 @@
 
 All functions are post-processing of reports. A release becomes visible at once, when it is complete;
 reports for a pipe are stored on the disk first. The sizes of shards and row groups depend only on the
-number of reports and the size of a part, since the buckets below, whose number depends on the size of
-the raw file, are divided again.
+number of reports and the size of a part, and not on the size of the raw file, as buckets (below) do.
 
 **Parts.** Part k has the reports of records k·R to (k+1)·R − 1 of the source. All parts are written in
 the folder `<output>.unfinished`, and `<output>` appears by one rename when all parts are complete. A
-part is written as a draft, flushed to the disk, and linked to its name, which fails if the name exists.
-So
+part is written as a draft, flushed to the disk, and linked to its name, which fails if it exists. So
 
 * a part that has its name is complete and never written again: a resumed run skips its records, and of
   two simultaneous runs only one can write a part;
 * the draft of a part without its name was not published. A resumed run deletes it and draws new reports.
-  **Anyone who copied a draft then has a second report of the same people**, so a resumed run logs
-  how many drafts it deleted.
+  **Anyone who copied a draft then has a second report of the same people**: their number is logged.
 
 **Order.** Reports that do not fit in memory are sorted by id in B buckets. Ids begin with an independent
-uniform 64-bit word W (`privot.randomizer.reports.rows`), and the bucket is $⌊W B/2^{64}⌋$. Buckets are
-written in order, and the reports of a bucket sorted by id. Every part is sorted as well, so its reports
-of a bucket are contiguous; a bucket is gathered from all parts, and only one bucket must fit in memory.
+uniform 64-bit word W (`privot.randomizer.reports.rows`), and the bucket is $⌊W B/2^{64}⌋$. Every part is
+sorted, so its reports of a bucket are contiguous. Each bucket in turn is gathered from all parts,
+sorted, and written; only one bucket must fit in memory.
 
 **Privacy review.** Parts are in the order of the records, and their manifest has a hash of the names,
 sizes and times of the raw files. So the folder belongs to the owner of the raw records, only the owner
@@ -63,13 +60,10 @@ from privot.tables.files import table_suffix
 CORES = os.cpu_count() or 1
 # Callback with the stage ("noise", "shuffle"), the number of reports done, and their total if known.
 Progress = Callable[[str, int, int | None], None]
-# Treatment of the parts that a stopped run has left.
-Left = Literal["refuse", "resume", "discard"]
+Left = Literal["refuse", "resume", "discard"]  # treatment of the parts that a stopped run has left
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-
-# Parts.
 
 _FORMAT = 1
 _MANIFEST = "unfinished.json"
@@ -112,13 +106,7 @@ class Parts:
     ) -> Self:
         """Start a run, or continue one that was killed.
 
-        Arguments:
-            output: Path of the run's output.
-            part_rows: Number of records in a part.
-            buckets: Number of random buckets of each part.
-            randomizer: JSON of the randomizer.
-            identity: Values that identify the source; None if it cannot be identified.
-            left: Treatment of the parts of a killed run.
+        `randomizer` is its JSON; `identity` are values that identify the source, if that is possible.
 
         Raises:
             PrivotError: if the output or parts exist, or parts belong to another run.
@@ -126,7 +114,7 @@ class Parts:
         folder = unfinished(output)
         if left == "discard":
             discard(folder)
-        _require_fresh(output, folder, left == "resume")
+        _require_unfinished(output, folder, resume=left == "resume")
         made_with = {
             "format": _FORMAT,
             "part_rows": part_rows,
@@ -181,7 +169,7 @@ class Parts:
             draft.unlink(missing_ok=True)
         return rows
 
-    def whole(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """Return the paths of all parts in order; raise an error if one is missing."""
         numbers = sorted(self.done())
         if not numbers or numbers != list(range(len(numbers))):
@@ -206,7 +194,7 @@ def unfinished(output: Path) -> Path:
     return output.with_name(output.name + ".unfinished")
 
 
-def _require_fresh(output: Path, folder: Path, resume: bool) -> None:
+def _require_unfinished(output: Path, folder: Path, *, resume: bool) -> None:
     """Raise an error if the output exists, or if parts exist and are not to be resumed."""
     if output.exists():
         if resume and folder.exists():  # killed after the last rename
@@ -217,10 +205,10 @@ def _require_fresh(output: Path, folder: Path, resume: bool) -> None:
             "if these are other records, give another -o, or remove it"
         )
     if folder.exists() and not resume:
-        raise left_behind(folder)
+        raise left_behind_error(folder)
 
 
-def left_behind(folder: Path) -> PrivotError:
+def left_behind_error(folder: Path) -> PrivotError:
     """Return the error to raise for a new run if a stopped run has left parts."""
     return PrivotError(
         f"{folder} is left from a run that was stopped: continue it with --resume; to start again, "
@@ -263,9 +251,6 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# Publication.
-
-
 def refuse_unknown_output(output: Path) -> None:
     """Raise an error for an output path of an unsupported format."""
     if output.suffix and table_suffix(output) == ".npz":
@@ -280,15 +265,14 @@ def publish(
     The suffix of the output determines its format.
 
     Raises:
-        PrivotError: if a part is missing, the disk is full, or another run has written the output; the
-            parts stay.
+        PrivotError: if a part is missing, the disk is full, or the output exists; the parts stay.
     """
     if isinstance(output, Path) and output.exists():
         raise PrivotError(
             f"{output} was written by another run meanwhile: keep one of the two reports, and make sure "
             f"that nobody gets {parts.folder}"
         )
-    shuffled = in_random_order(parts.whole(), parts.buckets, parts.part_rows, progress)
+    shuffled = in_random_order(parts.paths(), parts.buckets, parts.part_rows, progress)
     if not isinstance(output, Path):
         return write_text(output, shuffled)
     if not output.suffix:
@@ -305,9 +289,6 @@ def publish(
         return write_text(draft, shuffled, zipped=output.name.endswith(".gz"))
 
 
-# Random order.
-
-
 def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
     """Write tables as a part with one Arrow batch per bucket; returns the number of rows."""
     tables = list(pieces)
@@ -315,9 +296,7 @@ def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
         raise PrivotError("there are no rows: give at least one record")
     rows, *beyond = pa.concat_tables(tables).combine_chunks().to_batches()
     if beyond:  # text of more than 2 GiB
-        raise PrivotError(
-            f"a part of {rows.num_rows:,} rows or more is too long: give smaller ones"
-        )
+        raise PrivotError(f"a part of {rows.num_rows:,} rows is too long: give smaller ones")
     words = id_words(rows.column(REPORT_ID))
     order = order_of(words)
     edges = [bucket * 2**64 // buckets for bucket in range(1, buckets)]
@@ -331,6 +310,7 @@ def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
 
 
 def _buckets_of(part: Path, first: int, stop: int) -> list[pa.RecordBatch]:
+    """Return buckets `first` to `stop` − 1 of a part."""
     with pa.memory_map(str(part)) as source:
         file = pa.ipc.open_file(source)
         return [file.get_batch(bucket) for bucket in range(first, stop)]
@@ -355,7 +335,7 @@ def in_random_order(
     rows = bucket_rows(parts, buckets)
     runs = _bucket_runs(rows, size)
 
-    def gathered() -> Iterator[pa.Table]:
+    def sorted_runs() -> Iterator[pa.Table]:
         written = 0
         for table in map_ahead(lambda run: read_buckets(parts, *run), runs, CORES):
             yield table
@@ -363,7 +343,7 @@ def in_random_order(
             if progress is not None:
                 progress("shuffle", written, sum(rows))
 
-    return _resized(gathered(), size)
+    return _resized(sorted_runs(), size)
 
 
 def _bucket_runs(rows: list[int], most: int) -> list[tuple[int, int]]:

@@ -123,12 +123,12 @@ class Randomizer(Summarized):
                 f"delta is {delta!r}, and the schema promises {promise}: leave one of them out"
             )
 
-        def local(epsilon: float, delta: float = 0.0) -> Any:
-            mechanisms, joint, candidates = calibrate_reports(
+        def calibrate_locally(epsilon: float, delta: float = 0.0) -> Any:
+            parts = calibrate_reports(
                 schema, epsilon, delta, report, mechanism, report_columns, shares
             )
-            count = None if joint else report_columns
-            randomizer = cls(schema, mechanisms, count, delta, joint, candidates)
+            count = None if parts.joint else report_columns
+            randomizer = cls(schema, parts.mechanisms, count, delta, parts.joint, parts.candidates)
             # Calibration rounds to the safe side; the guarantee is computed again from the noise.
             if (reached := randomizer.guarantee.epsilon) > epsilon:
                 raise PrivotError(
@@ -137,11 +137,14 @@ class Randomizer(Summarized):
                 )
             return randomizer
 
+        calibrated: Self
         if promise is None:
-            return cast(Self, local(cast(float, epsilon), delta))
-        if promise.where == "local":
-            return cast(Self, local(promise.epsilon, promise.delta))
-        return cast(Self, most_accurate_shuffled(promise, local))
+            calibrated = calibrate_locally(cast(float, epsilon), delta)
+        elif promise.where == "local":
+            calibrated = calibrate_locally(promise.epsilon, promise.delta)
+        else:
+            calibrated = most_accurate_shuffled(promise, calibrate_locally)
+        return calibrated
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
@@ -162,14 +165,17 @@ class Randomizer(Summarized):
     @property
     def report_law(self) -> ReportLaw:
         """Overlap of the distributions of a report under two records, for shuffling amplification."""
-        laws = [part.report_law for part in self.parts]
-        if len(laws) > 1 and self.num_reported == 1 and not (self.joint or self.candidates):
+        laws = [part.report_law or self._worst_law for part in self.parts]
+        if len(laws) == 1:
+            return laws[0]
+        if self.num_reported == 1 and not (self.joint or self.candidates):
             share = 1 / len(laws)  # a report has one column, drawn at random
-            return ReportLaw.mixed([(share, law or self._worst_law) for law in laws])
-        return (laws[0] if len(laws) == 1 else None) or self._worst_law
+            return ReportLaw.mixed([(share, law) for law in laws])
+        return self._worst_law
 
     @property
     def _worst_law(self) -> ReportLaw:
+        """Law of least amplification among all reports of this ε."""
         if self.delta:
             raise PrivotError(
                 f"delta is {self.delta!r}: reports that spend δ by themselves are not amplified by "
@@ -206,10 +212,11 @@ class Randomizer(Summarized):
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""
-        kinds = dict.fromkeys(self.joint.design.columns if self.joint else [], "joint report")
-        kinds |= dict.fromkeys(
-            self.candidates.columns if self.candidates else [], "candidates report"
-        )
+        kinds: dict[str, str] = {}
+        if self.joint:
+            kinds |= dict.fromkeys(self.joint.design.columns, "joint report")
+        if self.candidates:
+            kinds |= dict.fromkeys(self.candidates.columns, "candidates report")
         kinds |= {name: mechanism.kind for name, mechanism in self.mechanisms.items()}
         return {"columns": kinds, "guarantee": self.guarantee}
 
@@ -227,7 +234,8 @@ class Randomizer(Summarized):
     @property
     def parts(self) -> list[JointReport | CandidatesReport | SplitReport]:
         """All parts that a report may have."""
-        return [*(p for p in (self.joint, self.candidates) if p), *self.splits.values()]
+        unsplit = [part for part in (self.joint, self.candidates) if part]
+        return [*unsplit, *self.splits.values()]
 
     @cached_property
     def program(self) -> dict[str, Any] | None:
@@ -239,7 +247,7 @@ class Randomizer(Summarized):
         values = {name: column.code_program(name, column.codings) for name, column in coded.items()}
         values |= {split.name: split.value_program() for split in splits}
         draws = [{"column": s.name, "draw": s.mechanism.program(s.column)} for s in splits]
-        if None in values.values() or any(each["draw"] is None for each in draws):
+        if None in values.values() or any(draw["draw"] is None for draw in draws):
             return None
         program = {
             "version": PROGRAM_VERSION,
@@ -265,7 +273,8 @@ class Randomizer(Summarized):
 
     def expected_noise(self) -> list[dict[str, Any]]:
         """Describe the noise of each part, with the reason for its mechanism."""
-        rows, alone = [part.expected() for part in self.parts], len(self.schema.columns) == 1
+        alone = len(self.schema.columns) == 1
+        rows = [part.expected() for part in self.parts]
         for row in rows:
             mechanism = self.mechanisms.get(row["column"])
             if mechanism is not None and mechanism.pure and not mechanism.takes_codes:
@@ -283,14 +292,13 @@ class Randomizer(Summarized):
         return self.num_reported == 1 and len(self.schema.columns) > 1 and not self.candidates
 
     def privatize(self, data: Any, *, keep_order: bool = False) -> Release:
-        """Randomize the records of a whole table at once, as each person's device does.
+        """Randomize the records of a whole table as each person's device does, into random order.
 
         Values outside their bounds are projected, or fall into an outer bin.
 
         Arguments:
             data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
-            keep_order: Whether to keep the order of the records, which is **not private**; by default
-                rows are in random order.
+            keep_order: Whether to keep the order of the records, which is **not private**.
 
         Raises:
             PrivotError: for records that the schema does not allow.
@@ -339,8 +347,8 @@ class Randomizer(Summarized):
         yield np.asarray(ids.is_null().to_numpy()), "it has no id of 32 hexadecimal digits"
         for part in self.parts:
             yield from part.faults(table)
-        count = sum((split.reported(table) for split in self.splits.values()), np.zeros(len(table)))
-        wanted = self.num_reported
+        reported = [split.reported(table) for split in self.splits.values()]
+        count, wanted = sum(reported, np.zeros(len(table))), self.num_reported
         yield count != wanted, f"it does not hold {wanted} columns of those split"
 
     def to_json(self) -> str:
@@ -382,15 +390,10 @@ class Randomizer(Summarized):
             sealed = seal(**fields)
         except (KeyError, AttributeError, TypeError):
             raise PrivotError("the randomizer lacks parts: calibrate it again") from None
-        computed, agree = randomizer.guarantee, False
-        if isinstance(stated, PureDP | ApproximateDP) and type(stated) is type(computed):
-            rest = replace(stated, epsilon=computed.epsilon) == computed
-            # Machines may round a logarithm differently.
-            agree = rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
-        if not agree:
+        if not _agree(stated, randomizer.guarantee):
             raise PrivotError(
-                f"the randomizer states {stated}, its noise gives {computed}: calibrate again with "
-                "`privot calibrate`"
+                f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: calibrate "
+                "again with `privot calibrate`"
             )
         if program != randomizer.program:
             raise PrivotError(
@@ -455,6 +458,15 @@ class Randomizer(Summarized):
                 f"columns {sorted(reserved)} are reserved names of a release, for joint reports, "
                 "candidates and ids: give the schema's columns other names"
             )
+
+
+def _agree(stated: object, computed: PureDP | ApproximateDP) -> bool:
+    """Return whether a stated guarantee is the computed one, up to the rounding of ε."""
+    if not isinstance(stated, PureDP | ApproximateDP) or type(stated) is not type(computed):
+        return False
+    rest = replace(stated, epsilon=computed.epsilon) == computed
+    # Machines may round a logarithm differently.
+    return rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
 
 
 @dataclass(frozen=True, repr=False)
@@ -554,8 +566,7 @@ class Release(Summarized):
         Raises:
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        fault = self.first_fault()
-        if fault is not None:
+        if fault := self.first_fault():
             row, reason = fault
             raise PrivotError(
                 f"{self.rows.source}, report {row + 1:,}: {reason}, so the file was altered: "

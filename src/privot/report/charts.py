@@ -14,7 +14,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -34,17 +34,17 @@ from privot.schema.domains import Array
 
 MAX_PAIRED = 30  # columns of a heat map
 WIDTH, HEIGHT = 320.0, 110.0  # of a histogram, in points
-_MAX_BARS = 16
+_MAX_BARS = 16  # of a column, without the bar of missing values
 _MAX_NUMBERS, _MAX_LETTERS = 12, 16  # columns of a heat map with numbers, letters of their names
 _CELL, _LETTER, _GAP, _SCALE = 40.0, 7.2, 6.0, 70.0  # of a heat map, in points
 _BORDER, _STEPS = 6.0, 24  # border of a tile in points, steps of a color bar
 _STRONG = 0.62  # color strength above which numbers are white
 _CENTER: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
 _BASELINE, _ROOM, _LINE = 36.0, 42.0, 16.0  # points below a histogram: labels, all, another line
-_BINS = 40
-_CUTS = (0.005, 0.025)  # shares left out at each end of a wide and of a narrow axis
-_INNER, _NARROW = 0.05, 0.1  # the narrow axis is used if the central 90 % take less than a tenth
-_MAX_MARKS = 4
+_BINS, _MAX_MARKS = 40, 4  # bins of a histogram, round numbers on its axis
+# Shares left out at each end of a wide and of a narrow axis. The axis is narrow if the central 90 % of
+# the numbers take less than a tenth of the wide one.
+_WIDE_CUT, _NARROW_CUT, _CENTRAL_CUT, _LONG_TAIL = 0.005, 0.025, 0.05, 0.1
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)  # between labels of dates
 _LAST_DATE = 0.95  # share of the width beyond which there is no room for a date
 
@@ -88,21 +88,20 @@ def bars_of(
     real_shares = None if real is None else shares_in(real)
     sizes = synthetic_shares if real_shares is None else real_shares
     order = np.argsort(-sizes if centers is None else centers, kind="stable")
-    present = order[order != alphabet.missing]
-    if centers is not None:
-        groups = np.array_split(present, min(len(present), _MAX_BARS))
+    codes = order[order != alphabet.missing]
+    if len(codes) <= _MAX_BARS:
+        groups = np.array_split(codes, len(codes))
+    elif centers is not None:
+        groups = np.array_split(codes, _MAX_BARS)
     else:
-        most = _MAX_BARS if len(present) <= _MAX_BARS else _MAX_BARS - 1
-        groups = np.split(present, range(1, min(most, len(present) - 1) + 1))
+        groups = np.split(codes, range(1, _MAX_BARS))  # all but the last bar of one code each
     if alphabet.missing is not None:
         groups.append(np.array([alphabet.missing]))
     bars = []
     for group in groups:
-        first, last = labels[group[0]], labels[group[-1]]
-        if len(group) == 1:
-            label = first
-        else:
-            label = f"{len(group)} others" if centers is None else f"{first} … {last}"
+        label = labels[group[0]]
+        if len(group) > 1:
+            label = f"{len(group)} others" if centers is None else f"{label} … {labels[group[-1]]}"
         real_share = None if real_shares is None else float(real_shares[group].sum())
         check = checked[group[0]] if checked and len(group) == 1 else None
         bars.append(Bar(label, float(synthetic_shares[group].sum()), real_share, check))
@@ -114,7 +113,7 @@ class Field:
     """Figure without axes, whose coordinates run from left to right and downwards."""
 
     figure: Figure
-    place: Transform  # from coordinates to the figure
+    transform: Transform  # from coordinates to the figure
 
     @classmethod
     def of(cls, width: float, height: float, origin: tuple[float, float], unit: float = 1) -> Self:
@@ -123,12 +122,12 @@ class Field:
         `unit` is the number of points of a coordinate unit.
         """
         figure = Figure(figsize=(width / 72, height / 72))
-        place = Affine2D().scale(unit, -unit).translate(origin[0], height - origin[1]).scale(1 / 72)
-        return cls(figure, place + figure.dpi_scale_trans)
+        inches = Affine2D().scale(unit, -unit).translate(origin[0], height - origin[1])
+        return cls(figure, inches.scale(1 / 72) + figure.dpi_scale_trans)
 
     def add(self, artist: Artist) -> None:
         """Draw an artist in the field's coordinates."""
-        artist.set_transform(self.place)
+        artist.set_transform(self.transform)
         self.figure.add_artist(artist)
 
     def line(self, x: Sequence[float], y: Sequence[float], color: str, width: float) -> None:
@@ -138,7 +137,7 @@ class Field:
 
     def write(self, x: float, y: float, words: str, **style: Any) -> None:
         """Write words at a point."""
-        self.figure.text(x, y, words, transform=self.place, parse_math=False, **style)
+        self.figure.text(x, y, words, transform=self.transform, parse_math=False, **style)
 
 
 def draw_heat_map(
@@ -164,26 +163,39 @@ def draw_heat_map(
     means = [float(np.mean(errors[name] or [0.0])) for name in names]
     shown = [names[i] for i in worst(means, MAX_PAIRED)]
     place = {name: i for i, name in enumerate(shown)}
-    pairs = [pair for pair in below if pair[0] in place and pair[1] in place]
-    # Row, column, value, description and color of each cell.
-    cells = [(i, i, own[name], f"{name}: {words[0]}", LEARNED) for name, i in place.items()]
-    for pair in pairs:
-        i, j = place[pair[0]], place[pair[1]]
-        name = " × ".join(shown[k] for k in sorted((i, j)))
-        cells.append((j, i, below[pair], f"{name}: {words[1]}", ERROR))
-        cells.append((i, j, above[pair], f"{name}: {words[2]}", PRIVATE))
-    top = max(*(cell[2] for cell in cells), 1e-9)
-    labels = [n if len(n) <= _MAX_LETTERS else n[: _MAX_LETTERS - 1] + "…" for n in shown]
-    field = _square(labels)
-    for row, column, value, description, color in cells:
-        strength = round(float(np.sqrt(value / top)), 3)
-        _tile(field, column, row, color, strength, f"{description} {value:.3f}")
+    cells = [_Cell(i, i, own[name], f"{name}: {words[0]}", LEARNED) for name, i in place.items()]
+    for pair in below:
+        if pair[0] in place and pair[1] in place:
+            i, j = place[pair[0]], place[pair[1]]
+            name = " × ".join(shown[k] for k in sorted((i, j)))
+            cells.append(_Cell(j, i, below[pair], f"{name}: {words[1]}", ERROR))
+            cells.append(_Cell(i, j, above[pair], f"{name}: {words[2]}", PRIVATE))
+    largest = max(*(cell.value for cell in cells), 1e-9)
+    field = _square([shorten(name, _MAX_LETTERS) for name in shown])
+    for cell in cells:
+        strength = round(float(np.sqrt(cell.value / largest)), 3)
+        _tile(field, cell, strength)
         if len(shown) <= _MAX_NUMBERS:
-            text = f"{value:.2f}".removeprefix("0")
-            text_color = "white" if strength > _STRONG else INK
-            field.write(column + 0.5, row + 0.5, text, size=10.5, color=text_color, **_CENTER)
-    _color_bars(field, len(shown), top)
+            text = f"{cell.value:.2f}".removeprefix("0")
+            style = {"size": 10.5, "color": "white" if strength > _STRONG else INK} | _CENTER
+            field.write(cell.column + 0.5, cell.row + 0.5, text, **style)
+    _color_bars(field, len(shown), largest)
     return field.figure
+
+
+class _Cell(NamedTuple):
+    """Cell of a heat map."""
+
+    row: int
+    column: int
+    value: float
+    description: str
+    color: str
+
+
+def shorten(text: str, most: int) -> str:
+    """Return a text of at most `most` letters, of which an ellipsis is the last if some are cut off."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _square(labels: Sequence[str]) -> Field:
@@ -200,26 +212,27 @@ def _square(labels: Sequence[str]) -> Field:
     return field
 
 
-def _tile(field: Field, x: float, y: float, color: str, strength: float, title: str) -> None:
+def _tile(field: Field, cell: _Cell, strength: float) -> None:
     """Draw a rounded cell with a tooltip."""
     inset = (_BORDER / 2 + 1) / _CELL
-    tile = Rectangle((x + inset, y + inset), 1 - 2 * inset, 1 - 2 * inset, color=color)
-    tile.set(alpha=strength, linewidth=_BORDER, joinstyle="round", gid=f"{TITLE}{title}")
+    corner, side = (cell.column + inset, cell.row + inset), 1 - 2 * inset
+    tile = Rectangle(corner, side, side, color=cell.color, alpha=strength, linewidth=_BORDER)
+    tile.set(joinstyle="round", gid=f"{TITLE}{cell.description} {cell.value:.3f}")
     field.add(tile)
 
 
-def _color_bars(field: Field, count: int, top: float) -> None:
-    """Draw the scales of errors and of dependence at the right."""
-    tall = min(count - 10 / _CELL, 6.0)
+def _color_bars(field: Field, count: int, largest: float) -> None:
+    """Draw the scales of errors and of dependence, up to the largest value, at the right."""
+    height = min(count - 10 / _CELL, 6.0)
     for left, color in ((0.3, ERROR), (0.58, PRIVATE)):
         for step in range(_STEPS):
-            y = 0.2 + tall * (1 - (step + 1) / _STEPS)
+            y = 0.2 + height * (1 - (step + 1) / _STEPS)
             style: dict[str, Any] = {"alpha": (step + 0.5) / _STEPS, "antialiased": False}
-            box = Rectangle((count + left, y), 0.225, tall / _STEPS, facecolor=color, **style)
+            box = Rectangle((count + left, y), 0.225, height / _STEPS, facecolor=color, **style)
             box.set_linewidth(0)
             field.add(box)
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y, words = 0.2 + tall * (1 - share), f"{top * share**2:.2g}"
+        y, words = 0.2 + height * (1 - share), f"{largest * share**2:.2g}"
         field.write(count + 0.93, y, words, size=10.5, color=MUTED, va="center_baseline")
 
 
@@ -246,53 +259,67 @@ def draw_histogram(
     integers = all(not (each % 1).any() for each in tables)
     step = (0.0 if number is None else number.value_step) or float(integers)
     edges = _edges(low, high, step, log)
-    outside = max(float(((each < edges[0]) | (each > edges[-1])).mean()) for each in tables)
-    beyond = ""
-    if outside > 0:
-        least, most = min(each.min() for each in tables), max(each.max() for each in tables)
-        words = f"{format_number(schema, name, least)} to {format_number(schema, name, most)}"
-        beyond = f"{100 * outside:.1f} % lie beyond, from {words}"
-    below = _ROOM + (_LINE if beyond else 0.0)
-    field, on = Field.of(WIDTH, HEIGHT + below, (0, HEIGHT)), _axis(edges, log)
-    # Bins may be unequal: areas, not heights, are shares.
-    widths = np.maximum(np.diff(on(edges)), 0.1)
-    heights = [np.histogram(each, edges)[0] / len(each) / widths for each in tables]
-    unit = (4 - HEIGHT) / (max(float(each.max()) for each in heights) or 1.0)
-    steps = [partial(StepPatch, unit * each, on(edges)) for each in heights]
+    beyond, place_of = _describe_outside(schema, name, tables, edges), _axis(edges, log)
+    field = Field.of(WIDTH, HEIGHT + _ROOM + (_LINE if beyond else 0.0), (0, HEIGHT))
     field.line((0, WIDTH), (0, 0), LINE, 1.0)
+    _draw_shapes(field, tables, edges, place_of(edges))
     if len(tables) > 1:
-        field.add(steps[1](facecolor=PRIVATE, alpha=0.38, linewidth=0))
-        field.add(steps[0](fill=False, edgecolor=LEARNED, linewidth=1.8))
-        _ticks(field, tables[1], on, 3, PRIVATE)
-    else:
-        field.add(steps[0](facecolor=LEARNED, alpha=0.8, linewidth=0))
-    _ticks(field, synthetic, on, 12 if len(tables) > 1 else 3, LEARNED)
-    for own in () if check is None else check.quantiles:
-        low, high = on([own.reports.low, own.reports.high])
-        field.line((low, low, low, high, high, high), (13.5, 18.5, 16, 16, 13.5, 18.5), INK, 1.5)
-    for x, words in _marks(schema, name, number, edges, step if not log else None):
-        place = float(on(x))
+        _ticks(field, tables[1], place_of, 3, PRIVATE)
+    _ticks(field, synthetic, place_of, 12 if len(tables) > 1 else 3, LEARNED)
+    for quantile in () if check is None else check.quantiles:
+        # A horizontal line from end to end of the interval, with a vertical mark at each end.
+        left, right = place_of([quantile.reports.low, quantile.reports.high])
+        x, y = (left, left, left, right, right, right), (13.5, 18.5, 16, 16, 13.5, 18.5)
+        field.line(x, y, INK, 1.5)
+    for value, label in _marks(schema, name, number, edges, step if not log else None):
+        place = float(place_of(value))
         share = place / WIDTH
         side = "left" if share < 0.08 else "right" if share > 0.92 else "center"
-        field.write(place, _BASELINE, words, size=12, color=MUTED, ha=side)
+        field.write(place, _BASELINE, label, size=12, color=MUTED, ha=side)
     field.write(0.0, _BASELINE + _LINE, beyond, size=12, color=MUTED)
     return field.figure
+
+
+def _describe_outside(schema: Schema, name: str, tables: Sequence[Array], edges: Array) -> str:
+    """Say which share of the values is outside the edges, and their range; "" if there are none."""
+    share = max(float(((each < edges[0]) | (each > edges[-1])).mean()) for each in tables)
+    if share == 0:
+        return ""
+    least, most = min(each.min() for each in tables), max(each.max() for each in tables)
+    ends = f"{format_number(schema, name, least)} to {format_number(schema, name, most)}"
+    return f"{100 * share:.1f} % lie beyond, from {ends}"
+
+
+def _draw_shapes(field: Field, tables: Sequence[Array], edges: Array, places: Array) -> None:
+    """Draw the histogram of synthetic values, as an outline before that of real values if any."""
+    # Bins may be unequal: areas, not heights, are shares.
+    widths = np.maximum(np.diff(places), 0.1)
+    heights = [np.histogram(each, edges)[0] / len(each) / widths for each in tables]
+    unit = (4 - HEIGHT) / (max(float(each.max()) for each in heights) or 1.0)
+    shapes = [partial(StepPatch, unit * each, places) for each in heights]
+    if len(shapes) > 1:
+        field.add(shapes[1](facecolor=PRIVATE, alpha=0.38, linewidth=0))
+        field.add(shapes[0](fill=False, edgecolor=LEARNED, linewidth=1.8))
+    else:
+        field.add(shapes[0](facecolor=LEARNED, alpha=0.8, linewidth=0))
 
 
 def _axis(edges: Array, log: bool) -> Callable[[Any], Array]:
     """Return a function from numbers to their places along the axis, in points."""
     low, high = np.log(edges[[0, -1]]) if log else edges[[0, -1]]
 
-    def place(x: Any) -> Array:
+    def place_of(x: Any) -> Array:
         inside = np.clip(x, edges[0], edges[-1])
         return np.asarray(WIDTH * ((np.log(inside) if log else inside) - low) / (high - low))
 
-    return place
+    return place_of
 
 
-def _ticks(field: Field, values: Array, on: Callable[[Any], Array], top: float, color: str) -> None:
-    """Draw ticks at the quantiles of some values."""
-    for x in on(np.quantile(values, LEVELS, method="inverted_cdf")):
+def _ticks(
+    field: Field, values: Array, place_of: Callable[[Any], Array], top: float, color: str
+) -> None:
+    """Draw ticks at the quantiles of some values, `top` points below the axis."""
+    for x in place_of(np.quantile(values, LEVELS, method="inverted_cdf")):
         field.line((x, x), (top, top + 8), color, 2.0)
 
 
@@ -316,9 +343,8 @@ def _limits(tables: Sequence[Array]) -> tuple[float, float]:
         levels = [np.quantile(each, [cut, 1 - cut], method="inverted_cdf") for each in tables]
         return min(float(each[0]) for each in levels), max(float(each[1]) for each in levels)
 
-    wide, narrow = map(ends, _CUTS)
-    inner = ends(_INNER)
-    return narrow if inner[1] - inner[0] < _NARROW * (wide[1] - wide[0]) else wide
+    wide, narrow, central = ends(_WIDE_CUT), ends(_NARROW_CUT), ends(_CENTRAL_CUT)
+    return narrow if central[1] - central[0] < _LONG_TAIL * (wide[1] - wide[0]) else wide
 
 
 def _edges(low: float, high: float, step: float, log: bool) -> Array:
@@ -364,7 +390,7 @@ def _marks(
 
 def _months(low: float, high: float, seconds: int) -> list[tuple[float, str]]:
     """Return places and labels of the first days of months, or years, on an axis of dates."""
-    epoch = dt.datetime(1970, 1, 1)
+    epoch, step = dt.datetime(1970, 1, 1), dt.timedelta(seconds=seconds)
     ends = [epoch + dt.timedelta(seconds=x * seconds) for x in (low, high)]
     first, last = (12 * each.year + each.month - 1 for each in ends)
     for apart in _MONTHS:
@@ -372,6 +398,6 @@ def _months(low: float, high: float, seconds: int) -> list[tuple[float, str]]:
         if len(months) <= _MAX_MARKS:
             break
     begins = [dt.datetime(month // 12, month % 12 + 1, 1) for month in months]
-    form, step = "%Y" if apart >= 12 else "%b %Y", dt.timedelta(seconds=seconds)
-    marks = [((begin - epoch) / step, begin.strftime(form)) for begin in begins]
+    label_format = "%Y" if apart >= 12 else "%b %Y"
+    marks = [((begin - epoch) / step, begin.strftime(label_format)) for begin in begins]
     return [(x, label) for x, label in marks if x <= low + _LAST_DATE * (high - low)]

@@ -41,8 +41,10 @@ from privot.report.panels import (
     data_uri,
     draw_image_panels,
     grid_axes,
+    limits_of,
     mosaic,
     new_figure,
+    present_points,
     reported_images,
     save_png,
     styled,
@@ -55,22 +57,19 @@ from privot.tables.files import as_table, write_table
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-WRITTEN = tuple(
-    f"{STAMP}-{name}"
-    for name in (
-        "report.html", "picture.png", "numbers.json", "with-noise.csv", "without-noise.csv",
-    )
-)  # fmt: skip
-TRUST_WRITTEN = WRITTEN[:3]
-NAMES = {
+# Files of a comparison of places of trust, and of a simulated campaign.
+TRUST_WRITTEN = tuple(f"{STAMP}-{name}" for name in ("report.html", "picture.png", "numbers.json"))
+WRITTEN = (*TRUST_WRITTEN, f"{STAMP}-with-noise.csv", f"{STAMP}-without-noise.csv")
+NAMES = {  # of errors
     "one_way": "a column's shares (total variation)",
     "two_way": "shares of a pair of columns (total variation)",
     "W2": "places (W₂, where the bounds are -1 and 1)",
 }
-_ACROSS, _MAX_PANELS, _IMAGES = 4, 24, 36
-_SAMPLES = 64
-_ROWS = 10_000
-_WIDTH, _HEIGHT, _CELLS = 3.6, 2.6, 60
+_ACROSS, _MAX_PANELS = 4, 24  # of a figure of all columns: panels in a row, panels in all
+_WIDTH, _HEIGHT = 3.6, 2.6  # of a panel, in inches
+_IMAGES, _BINS, _CELLS = 36, 40, 60  # in a panel: images, bins, cells along a side of a map
+_SAMPLES = 64  # images on the page of a fit
+_ROWS = 10_000  # of the tables of a simulated campaign
 _BARS: dict[str, Any] = {"color": PRIVATE, "alpha": 0.35}
 
 
@@ -122,11 +121,11 @@ def _panels(
         elif name in schema.vectors:
             column = schema.vectors[name]
             parts = column.table_columns(name)
-            points = {kind: column.encode_points(name, table) for kind, table in tables.items()}
-            points = {kind: p[~np.isnan(p).any(axis=1)] for kind, p in points.items()}
+            points = {kind: present_points(column, name, table) for kind, table in tables.items()}
             if len(parts) == 2:
+                limits = limits_of(list(points.values()))
                 for kind, shown in points.items():
-                    panels.append((titles[kind], partial(_draw_plane, parts, points, shown)))
+                    panels.append((titles[kind], partial(_draw_plane, parts, limits, shown)))
                 continue
             for number, part in enumerate(parts):
                 values = {kind: p[:, number] for kind, p in points.items()}
@@ -156,13 +155,10 @@ def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axe
 
 
 def _draw_plane(
-    parts: tuple[str, ...], points: dict[str, np.ndarray], shown: np.ndarray, axis: Axes
+    parts: tuple[str, ...], limits: list[tuple[float, float]], points: np.ndarray, axis: Axes
 ) -> None:
-    """Draw counts of points in a grid of cells, within the limits of the points of all tables."""
-    all_points = np.concatenate(list(points.values()))
-    low, high = all_points.min(axis=0), all_points.max(axis=0)
-    limits = [(low[0], high[0]), (low[1], high[1])]
-    cells, *edges = np.histogram2d(shown[:, 0], shown[:, 1], bins=_CELLS, range=limits)
+    """Draw the counts of points (n, 2) in a grid of cells within limits."""
+    cells, *edges = np.histogram2d(points[:, 0], points[:, 1], bins=_CELLS, range=limits)
     axis.pcolormesh(*edges, cells.T, cmap=LIGHT)
     axis.set_xlabel(parts[0])
     axis.set_ylabel(parts[1])
@@ -170,7 +166,7 @@ def _draw_plane(
 
 def _draw_density(values: dict[str, np.ndarray], axis: Axes) -> None:
     all_values = np.concatenate(list(values.values()))
-    bins = np.linspace(all_values.min(), all_values.max(), 41).tolist()
+    bins = np.linspace(all_values.min(), all_values.max(), _BINS + 1).tolist()
     if "real" in values:
         axis.hist(values["real"], bins, density=True, **_BARS, label="real")
     outline: dict[str, Any] = {"histtype": "step", "color": LEARNED, "linewidth": 1.6}
@@ -192,7 +188,7 @@ def draw_loss(history: History) -> Figure:
         axis.set_xlabel("step")
         axis.set_ylabel("entropic cost (nats)")
         # The losses of the first steps, far above the others, are cut off.
-        low, high = np.quantile(history["loss"][len(history.rows) // 20 :], [0.0, 1.0])
+        low, high = np.quantile(loss[len(loss) // 20 :], [0.0, 1.0])
         margin = 0.05 * (high - low) + 1e-9
         axis.set_ylim(low - margin, high + margin)
     return figure
@@ -206,14 +202,14 @@ def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> N
     synthetic = model.sample(_SAMPLES, seed=0)
     figures = []
     for name, column in model.schema.images.items():
-        panels = [
-            ImagePanel("What the model draws", "samples", unit_images(column, name, synthetic))
-        ]
+        panels = []
         if name in release.randomizer.splits:  # other reports are candidates, and no images
             received, limit = reported_images(release, name)
             one = ImagePanel("One report", "all that one device sends", received, limit, 1)
             many = ImagePanel("Reports", f"some of {len(release):,}", received, limit)
-            panels = [one, many, *panels]
+            panels = [one, many]
+        images = unit_images(column, name, synthetic)
+        panels.append(ImagePanel("What the model draws", "samples", images))
         figures.append(data_uri(draw_image_panels(panels), dpi=130))
     fields = {
         "num_reports": len(release),
@@ -248,8 +244,7 @@ def write_results(
     with replacing_folder(folder) as draft:
         write_page(draft / "report.html", template, shared | fields)
         save_png(figure, draft / name, dpi=110)
-        numbers = json.dumps(asdict(metrics), indent=2)
-        (draft / "metrics.json").write_text(numbers + "\n", encoding="utf-8")
+        _write_json(draft / "metrics.json", asdict(metrics))
         model.save(draft / "model")
 
 
@@ -267,6 +262,7 @@ def write_rehearsal(
     model, records, rehearsals = campaign.model, campaign.people, campaign.rehearsals
     figure = stamped(plot(model, records.slice(0, _ROWS), num_rows=_ROWS))
     paths = [folder / name for name in WRITTEN]
+    page, picture, numbers, with_noise, without_noise = paths
     about = {"stamp": STAMP, "epsilon": epsilon, "people": people, "rehearsals": rehearsals}
     errors = {
         "predicted": campaign.predicted,
@@ -281,14 +277,18 @@ def write_rehearsal(
         "unit": model.schema.unit,
         "guarantee": str(model.guarantee),
     }
-    write_page(paths[0], "simulated.html", about | fields)
-    save_png(figure, paths[1], dpi=130)
-    paths[2].write_text(json.dumps(about | errors, indent=2) + "\n", encoding="utf-8")
+    write_page(page, "simulated.html", about | fields)
+    save_png(figure, picture, dpi=130)
+    _write_json(numbers, about | errors)
     rows = min(_ROWS, people)
-    tables = model.sample(rows, seed=0), records.slice(0, rows)
-    for path, table in zip(paths[3:], tables, strict=True):
+    tables = {with_noise: model.sample(rows, seed=0), without_noise: records.slice(0, rows)}
+    for path, table in tables.items():
         write_table(table.append_column(STAMP, [[STAMP] * table.num_rows]), path)
     return paths
+
+
+def _write_json(path: Path, fields: dict[str, Any]) -> None:
+    path.write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
 
 
 def draw_trust(plan: TrustPlan) -> Figure:
@@ -315,6 +315,7 @@ def draw_trust(plan: TrustPlan) -> Figure:
 def write_trust(folder: Path, plan: TrustPlan) -> list[Path]:
     """Write page, picture and numbers of a comparison of places of trust; return their paths."""
     figure, paths = draw_trust(plan), [folder / name for name in TRUST_WRITTEN]
+    page, picture, numbers = paths
     fields = {
         "stamp": STAMP,
         "figure": data_uri(figure, dpi=130),
@@ -323,9 +324,7 @@ def write_trust(folder: Path, plan: TrustPlan) -> list[Path]:
         "trusted": TRUSTED,
         "servers": SERVERS,
     }
-    write_page(paths[0], "trust.html", fields)
-    save_png(figure, paths[1], dpi=130)
-    paths[2].write_text(
-        json.dumps({"stamp": STAMP} | asdict(plan), indent=2) + "\n", encoding="utf-8"
-    )
+    write_page(page, "trust.html", fields)
+    save_png(figure, picture, dpi=130)
+    _write_json(numbers, {"stamp": STAMP} | asdict(plan))
     return paths

@@ -37,13 +37,12 @@ from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema import ArrayColumn
 from privot.schema.columns.array import tensor_values
+from privot.schema.columns.column import PointColumn
 
-INK = "#1b2333"
-MUTED = "#6b7488"
-NIGHT = "#0a0f1e"
-PRIVATE, RECEIVED, LEARNED = "#4f7cff", "#9aa3b5", "#ff8a3d"
-ERROR, LINE, SOFT = "#c0304f", "#e3e7ef", "#f5f7fb"
-DIM, FAINT = "#aab4cc", "#3c4766"
+INK, MUTED = "#1b2333", "#6b7488"  # text, secondary text
+PRIVATE, RECEIVED, LEARNED = "#4f7cff", "#9aa3b5", "#ff8a3d"  # records, reports, models
+ERROR, LINE, SOFT = "#c0304f", "#e3e7ef", "#f5f7fb"  # heat maps, thin lines, soft background
+NIGHT, DIM, FAINT = "#0a0f1e", "#aab4cc", "#3c4766"  # dark figures: background, text, lines
 LIGHT = LinearSegmentedColormap.from_list(
     "night", [NIGHT, "#24346b", "#7c4d9e", "#e2725b", "#ffd27a", "#fffbe6"]
 )
@@ -166,42 +165,48 @@ class Map:
 
 
 def dark_axes(
-    panels: Sequence[ImagePanel | Map], height: float, margin: float = 0.0, across: float = PANEL
+    panels: Sequence[ImagePanel | Map], ratio: float, margin: float = 0.0, width: float = PANEL
 ) -> tuple[Figure, list[Axes]]:
     """Return a dark figure with axes for panels, each with title and caption, and groups' headings.
 
     Arguments:
         panels: Panels, from left to right.
-        height: Ratio of an axis's height to its width.
+        ratio: Ratio of an axis's height to its width.
         margin: Space for labels around the axes, in inches.
-        across: Width of an axis, in inches.
+        width: Width of an axis, in inches.
     """
-    wide, tall = across + _GAP, across * height
-    groups = [panel.group for panel in panels]
-    heading = _HEADING + (_GROUP if any(groups) else 0.0)
+    height, step = (
+        width * ratio,
+        width + _GAP,
+    )  # of an axis, and from each axis to the next, in inches
+    heading = _HEADING + (_GROUP if any(panel.group for panel in panels) else 0.0)
     left, bottom = max(_GAP, margin), max(_GAP, 0.6 * margin)
-    size = (left + wide * len(panels) - _GAP + left, tall + heading + bottom)
-    figure = new_figure(*size)
+    across, up = left + step * len(panels) - _GAP + left, height + heading + bottom
+    figure = new_figure(across, up)
     figure.set_layout_engine(None)
     figure.set_facecolor(NIGHT)
-    shrink = min(1.0, 0.15 + 0.85 * across / PANEL)
+    text_scale = min(1.0, 0.15 + 0.85 * width / PANEL)  # smaller in narrow panels
     for i, panel in enumerate(panels):
-        place = ((left + i * wide) / size[0], bottom / size[1], across / size[0], tall / size[1])
+        place = ((left + i * step) / across, bottom / up, width / across, height / up)
         axis = figure.add_axes(place)
         axis.set_axis_off()
         words: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
-        bold = words | {"color": "white", "fontsize": 15 * shrink, "weight": "bold"}
-        axis.text(0, 1 + 0.34 / tall, panel.title, **bold)
-        axis.text(0, 1 + 0.1 / tall, panel.caption, color=DIM, fontsize=11 * shrink, **words)
-    for name, adjacent in groupby(range(len(groups)), key=groups.__getitem__):
+        bold = words | {"color": "white", "fontsize": 15 * text_scale, "weight": "bold"}
+        small = words | {"color": DIM, "fontsize": 11 * text_scale}
+        axis.text(0, 1 + 0.34 / height, panel.title, **bold)
+        axis.text(0, 1 + 0.1 / height, panel.caption, **small)
+    for name, adjacent in groupby(range(len(panels)), key=lambda i: panels[i].group):
         members = list(adjacent)
-        first, last = members[0], members[-1]
         if name:
-            ends = [x / size[0] for x in (left + first * wide, left + last * wide + across)]
-            y = (tall + bottom + _HEADING + 0.04) / size[1]
-            figure.add_artist(Line2D(ends, [y, y], color=FAINT, linewidth=1.2, gid="group"))
-            style: dict[str, Any] = {"color": "#ffd27a", "fontsize": 13 * shrink, "va": "bottom"}
-            figure.text(ends[0], y + 0.08 / size[1], name, **style)
+            ends = left + members[0] * step, left + members[-1] * step + width
+            x, y = [end / across for end in ends], (height + bottom + _HEADING + 0.04) / up
+            figure.add_artist(Line2D(x, [y, y], color=FAINT, linewidth=1.2, gid="group"))
+            style: dict[str, Any] = {
+                "color": "#ffd27a",
+                "fontsize": 13 * text_scale,
+                "va": "bottom",
+            }
+            figure.text(x[0], y + 0.08 / up, name, **style)
     return figure, figure.axes
 
 
@@ -248,6 +253,7 @@ def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.nda
     Reported cosine coefficients are decoded to images.
     """
     column = release.schema.images[name]
+    # Not every report has an image if people report some of the columns.
     first = Release(ReportTable.of(next(release.rows.pieces(16 * most))), release.randomizer)
     points, reported = first.reports(name)
     pixels = column.domain.decode(points[reported][:most].astype(np.float64))
@@ -257,10 +263,22 @@ def reported_images(release: Release, name: str, most: int = 64) -> tuple[np.nda
 
 # Maps.
 
+
+def present_points(column: PointColumn, name: str, table: pa.Table) -> np.ndarray:
+    """Return the points (n, d) of a table's records without missing coordinates."""
+    points = column.encode_points(name, table)
+    return points[~np.isnan(points).any(axis=1)]
+
+
+def limits_of(points: Sequence[np.ndarray]) -> list[tuple[float, float]]:
+    """Return the smallest and the largest value of each coordinate of several sets of points (n, d)."""
+    every = np.concatenate(points)
+    return [(low, high) for low, high in zip(every.min(axis=0), every.max(axis=0), strict=True)]
+
+
 KILOMETERS = 6371.0 * math.pi / 180  # length of a degree of latitude
-_CELLS_ACROSS = 130
+_CELLS_ACROSS, _MAX_TICKS = 130, 7  # of a map
 _MARGIN = 0.42  # inches, for the numbers on axes
-_MAX_TICKS = 7
 
 
 def draw_maps(
@@ -285,7 +303,7 @@ def draw_maps(
     height = (north - south) / (east - west) * stretch
     cells = (_CELLS_ACROSS, round(_CELLS_ACROSS * height))
     shares = [_cell_shares(panel.points, bounds, cells) for panel in panels]
-    brightest = np.quantile(shares[0], 0.999)
+    brightest = np.quantile(shares[0], 0.999)  # so that few cells do not darken the rest
     margin = _MARGIN if geographic else 0.0
     width = PANEL if len(panels) <= 3 else 2.5  # smaller, so that many maps fit on a page
     with styled():
@@ -298,10 +316,10 @@ def draw_maps(
             )  # fmt: skip
         if geographic:
             degrees = _degrees(west, east, "W", "E"), _degrees(south, north, "S", "N")
-            _scale(axes[0], "left", *degrees)
+            _label_axes(axes[0], "left", *degrees)
             across = _kilometers(west, east, KILOMETERS * cosine)
             across = [(x, f"{km} km" if km == "0" else km) for x, km in across]
-            _scale(axes[-1], "right", across, _kilometers(south, north, KILOMETERS))
+            _label_axes(axes[-1], "right", across, _kilometers(south, north, KILOMETERS))
     return figure
 
 
@@ -328,7 +346,7 @@ def _round_numbers(low: float, high: float) -> list[float]:
     return [float(x) for x in ticker.tick_values(low, high) if low <= x <= high]
 
 
-def _scale(
+def _label_axes(
     axis: Axes, side: str, across: list[tuple[float, str]], up: list[tuple[float, str]]
 ) -> None:
     """Label the bottom axis of a map (`across`) and the axis on one side (`up`)."""
@@ -352,10 +370,10 @@ def _cell_shares(
 
 # Trends over time.
 
-_ACROSS, _WIDTH, _HEIGHT = 3, 3.6, 2.5
-_MAX_VALUES, _MAX_PANELS = 5, 24
+_ACROSS, _MAX_PANELS = 3, 24  # panels in a row, panels in all
+_WIDTH, _HEIGHT = 3.6, 2.5  # of a panel, in inches
+_MAX_VALUES, _MAX_TREND_TICKS = 5, 5  # in a panel
 _COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
-_MAX_TREND_TICKS = 5
 
 
 def draw_trends(
@@ -369,12 +387,12 @@ def draw_trends(
             figure with true values of real people is **not private**.
         level: Confidence level of the bands.
     """
-    every = (_trends_of(model, name, level) for name in model.schema.table_columns)
-    groups = [group for group in every if group][:_MAX_PANELS]
+    by_column = (_trends_of(model, name, level) for name in model.schema.table_columns)
+    groups = [trends for trends in by_column if trends][:_MAX_PANELS]
     with styled():
         figure, axes = grid_axes(len(groups), _ACROSS, _WIDTH, _HEIGHT)
-        for axis, group in zip(axes, groups, strict=True):
-            draw_trend(axis, group, truth or {})
+        for axis, trends in zip(axes, groups, strict=True):
+            draw_trend(axis, trends, truth or {})
     return figure
 
 

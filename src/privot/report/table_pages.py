@@ -31,6 +31,7 @@ from privot.report.charts import (
     draw_heat_map,
     draw_histogram,
     format_number,
+    shorten,
     worst,
 )
 from privot.report.pages import draw_loss
@@ -41,6 +42,8 @@ from privot.report.panels import (
     draw_image_panels,
     draw_maps,
     inline_svg,
+    limits_of,
+    present_points,
     reported_images,
     unit_images,
     write_page,
@@ -48,10 +51,11 @@ from privot.report.panels import (
 from privot.schema import Schema
 from privot.schema.domains import Array
 
-MAX_COLUMNS = 60
-_MAX_LABEL = 24
-_MAX_PAIRS, _ROWS, _MAX_SHOWN, _MAX_LETTERS = 10, 6, 12, 40
-_NUM_SAMPLED = 20_000
+MAX_COLUMNS = 60  # that have cards
+_MAX_LABEL = 24  # letters of a bar's label
+_MAX_PAIRS = 10  # in the list of the worst pairs
+_ROWS, _MAX_SHOWN, _MAX_LETTERS = 6, 12, 40  # of sampled rows: rows, columns, letters of a cell
+_NUM_SAMPLED = 20_000  # records of a model that is checked
 _MEASURES = {
     "one_way": ("Each column", "total variation"),
     "two_way": ("Each pair of columns", "total variation"),
@@ -104,7 +108,8 @@ def cards(
 ) -> list[Card]:
     """Return cards of all columns in the schema's order; of more than 60, those of the largest errors.
 
-    With real records there is a comparison; without, a check.
+    Without real records, columns are graded by the check. With real records there is a comparison, by
+    which they are graded, and a check, if any, adds its intervals.
     """
     synthetic_series = number_series(schema, synthetic)
     real_series = {} if real is None else number_series(schema, real)
@@ -115,9 +120,10 @@ def cards(
     every: list[Card] = []
     for name, column in schema.columns.items():
         column_check = checks.get(name)
+        if name in schema.images:
+            continue
         if name in schema.points:
-            parts = () if name in schema.images else column.table_columns(name)
-            for part in parts:
+            for part in column.table_columns(name):
                 if part in scores or (comparison is None and check is not None):
                     values = synthetic_series[part], real_series.get(part)
                     card = _number_card(schema, part, values, scores.get(part), column_check)
@@ -131,14 +137,13 @@ def cards(
                 graded = grade(score.synthetic, COLUMN, score.floor)
                 every.append(Card(name, score.synthetic, words, graded, bars))
             elif column_check is not None:
-                words, graded = _expected_error(column_check)
-                note = _note(column_check)
-                every.append(Card(name, column_check.error, words, graded, bars, note=note))
+                every.append(Card(name, *_graded_by(column_check), bars, note=_note(column_check)))
     return [every[i] for i in worst([card.error for card in every], MAX_COLUMNS)]
 
 
-def _expected_error(check: ColumnCheck) -> tuple[str, Grade]:
-    return f"{percent(check.error)} error to expect", grade(check.error, COLUMN)
+def _graded_by(check: ColumnCheck) -> tuple[float, str, Grade]:
+    """Return the expected error of a check: as a number, in words, and graded."""
+    return check.error, f"{percent(check.error)} error to expect", grade(check.error, COLUMN)
 
 
 def _note(check: ColumnCheck | None) -> str:
@@ -160,12 +165,10 @@ def _number_card(
     error, words = 0.0, ""
     graded: Grade = "unknown"
     if score is not None:
-        error = score.ks.synthetic
-        words = f"KS {error:.3f}, floor {score.ks.floor:.3f}"
-        graded = grade(error, NUMBER, score.ks.floor)
+        error, floor = score.ks.synthetic, score.ks.floor
+        words, graded = f"KS {error:.3f}, floor {floor:.3f}", grade(error, NUMBER, floor)
     elif check is not None:
-        error = check.error
-        words, graded = _expected_error(check)
+        error, words, graded = _graded_by(check)
     histogram = None if figure is None else inline_svg(figure, f"Histogram of {part}")
     facts = tuple(_facts(schema, part, values, score, number))
     return Card(part, error, words, graded, (), histogram, facts, _note(check))
@@ -179,19 +182,18 @@ def _facts(
     number: NumberCheck | None,
 ) -> Iterator[Fact]:
     """Yield the statistics below a histogram, of a score against real numbers and of a check."""
-    formatted = partial(format_number, schema, part)
-    facts = [("mean", score and score.mean, number and number.mean)]
-    # Positions of the levels among those of scores and among those of checks.
-    for in_score, in_check, name in ((2, 1, "25 %"), (3, 2, "median"), (4, 3, "75 %")):
-        quantile = score and score.quantiles[in_score]
-        facts.append((name, quantile, number and number.quantiles[in_check]))
-    for name, pair, checked in facts:
-        reports = checked and checked.reports
-        interval = (formatted(reports.low), formatted(reports.high)) if reports else None
-        if pair:
+    formatted, names = partial(format_number, schema, part), ("mean", "25 %", "median", "75 %")
+    # The quartiles are in the middle of the levels of scores, and of the levels of checks.
+    pairs = [None] * 4 if score is None else [score.mean, *score.quantiles[2:5]]
+    checks = [None] * 4 if number is None else [number.mean, *number.quantiles[1:4]]
+    for name, pair, check in zip(names, pairs, checks, strict=True):
+        interval = None
+        if check is not None:
+            interval = formatted(check.reports.low), formatted(check.reports.high)
+        if pair is not None:
             yield Fact(name, formatted(pair.synthetic), formatted(pair.real), interval)
-        elif checked:
-            yield Fact(name, formatted(checked.model), "", interval)
+        elif check is not None:
+            yield Fact(name, formatted(check.model), "", interval)
     if score is not None:
         if schema.columns.get(part) is None or schema.columns[part].holds_numbers:
             yield Fact("std", formatted(score.std.synthetic), formatted(score.std.real))
@@ -311,6 +313,7 @@ def _shared(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
 
 
 def _gauges(comparison: Comparison) -> list[Gauge]:
+    """Return the mean scores on scales that end just above the largest value to show."""
     summary = comparison.summary
     ends = {
         name: 1.04 * max(score.synthetic, score.floor, score.independence or 0.0)
@@ -319,7 +322,7 @@ def _gauges(comparison: Comparison) -> list[Gauge]:
     if "one_way" in ends:
         # Columns and pairs, both in total variation, have the same scale.
         ends["one_way"] = max(ends["one_way"], ends.get("two_way", 0.0))
-    return [Gauge(*_MEASURES[n], score, ends[n]) for n, score in summary.items()]
+    return [Gauge(*_MEASURES[name], score, ends[name]) for name, score in summary.items()]
 
 
 def _pair_fields(table: TableComparison | None) -> dict[str, Any]:
@@ -327,15 +330,14 @@ def _pair_fields(table: TableComparison | None) -> dict[str, Any]:
     if table is None or not table.pairs:
         return {"heat": None, "worst": []}
     own = {row.column: row.total_variation.synthetic for row in table.columns}
-    pairs = {(pair.first, pair.second): pair.total_variation for pair in table.pairs}
-    names = list(dict.fromkeys(name for pair in pairs for name in pair))
-    below = {pair: score.synthetic for pair, score in pairs.items()}
-    above = {pair: score.independence or 0.0 for pair, score in pairs.items()}
-    heat = _heat(names, own, below, above, ("error", "error", "independent columns"))
-    order = sorted(pairs, key=lambda pair: -pairs[pair].synthetic)[:_MAX_PAIRS]
+    scores = {(pair.first, pair.second): pair.total_variation for pair in table.pairs}
+    names = list(dict.fromkeys(name for pair in scores for name in pair))
+    errors = {pair: score.synthetic for pair, score in scores.items()}
+    independence = {pair: score.independence or 0.0 for pair, score in scores.items()}
+    heat = _heat(names, own, errors, independence, ("error", "error", "independent columns"))
     rows = []
-    for pair in order:
-        numbers = below[pair], pairs[pair].floor, above[pair]
+    for pair in sorted(scores, key=lambda pair: -errors[pair])[:_MAX_PAIRS]:
+        numbers = errors[pair], scores[pair].floor, independence[pair]
         rows.append(PairRow(" × ".join(pair), tuple(f"{number:.3f}" for number in numbers)))
     return {"heat": heat, "worst": rows}
 
@@ -355,8 +357,7 @@ def _heat(
 def _cell_text(value: object) -> str:
     if value is None:
         return "–"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _MAX_LETTERS else text[: _MAX_LETTERS - 1] + "…"
+    return shorten(f"{value:.6g}" if isinstance(value, float) else str(value), _MAX_LETTERS)
 
 
 def _draw_images(evaluation: Evaluation, name: str) -> str:
@@ -382,16 +383,11 @@ def _draw_maps(schema: Schema, synthetic: pa.Table, real: pa.Table | None = None
         parts = column.table_columns(name)
         if len(parts) != 2:
             continue
-        tables = [synthetic] if real is None else [real, synthetic]
-        points = [column.encode_points(name, table) for table in tables]
-        points = [each[~np.isnan(each).any(axis=1)] for each in points]
-        all_points = np.concatenate(points)
-        low, high = all_points.min(axis=0), all_points.max(axis=0)
-        titles = [("Real", name), ("Synthetic", "samples of the model")][-len(points) :]
-        panels: Sequence[Map] = [
-            Map(*title, each) for title, each in zip(titles, points, strict=True)
-        ]
+        samples = present_points(column, name, synthetic)
+        panels = [Map("Synthetic", "samples of the model", samples)]
+        if real is not None:
+            panels.insert(0, Map("Real", name, present_points(column, name, real)))
         geographic = "latitude" in parts[1].lower()
-        figure = draw_maps(panels, ((low[0], high[0]), (low[1], high[1])), geographic=geographic)
-        maps.append(data_uri(figure))
+        limits = limits_of([panel.points for panel in panels])
+        maps.append(data_uri(draw_maps(panels, (limits[0], limits[1]), geographic=geographic)))
     return maps

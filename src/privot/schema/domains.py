@@ -25,13 +25,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
+from privot.privacy.rounding import round_up, sum_up
 
 Array = NDArray[np.float64]
 
@@ -39,16 +39,13 @@ Array = NDArray[np.float64]
 SMALLEST, LARGEST = 1e-100, 1e100
 # A box with a smaller ratio of width to largest bound has too few floats between its bounds.
 _NARROW = 2.0**-30
+# Points are projected to this share of a ball's radius, so that rounding never leaves the ball.
+_INSIDE = 1.0 - 2.0**-40
 
 
 @runtime_checkable
 class Domain(Protocol):
-    """Set of the possible values of one column; points are rows of shape (n, d).
-
-    Examples:
-        >>> isinstance(Box((0.0,), (10.0,)), Domain)
-        True
-    """
+    """Set of the possible values of one column; points are rows of shape (n, d)."""
 
     @property
     def dimension(self) -> int:
@@ -97,33 +94,17 @@ class Domain(Protocol):
 
 
 def to_unit(domain: Domain, x: Array) -> Array:
-    """Return the coordinates $(x − c)/s$ of points (n, d).
-
-    Examples:
-        >>> to_unit(Box((0.0,), (10.0,)), np.array([[0.0], [7.5]])).tolist()
-        [[-1.0], [0.5]]
-    """
+    """Return the unit coordinates $(x − c)/s$ of points (n, d)."""
     units = x - domain.center
     units /= domain.scale
     return units
 
 
 def from_unit(domain: Domain, u: Array) -> Array:
-    """Return the points $c + s·u$ of unit coordinates (n, d).
-
-    Examples:
-        >>> from_unit(Box((0.0,), (10.0,)), np.array([[-1.0], [0.5]])).tolist()
-        [[0.0], [7.5]]
-    """
+    """Return the points $c + s·u$ of unit coordinates (n, d)."""
     points = domain.scale * u
     points += domain.center
     return points
-
-
-def up(exact: Fraction | int) -> float:
-    """Return the smallest float that is at least `exact`."""
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def sqrt_up(square: Fraction | int) -> float:
@@ -191,7 +172,7 @@ class Box:
         counts = Counter(zip(self.lower, self.upper, strict=True))
         sides = [(n, Fraction(high) - Fraction(low)) for (low, high), n in counts.items()]
         if norm == 1:
-            return up(sum(count * side for count, side in sides))
+            return round_up(sum((count * side for count, side in sides), Fraction(0)))
         return sqrt_up(sum(count * side**2 for count, side in sides))
 
     def project(self, x: Array) -> Array:
@@ -221,10 +202,6 @@ class Box:
     def program(self) -> dict[str, Any]:
         """See `Domain`."""
         return {"area": self.area, "lower": list(self.lower), "upper": list(self.upper)}
-
-
-# Points are projected to this share of the radius, so that rounding never leaves the ball.
-_INSIDE = 1.0 - 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -262,10 +239,6 @@ class _Ball:
     def unit(self) -> Self:
         return replace(self, radius=1.0)
 
-    @property
-    def program(self) -> dict[str, Any] | None:
-        return None
-
 
 @dataclass(frozen=True)
 class L2Ball(_Ball):
@@ -297,16 +270,16 @@ class L2Ball(_Ball):
             return sqrt_up(square * min(2, self.dimension))
         half = self.dimension // 2
         parts = (sqrt_up(square * k) for k in (half, self.dimension - half))
-        return up(sum(Fraction(part) for part in parts))
+        return sum_up(parts)
 
     def far_apart(self) -> list[tuple[Array, Array]]:
         """See `Domain`: points with equal coordinates, farthest in ℓ1 among the farthest in ℓ2."""
-        d, half = self.dimension, max(1, self.dimension // 2)
+        d, half = self.dimension, self.dimension // 2
         if not self.non_negative:
             spread = np.full(d, self.radius / np.sqrt(d))
             return [(-spread, spread)]
-        low = np.arange(d) < d // 2
-        first, second = low / np.sqrt(half), ~low / np.sqrt(d - d // 2)
+        in_first = np.arange(d) < half  # the points have disjoint supports
+        first, second = in_first / np.sqrt(max(1, half)), ~in_first / np.sqrt(d - half)
         return [(self.radius * first, self.radius * second)]
 
     def project(self, x: Array) -> Array:
@@ -337,6 +310,7 @@ class L1Ball(_Ball):
     """
 
     area: ClassVar[Literal["l1_ball"]] = "l1_ball"
+    program = None
 
     def diameter(self, norm: int) -> float:
         """See `Domain`; the class docstring states the formulas."""
@@ -373,17 +347,17 @@ class L1Ball(_Ball):
         descending = -np.sort(-shifted, axis=1)
         excess = np.cumsum(descending, axis=1) - radius
         counts = np.arange(1, self.dimension + 1)
-        active = (descending - excess / counts > 0).sum(axis=1)
+        active = (descending - excess / counts > 0).sum(axis=1)  # coordinates that stay nonzero
         theta = excess[np.arange(len(active)), active - 1] / active
         result = x.copy()
-        magnitude = np.maximum(shifted - theta[:, None], 0.0)
+        reduced = np.maximum(shifted - theta[:, None], 0.0)
         # Rounding errors of the cumulative sum add up in thousands of dimensions: scale once more.
-        magnitude *= np.minimum(1.0, radius / magnitude.sum(axis=1, keepdims=True))
-        result[outside] = np.sign(x[outside]) * magnitude
+        reduced *= np.minimum(1.0, radius / reduced.sum(axis=1, keepdims=True))
+        result[outside] = np.sign(x[outside]) * reduced
         return result
 
 
-_FAR = 1e6
+_FAR = 1e6  # distance from the center, in halves of the longest side
 
 
 @dataclass(frozen=True)
@@ -458,26 +432,30 @@ class Polyline:
 
     def project(self, x: Array) -> Array:
         """Return the nearest point of the curve in ℓ2, for each row of (n, d)."""
-        points = np.asarray(self.corners)
         # Clipped, because squares of larger numbers overflow; the curve is tiny at this distance.
         x = np.clip(x, self.center - _FAR * self.scale, self.center + _FAR * self.scale)
-        best = np.full(len(x), np.inf)
-        nearest = np.array(x, dtype=float)
-        for start, end in pairwise(points):
+        return self._nearest(x)[0]
+
+    def _nearest(self, x: Array) -> tuple[Array, Array]:
+        """Return the points (n, d) of the curve nearest to points (n, d), and their arc lengths (n,)."""
+        smallest, lengths = np.full(len(x), np.inf), np.zeros(len(x))
+        points = np.array(x, dtype=float)
+        corners, before = np.asarray(self.corners), self._arc_lengths
+        for start, end, start_length, end_length in zip(
+            corners, corners[1:], before, before[1:], strict=False
+        ):
             direction = end - start
-            length2 = float(direction @ direction)
-            along = np.zeros(len(x))
-            if length2 > 0:
-                along = np.clip((x - start) @ direction / length2, 0, 1)
-            candidate = start + along[:, None] * direction
+            square = float(direction @ direction) or 1.0  # 1 for a repeated corner
+            share = np.clip((x - start) @ direction / square, 0, 1)
+            candidate = start + share[:, None] * direction
             distance = ((x - candidate) ** 2).sum(axis=1)
-            closer = distance < best
-            best[closer] = distance[closer]
-            nearest[closer] = candidate[closer]
-        return nearest
+            closer = distance < smallest
+            smallest[closer], points[closer] = distance[closer], candidate[closer]
+            lengths[closer] = (start_length + share * (end_length - start_length))[closer]
+        return points, lengths
 
     @cached_property
-    def _starts(self) -> Array:
+    def _arc_lengths(self) -> Array:
         """Arc length (m,) of the curve up to each corner."""
         gaps = np.linalg.norm(np.diff(np.asarray(self.corners), axis=0), axis=1)
         return np.concatenate([[0.0], np.cumsum(gaps)])
@@ -485,26 +463,16 @@ class Polyline:
     @property
     def line(self) -> Box:
         """Interval of arc lengths, from the curve's beginning to its end."""
-        return Box((0.0,), (float(self._starts[-1]),))
+        return Box((0.0,), (float(self._arc_lengths[-1]),))
 
     def along(self, x: Array) -> Array:
         """Return the smallest arc lengths (n, 1), from the beginning, of points (n, d) of the curve."""
-        best, length = np.full(len(x), np.inf), np.zeros(len(x))
-        for (start, end), before in zip(
-            pairwise(np.asarray(self.corners)), self._starts, strict=False
-        ):
-            direction = end - start
-            whole = float(np.linalg.norm(direction)) or 1.0
-            part = np.clip((x - start) @ (direction / whole), 0, whole)
-            distance = ((x - start - part[:, None] * (direction / whole)) ** 2).sum(axis=1)
-            closer = distance < best
-            best[closer], length[closer] = distance[closer], before + part[closer]
-        return self.line.project(length[:, None])
+        return self.line.project(self._nearest(x)[1][:, None])
 
     def at(self, lengths: Array) -> Array:
         """Return the points (n, d) of the curve at arc lengths (n, 1) from its beginning."""
         points = np.asarray(self.corners)
-        columns = [np.interp(lengths[:, 0], self._starts, column) for column in points.T]
+        columns = [np.interp(lengths[:, 0], self._arc_lengths, column) for column in points.T]
         return np.stack(columns, axis=1)
 
     @property

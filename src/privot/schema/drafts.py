@@ -1,7 +1,8 @@
 """Drafts of schemas: TOML from one-line declarations or from SDV's metadata, for a person to complete.
 
 Fields that the source does not contain (bounds, categories) are comments in the draft, so the schema is
-refused until somebody declares them. Nothing here reads data.
+refused until somebody declares them. Nothing here reads data. Conversely, `write_metadata` describes the
+samples of a schema to SDV.
 """
 
 from __future__ import annotations
@@ -63,25 +64,28 @@ def write_draft(
         lines += ["rules = [", *(f"    {quoted(rule)}," for rule in rules), "]"]
     for column in columns:
         if column.fields:
-            lines += ["", f"[columns.{_key(column.name)}]"]
-            lines += [f"{_key(name)} = {_value(value)}" for name, value in column.fields.items()]
+            lines += ["", f"[columns.{_toml_key(column.name)}]"]
+            lines += [
+                f"{_toml_key(name)} = {_toml_value(value)}" for name, value in column.fields.items()
+            ]
             lines += column.comments
         else:
             lines += ["", f"# {quoted(column.name)} is left out: {'; '.join(column.comments)}"]
     return "\n".join(lines) + "\n"
 
 
-def _value(value: Any) -> str:
+def _toml_value(value: Any) -> str:
+    """Return a text, number, truth value or list in TOML; whole floats are written as integers."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(_toml_value, value))}]"
     if isinstance(value, str):
         return quoted(value)
     return f"{value:.17g}" if isinstance(value, float) and value != int(value) else str(int(value))
 
 
-def _key(name: str) -> str:
+def _toml_key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else quoted(name)
 
 
@@ -97,11 +101,12 @@ def quoted(text: str) -> str:
 
 # One-line declarations.
 
-_LINE = re.compile(r"(?P<name>[^:]+):(?P<kind>.+)", re.DOTALL)
+_DECLARATION = re.compile(r"(?P<name>[^:]+):(?P<kind>.+)", re.DOTALL)
 _BOUNDED = re.compile(
     r"(?P<kind>[a-z]+)\[(?P<low>[^,\]]+),(?P<high>[^,\]]+)\](?P<rest>.*)", re.DOTALL
 )
 _IDENTIFIER = re.compile(r"id\((?P<pattern>.+)\)")
+# Fields of each kind with bounds.
 _KINDS: dict[str, dict[str, Any]] = {
     "int": {"kind": "numeric", "integer": True},
     "number": {"kind": "numeric"},
@@ -109,7 +114,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "date": {"kind": "datetime"},
     "time": {"kind": "datetime", "resolution": "second"},
 }
-_WORDS = {"unit": "measured_in"}
+_FIELD_NAMES = {"unit": "measured_in"}  # of options with another name
 
 
 def read_declaration(line: str) -> DraftColumn:
@@ -141,54 +146,56 @@ def read_declaration(line: str) -> DraftColumn:
     Raises:
         PrivotError: naming the line and the correct form.
     """
-    match = _LINE.fullmatch(line.strip())
+    match = _DECLARATION.fullmatch(line.strip())
     if match is None:
-        raise _refused(line)
+        raise _syntax_error(line)
     name, text = match["name"].strip(), match["kind"].strip()
     identifier, bounded = _IDENTIFIER.fullmatch(text), _BOUNDED.fullmatch(text)
     if identifier:
         return DraftColumn(name, {"kind": "identifier", "pattern": identifier["pattern"]})
     if bounded:
         if bounded["kind"] not in _KINDS:
-            raise _refused(line)
-        ends = [_plain(bounded["low"]), _plain(bounded["high"])]
+            raise _syntax_error(line)
+        ends = [_parse_value(bounded["low"]), _parse_value(bounded["high"])]
         fields, rest = _KINDS[bounded["kind"]] | {"bounds": ends}, bounded["rest"].strip()
+        nullable, options = rest.startswith("?"), rest.removeprefix("?").strip()
+        if options and not options.startswith(":"):
+            raise _syntax_error(line)
     else:
-        listed, colon, rest = text.partition(":")
-        fields = _categories(listed.removesuffix("?").strip(), line)
-        rest = "?" * listed.endswith("?") + colon + rest
-    nullable = rest.startswith("?")
-    options = rest.removeprefix("?").strip()
-    if options and not options.startswith(":"):
-        raise _refused(line)
+        listed, _, options = text.partition(":")
+        nullable = listed.endswith("?")
+        fields = _parse_categories(listed.removesuffix("?").strip(), line)
     for option in filter(None, map(str.strip, options.split(":"))):
-        fields |= _option(option)
+        fields |= _parse_option(option)
     return DraftColumn(name, fields | ({"nullable": True} if nullable else {}))
 
 
-def _categories(listed: str, line: str) -> dict[str, Any]:
+def _parse_categories(listed: str, line: str) -> dict[str, Any]:
+    """Return the fields of categories separated by bars, or of a truth value."""
     if listed in ("bool", "yes|no"):
         return {"kind": "boolean"}
     names = [name.strip() for name in listed.split("|")]
     other = [name for name in names if name.endswith("*")]
     if len(names) < 2 or not all(names) or len(other) > 1:
-        raise _refused(line)
+        raise _syntax_error(line)
     fields = {"kind": "categorical", "categories": [name for name in names if name not in other]}
     return fields | ({"other": other[0].removesuffix("*")} if other else {})
 
 
-def _option(option: str) -> dict[str, Any]:
+def _parse_option(option: str) -> dict[str, Any]:
+    """Return the field that an option declares."""
     if option == "log":
         return {"scale": "log"}
     name, equals, value = option.partition("=")
-    name = _WORDS.get(name, name)
+    name = _FIELD_NAMES.get(name, name)
     if not equals:
         raise PrivotError(f"option {option!r} says no value: write {option}=VALUE, or log")
     several = ";" in value or name == "spikes"
-    return {name: [*map(_plain, value.split(";"))] if several else _plain(value)}
+    return {name: [*map(_parse_value, value.split(";"))] if several else _parse_value(value)}
 
 
-def _plain(text: str) -> int | float | str:
+def _parse_value(text: str) -> int | float | str:
+    """Return the finite number that a text denotes, or else the text."""
     text = text.strip()
     for kind in (int, float):
         with suppress(ValueError):
@@ -198,7 +205,8 @@ def _plain(text: str) -> int | float | str:
     return text
 
 
-def _refused(line: str) -> PrivotError:
+def _syntax_error(line: str) -> PrivotError:
+    """Return the error for a declaration that cannot be parsed."""
     return PrivotError(
         f"column {line!r} cannot be read: write it as age:int[17,90], paid:money[1,20000]:log, "
         "came:date[2020-01-01,2024-12-31], sex:F|M, owner:bool? or patient:id(P-\\d{6})"
@@ -251,12 +259,12 @@ def draft_schema(text: str, table: str | None = None) -> str:
     Raises:
         PrivotError: if it is not SDV's metadata, the table is unknown, or no column can be reported.
     """
-    fields = _choose_table(_read(text), table)
+    fields = _choose_table(_parse_metadata(text), table)
     columns = fields.get("columns")
     if not isinstance(columns, dict) or not all(isinstance(c, dict) for c in columns.values()):
         raise PrivotError("the metadata has no columns as SDV writes them: give SDV's JSON")
-    drafts = [_column(name, column) for name, column in columns.items()]
-    written = write_draft(drafts, _head(fields))
+    drafts = [_draft_column(name, column) for name, column in columns.items()]
+    written = write_draft(drafts, _head_comments(fields))
     if not any(draft.fields.get("kind", "identifier") != "identifier" for draft in drafts):
         raise PrivotError(
             "the metadata has no numerical, categorical, boolean or datetime column: nothing is left "
@@ -265,7 +273,8 @@ def draft_schema(text: str, table: str | None = None) -> str:
     return written
 
 
-def _read(text: str) -> dict[str, Any]:
+def _parse_metadata(text: str) -> dict[str, Any]:
+    """Return the fields of SDV's metadata, of a known version."""
     try:
         fields = json.loads(text)
     except json.JSONDecodeError as error:
@@ -280,6 +289,7 @@ def _read(text: str) -> dict[str, Any]:
 
 
 def _choose_table(fields: dict[str, Any], table: str | None) -> Mapping[str, Any]:
+    """Return the metadata of one table: the named one, or the only one."""
     tables = fields.get("tables")
     if fields["METADATA_SPEC_VERSION"] == "SINGLE_TABLE_V1":
         if table is not None:
@@ -297,7 +307,7 @@ def _choose_table(fields: dict[str, Any], table: str | None) -> Mapping[str, Any
     return dict(tables[table])
 
 
-def _head(fields: Mapping[str, Any]) -> list[str]:
+def _head_comments(fields: Mapping[str, Any]) -> list[str]:
     lines = [
         "A draft from SDV's metadata: fill in what is commented out, then `privot schema check`."
     ]
@@ -312,7 +322,8 @@ def _head(fields: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _column(name: str, column: Mapping[str, Any]) -> DraftColumn:
+def _draft_column(name: str, column: Mapping[str, Any]) -> DraftColumn:
+    """Return the draft of a column of SDV's metadata."""
     kind, pattern = column.get("sdtype"), column.get("regex_format")
     if kind == "numerical":
         bounds = f"# bounds = [0, 100]  # smallest and largest: {PUBLIC}"
@@ -324,10 +335,10 @@ def _column(name: str, column: Mapping[str, Any]) -> DraftColumn:
         return DraftColumn(name, fields, [bounds, *integer, bins, NULLABLE])
     if kind == "categorical":
         other = '# other = "other"  # stands for what is not listed; without it that is refused'
-        comments = [_category_text(column.get("order")), other, NULLABLE]
+        comments = [_categories_comment(column.get("order")), other, NULLABLE]
         return DraftColumn(name, {"kind": "categorical"}, comments)
     if kind == "datetime":
-        return _moments(name, column.get("datetime_format"))
+        return _draft_datetime(name, column.get("datetime_format"))
     if kind == "boolean":
         return DraftColumn(name, {"kind": "boolean"}, [NULLABLE])
     if kind == "id" and _can_generate(pattern):
@@ -348,14 +359,14 @@ def _can_generate(pattern: object) -> bool:
         return False
 
 
-def _category_text(order: object) -> str:
+def _categories_comment(order: object) -> str:
     listed = ", ".join(quoted(str(c)) for c in order) if isinstance(order, list) and order else ""
     if not listed:
         return f'# categories = ["a", "b"]  # all of them: {PUBLIC}'
     return f"# categories = [{listed}]  # the metadata's list, if it is {PUBLIC}"
 
 
-def _moments(name: str, written: object) -> DraftColumn:
+def _draft_datetime(name: str, written: object) -> DraftColumn:
     fields, example = {"kind": "datetime"}, NO_DATES
     if isinstance(written, str) and _TIME_OF_DAY.search(written):
         fields |= {"resolution": "second"}

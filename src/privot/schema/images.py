@@ -133,12 +133,13 @@ class ImageDomain:
         return self
 
     @property
-    def middle(self) -> float:
-        """Value of the pixels of the center."""
+    def center_pixel(self) -> float:
+        """Value of all pixels of the ball's center."""
         return 0.0 if self.center_at == "middle" else -1.0
 
     @property
     def _pixel_ball(self) -> L1Ball | L2Ball | None:
+        """Ball of step 2, relative to its center; None if there is none."""
         if self.radius is None or (self.norm == 1 and self.low_pass is not None):
             return None
         ball = L1Ball if self.norm == 1 else L2Ball
@@ -146,6 +147,7 @@ class ImageDomain:
 
     @property
     def _coefficient_ball(self) -> L1Ball | None:
+        """ℓ1 ball that is applied after step 3, relative to its center; None if there is none."""
         if self.radius is None or self.norm == 2 or self.low_pass is None:
             return None
         return L1Ball(self.dimension, self.radius)
@@ -162,16 +164,16 @@ class ImageDomain:
         if self.on_grid:
             return pixels.diameter(norm)
         sets = [pixels] if self._pixel_ball is None else [pixels, self._pixel_ball]
-        if self.low_pass is None:
-            bounds = [each.diameter(norm) for each in sets]
-            if norm == 2 and isinstance(self._pixel_ball, L1Ball):
-                bounds = [_l1_ball_in_box(self.num_pixels, self._pixel_ball)]
-            return self._enlarged(min(bounds), norm)
-        euclidean = min(each.diameter(2) for each in sets)
-        bounds = [euclidean if norm == 2 else math.sqrt(self.dimension) * euclidean]
-        if self._coefficient_ball is not None:
-            bounds.append(self._coefficient_ball.diameter(norm))
-        return self._enlarged(min(bounds), norm)
+        if self.low_pass is None and norm == 2 and isinstance(self._pixel_ball, L1Ball):
+            bound = _l1_ball_in_box(self.num_pixels, self._pixel_ball)
+        elif self.low_pass is None:
+            bound = min(each.diameter(norm) for each in sets)
+        else:
+            bound = min(each.diameter(2) for each in sets)
+            bound *= math.sqrt(self.dimension) if norm == 1 else 1.0
+            if self._coefficient_ball is not None:
+                bound = min(bound, self._coefficient_ball.diameter(norm))
+        return self._enlarged(bound, norm)
 
     def _enlarged(self, diameter: float, norm: int) -> float:
         """Return a diameter plus a bound on the rounding errors of encoding."""
@@ -182,15 +184,17 @@ class ImageDomain:
         """Encode images (n, N), in unit coordinates, as records (n, d)."""
         x = np.clip(pixels, -1.0, 1.0)
         if self._pixel_ball is not None:
-            x = np.clip(self._pixel_ball.project(x - self.middle) + self.middle, -1.0, 1.0)
+            x = np.clip(
+                self._pixel_ball.project(x - self.center_pixel) + self.center_pixel, -1.0, 1.0
+            )
         u = self.transform(x)
         if self._coefficient_ball is not None:
-            center = self.transform(np.full((1, self.num_pixels), self.middle))
+            center = self.transform(np.full((1, self.num_pixels), self.center_pixel))
             u = self._coefficient_ball.project(u - center) + center
         return u
 
     def transform(self, pixels: Array) -> Array:
-        """Apply the linear step alone to images (n, N); return points (n, d)."""
+        """Apply step 3 alone to images (n, N), without clipping; return points (n, d)."""
         if self.low_pass is None:
             return pixels
         cube = pixels.reshape(len(pixels), *self.shape[:2], *self.shape[2:] or (1,))
@@ -237,7 +241,7 @@ class ImageDomain:
         if self.center_at == "middle":
             image = np.clip(radius - order, 0.0, 1.0)
             return [image, -image]
-        # The images change disjoint pixels, from both ends.
+        # The images differ from the darkest in disjoint pixels, from both ends.
         first = np.where(order < self.num_pixels // 2, np.clip(radius - 2 * order, 0.0, 2.0), 0.0)
         second = np.clip(radius - 2 * order, 0.0, 2.0)[::-1]
         return [first - 1.0, np.where(first == 0, second, 0.0) - 1.0]
@@ -245,12 +249,7 @@ class ImageDomain:
 
 @lru_cache(maxsize=64)
 def cosine_rows(size: int, count: int) -> Array:
-    """Return the first `count` rows of the orthonormal DCT-II matrix of a size, shape (count, size).
-
-    >>> rows = cosine_rows(8, 3)
-    >>> bool(np.allclose(rows @ rows.T, np.eye(3)))
-    True
-    """
+    """Return the first `count` rows of the orthonormal DCT-II matrix of a size, shape (count, size)."""
     rows = np.asarray(scipy.fft.dct(np.eye(size), axis=0, norm="ortho")[:count], np.float64)
     rows.setflags(write=False)
     return rows

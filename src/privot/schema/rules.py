@@ -1,7 +1,7 @@
 """Rules between columns, which samples satisfy and devices never evaluate.
 
 A rule **defines** a column, `total = rooms + board`, or is a **condition**, `discharge >= admission`,
-`if pregnant then sex = F` (`privot.schema.rules`).
+`if pregnant then sex = F`.
 
 - A defined column is not reported, so it costs no privacy: it is computed in samples. Its declared
   bounds, or categories, are a condition.
@@ -35,7 +35,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -43,20 +43,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.schema.columns.column import Column
-from privot.schema.terms import (
-    NOTHING,
-    Term,
-    chosen,
-    column_term,
-    combined,
-    compared,
-    constant,
-    date_constant,
-    joined,
-    moments,
-    negated,
-)  # fmt: skip
+from privot.schema import terms
+from privot.schema.columns.column import CodedColumn, Column
+from privot.schema.columns.numeric import NumberColumn
+from privot.schema.terms import NOTHING, Term
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<date>\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?)
@@ -67,9 +57,20 @@ _TOKEN = re.compile(
 )
 _WORDS = frozenset(("if", "then", "else", "and", "or", "not", "in"))
 _COMPARISONS = ("<", "<=", "=", "!=", ">=", ">")
+_EITHER, _BOTH = partial(terms.joined, "or"), partial(terms.joined, "and")
+# Logical operators, the one that binds least first.
+_RANKS: tuple[tuple[str, Callable[[Term, Term], Term]], ...] = (("or", _EITHER), ("and", _BOTH))
+_ZERO = terms.constant("number", 0.0, "0")
+_CONSTANTS = {
+    "true": terms.constant("truth", True, "true"),
+    "false": terms.constant("truth", False, "false"),
+    "missing": NOTHING,
+}
 _MAX_LETTERS, _MAX_DEPTH = 2000, 40
+_ROUNDING = 1e-9  # a computed number may be so much beyond a bound, relative to the bounds
 
 Token = tuple[str, str]  # (kind, text)
+Mask = NDArray[np.bool_]
 
 
 def read_rule(text: str, columns: Mapping[str, Term]) -> tuple[str | None, Term]:
@@ -101,8 +102,8 @@ def read_rule(text: str, columns: Mapping[str, Term]) -> tuple[str | None, Term]
 
 
 def _tokens(text: str) -> list[Token]:
-    tokens, at = [], 0
-    text = text.strip()
+    """Split a rule into its tokens; raise PrivotError where none can be read."""
+    tokens, at, text = [], 0, text.strip()
     if len(text) > _MAX_LETTERS:
         raise PrivotError(f"it has {len(text):,} letters, more than {_MAX_LETTERS:,}: divide it")
     while at < len(text):
@@ -110,8 +111,8 @@ def _tokens(text: str) -> list[Token]:
         if match is None:
             raise PrivotError(f"{text[at:][:12]!r} cannot be read")
         kind = str(match.lastgroup)
-        word = match[kind]
-        tokens.append(("text" if kind == "single" else kind, "=" if word == "==" else word))
+        word = "=" if match[kind] == "==" else match[kind]
+        tokens.append(("text" if kind == "single" else kind, word))
         at = match.end()
     return tokens
 
@@ -153,40 +154,40 @@ class _Reader:
         self._expect("then")
         outcome = self.value()
         if self._take("else"):
-            return chosen(condition, outcome, self.value())
-        return _EITHER(negated(condition), outcome)
+            return terms.chosen(condition, outcome, self.value())
+        return _EITHER(terms.negated(condition), outcome)
 
     def _ranked(self, rank: int) -> Term:
         """Parse operands joined by the operator of a rank ("or", "and"), from left to right."""
         if rank == len(_RANKS):
             return self._comparison()
         word, join = _RANKS[rank]
-        terms = [self._ranked(rank + 1)]
+        operands = [self._ranked(rank + 1)]
         while self._take(word):
-            terms.append(self._ranked(rank + 1))
-        return reduce(join, terms)
+            operands.append(self._ranked(rank + 1))
+        return reduce(join, operands)
 
     def _comparison(self) -> Term:
         if self._take("not"):
-            return negated(self._comparison())
+            return terms.negated(self._comparison())
         first = self._sum()
         if self._take("not"):
             self._expect("in")
-            return negated(self._one_of(first))
+            return terms.negated(self._one_of(first))
         if self._take("in"):
             return self._one_of(first)
         parts = []
         while sign := self._take(*_COMPARISONS):
             second = self._sum()
-            parts.append(compared(first, sign, second))
+            parts.append(terms.compared(first, sign, second))
             first = second
         return reduce(_BOTH, parts) if parts else first
 
     def _one_of(self, first: Term) -> Term:
         self._expect("(")
-        equalities = [compared(first, "=", self._sum())]
+        equalities = [terms.compared(first, "=", self._sum())]
         while self._take(","):
-            equalities.append(compared(first, "=", self._sum()))
+            equalities.append(terms.compared(first, "=", self._sum()))
         self._expect(")")
         return reduce(_EITHER, equalities)
 
@@ -195,19 +196,20 @@ class _Reader:
         operand = self._single if signs == "*/" else partial(self._sum, "*/")
         term = operand()
         while sign := self._take(*signs):
-            term = combined(term, sign, operand())
+            term = terms.combined(term, sign, operand())
         return term
 
     def _single(self) -> Term:
-        signs = 0
+        """Parse one operand, perhaps with minus signs or in parentheses."""
+        minus_signs = 0
         while self._take("-"):
-            signs += 1
+            minus_signs += 1
         if self._take("("):
             term = self.value()
             self._expect(")")
         else:
             term = self._word()
-        return combined(constant("number", 0.0, "0"), "-", term) if signs % 2 else term
+        return terms.combined(_ZERO, "-", term) if minus_signs % 2 else term
 
     def _word(self) -> Term:
         if self.next is None:
@@ -221,25 +223,12 @@ class _Reader:
         if kind in ("name", "column") and word in self._columns:
             return self._columns[word]
         if kind == "number":
-            return constant("number", float(word), word)
+            return terms.constant("number", float(word), word)
         if kind == "date":
-            return date_constant(word)
+            return terms.date_constant(word)
         if kind == "name" and word in _CONSTANTS:
             return _CONSTANTS[word]
-        return constant("text", word, word)
-
-
-_EITHER, _BOTH = partial(joined, "or"), partial(joined, "and")
-_RANKS: tuple[tuple[str, Callable[[Term, Term], Term]], ...] = (("or", _EITHER), ("and", _BOTH))
-_CONSTANTS = {
-    "true": constant("truth", True, "true"),
-    "false": constant("truth", False, "false"),
-    "missing": NOTHING,
-}
-
-
-Mask = NDArray[np.bool_]
-_ROUNDING = 1e-9
+        return terms.constant("text", word, word)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,11 +252,11 @@ class Rules:
         Raises:
             PrivotError: naming an invalid rule.
         """
-        terms = _all_terms(columns)
-        defined: dict[str, tuple[str, Term]] = {}
+        column_terms = _all_terms(columns)
+        defined: dict[str, tuple[str, Term]] = {}  # text and value by column
         conditions = {}
         for text in texts:
-            name, term = read_rule(text, terms)
+            name, term = read_rule(text, column_terms)
             if not term.columns:
                 raise PrivotError(f"rule {text!r} depends on no column: name one as declared")
             if name is None:
@@ -280,7 +269,7 @@ class Rules:
                 why = "is defined twice" if name in defined else "is part of a vector"
                 raise PrivotError(f"rule {text!r}: column {name!r} {why}: leave one out")
             else:
-                _require_value(text, terms[name], term)
+                _require_value(text, column_terms[name], term)
                 defined[name] = text, term
         return cls(columns, _ordered(defined), conditions)
 
@@ -294,7 +283,7 @@ class Rules:
         return term
 
     def complete(self, table: pa.Table) -> tuple[pa.Table, dict[str, Mask]]:
-        """Return (the table with the defined columns, a mask (n,) by rule of the rows that break it)."""
+        """Return (the table with the defined columns, by rule a mask (n,) of the rows that break it)."""
         broken = {}
         for name, term in self.defined.items():
             column, invalid = _computed_column(name, self.columns[name], term, table)
@@ -308,15 +297,15 @@ class Rules:
 
 def _all_terms(columns: Mapping[str, Column]) -> dict[str, Term]:
     """Return the terms of all table columns that rules may name, by name."""
-    terms: dict[str, Term] = {}
+    column_terms: dict[str, Term] = {}
     for name, column in columns.items():
         listed, kind = None, column.in_rules
         if kind == "text" and column.alphabet is not None:
             listed = column.alphabet.labels[: column.alphabet.size - column.nullable]
         if kind is not None:
-            parts = column.table_columns(name)
-            terms |= {part: column_term(part, kind, listed) for part in parts}
-    return terms
+            for part in column.table_columns(name):
+                column_terms[part] = terms.column_term(part, kind, listed)
+    return column_terms
 
 
 def _require_value(text: str, column: Term, term: Term) -> None:
@@ -326,8 +315,8 @@ def _require_value(text: str, column: Term, term: Term) -> None:
             f"rule {text!r} defines a {column.type} by a {term.type}: correct it; a condition on a "
             "column stands in parentheses"
         )
-    texts = term.listed or (() if term.literal is None else (term.literal,))
-    unlisted = [text for text in texts if column.listed is not None and text not in column.listed]
+    possible = term.listed or (() if term.literal is None else (term.literal,))
+    unlisted = [] if column.listed is None else [v for v in possible if v not in column.listed]
     if unlisted:
         raise PrivotError(
             f"rule {text!r} says {unlisted[0]!r}, which is none of the categories of "
@@ -337,14 +326,14 @@ def _require_value(text: str, column: Term, term: Term) -> None:
 
 def _ordered(defined: Mapping[str, tuple[str, Term]]) -> dict[str, Term]:
     """Order definitions so that each depends only on earlier ones."""
-    left = dict(defined)
+    remaining = dict(defined)
     ordered: dict[str, Term] = {}
-    while left:
-        ready = [name for name, (_, term) in left.items() if not term.columns & left.keys()]
+    while remaining:
+        ready = [n for n, (_, term) in remaining.items() if not term.columns & remaining.keys()]
         if not ready:
-            text = next(iter(left.values()))[0]
+            text = next(iter(remaining.values()))[0]
             raise PrivotError(f"rule {text!r} defines a column by itself: begin with others")
-        ordered |= {name: left.pop(name)[1] for name in ready}
+        ordered |= {name: remaining.pop(name)[1] for name in ready}
     return ordered
 
 
@@ -352,17 +341,18 @@ def _computed_column(name: str, column: Column, term: Term, table: pa.Table) -> 
     """Return (table values of a defined column, mask (n,) of the rows outside its declaration)."""
     values = term.values(table)
     if term.type == "date":
-        values = moments(values)
+        values = terms.to_timestamps(values)
     raw = pa.table({name: values})
     read, problems = column.read(name, raw)
     invalid = np.zeros(table.num_rows, np.bool_)
     for problem in problems:
         invalid |= problem.rows
     if column.domain is None:
-        decoded: Mapping[str, Any] = column.decode_codes(name, read, np.random.default_rng(0))  # type: ignore[attr-defined]  # it has codes then
+        decoded = cast(CodedColumn, column).decode_codes(name, read, np.random.default_rng(0))
     else:
-        low, high = column.domain.lower[0], column.domain.upper[0]  # type: ignore[attr-defined]  # of one number
+        number = cast(NumberColumn, column)
+        (low,), (high,) = number.domain.lower, number.domain.upper
         slack = _ROUNDING * max(abs(low), abs(high), 1.0)
         invalid |= (read < low - slack) | (read > high + slack)
-        decoded = column.decode_points(name, read[:, None])  # type: ignore[attr-defined]  # it has a domain
+        decoded = number.decode_points(name, read[:, None])
     return decoded[name], invalid

@@ -1,4 +1,9 @@
-"""Samples that satisfy a schema's rules: a model's draws, completed, with rejection of broken rules."""
+"""Samples that satisfy a schema's rules: records drawn from a model, completed, by rejection.
+
+A model draws the reported columns. Columns that rules define are computed, records that break a rule are
+drawn again (`privot.schema.rules`), images are moved at random, and identifiers are generated. All of
+this is post-processing of the model.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +56,7 @@ def split_where(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any
 
 
 def _is_range(schema: Schema, name: str, value: object) -> bool:
+    """Return whether a value of a condition is a range of a number or date."""
     column = schema.declared.get(name)
     numbers = column is not None and column.in_rules in ("number", "date")
     return numbers and isinstance(value, str) and RANGE in value
@@ -64,14 +70,15 @@ def _rule_text(name: str, value: object) -> str:
 
 
 def _comparison(name: str, value: object) -> str:
+    """Return the rule that a column has a value, or is within a range."""
     if isinstance(value, bool):
         return f"`{name}` = {str(value).lower()}"
     if isinstance(value, str) and RANGE in value:
         low, _, high = value.partition(RANGE)
         return f"{low} <= `{name}` <= {high}"
     text = str(value)
-    plain = not isinstance(value, str) or text in ("true", "false") or text[:1].isdigit()
-    return f"`{name}` = {text}" if plain else f'`{name}` = "{text}"'
+    is_text = isinstance(value, str) and text not in ("true", "false") and not text[:1].isdigit()
+    return f'`{name}` = "{text}"' if is_text else f"`{name}` = {text}"
 
 
 Draw = Callable[[int], Iterator[pa.Table]]
@@ -99,7 +106,7 @@ def completed(
     Raises:
         PrivotError: if hardly any record satisfies the rules, or a pattern has too few identifiers.
     """
-    identifiers = {name: c.made_up(num_rows, rng) for name, c in schema.identifiers.items()}
+    generators = {name: c.generator(num_rows, rng) for name, c in schema.identifiers.items()}
     rules = schema.read_rules
     rules = replace(rules, conditions={**rules.conditions, **(conditions or {})})
     accepted = tried = 0
@@ -107,22 +114,22 @@ def completed(
     while True:  # at least once, as 0 records are one empty piece
         for drawn in draw(_num_to_draw(num_rows - accepted, accepted, tried)):
             table, breaking = rules.complete(drawn)
-            good = np.ones(table.num_rows, np.bool_)
+            satisfying = np.ones(table.num_rows, np.bool_)
             for rule, rows in breaking.items():
-                good &= ~rows
+                satisfying &= ~rows
                 broken[rule] += int(rows.sum())
             tried += table.num_rows
-            table = table if good.all() else table.filter(pa.array(good))
+            table = table if satisfying.all() else table.filter(pa.array(satisfying))
             table = table.slice(0, num_rows - accepted)
             accepted += table.num_rows
             for name, column in schema.images.items():
                 table = column.augmented(name, table, rng)
-            for name, make_up in identifiers.items():
-                table = table.append_column(name, make_up(table.num_rows))
+            for name, generate in generators.items():
+                table = table.append_column(name, generate(table.num_rows))
             yield table.select(list(schema.sampled_columns))
-        _require_some(broken, accepted, tried, num_rows)
         if accepted >= num_rows:
             return
+        _require_some(broken, accepted, tried)
 
 
 def _num_to_draw(wanted: int, accepted: int, tried: int) -> int:
@@ -130,11 +137,13 @@ def _num_to_draw(wanted: int, accepted: int, tried: int) -> int:
     if not tried or not wanted:
         return wanted
     rate = (accepted + 1) / (tried + 1)
+    # A tenth more, so that one more draw is usually enough; bounded while the rate is uncertain.
     return min(math.ceil(1.1 * wanted / rate) + 10, max(_MIN_TRIALS, 4 * wanted))
 
 
-def _require_some(broken: Counter[str], accepted: int, tried: int, num_rows: int) -> None:
-    if accepted < num_rows and tried >= _MIN_TRIALS and accepted * _MAX_TRIES_PER_RECORD < tried:
+def _require_some(broken: Counter[str], accepted: int, tried: int) -> None:
+    """Raise PrivotError if hardly any record satisfies the rules; `broken` counts records by rule."""
+    if tried >= _MIN_TRIALS and accepted * _MAX_TRIES_PER_RECORD < tried:
         rule, number = broken.most_common(1)[0]
         raise PrivotError(
             f"rule {rule!r} is broken by {number:,} of {tried:,} records drawn, and only {accepted:,} "

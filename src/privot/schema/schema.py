@@ -245,7 +245,8 @@ def _explain(error: ValidationError) -> str:
     location = [str(part) for part in detail["loc"]]
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     of_column = len(location) >= 2 and location[0] == "columns"
-    where = f" of column {location[1]!r}" if of_column else ""
+    column = f"column {location[1]!r}" if of_column else ""
+    where = f" of {column}" if of_column else ""
     field = ".".join(location[2:] if of_column else location)
     kinds = f"say one of {', '.join(sorted(Column.kinds))}"
     if detail["type"] == "kind_missing":
@@ -262,7 +263,7 @@ def _explain(error: ValidationError) -> str:
         return f"{field or 'field'}{where} is not known: correct its spelling or remove it{more}"
     if detail["type"] in ("value_error", "assertion_error"):
         message = str((detail.get("ctx") or {}).get("error", detail["msg"]))
-        return f"{where.removeprefix(' of ')}{': ' if where else ''}{message}{more}"
-    pairs = detail["type"] == "tuple_type"
-    problem = "give a pair [low, high] for each" if pairs else detail["msg"]
+        return f"{column}: {message}{more}" if of_column else f"{message}{more}"
+    needs_pairs = detail["type"] == "tuple_type"
+    problem = "give a pair [low, high] for each" if needs_pairs else detail["msg"]
     return f"{field or 'schema'}{where} = {detail['input']!r} cannot be used: {problem}{more}"

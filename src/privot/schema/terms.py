@@ -23,13 +23,14 @@ Values = Callable[[pa.Table], Any]
 _DAY = 86_400.0
 _EPOCH = dt.datetime(1970, 1, 1)
 _ARROW = {"number": pa.float64(), "text": pa.string(), "truth": pa.bool_()}
-_COMPARE = {
+_COMPARISONS = {
     "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal, "=": pc.equal,
     "!=": pc.not_equal,
 }  # fmt: skip
 _ARITHMETIC = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
 # Type of a result, by (type, operator, type).
-_SUMS = {("number", sign, "number"): "number" for sign in _ARITHMETIC} | {
+_RESULT_TYPES: dict[tuple[Type, str, Type], Type] = {
+    **{("number", sign, "number"): "number" for sign in _ARITHMETIC},
     ("date", "-", "date"): "number",
     ("date", "+", "number"): "date",
     ("date", "-", "number"): "date",
@@ -57,8 +58,13 @@ class Term:
     listed: tuple[str, ...] | None = None
     literal: str | None = None
 
-    def of(self, kind: Type, values: Values, *others: Term) -> Term:
-        """Return a term of this type, computed from this term and others."""
+    @property
+    def noun(self) -> str:
+        """Its type with an article, for errors."""
+        return "missing" if self.type == "missing" else f"a {self.type}"
+
+    def derived(self, kind: Type, values: Values, *others: Term) -> Term:
+        """Return a term of type `kind`, with `values` computed from this term and others."""
         columns = self.columns.union(*(other.columns for other in others))
         return Term(kind, values, columns, self.words)
 
@@ -66,7 +72,7 @@ class Term:
 def column_term(name: str, kind: Type, listed: tuple[str, ...] | None) -> Term:
     """Return the term of a table column."""
     return Term(
-        kind, lambda table: _read(table.column(name), kind), frozenset([name]), name, listed
+        kind, lambda table: _term_values(table.column(name), kind), frozenset([name]), name, listed
     )
 
 
@@ -85,19 +91,20 @@ def date_constant(words: str) -> Term:
     return Term("date", lambda table: pa.scalar(days), words=words)
 
 
+# The keyword `missing`, which a term may be compared with, or be equal to.
 NOTHING = Term("missing", lambda table: None, words="missing")
 
 
 def combined(first: Term, sign: str, second: Term) -> Term:
     """Return the sum, difference, product or quotient of two terms."""
-    kind = _SUMS.get((first.type, sign, second.type))
+    kind = _RESULT_TYPES.get((first.type, sign, second.type))
     if kind is None:
         raise PrivotError(
-            f"{first.words!r} {sign} {second.words!r} is {_a(first)} {sign} {_a(second)}: compute with "
-            "numbers, and with dates and days"
+            f"{first.words!r} {sign} {second.words!r} is {first.noun} {sign} {second.noun}: compute "
+            "with numbers, and with dates and days"
         )
     compute = _ARITHMETIC[sign]
-    return first.of(kind, lambda t: compute(first.values(t), second.values(t)), second)  # type: ignore[arg-type]  # of the table above
+    return first.derived(kind, lambda t: compute(first.values(t), second.values(t)), second)
 
 
 def compared(first: Term, sign: str, second: Term) -> Term:
@@ -109,29 +116,29 @@ def compared(first: Term, sign: str, second: Term) -> Term:
                 f"missing is compared by {sign}: write COLUMN = missing, or != missing"
             )
         if sign == "=":
-            return given.of("truth", lambda t: pc.is_null(given.values(t)))
-        return given.of("truth", lambda t: pc.is_valid(given.values(t)))
-    _require_same(first, second, f"compared by {sign}")
+            return given.derived("truth", lambda t: pc.is_null(given.values(t)))
+        return given.derived("truth", lambda t: pc.is_valid(given.values(t)))
+    _require_same_type(first, second, f"compared by {sign}")
     if sign not in ("=", "!=") and first.type not in ("number", "date"):
         raise PrivotError(
             f"{first.words!r} {sign} {second.words!r} compares {first.type}s, which have no order: "
             "use = or !="
         )
-    compare = _COMPARE[sign]
-    return first.of("truth", lambda t: compare(first.values(t), second.values(t)), second)
+    compare = _COMPARISONS[sign]
+    return first.derived("truth", lambda t: compare(first.values(t), second.values(t)), second)
 
 
 def joined(word: Literal["or", "and"], first: Term, second: Term) -> Term:
     """Return the disjunction or conjunction of two conditions."""
     _require_truth(word, first, second)
     join = pc.or_kleene if word == "or" else pc.and_kleene
-    return first.of("truth", lambda t: join(first.values(t), second.values(t)), second)
+    return first.derived("truth", lambda t: join(first.values(t), second.values(t)), second)
 
 
 def negated(term: Term) -> Term:
     """Return the negation of a condition."""
     _require_truth("not", term)
-    return term.of("truth", lambda t: pc.invert(term.values(t)))
+    return term.derived("truth", lambda t: pc.invert(term.values(t)))
 
 
 def chosen(condition: Term, first: Term, second: Term) -> Term:
@@ -139,51 +146,49 @@ def chosen(condition: Term, first: Term, second: Term) -> Term:
     _require_truth("if", condition)
     kind = second.type if first.type == "missing" else first.type
     if "missing" not in (first.type, second.type):
-        _require_same(first, second, "the outcomes of if")
+        _require_same_type(first, second, "the outcomes of if")
     listed = [term.literal for term in (first, second) if term.literal is not None]
     listed += [text for term in (first, second) for text in term.listed or ()]
 
     def values(table: pa.Table) -> Any:
         return pc.if_else(condition.values(table), first.values(table), second.values(table))
 
-    return replace(first.of(kind, values, condition, second), listed=tuple(listed) or None)
+    return replace(first.derived(kind, values, condition, second), listed=tuple(listed) or None)
 
 
 def _require_truth(word: str, *terms: Term) -> None:
+    """Raise PrivotError unless all terms beside `word` are conditions."""
     for term in terms:
         if term.type != "truth":
             raise PrivotError(
-                f"{term.words!r} beside {word!r} is {_a(term)}: write a condition, such as a comparison"
+                f"{term.words!r} beside {word!r} is {term.noun}: write a condition, such as a comparison"
             )
 
 
-def _require_same(first: Term, second: Term, how: str) -> None:
+def _require_same_type(first: Term, second: Term, how: str) -> None:
+    """Raise PrivotError unless two terms have one type, and constant texts are listed categories."""
     if first.type != second.type:
         raise PrivotError(
-            f"{first.words!r} is {_a(first)} and {second.words!r} is {_a(second)}, {how}: use two of a "
-            "type (a text that is no column is a category; put others in quotes)"
+            f"{first.words!r} is {first.noun} and {second.words!r} is {second.noun}, {how}: use two of "
+            "a type (a text that is no column is a category; put others in quotes)"
         )
     for term, other in ((first, second), (second, first)):
-        known = term.listed
-        if known is not None and other.literal is not None and other.literal not in known:
+        listed, text = term.listed, other.literal
+        if listed is not None and text is not None and text not in listed:
             raise PrivotError(
-                f"{other.literal!r} is no column, and none of the categories of {term.words!r}: use one "
-                f"of {', '.join(known[:8])}"
+                f"{text!r} is no column, and none of the categories of {term.words!r}: use one "
+                f"of {', '.join(listed[:8])}"
             )
 
 
-def _a(term: Term) -> str:
-    return "missing" if term.type == "missing" else f"a {term.type}"
-
-
-def _read(values: pa.ChunkedArray, kind: Type) -> Any:
-    """Convert a table's values to those of terms: dates to days since 1970, others by their type."""
+def _term_values(values: pa.ChunkedArray, kind: Type) -> Any:
+    """Convert a table's values to those of a term: dates to days since 1970, others by their type."""
     if kind != "date":
         return values.cast(_ARROW[kind])
     seconds = values.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
     return pc.divide(seconds, 1e6 * _DAY)
 
 
-def moments(days: Any) -> pa.Array:
-    """Convert days since 1970 to timestamps of a table."""
+def to_timestamps(days: Any) -> pa.Array:
+    """Convert days since 1970 to timestamps, as tables hold them."""
     return pc.round(pc.multiply(days, _DAY)).cast(pa.int64()).cast(pa.timestamp("s"))

@@ -125,7 +125,7 @@ def read_csv_pieces(
         if isinstance(error, PrivotError):
             raise
         if ragged:
-            raise _ragged(ragged[0], form) from None
+            raise _ragged_error(ragged[0], form) from None
         raise PrivotError(f"{source} cannot be read as csv: {_reason(error)}") from None
     finally:
         stream.detach()  # the caller closes the file
@@ -203,14 +203,14 @@ def _require_text(piece: pa.Table, first: int) -> None:
         except pa.ArrowException:
             texts = values.cast(pa.binary()).to_pylist()
             rows = np.array([not _is_utf8(text) for text in texts])
-            raise _unreadable(name, "is not UTF-8", "save the file as UTF-8", rows, first) from None
+            raise _text_error(name, "is not UTF-8", "save the file as UTF-8", rows, first) from None
         rows = np.asarray(pc.match_substring(values, "\n").fill_null(False).to_numpy(), np.bool_)
         if rows.any():
             what, remedy = "has a quote that closes on another line", "correct the quotes"
-            raise _unreadable(name, what, remedy, rows, first)
+            raise _text_error(name, what, remedy, rows, first)
 
 
-def _unreadable(name: str, what: str, remedy: str, rows: np.ndarray, first: int) -> RecordError:
+def _text_error(name: str, what: str, remedy: str, rows: np.ndarray, first: int) -> RecordError:
     problem = Problem(name, what, remedy, rows)
     return RecordError(first + problem.first, problem.words)
 
@@ -223,7 +223,7 @@ def _is_utf8(text: bytes | None) -> bool:
     return True
 
 
-def _ragged(row: csv.InvalidRow, form: RecordForm) -> RecordError:
+def _ragged_error(row: csv.InvalidRow, form: RecordForm) -> RecordError:
     return RecordError(
         row.number - 2,
         f"it has {row.actual_columns} fields, the first line {row.expected_columns}: correct it, or "

@@ -37,8 +37,6 @@ def damage_of(error: Exception) -> str:
     """Return a short description of the damage of a Parquet file, given the error of reading it.
 
     Examples:
-        >>> damage_of(pa.ArrowInvalid("Parquet magic bytes not found in footer. Either …"))
-        'it is no Parquet, or its end is missing'
         >>> damage_of(OSError("Corrupt snappy compressed data."))
         'some of its bytes are damaged'
     """
@@ -126,22 +124,18 @@ def read_table(
     if path.is_dir():
         return form.select(read_image_folder(path, schema), declared, str(path))
     suffix = table_suffix(path)
-    if not path.is_file():
-        raise PrivotError(f"{path} is not there: check the path")
-    if path.stat().st_size == 0:
-        raise PrivotError(f"{path} is empty: give a file with a header and at least one record")
+    require_file(path)
     try:
         if suffix == ".parquet":
             with reading_parquet(path):
                 table = pq.read_table(path)
-            return form.select(table, declared, str(path))
-        if suffix == ".npz":
+        elif suffix == ".npz":
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return form.select(
-                    _from_arrays(dict(arrays), str(path), schema), declared, str(path)
-                )
-        table = read_csv(path, declared, form)
-        return table if schema is None else _typed(table, schema, path)
+                table = _from_arrays(dict(arrays), str(path), schema)
+        else:
+            table = read_csv(path, declared, form)
+            return table if schema is None else _typed(table, schema, path)
+        return form.select(table, declared, str(path))
     except (pa.ArrowException, OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, PrivotError):
             raise
@@ -149,6 +143,14 @@ def read_table(
         raise PrivotError(
             f"{path} cannot be read as {suffix[1:]} ({reason}): check that it is whole"
         ) from None
+
+
+def require_file(path: Path) -> None:
+    """Raise PrivotError if a file is missing or empty."""
+    if not path.is_file():
+        raise PrivotError(f"{path} is not there: check the path")
+    if path.stat().st_size == 0:
+        raise PrivotError(f"{path} is empty: give a file with a header and at least one record")
 
 
 def write_table(table: pa.Table, path: str | Path, schema: Schema | None = None) -> None:
@@ -206,7 +208,7 @@ def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: b
 
 
 def check_output(path: Path, schema: Schema) -> bool:
-    """Return whether records of a schema are written to a folder of images at a path."""
+    """Return whether records are written to a path as a folder of images; refuse unfit formats."""
     if schema.images and (path.is_dir() or not path.suffix):
         return True
     if table_suffix(path).startswith(".csv") and schema.images:
@@ -227,17 +229,17 @@ def table_suffix(path: Path) -> str:
 def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
     """Parse the text of the schema's numeric columns in a CSV."""
     for name, column in schema.columns.items():
-        if column.holds_numbers:
-            for part in column.table_columns(name):
-                if part not in table.column_names:
-                    continue
-                numbers, problems = read_numbers(table.column(part), part)
-                try:
-                    refuse(problems)
-                except RecordError as error:
-                    raise error.at(f"{path}, line {line_of(path, error.row):,}") from None
-                place = table.column_names.index(part)
-                table = table.set_column(place, part, pa.array(numbers, from_pandas=True))
+        parts = column.table_columns(name) if column.holds_numbers else ()
+        for part in parts:
+            if part not in table.column_names:
+                continue
+            numbers, problems = read_numbers(table.column(part), part)
+            try:
+                refuse(problems)
+            except RecordError as error:
+                raise error.at(f"{path}, line {line_of(path, error.row):,}") from None
+            place = table.column_names.index(part)
+            table = table.set_column(place, part, pa.array(numbers, from_pandas=True))
     return table
 
 
@@ -279,6 +281,7 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
 
 
 def _plain_array(values: pa.ChunkedArray) -> np.ndarray:
+    """Convert a column to an array that `.npz` stores without pickles."""
     plain = tensor_values(values) if is_tensor(values.type) else np.asarray(values.to_numpy())
     # NumPy would pickle an object array of strings, and pickles are never read here.
     return plain.astype(str) if plain.dtype == object else plain

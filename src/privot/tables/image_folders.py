@@ -12,8 +12,6 @@ schema declares is refused, not converted: its owner must choose how to resize.
 **Privacy.** Files are listed in the order of their names, which with subfolders is the order of the
 labels: rows of a release in that order would reveal every label. So the rows are put in a random order,
 which is drawn from cryptographic random words and not stored.
-
-Pillow, an optional dependency, is imported when a folder is read or written.
 """
 
 from __future__ import annotations
@@ -182,6 +180,7 @@ def _wrong_mode(mode: str, channels: int) -> str:
 
 
 def _pillow() -> Any:
+    """Import Pillow, an optional dependency."""
     try:
         return importlib.import_module("PIL.Image")
     except ModuleNotFoundError:

@@ -1,7 +1,6 @@
 """Reading of raw records in numbered batches, from files, folders and pipes larger than memory.
 
-`open_records` opens a source; `RecordBatches` reads it; `sample_rows` draws a sample; `check_records`
-validates records by a schema.
+`open_records` opens, `RecordBatches` reads, `sample_rows` samples, `check_records` validates records.
 
 **Sources.** Parquet is read by `pyarrow.dataset`, CSV by `pyarrow.csv`. A folder contains `.parquet` or
 `.csv`/`.csv.gz` files, all of one kind, at any depth; folders called `key=value` add the column `key`.
@@ -49,12 +48,15 @@ from privot.tables.csv_records import (
     open_csv_file,
     read_csv_pieces,
 )
-from privot.tables.files import read_table, reading_parquet, table_suffix
+from privot.tables.files import read_table, reading_parquet, require_file, table_suffix
 
 BATCH_ROWS = 2**17
-_NOT_DATA = (".", "_")
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+# Arrow's options that bound the memory of reading Parquet: one batch is read ahead.
+_READ_AHEAD = {"batch_size": BATCH_ROWS, "batch_readahead": 1, "use_threads": False}
+_IGNORED_PREFIXES = (".", "_")
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # value of a missing key in a folder's name
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
+Names = Sequence[str] | None  # of the columns that the schema declares, if there is a schema
 
 
 def open_records(
@@ -70,10 +72,7 @@ def open_records(
     if path.is_dir():
         return _open_folder(path, schema, form)
     suffix = table_suffix(path)
-    if not path.is_file():
-        raise PrivotError(f"{path} is not there: check the path")
-    if path.stat().st_size == 0:
-        raise PrivotError(f"{path} is empty: give a file with a header and at least one record")
+    require_file(path)
     if suffix == ".parquet":
         return ParquetFiles(path, [path], columns, form)
     if suffix == ".npz":
@@ -96,7 +95,8 @@ def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordB
 
 
 def _is_data(file: Path, folder: Path) -> bool:
-    return not any(part.startswith(_NOT_DATA) for part in file.relative_to(folder).parts)
+    """Return whether no name from the folder down to the file is to be ignored."""
+    return not any(part.startswith(_IGNORED_PREFIXES) for part in file.relative_to(folder).parts)
 
 
 class RecordBatches(ABC):
@@ -148,7 +148,7 @@ class RecordBatches(ABC):
 
     @abstractmethod
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
-        """Yield pieces in order; rows first … end−1 are optional if `needed(first, end)` is False."""
+        """Yield pieces in order; rows first … end−1 may be left out unless `needed(first, end)`."""
 
     def batches(
         self, size: int = BATCH_ROWS, done: Callable[[int], bool] = lambda number: False
@@ -216,9 +216,7 @@ class TableBatches(RecordBatches):
 class ParquetFiles(RecordBatches):
     """Records of Parquet files, as one Arrow data set."""
 
-    def __init__(
-        self, path: Path, files: list[Path], columns: Sequence[str] | None, form: RecordForm
-    ) -> None:
+    def __init__(self, path: Path, files: list[Path], columns: Names, form: RecordForm) -> None:
         super().__init__(str(path), "parquet", files)
         self._columns, self._form = columns, form
         with reading_parquet(path):
@@ -245,8 +243,7 @@ class ParquetFiles(RecordBatches):
             first, end = end, end + group.row_groups[0].num_rows
             if not needed(first, end):
                 continue
-            how = {"batch_size": BATCH_ROWS, "batch_readahead": 1, "use_threads": False}
-            batches = group.to_batches(schema=self._dataset.schema, **how)
+            batches = group.to_batches(schema=self._dataset.schema, **_READ_AHEAD)
             while True:
                 with reading_parquet(self.source):
                     batch = next(batches, None)
@@ -276,7 +273,7 @@ class _HashedInput(io.RawIOBase):
 class CsvPipe(RecordBatches):
     """Records of CSV on standard input."""
 
-    def __init__(self, columns: Sequence[str] | None, form: RecordForm) -> None:
+    def __init__(self, columns: Names, form: RecordForm) -> None:
         super().__init__("standard input", "csv")
         self._columns, self._form = columns, form
         self._stream = _HashedInput()
@@ -296,9 +293,7 @@ class CsvPipe(RecordBatches):
 class CsvFiles(RecordBatches):
     """Records of CSV files, read in order."""
 
-    def __init__(
-        self, path: Path, files: list[Path], columns: Sequence[str] | None, form: RecordForm
-    ) -> None:
+    def __init__(self, path: Path, files: list[Path], columns: Names, form: RecordForm) -> None:
         super().__init__(str(path), "csv", files)
         self._path, self._columns, self._form = path, columns, form
         self._bytes_read = 0
@@ -332,6 +327,7 @@ class CsvFiles(RecordBatches):
             self._bytes_read = before
 
     def _read(self, path: Path, first: int, before: int) -> Iterator[pa.Table]:
+        """Yield a file's tables, given the rows and the bytes of the files before it."""
         with open(path, "rb") as packed:
             file = open_csv_file(path, packed)
             try:
@@ -349,7 +345,7 @@ def _with_partitions(piece: pa.Table, file: Path, base: Path) -> pa.Table:
     for part in file.relative_to(base).parts[:-1]:
         key, equals, value = part.partition("=")
         if equals:
-            text = None if value == _NO_VALUE else unquote(value)
+            text = None if value == _NULL_PARTITION else unquote(value)
             piece = piece.append_column(key, pa.array([text] * piece.num_rows, pa.string()))
     return piece
 
@@ -357,7 +353,7 @@ def _with_partitions(piece: pa.Table, file: Path, base: Path) -> pa.Table:
 def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table, int]:
     """Draw at most `most` rows uniformly without replacement; return (rows in order, total rows).
 
-    It makes one pass over a source that need not fit in memory: every row gets an independent uniform
+    This takes one pass over a source that need not fit in memory: every row gets an independent uniform
     key, and the rows with the smallest keys are the sample, so each set of rows is equally likely.
     """
     most = require_count("most", most, MOST_ROWS)
@@ -380,8 +376,6 @@ def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table,
         raise PrivotError(f"{records.source} has no rows: give at least one record")
     return sample.combine_chunks(), total
 
-
-# Validation by a schema.
 
 _MAX_PLACES, _MAX_LETTERS = 3, 40  # of a finding that is shown
 
@@ -410,7 +404,7 @@ class Finding:
         """Add the problem's rows in a table of the records that begins with row `first`."""
         rows = np.flatnonzero(problem.rows).tolist()
         self.count += len(rows)
-        self.example = self.example or _shown(table.column(self.column)[rows[0]])
+        self.example = self.example or _as_one_line(table.column(self.column)[rows[0]])
         for row in rows[: _MAX_PLACES - len(self.places)]:
             self.places.append(records.place(first + row))
 
@@ -439,11 +433,10 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
         schema.check_table(table)
         for name, column in schema.columns.items():
             problems = column.read(name, table)[1]
-            for each in problems:
-                new = Finding(each.column, each.what, each.remedy)
-                findings.setdefault((each.column, each.what), new).add(
-                    each, table, num_rows, records
-                )
+            for problem in problems:
+                new = Finding(problem.column, problem.what, problem.remedy)
+                finding = findings.setdefault((problem.column, problem.what), new)
+                finding.add(problem, table, num_rows, records)
             if name in schema.points and not problems:
                 outside[name] += schema.points[name].count_outside(name, table)
         num_rows += table.num_rows
@@ -452,7 +445,7 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
     return RecordCheck(num_rows, tuple(findings.values()), +outside)
 
 
-def _shown(value: pa.Scalar) -> str:
+def _as_one_line(value: pa.Scalar) -> str:
     """Return a value as one line, truncated if it is long."""
     text = repr(value.as_py())
     return text if len(text) <= _MAX_LETTERS else text[:_MAX_LETTERS] + "…"

@@ -2,7 +2,7 @@
 
 References:
     Radford, Metz, Chintala, *Unsupervised representation learning with deep convolutional generative
-    adversarial networks* (2016): `DCGAN`.
+    adversarial networks* (2016), for `DCGAN`.
 """
 
 from itertools import pairwise
@@ -21,8 +21,7 @@ from privot.training.stopping import Architecture
 class MLP(nn.Module):
     r"""Multilayer perceptron $G(z) = W_L\, φ(… φ(W_1 z + b_1) …) + b_L$ with $z ∼ N(0, I)$.
 
-    φ is a leaky rectifier of slope 0.1. It is piecewise linear, so few units suffice for sharp edges and
-    isolated clusters.
+    φ is a leaky rectifier of slope 0.1: piecewise linear, so few units suffice for edges and clusters.
 
     Arguments:
         latent_dim: Dimension of z.
@@ -77,11 +76,9 @@ class DCGAN(nn.Module):
     The first layer turns z into `hidden[0]` channels of side s/2^L, with L the number of hidden layers.
     Each hidden layer is followed by batch normalization, a rectifier and a 4 × 4 transposed convolution
     of stride 2. The outputs are features, which the head's tanh turns into pixels. As published, initial
-    weights are N(0, 0.02²) and latents uniform on [−1, 1]^k; 28 × 28 images take two hidden layers,
-    64 × 64 images four.
+    weights are N(0, 0.02²) and latents uniform on [−1, 1]^k; 64 × 64 images take four hidden layers.
 
-    During training, batch normalization makes an image depend on its batch; a saved model uses running
-    statistics instead.
+    Batch normalization makes images depend on their batch; a saved model uses running statistics.
 
     Arguments:
         latent_dim: Dimension k of z.
@@ -166,8 +163,7 @@ class Conditional(nn.Module):
     $$ G(z, c) = N\big((z, \mathrm{e}_c)\big), \qquad c ∼ p $$
 
     where $e_c$ is the unit vector of label c. The output is the network's features followed by $e_c$, so
-    a labeled image is *one* record: the costs of the privatized label and of the privatized pixels are
-    added.
+    a labeled image is *one* record, and the costs of its privatized label and pixels are added.
 
     Arguments:
         network: Network N, whose inputs have the dimension of z plus the number of labels.

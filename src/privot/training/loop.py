@@ -1,7 +1,8 @@
 r"""Training loop with averaged weights, a history, clean interruption, and exact resumption.
 
-The optimizer is Adam with a short linear warm-up and cosine decay to zero. The final weights are an
-exponential moving average over the steps, which removes most of the noise of the last batches.
+The optimizer is Adam (Kingma, Ba 2015), whose learning rate rises linearly during the first steps and
+then decays to zero like a cosine. The final weights are an exponential moving average over the steps,
+which removes most of the noise of the last batches.
 
 **Time limit.** The time of a step is estimated from the first steps, and as many steps are planned as
 fit into the limit, so the learning rate still decays to zero. Their number depends on the machine.
@@ -32,7 +33,7 @@ from privot.training.stopping import Interrupted, Progress, StepLimit
 # Loss and marginal error of one step, given the run's random generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]
 
-_WARM_UP_STEPS = 50
+_WARM_UP_STEPS = 50  # steps in which the learning rate rises
 _HISTORY_ROWS = 400  # approximate number of rows of a history
 
 
@@ -83,8 +84,6 @@ def train(
 ) -> History:
     """Train `model` in place on `objective`, and set its weights to their moving average.
 
-    The weights are set after an interruption as well, so the model can be used.
-
     Arguments:
         model: Module with the weights that `objective` depends on.
         objective: Function from a random generator to the loss and the marginal error of one step.
@@ -93,11 +92,10 @@ def train(
             have the same `settings` and the checkpoint's identity (the data, the architecture).
         progress: Callback after every step.
         seek: Callback with the number of the first step, called before that step.
-        group: The processes that train together. `objective` returns the loss over the rows of all
-            processes; its gradients are those of this process's rows.
+        group: Processes that train together. `objective` returns the loss of all, and gradients of one.
 
     Raises:
-        Interrupted: on SIGINT or SIGTERM, between two steps.
+        Interrupted: on SIGINT or SIGTERM, between two steps; the model can be used.
         PrivotError: if the loss is no longer finite.
     """
     state = TrainingState(model, settings.averaging, settings.learning_rate, settings.seed)
@@ -109,24 +107,27 @@ def train(
         seek(state.step)
     started, recent = time.perf_counter() - state.seconds, _RunningMeans()
     limit = None if settings.minutes is None else StepLimit(60 * settings.minutes, state.step)
+    settings = state.plan(settings, limit)
     with deferred_interruption() as interruption:
-        while state.step < (settings := state.plan(settings, limit)).steps:
+        while state.step < settings.steps:
             loss, marginal_error = _step(model, objective, settings, state, group)
             recent.add(loss, marginal_error)
             state.seconds = time.perf_counter() - started
             if progress is not None and group.rank == 0:
-                progress(state.step, settings.steps, recent.shown)
+                progress(state.step, settings.steps, recent.loss)
             at_row = settings.at_row(state.step)
             stop = (at_row or checkpoint.path is None) and group.any(interruption.requested)
             if at_row or stop:
                 rate = settings.rate(state.step - 1)
-                state.history.rows.append((state.step, *recent.means(rate), state.seconds))
-                recent = _RunningMeans(recent.shown)
+                row = (state.step, recent.loss, rate, recent.marginal_error, state.seconds)
+                state.history.rows.append(row)
+                recent = _RunningMeans()
             # State is saved only with a row of the history, so no partial means have to be saved.
             if at_row and (checkpoint.due or stop) and group.rank == 0:
                 checkpoint.save({name: x.cpu().numpy() for name, x in state.tensors().items()})
             if stop:
                 break
+            settings = state.plan(settings, limit)
     model.load_state_dict(state.average.module.state_dict())
     if state.step < settings.steps:
         raise Interrupted(f"stopped after step {state.step:,} of {settings.steps:,}", state.history)
@@ -154,25 +155,26 @@ def _step(
 
 
 class _RunningMeans:
-    """Means of loss and marginal error since the history's last row; `shown` is for progress bars."""
+    """Means of loss and marginal error since the history's last row."""
 
-    def __init__(self, shown: float = math.nan) -> None:
-        self.loss = self.marginal_error = 0.0
-        self.count = 0
-        self.shown = shown
+    def __init__(self) -> None:
+        self._losses = self._marginal_errors = 0.0
+        self._count = 0
 
     def add(self, loss: float, marginal_error: float) -> None:
         if not math.isfinite(loss):
-            raise PrivotError(
-                f"the loss became {loss}: lower learning_rate, or report this as a bug"
-            )
-        self.loss += loss
-        self.marginal_error += marginal_error
-        self.count += 1
-        self.shown = self.loss / self.count
+            raise PrivotError(f"the loss became {loss}: lower learning_rate, or report a bug")
+        self._losses += loss
+        self._marginal_errors += marginal_error
+        self._count += 1
 
-    def means(self, rate: float) -> tuple[float, float, float]:
-        return self.loss / self.count, rate, self.marginal_error / self.count
+    @property
+    def loss(self) -> float:
+        return self._losses / self._count
+
+    @property
+    def marginal_error(self) -> float:
+        return self._marginal_errors / self._count
 
 
 class TrainingState:
@@ -184,8 +186,7 @@ class TrainingState:
         self.optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.99))
         self.rng = torch.Generator().manual_seed(seed)
         self.step = 0
-        # Steps that fit into the time limit; 0 until they are estimated.
-        self.time_limited_steps = 0
+        self.time_limited_steps = 0  # steps that fit into the time limit; 0 until estimated
         self.seconds = 0.0
         self.history = History()
 

@@ -1,9 +1,8 @@
 r"""Processes, threads and memory of training steps; several processes share one global batch.
 
 Under torchrun, every process (rank) has the same weights, draws the same random numbers for the
-**whole** batch, and computes its share of the rows. A step gathers the rows of the other processes that
-it needs, so the result is that of one large batch. This matters for transport plans: the mini-batch bias
-of a plan between all b points is smaller than that of two plans between b/2 points each.
+**whole** batch, and computes its share of the rows. A step gathers the rows of other processes that it
+needs, so the result is that of one large batch, whose transport plan has a smaller mini-batch bias.
 
 The loss L depends on all rows through the gathered tensors. Each rank r computes L and differentiates it
 with respect to its own rows only, and one all-reduce sums the gradients, $∇_θ L = \sum_r ∇_θ^{(r)} L$.
@@ -18,7 +17,7 @@ References:
 
 import atexit
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -121,7 +120,9 @@ def join(device: torch.device) -> Group:
             torch.cuda.set_device(device)
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=_TIMEOUT)
-    _at_exit(_leave)
+    for leaving in (_wait_for_others, dist.destroy_process_group):  # of an earlier call
+        atexit.unregister(leaving)
+    atexit.register(dist.destroy_process_group)
     return Group(dist.get_rank(), dist.get_world_size())
 
 
@@ -132,24 +133,13 @@ def wait_at_exit(group: Group) -> None:
     because the others are inside a step and would not reach the barrier.
     """
     if group.size > 1:
-        _at_exit(_leave_together)
+        atexit.unregister(_wait_for_others)
+        atexit.register(_wait_for_others)  # runs first, as the function that was registered last
 
 
-def _at_exit(leave: Callable[[], None]) -> None:
-    """Register how to leave the group, in place of an earlier registration."""
-    for function in (_leave, _leave_together):
-        atexit.unregister(function)
-    atexit.register(leave)
-
-
-def _leave() -> None:
-    dist.destroy_process_group()
-
-
-def _leave_together() -> None:
+def _wait_for_others() -> None:
     with suppress(RuntimeError):  # raised if another process was killed
         dist.barrier()
-    _leave()
 
 
 def local_device(name: str) -> torch.device:
@@ -198,8 +188,7 @@ class _Total(torch.autograd.Function):
         return grads[0]
 
 
-# Largest number of entries of a cost matrix for which one thread is used.
-_MAX_ENTRIES_OF_ONE_THREAD = 2**20
+_MAX_ENTRIES_OF_ONE_THREAD = 2**20  # of a cost matrix
 
 
 @contextmanager

@@ -1,8 +1,7 @@
-"""Progress callbacks, interruptions and time limits of fits.
+"""Progress callbacks, interruptions and time limits of fits, without PyTorch.
 
-Signals are deferred to the end of a step (`privot.core.processes`), `StepLimit` estimates how many
-training steps fit into a time limit, and `FitMonitor` stops an iterative fit at a limit or an
-interruption. This module does not need PyTorch.
+Signals are deferred to the end of a step (`privot.core.processes`), `StepLimit` estimates the number of
+training steps in a time limit, and `FitMonitor` stops an iterative fit at a limit or an interruption.
 """
 
 import time
@@ -16,12 +15,11 @@ from privot.core.processes import Interruption, deferred_interruption
 if TYPE_CHECKING:
     from privot.models import History
 
-# Architectures of generator networks.
-Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]
+Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]  # of generator networks
 Result = TypeVar("Result")
 
-# The time of a step is estimated after 20 steps; the first five, which may compile, are left out.
-_TIMED, _UNTIMED = 20, 5
+# The time of a step is estimated after 20 steps, without the first five, which may compile.
+_STEPS_BEFORE_ESTIMATE, _FIRST_STEPS = 20, 5
 
 
 class Progress(Protocol):
@@ -69,13 +67,13 @@ class StepLimit:
     """
 
     def __init__(self, seconds: float, step: int) -> None:
-        self._limit, self._first, self._untimed = seconds, step, 0.0
+        self._limit, self._start, self._first_seconds = seconds, step, 0.0
 
     def steps(self, step: int, seconds: float) -> int:
         """Return the number of steps of the whole run, or 0 as long as it cannot be estimated.
 
         Arguments:
-            step: Number of steps done.
+            step: Number of steps done, after each of which this is called.
             seconds: Time that they took.
 
         Examples:
@@ -83,12 +81,12 @@ class StepLimit:
             >>> [limit.steps(step, 1 + 0.1 * step) for step in range(1, 21)][-2:]  # 1 s to begin
             [0, 90]
         """
-        done = step - self._first
-        if done <= _UNTIMED:
-            self._untimed = seconds
-        if done < _TIMED and seconds < self._limit:
+        done = step - self._start
+        if done <= _FIRST_STEPS:
+            self._first_seconds = seconds
+        if done < _STEPS_BEFORE_ESTIMATE and seconds < self._limit:
             return 0
-        step_seconds = (seconds - self._untimed) / max(1, done - _UNTIMED)
+        step_seconds = (seconds - self._first_seconds) / max(1, done - _FIRST_STEPS)
         left = (self._limit - seconds) / step_seconds if step_seconds > 0 else 0.0
         return step + max(0, round(left))
 

@@ -27,10 +27,11 @@ from privot.core.errors import PrivotError
 
 Array = NDArray[Any]
 Indices = NDArray[np.int64]
-_MIN_REDUCED_SIZE = 300
+_MIN_REDUCED_SIZE = 300  # of smaller samples, the assignment takes less time than the potentials
 # Regularizations of the potentials, relative to the mean cost, and Sinkhorn steps at each.
 _REGULARIZATION, _STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001), 50
-_LARGEST_EXPONENT, _SPARSE_SHARE = 16, 0.25
+_LARGEST_EXPONENT = 16  # kernels may omit entries below e^−16
+_SPARSE_SHARE = 0.25  # up to this share of larger entries, a sparse kernel is faster
 _POINTS_PER_CELL = 2  # potentials of single points would cost as much time as they save
 _METRICS = {1: "cityblock", 2: "sqeuclidean"}
 
@@ -60,7 +61,7 @@ def assignment(x: Array, y: Array, p: int = 2) -> Indices:
     cost = cdist(x, y, _METRICS[p])
     if len(x) >= _MIN_REDUCED_SIZE:
         cost /= cost.mean() or 1.0
-        cost = _c_transformed(cost - _potentials(x, y, p))
+        cost = _reduced(cost - _potentials(x, y, p))
     return np.asarray(linear_sum_assignment(cost)[1])
 
 
@@ -78,13 +79,13 @@ def wasserstein(x: Array, y: Array, p: int = 2) -> float:
 def _potentials(x: Array, y: Array, p: int) -> Array:
     """Return potentials (n,) of the points y, relative to the mean cost, from the means of cells."""
     depth = max(0, int(math.log2(len(x) / _POINTS_PER_CELL)))
-    first, second = _cell_means(x, depth), _cell_means(y, depth)
-    cost = cdist(first, second, _METRICS[p])
-    mean = cost.mean() or 1.0
-    reduced = _scaled(_c_transformed(cost / mean))
-    # A column of `cost/mean − reduced` = f_i + g_j is f up to a constant.
-    f = (cost / mean - reduced)[:, 0]
-    return np.asarray((cdist(first, y, _METRICS[p]) / mean - f[:, None]).min(axis=0))
+    means_x, means_y = _cell_means(x, depth), _cell_means(y, depth)
+    cost = cdist(means_x, means_y, _METRICS[p])
+    mean_cost = cost.mean() or 1.0
+    cost /= mean_cost
+    # The costs are reduced by f_i + g_j, so a column of the difference is f up to a constant.
+    f = (cost - _reduced_by_sinkhorn(_reduced(cost)))[:, 0]
+    return np.asarray((cdist(means_x, y, _METRICS[p]) / mean_cost - f[:, None]).min(axis=0))
 
 
 def _cell_means(points: Array, depth: int) -> Array:
@@ -99,11 +100,10 @@ def _cell_means(points: Array, depth: int) -> Array:
     return np.array([cell.mean(axis=0) for cell in cells])
 
 
-def _scaled(reduced: Array) -> Array:
-    """Reduce a cost further by Sinkhorn's scaling in single precision.
+def _reduced_by_sinkhorn(reduced: Array) -> Array:
+    """Reduce a cost further by the potentials of Sinkhorn's algorithm, in single precision.
 
-    Every row and column of `reduced` has a zero before each regularization, so that no sum of the kernel
-    vanishes. Potentials need not be exact, so kernels may omit entries below $e^{−16}$.
+    Each row and column of `reduced` has a zero before each regularization, so no kernel sum vanishes.
     """
     reduced = reduced.astype(np.float32)
     for reg in map(np.float32, _REGULARIZATION):
@@ -118,7 +118,7 @@ def _scaled(reduced: Array) -> Array:
             break
         reduced -= (reg * np.log(u))[:, None]
         reduced -= reg * np.log(v)
-        reduced = _c_transformed(reduced)
+        reduced = _reduced(reduced)
     return reduced
 
 
@@ -134,7 +134,7 @@ def _kernel(reduced: Array, reg: np.float32) -> tuple[Any, Any]:
     return sparse, sparse.T.tocsr()
 
 
-def _c_transformed(cost: Array) -> Array:
+def _reduced(cost: Array) -> Array:
     """Subtract row minima, then column minima: the result is ≥ 0, with a zero in each row and column."""
     cost = cost - cost.min(axis=1, keepdims=True)
     cost -= cost.min(axis=0)

@@ -1,10 +1,6 @@
 r"""Exact Wasserstein distances of tensors: by assignment, on the line, and sliced.
 
-**By assignment**, of two equally large samples,
-
-$$ W_p(x, y) = \Big( \min_{s ∈ S_n} \tfrac1n \sum_i ‖x_i − y_{s(i)}‖_p^p \Big)^{1/p} $$
-
-for p = 1 (ℓ1 ground cost) and p = 2 (Euclidean), by [`assignment`][privot.transport.assignment].
+**By assignment** of two samples of equal size, for p = 1 and 2: see `privot.transport.assignment`.
 
 **On the line**, for a cost that is convex in the difference, such as $|x − y|^p$ with p ≥ 1, the optimal
 coupling of two distributions is the monotone one, and
@@ -13,8 +9,7 @@ $$ W_p^p(μ, ν) = \int_0^1 |F_μ^{-1}(t) − F_ν^{-1}(t)|^p\, dt . $$
 
 The quantile functions of samples are step functions. Their levels i/n and j/m cut [0, 1] into at most
 n + m − 1 pieces on which both are constant, so the integral is a sum, exact for any sizes. Levels are
-merged as the integers i·m and j·n, without rounding. The coupling is piecewise constant in the points,
-so the gradient is that of the matched gaps.
+merged as the integers i·m and j·n, without rounding. The gradient is that of the matched gaps.
 
 **Sliced Wasserstein distances** are means over directions of distances on the line:
 
@@ -54,9 +49,7 @@ def wasserstein(x: Tensor, y: Tensor, p: int = 2) -> Tensor:
 
 
 def transport_cost_1d(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
-    """Return $W_p^p$ of points x (n,) and y (m,) on the line, or of each column of (n, k) and (m, k).
-
-    O((n + m) log(n + m)) a column; differentiable in x and y.
+    """Return $W_p^p$ of points on the line, or of each column of points; differentiable in x and y.
 
     Arguments:
         x: Points (n,), or k problems (n, k) at once.
@@ -64,7 +57,7 @@ def transport_cost_1d(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
         p: Exponent, at least 1.
 
     Returns:
-        A scalar, or (k,) costs, in units of x to the power p.
+        A scalar, or (k,) costs, in units of x to the power p; O((n + m) log(n + m)) each.
 
     Examples:
         >>> x, y = torch.tensor([0.0, 1.0]), torch.tensor([5.0, 3.0, 4.0])
@@ -128,16 +121,9 @@ def sliced_wasserstein(x: Tensor, y: Tensor, directions: Tensor, p: float = 2.0)
         >>> sliced_wasserstein(x, x + torch.tensor([3.0, 4.0]), torch.eye(2), p=1)
         tensor(3.5000)
     """
-    if x.ndim != 2 or y.ndim != 2 or directions.ndim != 2:
-        shapes = [tuple(t.shape) for t in (x, y, directions)]
-        raise PrivotError(
-            f"x, y and directions have shapes {shapes}: give (n, d), (m, d) and (d, k)"
-        )
-    if not len(directions) == x.shape[1] == y.shape[1]:
-        raise PrivotError(
-            f"x and y have {x.shape[1]} and {y.shape[1]} coordinates, "
-            f"directions {len(directions)}: give as many"
-        )
+    shapes = [tuple(tensor.shape) for tensor in (x, y, directions)]
+    if {len(shape) for shape in shapes} != {2} or not len(directions) == x.shape[1] == y.shape[1]:
+        raise PrivotError(f"x, y and directions have shapes {shapes}: give (n, d), (m, d), (d, k)")
     directions = directions.to(x)
     cost = transport_cost_1d(x @ directions, y @ directions, p).mean()
     # At distance zero the gradient is zero, a subgradient, instead of NaN.

@@ -1,21 +1,19 @@
 r"""Ground costs between two clouds of points, as matrices that autograd can differentiate.
 
 `manhattan` is $‖x − y‖_1$; `squared_euclidean` is $‖x − y‖_2^2$, without the factor ½ that some
-libraries hide. Matched to noise of density $f(n) ∝ e^{−‖n‖_1/b}$ or $e^{−‖n‖_2^2/(2σ^2)}$, the
-entropic weights are $b$ and $2σ^2$.
+libraries hide. Divided by the entropic weights $b$ and $2σ^2$, they are the negative log-likelihoods of
+noise of density $∝ e^{−‖s‖_1/b}$ and $∝ e^{−‖s‖_2^2/(2σ^2)}$, up to a constant.
 
 Gradients are implemented explicitly. For weights G on the pairs, those of $Σ_{ij} G_{ij} ‖x_i −
 y_j‖_2^2$ with respect to x are $2 (x_i \sum_j G_{ij} − \sum_j G_{ij} y_j)$, computed by a matrix
 product, or a sum over the pairs that are not negligible; those of $Σ_{ij} G_{ij} ‖x_i − y_j‖_1$ are sums
-of signs, computed by compiled loops. Gradients in y are computed only if needed.
+of signs, computed by compiled loops (`privot.transport.pair_loops`).
 
-**Matrix products** are of full single precision, by the faster of two libraries inside PyTorch.
-`torch.mm` uses the BLAS that PyTorch was built with: on x86 MKL, which uses AVX-512 on Intel's
-processors only. oneDNN, also built in, uses it on others, too: on two cores of an AMD EPYC (Zen 5), the
-product of (400, 784) and (784, 400) takes 0.58 ms instead of 1.25 ms, with the same rounding errors. The
-public `set_float32_matmul_precision("medium")` selects oneDNN, too, but allows bfloat16; the operator
-called here never uses bfloat16 within "highest". It is internal to PyTorch: if it does not exist, raises
-an error, or is wrong in a trial product, `torch.mm` is used.
+**Matrix products** are of full single precision, by the faster of two libraries inside PyTorch. The BLAS
+of `torch.mm`, on x86 MKL, uses AVX-512 on Intel's processors only. oneDNN uses it on others, too: on two
+cores of an AMD EPYC (Zen 5), the product of (400, 784) and (784, 400) takes 0.58 ms instead of 1.25 ms,
+with the same rounding errors. Its operator is internal to PyTorch, and never uses bfloat16 within the
+precision "highest". If it does not exist or fails a trial product, `torch.mm` is used.
 """
 
 import math
@@ -38,21 +36,17 @@ from privot.transport import pair_loops
 
 _NUMBA = find_spec("numba") is not None
 # Up to this many coordinates, inner loops run over points instead of coordinates.
-_FEW_COORDINATES = 32
-_FEW_COORDINATES_SQUARED = 8
-# Up to this share of pairs that are not negligible, a sum over them is faster than a matrix product.
-_SPARSE = 0.15
-_SAMPLED_ROWS = 64
-# From this share on, the blocked loop over all pairs is faster than the loop over a list of pairs.
-_DENSE = 0.5
-# Number of rows that blocked loops process together.
-_BLOCK_ROWS = 4
-# With at most this many coordinate differences, over all pairs, one thread is used.
+_FEW_COORDINATES, _FEW_COORDINATES_SQUARED = 32, 8
+# Shares of pairs that are not negligible: up to the first, a sum over a list of them is faster than a
+# matrix product; above the second, the blocked loop over all pairs is faster than that over the list.
+_SPARSE, _DENSE = 0.15, 0.5
+_SAMPLED_ROWS = 64  # by which the share is estimated
+_BLOCK_ROWS = 4  # that blocked loops process together
+_MIN_MULTIPLICATIONS = 2**20  # of fewer, oneDNN's overhead exceeds the gain
+# Work is measured in coordinate differences, over all pairs.
 _MAX_WORK_OF_ONE_THREAD = 2**24
-# Time of a pass over a matrix entry, in units of a coordinate difference.
-_PASS = 8
-# With fewer multiplications, oneDNN's overhead exceeds the gain.
-_MIN_MULTIPLICATIONS = 2**20
+_SQUARE_WORK = 8  # of completing the square of a matrix entry
+_MIN_ROWS_OF_THREAD = 8
 
 
 def manhattan(x: Tensor, y: Tensor) -> Tensor:
@@ -75,8 +69,7 @@ def manhattan(x: Tensor, y: Tensor) -> Tensor:
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
     """Return costs $‖x_i − y_j‖_2^2$ of points x (n, d) and y (m, d), shape (n, m).
 
-    Expanded into one matrix product, after centering on the mean of y: the square of a common
-    offset would otherwise cancel digits.
+    Expanded into one matrix product of points centered on the mean of y, so that no digits cancel.
 
     Raises:
         PrivotError: x and y are no matrices of as many columns.
@@ -91,6 +84,8 @@ def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
 
 
 class _Ground(torch.autograd.Function):
+    """Ground cost; `forward` stores both clouds, and the power 1 or 2 of the differences."""
+
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -107,7 +102,7 @@ class _Manhattan(_Ground):
         ctx.power = 1
         ctx.save_for_backward(x, y)
         if x.shape[1] <= _FEW_COORDINATES or min(len(x), len(y)) < _BLOCK_ROWS:
-            return _cost_few(x, y, 1)
+            return _cost_of_few_coordinates(x, y, 1)
         cost = x.new_empty(len(x), len(y))
         points, others, out = _array(x), _array(y), cost.numpy()
         _over_rows(len(x), cost.numel() * x.shape[1], pair_loops.cost_blocks, points, others, out)
@@ -121,36 +116,36 @@ class _SquaredEuclidean(_Ground):
         center = y.mean(dim=0, keepdim=True)
         x, y = x - center, y - center
         ctx.save_for_backward(x, y)
-        runs = runs_compiled(x) and x.dtype == y.dtype
-        if runs and x.shape[1] <= _FEW_COORDINATES_SQUARED:
-            return _cost_few(x, y, 2)
-        rows, columns = torch.linalg.vecdot(x, x), torch.linalg.vecdot(y, y)
+        compiled = runs_compiled(x) and x.dtype == y.dtype
+        if compiled and x.shape[1] <= _FEW_COORDINATES_SQUARED:
+            return _cost_of_few_coordinates(x, y, 2)
+        squares_x, squares_y = torch.linalg.vecdot(x, x), torch.linalg.vecdot(y, y)
         with _full_precision(x):
             cost = product(x, y)
-        if not runs:
-            return cost.mul_(-2).add_(rows[:, None]).add_(columns).clamp_min_(0)
-        squares = _array(rows), _array(columns), cost.numpy()
-        _over_rows(len(x), _PASS * cost.numel(), pair_loops.complete_squares, *squares)
+        if not compiled:
+            return cost.mul_(-2).add_(squares_x[:, None]).add_(squares_y).clamp_min_(0)
+        loop, work = pair_loops.complete_squares, _SQUARE_WORK * cost.numel()
+        _over_rows(len(x), work, loop, _array(squares_x), _array(squares_y), cost.numpy())
         return cost
 
 
 def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
-    """Return the gradient (n, d) of Σ_ij G_ij C_ij in x, for ℓ1 costs (power 1) or squares (power 2)."""
+    """Return the gradient (n, d) in x of Σ_ij G_ij C_ij, for ℓ1 costs (power 1) or squares (power 2)."""
     n, d = x.shape
+    # ℓ1 costs are compiled: see `manhattan`.
     if not (runs_compiled(x) and x.dtype == y.dtype == weights.dtype):
         return _squared_product(x, y, weights)
     points, others, pairs = _array(x), _array(y), _array(weights)
     if power == 1:
-        points, others = _steep(points, others)
+        points, others = _scaled_up(points, others)
     gradient = torch.empty_like(x, memory_format=torch.contiguous_format)
     out = gradient.numpy()
     work = pairs.size * d
     if d <= (_FEW_COORDINATES if power == 1 else _FEW_COORDINATES_SQUARED):
-        columns = np.ascontiguousarray(others.T)
-        _over_rows(n, work, pair_loops.gradient_few, points, columns, pairs, out, power)
+        others = np.ascontiguousarray(others.T)
+        _over_rows(n, work, pair_loops.gradient_few, points, others, pairs, out, power)
         return gradient
     counts, listed = np.empty(n, np.int32), np.empty(pairs.shape, np.int32)
-    # The share of pairs that are not negligible is estimated by the first rows.
     rows = min(n, _SAMPLED_ROWS)
     share = pair_loops.list_columns(pairs, 0, rows, counts, listed) / (rows * pairs.shape[1])
     if power == 2 and share > _SPARSE:
@@ -158,14 +153,14 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
     if power == 1 and share > _DENSE and n >= _BLOCK_ROWS:
         _over_rows(n, work, pair_loops.manhattan_gradient, points, others, pairs, out)
         return gradient
-    total = pair_loops.list_columns(pairs, 0, n, counts, listed)
+    num_listed = pair_loops.list_columns(pairs, 0, n, counts, listed)
     loop = pair_loops.sparse_manhattan_gradient if power == 1 else pair_loops.squared_gradient
-    _over_rows(n, total * d, loop, points, others, pairs, counts, listed, out)
+    _over_rows(n, num_listed * d, loop, points, others, pairs, counts, listed, out)
     return gradient
 
 
-def _steep(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Scale points by a power of two so that differences exceed ±1 (see `pair_loops`).
+def _scaled_up(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Multiply points by a power of two so that clipped differences are signs (see `pair_loops`).
 
     NumPy is used because torch's threads would spin afterwards, on the cores that the loops need.
     """
@@ -179,13 +174,14 @@ def _steep(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]
 
 
 def _squared_product(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    """Return the gradient (n, d) of the squared cost by a matrix product."""
     # Points are centered, so a common offset does not cancel digits.
     with _full_precision(x):
-        means = product(weights, y.T)
-    return torch.mul(weights.sum(dim=1, keepdim=True), x).sub_(means).mul_(2)
+        sums = product(weights, y.T)
+    return torch.mul(weights.sum(dim=1, keepdim=True), x).sub_(sums).mul_(2)
 
 
-def _cost_few(x: Tensor, y: Tensor, power: int) -> Tensor:
+def _cost_of_few_coordinates(x: Tensor, y: Tensor, power: int) -> Tensor:
     cost = x.new_empty(len(x), len(y))
     points, columns = _array(x), np.ascontiguousarray(_array(y).T)
     work = cost.numel() * x.shape[1]
@@ -194,8 +190,10 @@ def _cost_few(x: Tensor, y: Tensor, power: int) -> Tensor:
 
 
 def _over_rows(num_rows: int, work: int, loop: Callable[..., Any], *arguments: Any) -> None:
-    """Run loop(first row, last row, *arguments), in threads if there is enough work."""
-    parts = min(torch.get_num_threads(), num_rows // 8) if work > _MAX_WORK_OF_ONE_THREAD else 1
+    """Run loop(first row, end, *arguments); in threads if `work`, in differences, is large enough."""
+    parts = 1
+    if work > _MAX_WORK_OF_ONE_THREAD:
+        parts = min(torch.get_num_threads(), num_rows // _MIN_ROWS_OF_THREAD)
     if parts <= 1:
         loop(0, num_rows, *arguments)
         return
@@ -210,23 +208,21 @@ def _array(tensor: Tensor) -> NDArray[Any]:
 
 @contextmanager
 def _full_precision(like: Tensor) -> Iterator[None]:
-    """Disable TF32 and bfloat16 inside the block: their 8 or 11 significant bits are too few."""
-    if like.device.type != "cuda":
-        before = torch.get_float32_matmul_precision()
-        if before != "highest":
-            torch.set_float32_matmul_precision("highest")
+    """Disable TF32 and bfloat16 inside the block: their 11 or 8 significant bits are too few."""
+    if like.device.type == "cuda":
+        allowed = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = False
         try:
             yield
         finally:
-            if before != "highest":
-                torch.set_float32_matmul_precision(before)
+            torch.backends.cuda.matmul.allow_tf32 = allowed
         return
-    allowed = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
     try:
         yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = allowed
+        torch.set_float32_matmul_precision(before)
 
 
 def _check(x: Tensor, y: Tensor) -> None:
@@ -242,23 +238,21 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     The precision is that of PyTorch's products: see `set_float32_matmul_precision`.
     """
     single = a.device.type == "cpu" and a.dtype == b.dtype == torch.float32
-    wide = _wide_product()
-    if wide is None or not single or len(a) * b.numel() < _MIN_MULTIPLICATIONS:
+    if not single or len(a) * b.numel() < _MIN_MULTIPLICATIONS or not _onednn_is_faster():
         return a @ b.T
-    return wide(a, b)
+    return _by_onednn(a, b)
 
 
 @cache
-def _wide_product() -> Callable[[Tensor, Tensor], Tensor] | None:
-    """Return oneDNN's product if it exists and a trial is correct, else None."""
+def _onednn_is_faster() -> bool:
+    """Return whether oneDNN can use AVX-512, and its product exists and is right in a trial."""
     if torch.backends.cpu.get_cpu_capability() != "AVX512":
-        return None
+        return False
     trial = torch.arange(48.0).reshape(3, 16)
     try:
-        right = torch.equal(_by_onednn(trial, trial.flip(0)), trial @ trial.flip(0).T)
+        return torch.equal(_by_onednn(trial, trial.flip(0)), trial @ trial.flip(0).T)
     except (AttributeError, RuntimeError):
-        return None
-    return _by_onednn if right else None
+        return False
 
 
 def _by_onednn(a: Tensor, b: Tensor) -> Tensor:

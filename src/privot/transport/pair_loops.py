@@ -1,6 +1,6 @@
 r"""Compiled loops for ground costs and their gradients on the CPU, without arrays of n·m·d entries.
 
-For $C_{ij} = \sum_k |x_{ik} − y_{jk}|$ and weights G (a plan, say),
+For points x (n, d), y (m, d), costs $C_{ij} = ‖x_i − y_j‖_1$ or $‖x_i − y_j‖_2^2$, and weights G (n, m),
 
 $$ \frac{∂⟨G, C⟩}{∂x_{ik}} = \sum_j G_{ij}\, \mathrm{sign}(x_{ik} − y_{jk}), \qquad
 \frac{∂}{∂x_{ik}} \sum_{ij} G_{ij} ‖x_i − y_j‖_2^2 = 2 \sum_j G_{ij} (x_{ik} − y_{jk}) , $$
@@ -20,13 +20,13 @@ row's sum change its gradient by less than $10^{−6}$, the error of single prec
 
 from privot.core.compiled import compiled, compiled_reordering, compiled_reordering_part
 
-_NEGLIGIBLE = 1e-6
+_NEGLIGIBLE = 1e-6  # relative to the sum of a row's weights
 _STRIP = 400  # coordinates at a time, so few that those of all points y fit in the cache
 
 
 @compiled_reordering
 def cost_blocks(first, last, x, y, out):
-    """Write the costs of points x (n, d) and y (m, d) to rows; n, m and last − first are at least 4.
+    """Write the ℓ1 costs of x (n, d) and y (m, d) to `out` (n, m); m and last − first are at least 4.
 
     If sizes are not multiples of 4, the last block overlaps the one before.
     """
@@ -66,7 +66,7 @@ def cost_blocks(first, last, x, y, out):
 
 @compiled
 def cost_few(first, last, x, y_columns, out, power):
-    """Write ℓ1 costs (power 1) or squares (power 2) of few coordinates, from y transposed (d, m)."""
+    """Write ℓ1 (power 1) or squared costs (power 2) of few coordinates; `y_columns` is yᵀ (d, m)."""
     d, m = y_columns.shape
     for i in range(first, last):
         for j in range(m):
@@ -83,11 +83,14 @@ def cost_few(first, last, x, y_columns, out, power):
 
 
 @compiled
-def complete_squares(first, last, rows, columns, products):
-    """Turn products ⟨x_i, y_j⟩ into ‖x_i‖² + ‖y_j‖² − 2⟨x_i, y_j⟩, at least 0."""
+def complete_squares(first, last, squares_x, squares_y, products):
+    """Turn products ⟨x_i, y_j⟩ into ‖x_i‖² + ‖y_j‖² − 2⟨x_i, y_j⟩, at least 0.
+
+    `squares_x` (n,) and `squares_y` (m,) are the squared lengths.
+    """
     for i in range(first, last):
-        for j in range(columns.size):
-            square = (rows[i] + columns[j]) - 2 * products[i, j]
+        for j in range(squares_y.size):
+            square = (squares_x[i] + squares_y[j]) - 2 * products[i, j]
             products[i, j] = max(square, 0)
 
 
@@ -120,7 +123,7 @@ def _mass(weights, i):
 
 @compiled
 def manhattan_gradient(first, last, x, y, weights, out):
-    """Write rows of Σ_j G_ij sign(x_ik − y_jk), at least 4.
+    """Write at least 4 rows of the gradient Σ_j G_ij sign(x_ik − y_jk) to `out` (n, d).
 
     Points must be scaled as described in the module's docstring. If the number of rows is not a multiple
     of 4, the last block overlaps the one before.
@@ -133,12 +136,12 @@ def manhattan_gradient(first, last, x, y, weights, out):
             for q in range(i, i + 4):
                 for k in range(begin, end):
                     out[q, k] = 0
-            _signs_of_four(x, y, weights, out, i, begin, end)
+            _add_signs_of_four_rows(x, y, weights, out, i, begin, end)
 
 
 @compiled
 def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
-    """Write rows of Σ_j G_ij sign(x_ik − y_jk), over the listed columns."""
+    """Write rows of the same gradient, with sums over the columns that `list_columns` listed."""
     d = x.shape[1]
     for begin in range(0, d, _STRIP):
         end = min(d, begin + _STRIP)
@@ -146,12 +149,12 @@ def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
             for k in range(begin, end):
                 out[i, k] = 0
             listed = columns[i, : counts[i]]
-            _signs(x[i, begin:end], y, weights[i], listed, out[i, begin:end], begin)
+            _add_signs(x[i, begin:end], y, weights[i], listed, out[i, begin:end], begin)
 
 
 @compiled_reordering_part
-def _signs_of_four(x, y, weights, out, i, begin, end):
-    """Add to four rows of the gradient, for coordinates begin … end − 1.
+def _add_signs_of_four_rows(x, y, weights, out, i, begin, end):
+    """Add the weighted signs to rows i … i + 3 of the gradient, for coordinates begin … end − 1.
 
     Pairs of y are read once for four rows, because the loop is limited by memory reads.
     """
@@ -186,10 +189,11 @@ def _signs_of_four(x, y, weights, out, i, begin, end):
 
 
 @compiled_reordering_part
-def _signs(point, y, weights, columns, sums, begin):
-    """Add to one row of the gradient, from coordinate `begin` on, over the listed columns.
+def _add_signs(point, y, weights, columns, sums, begin):
+    """Add the weighted signs of the listed columns to a part of one row of the gradient.
 
-    Each row of y is sliced separately: rows of a sliced y have an unknown stride and are not vectorized.
+    `point` and `sums` hold the coordinates from `begin` on. Each row of y is sliced separately: rows of
+    a sliced y have an unknown stride and are not vectorized.
     """
     one, end = point.dtype.type(1), begin + point.size
     whole = columns.size // 8 * 8
@@ -221,7 +225,7 @@ def _signs(point, y, weights, columns, sums, begin):
 
 @compiled_reordering
 def squared_gradient(first, last, x, y, weights, counts, columns, out):
-    """Write rows of 2 Σ_j G_ij (x_ik − y_jk), over the listed columns."""
+    """Write rows of the gradient 2 Σ_j G_ij (x_ik − y_jk), with sums over the listed columns."""
     d = x.shape[1]
     for i in range(first, last):
         for k in range(d):
@@ -246,7 +250,7 @@ def squared_gradient(first, last, x, y, weights, counts, columns, out):
 
 @compiled_reordering
 def gradient_few(first, last, x, y_columns, weights, out, power):
-    """Write the gradient of either cost for few coordinates, from y transposed (d, m) and all columns.
+    """Write rows of either gradient for few coordinates, over all columns; `y_columns` is yᵀ (d, m).
 
     For power 1, points must be scaled as for `manhattan_gradient`.
     """

@@ -1,26 +1,26 @@
 r"""Entropic optimal transport by Sinkhorn's algorithm: problem, solver, result and gradient.
 
-The solution has the form $π_{ij} = a_i b_j\, e^{(f_i + g_j − C_{ij})/λ}$; Sinkhorn's algorithm
+A `Problem` is to minimize $⟨π, C⟩ + λ\, \mathrm{KL}(π ‖ a ⊗ b)$ over the couplings π of the weights a
+and b. The solution has the form $π_{ij} = a_i b_j\, e^{(f_i + g_j − C_{ij})/λ}$; Sinkhorn's algorithm
 alternates between the potentials f and g, each time fitting one marginal.
 
 **The marginal error.** The returned plan has the form above, and exact columns. So it *is* the solution
 of the same problem for row weights a′ = π1 instead of a, and `marginal_error` $= ‖a′ − a‖_1$ is the
-distance of that problem from the given one. For plans of mass 1, the distance of the plans follows from
-the identity
+distance of that problem from the given one. The distance of the plans, of mass 1, follows from
 
 $$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) , $$
 
-D being the dual value, and Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\, \mathrm{KL}(π^* ‖ π)}$. In slow problems,
-of contraction ρ near 1, it can be $1/\sqrt{1 − ρ}$ times the marginal error.
+with D the dual value and $π^*, D^*$ the optimum, and from Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\,
+\mathrm{KL}(π^* ‖ π)}$. For a contraction ρ near 1, it can be the marginal error over $\sqrt{1−ρ}$.
 
 **Precision.** Single precision sums thousands of terms with relative errors near 1e-6. For a tolerance
 below 1e-5, or after an overflow, the solver works in double precision; the result names the precision.
 If costs are so much larger than λ that even double precision does not resolve the exponents to the
 tolerance, the status is `UNRESOLVED` for any marginal error.
 
-**Iterations** run in the kernel domain, with shifts, absorption and over-relaxation. With $K_{ij} =
-e^{(f_i + g_j − C_{ij})/λ}$ for the current potentials, the plan is $a_i u_i K_{ij} v_j b_j$, and a step
-is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three things make this safe:
+**Iterations** run in the kernel domain, with shifts, absorption and over-relaxation. With the kernel
+$K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$ for the current potentials and scalings u, v, the plan is $a_i u_i
+K_{ij} v_j b_j$, and a step is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three things make this safe:
 
 1. **Shift.** The first potentials are the row minima of C and then the column minima of the rest, so
    that every row and every column of K holds an entry 1.
@@ -31,18 +31,17 @@ is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three things make this safe:
    have mass in the plan, which would be wrong although its marginals are right.
 3. **Potentials and exponents** are in double precision, for any precision of K.
 
-`solve_compiled` runs compiled loops over parts of the rows, one part for each thread, which computes
-sums and minima over its own rows. Problems of fewer than four million pairs have one part, because their
-iterations take less time than waking a thread. `solve_tensors` does the same by tensor operations, on
-any device, without over-relaxation (Schmitzer 2019).
+`solve_compiled` runs the compiled loops of `privot.transport.sweeps` over parts of the rows, one part
+for each thread, which computes sums and minima over its own rows. `solve_tensors` does the same by
+tensor operations, on any device, without over-relaxation (Schmitzer 2019).
 
 **Gradient.** By the envelope theorem, the derivative of the minimum (`entropic_cost`) with respect to C
 is the optimal plan π. Nothing is propagated back through the iterations.
 
 References:
     Cuturi, *Sinkhorn distances* (2013). Peyré, Cuturi, *Computational optimal transport* (2019).
-    Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
-    transport* (2024), algorithm 1.
+    Schmitzer, *Stabilized sparse scaling algorithms* (2019). Reshetova, Chen, Özgür, *Training
+    generative models from privatized data via entropic optimal transport* (2024), algorithm 1.
 """
 
 from __future__ import annotations
@@ -65,18 +64,18 @@ from privot.transport.ground import in_threads, runs_compiled
 from privot.transport.sweeps import FEWEST_ROWS, Pace, Scaled, Swept
 
 _MAX_SCALING = math.exp(20.0)
-_NEGLIGIBLE = 1e-30
+# With fewer pairs, an iteration takes less time than waking a thread.
 _MIN_DIVIDED_PAIRS = 2**22
-_MIN_SINGLE_TOLERANCE = 1e-5
+_MIN_SINGLE_TOLERANCE = 1e-5  # below it, rounding errors of single precision are too large
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Iterated:
-    """Result of the iterations: potentials in double precision, the plan, and its errors.
+    """Potentials f (n,) and g (m,) in double precision, plan (n, m), and the errors of its marginals.
 
-    If numbers overflowed, `plan` is None and the errors are NaN.
+    If numbers overflowed, `plan` is None and the errors of rows (`marginal_error`) and columns are NaN.
     """
 
     f: Tensor
@@ -98,9 +97,8 @@ def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype)
     kernel = plan.numpy()
     u, v = np.ones(len(a)), np.ones(len(b))
     scaled = Scaled(kernel, a, b, u, v)
-    tolerance, most = solver.tolerance, solver.max_iterations
-    state = np.array([1.0, 0.0, 0.0, 0.0, tolerance, 2.0])
-    pace = Pace(state, np.full(most + 1, np.inf), tolerance, most, _MAX_SCALING)
+    pace = Pace.begin(solver.tolerance, solver.max_iterations, _MAX_SCALING)
+    state = pace.state
     outcome = sweeps.ABSORB if finite else sweeps.BROKEN
     while outcome == sweeps.ABSORB:
         rows.build(cost, f, g, reg, kernel)
@@ -108,20 +106,19 @@ def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype)
         if outcome != sweeps.BROKEN:
             f += reg * np.log(u)
             g += reg * np.log(v)
-        elif state[5] > 1.0 and np.isfinite(g).all():
+        elif state[sweeps.LARGEST] > 1.0 and np.isfinite(g).all():
             # Over-relaxation overflowed: continue with plain steps from potentials for which every row
             # and every column of K has an entry 1.
-            state[0], state[3], state[5] = 1.0, 0.0, 1.0
+            state[sweeps.OMEGA], state[sweeps.EXACT], state[sweeps.LARGEST] = 1.0, 0.0, 1.0
             f[:] = (cost - g).min(axis=1)
             g[:] = (cost - f[:, None]).min(axis=0)
             outcome = sweeps.ABSORB
         if outcome == sweeps.ABSORB:
             u[:], v[:] = 1.0, 1.0
-    potentials = torch.from_numpy(f), torch.from_numpy(g)
+    potentials, iterations = (torch.from_numpy(f), torch.from_numpy(g)), int(state[sweeps.DONE])
     if outcome == sweeps.BROKEN:
-        return Iterated(*potentials, None, math.nan, math.nan, int(state[1]))
-    row_error, column_error = rows.write_plan(scaled)
-    return Iterated(*potentials, plan, row_error, column_error, int(state[1]))
+        return Iterated(*potentials, None, math.nan, math.nan, iterations)
+    return Iterated(*potentials, plan, *rows.write_plan(scaled), iterations)
 
 
 def solve_tensors(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) -> Iterated:
@@ -134,14 +131,14 @@ def solve_tensors(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) 
     u, v = torch.ones_like(a), torch.ones_like(b)
     iterations = 0
     while True:
-        row = kernel @ (b * v)
-        error = float((a * (u * row - 1)).abs().sum()) if iterations else math.inf
+        row_sums = kernel @ (b * v)
+        error = float((a * (u * row_sums - 1)).abs().sum()) if iterations else math.inf
         if not error > solver.tolerance or iterations >= solver.max_iterations:
             break
-        u = 1 / row
+        u = 1 / row_sums
         v = 1 / (kernel.T @ (a * u))
         iterations += 1
-        if max(_spread(u), _spread(v)) > math.log(_MAX_SCALING):
+        if max(_largest_logarithm(u), _largest_logarithm(v)) > math.log(_MAX_SCALING):
             f, g = f + reg * u.double().log(), g + reg * v.double().log()
             kernel = _kernel(cost, f, g, reg, dtype)
             u, v = torch.ones_like(a), torch.ones_like(b)
@@ -155,11 +152,13 @@ def solve_tensors(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) 
 
 
 def _kernel(cost: Tensor, f: Tensor, g: Tensor, reg: float, dtype: torch.dtype) -> Tensor:
+    """Return K (n, m), with negligible entries set to 0."""
     kernel = torch.exp_(((f[:, None] - cost) + g[None, :]).div_(reg).to(dtype))
-    return torch.threshold_(kernel, _NEGLIGIBLE, 0.0)
+    return torch.threshold_(kernel, sweeps.NEGLIGIBLE, 0.0)
 
 
-def _spread(scaling: Tensor) -> float:
+def _largest_logarithm(scaling: Tensor) -> float:
+    """Return the largest absolute logarithm of the entries."""
     low, high = torch.aminmax(scaling)
     return max(abs(float(low.log())), abs(float(high.log())))
 
@@ -180,7 +179,7 @@ class RowParts:
         return cls(tuple(slice(*ends) for ends in pairwise(edges)))
 
     def shift(self, cost: Array, f: Array, g: Array) -> bool:
-        """Run `sweeps.shift` on all parts."""
+        """Run `sweeps.shift` on all parts; return whether all costs are finite."""
         lowest = np.empty((len(self.parts), len(g)))
         finite = self._each(lambda k, rows: sweeps.shift(cost[rows], f[rows], lowest[k]))
         lowest.min(axis=0, out=g)
@@ -191,14 +190,14 @@ class RowParts:
         self._each(lambda _, rows: sweeps.build(cost[rows], f[rows], g, reg, kernel[rows]))
 
     def iterate(self, scaled: Scaled, pace: Pace) -> int:
-        """Run `sweeps.iterate`, its steps on all parts."""
+        """Run `sweeps.iterate`, with each sweep on all parts; return the outcome."""
         if len(self.parts) == 1:
             single: int = sweeps.iterate(scaled, pace)
             return single
         kernel, _, b, _, v = scaled
         w, t = np.empty(len(v), kernel.dtype), np.empty((len(self.parts), len(v)), kernel.dtype)
-        outcome = -1
-        while outcome < 0:
+        outcome = sweeps.CONTINUE
+        while outcome == sweeps.CONTINUE:
             omega = sweeps.begin(b, v, w, t[0], pace)
             t[1:] = 0
             swept = self._sweep(scaled, w, t, omega, pace.widest)
@@ -206,6 +205,7 @@ class RowParts:
         return outcome
 
     def _sweep(self, scaled: Scaled, w: Array, t: Array, omega: float, widest: float) -> Swept:
+        """Run `sweeps.sweep` on all parts, each with its own sums in a row of t (parts, m)."""
         kernel, a, _, u, _ = scaled
         parts = self._each(
             lambda k, rows: sweeps.sweep(kernel[rows], a[rows], w, u[rows], t[k], omega, widest)
@@ -290,9 +290,7 @@ class Status(enum.Enum):
     CONVERGED = "the marginal error is within the tolerance"
     MAX_ITERATIONS = "stopped at max_iterations before the tolerance was reached"
     UNRESOLVED = "costs exceed reg so far that double precision cannot tell plans apart: raise reg"
-    NOT_FINITE = (
-        "numbers overflowed: the cost is not finite, or reg is too small for this precision"
-    )
+    NOT_FINITE = "numbers overflowed: the cost is not finite, or reg too small for this precision"
 
 
 @dataclass(frozen=True)
@@ -327,7 +325,7 @@ class SinkhornResult:
 
     @property
     def value(self) -> Tensor:
-        """Dual value ⟨a, f⟩ + ⟨b, g⟩, equal to the entropic cost at convergence.
+        """Dual value D(f, g) = ⟨a, f⟩ + ⟨b, g⟩, equal to the entropic cost at convergence.
 
         Since the column marginal is exact, the plan has mass 1 and the dual has no further term.
         """
@@ -366,13 +364,20 @@ class SinkhornSolver:
             single, ended = False, iterate(problem, self, torch.float64)
         plan = torch.full_like(cost, torch.nan) if ended.plan is None else ended.plan
         return SinkhornResult(
-            problem, ended.f, ended.g, plan.to(cost.dtype), ended.marginal_error,
-            ended.iterations, self._status(problem, ended), "single" if single else "double",
-        )  # fmt: skip
+            problem=problem,
+            f=ended.f,
+            g=ended.g,
+            plan=plan.to(cost.dtype),
+            marginal_error=ended.marginal_error,
+            iterations=ended.iterations,
+            status=self._status(problem, ended),
+            precision="single" if single else "double",
+        )
 
     def _status(self, problem: Problem, ended: Iterated) -> Status:
         if ended.plan is None:
             return Status.NOT_FINITE
+        # Rounding errors of the exponents are a few units in the last place of the potentials, over reg.
         largest = max(float(ended.f.abs().max()), float(ended.g.abs().max()))
         if 4 * torch.finfo(torch.float64).eps * largest > self.tolerance * problem.reg:
             return Status.UNRESOLVED
@@ -412,9 +417,9 @@ def entropic_cost_of_rows(
     the plan. So the sum of the processes' gradients is that of `entropic_cost` on the whole matrix.
 
     Arguments:
-        cost: This process's rows (n/p, m).
+        cost: This process's rows (n/p, m), with reg = 1.
         first: Index of the first of these rows in the whole matrix.
-        gather: Function that returns the rows of all processes, in order, given this process's rows.
+        gather: Function from this process's rows to those of all processes, in order.
         solver: Settings of the solver.
     """
     result = solver.solve(Problem(gather(cost.detach()), 1.0))
@@ -423,6 +428,8 @@ def entropic_cost_of_rows(
 
 
 class _Envelope(torch.autograd.Function):
+    """Value whose derivative with respect to the costs is the plan."""
+
     @staticmethod
     def forward(ctx: Any, cost: Tensor, plan: Tensor, value: Tensor) -> Tensor:
         ctx.plan = plan

@@ -1,13 +1,16 @@
 r"""Compiled loops of Sinkhorn's algorithm on the CPU: kernel, fused sweeps, over-relaxation, plan.
 
-**Kernel.** The potentials give $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$. Exponents are computed in double
-precision, in which costs much larger than λ do not cancel, for any precision of K. 2^z is computed as a
-polynomial in the fraction of z, in [−½, ½], times a power of two that is added to the exponent's bits.
-So the compiler can vectorize it: the scalar library function would take as long as fifty sweeps.
+`privot.transport.sinkhorn` calls these loops.
 
-**Sweep.** One iteration, $s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$, reads K once: row i gives
-$s_i$, hence $u_i$, and is still in the cache when $a_i u_i K_{i·}$ is added to t. The row marginal's
-error before the step is $\sum_i a_i |u_i s_i - 1|$. K is summed in its own precision.
+**Kernel.** The potentials f, g and the costs C give $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$. Exponents are
+computed in double precision, in which costs much larger than λ do not cancel, for any precision of K.
+2^z is computed as a polynomial in the fraction of z, in [−½, ½], times a power of two that is added to
+the exponent's bits, so that the compiler can vectorize it: the library's exp takes as long as 50 sweeps.
+
+**Sweep.** With a and b the marginals, and u and v the scalings of rows and columns, one iteration is
+$s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$. It reads K once: row i gives $s_i$, hence $u_i$, and is
+still in the cache when $a_i u_i K_{i·}$ is added to t. The row marginal's error before the step is
+$\sum_i a_i |u_i s_i - 1|$. K is summed in its own precision.
 
 **Over-relaxation.** In logarithms, the plain step goes from $\log u$ to $-\log s$; the relaxed one goes
 ω times as far, 1 ≤ ω < 2. Near the solution a plain iteration shrinks the error by a factor $ρ = μ^2$,
@@ -39,7 +42,7 @@ from privot.core.compiled import (
 # mypy: allow-untyped-defs
 
 # Smaller entries are negligible for scalings within e^±20; as denormals they would slow sweeps 9×.
-_NEGLIGIBLE = 1e-30
+NEGLIGIBLE = 1e-30
 _LN2, _LOG2E = math.log(2.0), math.log2(math.e)
 # Adding this puts the integer nearest to a number into the low bits of a double.
 _ROUND = 6755399441055744.0
@@ -47,13 +50,13 @@ _ROUND = 6755399441055744.0
 
 @compiled_part
 def exp2(z, rounded, count):
-    """Replace z by 2^z, from 2^−1000 to 2^1000; relative error 1e-15."""
+    """Replace `count` entries of z by 2^z, up to 2^±1000, with relative error 1e-15, using `rounded`."""
     for j in range(count):
         z[j] = min(max(z[j], -1000.0), 1000.0)
         rounded[j] = z[j] + _ROUND
     bits, powers = rounded.view(np.int64), z.view(np.int64)
     for j in range(count):
-        x = (z[j] - (rounded[j] - _ROUND)) * _LN2
+        x = (z[j] - (rounded[j] - _ROUND)) * _LN2  # 2^fraction is e^x: Taylor's series to x^13
         p = (1 / 6227020800 * x + 1 / 479001600) * x + 1 / 39916800
         p = (((p * x + 1 / 3628800) * x + 1 / 362880) * x + 1 / 40320) * x + 1 / 5040
         p = ((((p * x + 1 / 720) * x + 1 / 120) * x + 1 / 24) * x + 1 / 6) * x + 0.5
@@ -63,17 +66,17 @@ def exp2(z, rounded, count):
 
 
 @compiled_reordering_part
-def _zeros(row):
-    """Return 0 if all entries are finite, else NaN."""
+def _all_finite(row):
+    """Return whether all entries are finite, without branches: 0·x is NaN for others."""
     total = 0.0
     for j in range(row.size):
         total += 0.0 * row[j]
-    return total
+    return total == 0.0
 
 
 @compiled_part
 def _lowest(row):
-    """Return the minimum by vectorized halving. Overwrites the row."""
+    """Return the minimum by vectorized halving, which overwrites the row."""
     count = row.size
     while count > 1:
         half = (count + 1) // 2
@@ -93,7 +96,7 @@ def shift(cost, f, g):
     for i in range(n):
         for j in range(m):
             row[j] = cost[i, j]
-        finite &= _zeros(row) == 0.0
+        finite &= _all_finite(row)
         f[i] = _lowest(row)
         for j in range(m):
             g[j] = min(g[j], cost[i, j] - f[i])
@@ -112,52 +115,63 @@ def build(cost, f, g, reg, kernel):
             row[j] = ((fi - cost[i, j]) + g[j]) * scale
         exp2(row, rounded, m)
         for j in range(m):
-            kernel[i, j] = row[j] if row[j] > _NEGLIGIBLE else 0.0
+            kernel[i, j] = row[j] if row[j] > NEGLIGIBLE else 0.0
 
 
-_SQRT2 = math.sqrt(2.0)
-_ONE_BITS = 0x3FF0000000000000
-_MANTISSA = 0x000FFFFFFFFFFFFF
-_PLAIN_STEPS = 3
-_PATIENCE = 5
-_WINDOW = 3
-_MAX_OMEGA = 1.995
-_GROWN = 3.0
-_EXPLODED = 30.0
+# Settings of the rule for ω.
+_PLAIN_STEPS = 3  # plain steps before ρ is estimated
+_PATIENCE = 5  # fewest steps with one ω before it is judged
+_WINDOW = 3  # fewest steps over which the shrinking of the errors is measured
+_MAX_OMEGA = 1.995  # from 2 on, relaxed steps diverge
+_GROWN = 3.0  # growth of the error after which an ω that was judged is given up
+_EXPLODED = 30.0  # growth of the error after which it is given up at once
+
+
+@compiled_part
+def _best_omega(contraction):
+    """Return the best ω where plain steps multiply the error by `contraction` < 1; at most 1.995."""
+    return min(_MAX_OMEGA, 2 / (1 + math.sqrt(1 - contraction)))
 
 
 @compiled_part
 def next_omega(omega, errors, now, changed):
-    """Return the next ω and the iteration of its last change, from `errors` up to index `now`."""
-    if omega == 1.0:
-        if now - changed >= _PLAIN_STEPS and now >= 3 and errors[now] < errors[now - 2]:
-            rate = math.sqrt(errors[now] / errors[now - 2])
-            return min(_MAX_OMEGA, 2 / (1 + math.sqrt(1 - rate))), now
-        return 1.0, changed
+    """Return the next ω by the rule of the module, and the iteration of its last change or judgment.
+
+    `errors` are those of the row marginal before each iteration, up to index `now`.
+    """
     watched = now - changed
+    if omega == 1.0:
+        if watched >= _PLAIN_STEPS and now >= 3 and errors[now] < errors[now - 2]:
+            return _best_omega(math.sqrt(errors[now] / errors[now - 2])), now
+        return 1.0, changed
     if errors[now] > _EXPLODED * errors[changed]:
         return 1.0, now
+    # An ω near 2 takes about 1/(2 − ω) steps to show its rate, and errors may grow meanwhile.
     if watched < _PATIENCE or watched < 1 / (2 - omega):
         return omega, changed
     if errors[now] > max(_GROWN, 0.5 / (2 - omega)) * errors[changed]:
         return 1.0, now
-    half = max(_WINDOW, watched // 2)
-    r = (errors[now] / errors[now - half]) ** (1 / half)
-    if r >= 1 and errors[now] > errors[changed]:
+    window = max(_WINDOW, watched // 2)
+    shrinking = (errors[now] / errors[now - window]) ** (1 / window)
+    if shrinking >= 1 and errors[now] > errors[changed]:
         return 1 + 0.9 * (omega - 1), now
-    if omega - 1 < r < 1:
-        contraction = (r + omega - 1) ** 2 / (omega * omega * r)
+    if omega - 1 < shrinking < 1:
+        contraction = (shrinking + omega - 1) ** 2 / (omega * omega * shrinking)
         if contraction < 1:
-            best = 2 / (1 + math.sqrt(1 - contraction))
-            return min(_MAX_OMEGA, max(omega, best)), now
+            return max(omega, _best_omega(contraction)), now
     return omega, now
+
+
+_SQRT2 = math.sqrt(2.0)
+_ONE_BITS, _MANTISSA = 0x3FF0000000000000, 0x000FFFFFFFFFFFFF  # of the double 1.0; of all mantissas
 
 
 @compiled_part
 def move(x, towards, omega, count, scratch, rounded):
-    """Replace positive x by x·(towards/x)^ω, with a relative error of a millionth of ω in logarithms.
+    """Replace `count` entries of x > 0 by x·(towards/x)^ω, using `scratch` and `rounded`.
 
-    The binary logarithm of 2^k·m, 1 ≤ m < 2, is k plus the series of the inverse hyperbolic tangent.
+    The error of the logarithm is a millionth of ω. The binary logarithm of 2^k·m, 1 ≤ m < 2, is k plus
+    the series of the inverse hyperbolic tangent.
     """
     for j in range(count):
         scratch[j] = towards[j] / x[j] * _SQRT2
@@ -175,7 +189,11 @@ def move(x, towards, omega, count, scratch, rounded):
         x[j] *= scratch[j]
 
 
-CONVERGED, ABSORB, EXHAUSTED, BROKEN = 0, 1, 2, 3
+# Outcomes of an iteration; ABSORB: scalings left their limits, and must be added to the potentials.
+CONTINUE, CONVERGED, ABSORB, EXHAUSTED, BROKEN = range(-1, 4)
+
+# Indices of the numbers in `Pace.state`.
+OMEGA, DONE, CHANGED, EXACT, TARGET, LARGEST = range(6)
 
 # Sweeps process four rows together, and update scalings in blocks of sixteen rows.
 FEWEST_ROWS = 4
@@ -204,8 +222,9 @@ class Pace(NamedTuple):
     """State and limits of the iterations.
 
     Arguments:
-        state: (ω, number of iterations, iteration of ω's last change, whether columns are exact, error
-            that ends over-relaxation, largest ω), updated.
+        state: Six numbers, updated: ω (at index OMEGA), number of iterations (DONE), iteration of ω's
+            last change (CHANGED), 1 if the last step was plain, so columns are exact, else 0 (EXACT),
+            error that ends over-relaxation (TARGET), largest ω (LARGEST).
         errors: Row marginal's error (most + 1,) before each iteration, updated.
         tolerance: Error at which to stop.
         most: Number of iterations at which to stop.
@@ -218,6 +237,13 @@ class Pace(NamedTuple):
     most: int
     widest: float
 
+    @classmethod
+    def begin(cls, tolerance, most, widest):
+        """Return the pace before the first iteration, whose step is plain; ω is at most 2."""
+        state = np.zeros(6)
+        state[OMEGA], state[TARGET], state[LARGEST] = 1.0, tolerance, 2.0
+        return cls(state, np.full(most + 1, np.inf), tolerance, most, widest)
+
 
 class Swept(NamedTuple):
     """Result of a sweep: the rows' error, whether scalings are within limits, whether one overflowed."""
@@ -229,6 +255,7 @@ class Swept(NamedTuple):
 
 @compiled_reordering_part
 def _dot4(kernel, i, w, out, q):
+    """Write the products of rows i … i + 3 of the kernel with w to out[q … q + 3]."""
     s0 = s1 = s2 = s3 = w.dtype.type(0)
     for j in range(w.size):
         x = w[j]
@@ -241,6 +268,7 @@ def _dot4(kernel, i, w, out, q):
 
 @compiled_reordering_part
 def _add4(kernel, i, c, q, t):
+    """Add rows i … i + 3 of the kernel, times c[q … q + 3], to t."""
     c0, c1, c2, c3 = c[q], c[q + 1], c[q + 2], c[q + 3]
     for j in range(t.size):
         t[j] += (c0 * kernel[i, j] + c1 * kernel[i + 1, j]) + (
@@ -252,8 +280,7 @@ def _add4(kernel, i, c, q, t):
 def sweep(kernel, a, w, u, t, omega, widest):
     """Run an iteration on rows (r, m), r ≥ 4: update their scalings u, and add K^⊤(au) to t.
 
-    Returns the rows' part of the marginal error, whether all scalings are in [1/widest, widest], and
-    whether a number overflowed. `w` is b·v.
+    `w` is b·v, and `widest` the limit of scalings.
     """
     n = kernel.shape[0]
     sums, coefficients = np.empty(_ROWS, kernel.dtype), np.empty(_ROWS, kernel.dtype)
@@ -291,29 +318,29 @@ def sweep(kernel, a, w, u, t, omega, widest):
 @compiled
 def begin(b, v, w, t, pace):
     """Begin an iteration: w = b·v, t = 0; return ω, which is 1 in the last one."""
-    if pace.state[1] == pace.most - 1:
-        pace.state[0] = 1.0
+    if pace.state[DONE] == pace.most - 1:
+        pace.state[OMEGA] = 1.0
     for j in range(v.size):
         w[j] = b[j] * v[j]
         t[j] = 0
-    return pace.state[0]
+    return pace.state[OMEGA]
 
 
 @compiled
 def finish(b, v, t, swept, pace):
-    """Write column scalings, the rows' error and the next ω; return the outcome, or −1 to continue."""
+    """Write column scalings, the rows' error and the next ω; return the outcome."""
     error, inside, broken = swept
     state, errors, tolerance, most, widest = pace
     m = v.size
     fitted, scratch, rounded = np.empty(m), np.empty(m), np.empty(m)
-    omega, done, changed, exact = state[0], int(state[1]), int(state[2]), state[3] > 0
-    target, largest = state[4], state[5]
+    omega, target, exact = state[OMEGA], state[TARGET], state[EXACT] > 0
+    plain = omega == 1.0
     column_error = 0.0
     for j in range(m):
         fitted[j] = 1.0 / np.float64(t[j]) if t[j] > 0 else np.inf
         column_error += b[j] * abs(v[j] * np.float64(t[j]) - 1.0)
         broken |= not 0.0 < fitted[j] < np.inf
-    if omega == 1.0:
+    if plain:
         for j in range(m):
             v[j] = fitted[j]
     else:
@@ -321,10 +348,9 @@ def finish(b, v, t, swept, pace):
     broken |= not error < np.inf
     for j in range(m):
         inside &= (v[j] < widest) & (v[j] * widest > 1.0)
-    done += 1
+    done = int(state[DONE]) + 1
     errors[done] = error
-    plain = omega == 1.0
-    outcome = -1
+    outcome = CONTINUE
     if broken:
         outcome = BROKEN
     elif error <= tolerance and plain and exact:
@@ -337,21 +363,21 @@ def finish(b, v, t, swept, pace):
     if exact and plain and error > tolerance and errors[done - 2] <= target:
         target *= 0.5
     if max(error, 0.0 if plain else column_error) <= target:
-        omega = 1.0
+        state[OMEGA] = 1.0
     else:
-        omega, changed = next_omega(omega, errors, done, changed)
-        omega = min(omega, largest)
-    state[0], state[1], state[2], state[3], state[4] = omega, done, changed, plain, target
+        omega, state[CHANGED] = next_omega(omega, errors, done, int(state[CHANGED]))
+        state[OMEGA] = min(omega, state[LARGEST])
+    state[DONE], state[EXACT], state[TARGET] = done, plain, target
     return outcome
 
 
 @compiled
 def iterate(scaled, pace):
-    """Sweep until converged, or until a scaling leaves [1/widest, widest]."""
+    """Iterate until the outcome is another than CONTINUE, and return it."""
     kernel, a, b, u, v = scaled
     w, t = np.empty(v.size, kernel.dtype), np.empty(v.size, kernel.dtype)
-    outcome = -1
-    while outcome < 0:
+    outcome = CONTINUE
+    while outcome == CONTINUE:
         omega = begin(b, v, w, t, pace)
         outcome = finish(b, v, t, sweep(kernel, a, w, u, t, omega, pace.widest), pace)
     return outcome
@@ -367,10 +393,10 @@ def write_plan(scaled, columns):
         w[j] = b[j] * v[j]
     error = 0.0
     for i in range(n):
-        c = kernel.dtype.type(a[i] * u[i])
+        row_factor = kernel.dtype.type(a[i] * u[i])
         total = 0.0
         for j in range(m):
-            kernel[i, j] *= c * w[j]
+            kernel[i, j] *= row_factor * w[j]
         for j in range(m):
             columns[j] += kernel[i, j]
             total += kernel[i, j]

@@ -80,7 +80,7 @@ def test_moments_by_label_are_those_of_the_weighted_frequencies():
     pixels, labels = torch.rand(60, 6, 5), torch.arange(60) % 3
     sums = contributions(query, arrays(pixels, labels)).sum(axis=0)
     found = query.moments(noisy_sums(query, sums, 29.0))
-    waves = IMAGES.prepare(pixels).double().numpy() * (1 + IMAGES.frequencies / 4) ** 0.25
+    waves = IMAGES.prepare(pixels).double().numpy() * (1 + IMAGES.squared_frequencies / 4) ** 0.25
     assert np.linalg.norm(waves, axis=1).max() < 9
     assert found.counts == pytest.approx([20, 20, 20])
     for label in range(3):

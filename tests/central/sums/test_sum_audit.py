@@ -154,10 +154,14 @@ def audited(run, ratios, num_draws):
 
 @pytest.mark.parametrize("run", RUNS)
 def test_the_farthest_records_reach_what_is_promised_and_do_not_pass_it(run):
-    """Bounds are .80 ± .017 and .915 ± .012 of ε for exact noise; with an eighth less they pass it."""
+    """Bounds are .80 ± .021 and .915 ± .012 of ε for exact noise; with an eighth less they pass it.
+
+    A pyramid's sensitivity is rounded up: .79 ± .021 and .887 ± .016. Limits are five deviations away.
+    """
+    least_counted, least_by_mu = (0.67, 0.80) if run == "cells of a pyramid" else (0.69, 0.84)
     counted, by_mu = audited(run, ratios_of(run), 40_000)
-    assert 0.69 * EPSILON < counted <= EPSILON
-    assert 0.84 * EPSILON < by_mu <= EPSILON
+    assert least_counted * EPSILON < counted <= EPSILON
+    assert least_by_mu * EPSILON < by_mu <= EPSILON
 
 
 @pytest.mark.parametrize("run", RUNS)

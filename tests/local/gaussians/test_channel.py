@@ -24,6 +24,6 @@ def test_it_is_the_mechanisms_likelihood_but_for_its_shape(epsilon):
 def test_the_mass_of_points_on_the_sphere_is_one(epsilon):
     channel = SmoothChannel.of(ClosestCandidates.for_dimension(500, epsilon), 0.02)
     lengths = np.array([0.5, 1.0, 1.5])
-    masses = channel.mass(lengths)
+    masses = channel.tilt(lengths)
     assert masses[1] == pytest.approx(1, abs=0.06)
     assert (np.diff(masses) > 0).all()

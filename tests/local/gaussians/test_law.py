@@ -36,7 +36,7 @@ def test_points_have_the_tilted_law_on_the_sphere(label):
     reference = untilted(classes, label)
     squared = (reference**2).sum(axis=1)
     assert squared.mean() == pytest.approx(1, abs=0.005)
-    weight = classes.channel.mass(squared)
+    weight = classes.channel.tilt(squared)
     weight = np.minimum(weight, np.quantile(weight, 0.999))
     reference /= np.sqrt(squared)[:, None]
     mean = weight @ reference / weight.sum()

@@ -52,7 +52,7 @@ def test_it_is_the_mean_over_points_of_the_law():
         ) * (points @ y.points[:, label].numpy().T)
         step = special.ndtr((u - channel.threshold) / channel.width)
         ratio = channel.outside + (channel.inside - channel.outside) * step
-        mass = channel.mass((points**2).sum(axis=1)).mean()
+        mass = channel.tilt((points**2).sum(axis=1)).mean()
         found = found + classes.shares[label] * ratio.mean(axis=0) / mass
     with torch.no_grad():
         np.testing.assert_allclose(parameters.log_densities(y).exp(), found, rtol=0.02)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from privot.local.waves.paths import Paths, random_slope, random_walk
+from privot.local.waves.paths import _DRIFTS, Paths, random_slope, random_walk
 
 TIMES = np.linspace(0.0, 1.0, 12)
 STEPS, SUDDEN = (0.01, 0.03, 0.1, 0.3, 1.0), 0.02
@@ -36,7 +36,7 @@ def test_the_posterior_is_that_of_gaussians_with_a_step_and_without(times):
     found = Paths(times, slopes, precisions)
     seen, noise = slopes[:, 0] / precisions[:, 0], np.diag(1 / precisions[:, 0])
     means, seconds, logs = [], [], []
-    for each in found._kernels:
+    for each in found._posteriors:
         for size in (0.0, *STEPS):
             for wave in range(1, 12) if size else [0]:
                 after = (np.arange(12) >= wave) * 1.0
@@ -76,7 +76,11 @@ def test_drift_is_learned_and_bands_hold():
     rng = np.random.default_rng(1)
     still = Paths(TIMES, *reported(np.ones((12, 3)), 200.0, rng))
     moves = Paths(TIMES, *reported(np.outer(TIMES, [1, -2, 3]), 200.0, rng))
-    assert still.drift < 0.02 < 0.3 < moves.drift
+    slow, fast = (
+        np.array([each.total for each in paths._weights]) @ [*_DRIFTS, *_DRIFTS[1:]]
+        for paths in (still, moves)
+    )
+    assert slow < 0.02 < 0.3 < fast
     error = np.abs(moves.mean - np.outer(TIMES, [1, -2, 3]))
     spread = np.sqrt(np.diagonal(moves.covariance, axis1=1, axis2=2)).T
     assert (error < 3.5 * spread).all()
@@ -96,7 +100,7 @@ def test_a_step_is_found_where_it_is_and_none_where_there_is_none():
     rng = np.random.default_rng(3)
     jump = np.where(TIMES[:, None] >= TIMES[7], 1.0, 0.0) * [1.0, -1.0]
     found = Paths(TIMES, *reported(jump, 150.0, rng))
-    assert found.steps().argmax() + 1 == 7
+    assert found.step_evidence().argmax() + 1 == 7
     assert found.p_value(99, seed=0) <= 0.03
     drift = Paths(TIMES, *reported(np.outer(TIMES, [1.0, -1.0]), 150.0, rng))
     assert drift.p_value(99, seed=0) > 0.05
@@ -105,12 +109,12 @@ def test_a_step_is_found_where_it_is_and_none_where_there_is_none():
 def test_evidence_of_a_step_is_that_of_its_kernel():
     rng = np.random.default_rng(4)
     slopes, precisions = reported(rng.standard_normal((12, 2)), 30.0, rng)
-    one = Paths(TIMES, slopes, precisions)._kernels[8]
+    one = Paths(TIMES, slopes, precisions)._posteriors[8]
     after = np.tril(np.ones((12, 12)))[:, 1:]
-    gain = one.steps(slopes.T, after)
+    gain = one.step_gains(slopes.T, after)
     w = after[:, 4]
-    wider = type(one).of(one.prior + 0.1 * np.outer(w, w), np.sqrt(precisions.T), 0.0)
-    assert np.isclose(gain[2, 4], wider.evidence(slopes.T) - one.evidence(slopes.T))
+    wider = type(one).of(one.prior + 0.1 * np.outer(w, w), np.sqrt(precisions.T))
+    assert np.isclose(gain[2, 4], wider.log_evidence(slopes.T) - one.log_evidence(slopes.T))
 
 
 def test_where_no_step_is_likely_the_path_is_the_one_without():

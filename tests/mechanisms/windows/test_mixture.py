@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.mechanisms import window_cells as mixture_module
+from privot.mechanisms import samplers
 from privot.mechanisms.window_cells import WindowCells, WindowMixture
 
 
@@ -55,9 +55,7 @@ def test_words_beyond_the_last_full_multiple_are_drawn_again(monkeypatch):
     limit = 2**64 - 2**64 % (len(window) * mixture.total)
     assert limit < 2**64
     drawn = iter([[limit, 7, 2**64 - 1], [limit - 1, limit], [8]])
-    monkeypatch.setattr(
-        mixture_module, "random_words", lambda count: np.array(next(drawn), np.uint64)
-    )
+    monkeypatch.setattr(samplers, "random_words", lambda count: np.array(next(drawn), np.uint64))
     near, far = mixture.draw(3)
     used = [limit - 1, 7, 8]
     assert near.tolist() == [window[word % len(window)] for word in used]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.randomizer.column_plans import Expected, compare_ways
+from privot.randomizer.column_plans import Expected, compare_ways, forecast_way
 
 
 def falls(scale):
@@ -14,9 +14,9 @@ def falls(scale):
 
 
 def test_what_another_way_needs_is_known_where_errors_are():
-    (best, other), forecasts = compare_ways(
-        {"good": falls(1.0), "bad": falls(3.0)}, "good", 2.0, 400
-    )
+    ways = {"good": falls(1.0), "bad": falls(3.0)}
+    best, other = compare_ways(ways, "good", 2.0, 400)
+    forecasts = forecast_way(ways["good"], 2.0, 400)
     assert (best.report, best.same_epsilon, best.same_people) == ("good", 2.0, 400)
     assert other.error == pytest.approx(3 * best.error)
     assert other.same_epsilon == pytest.approx(6.0, rel=1e-3)
@@ -36,15 +36,15 @@ def test_what_nothing_reaches_is_none_and_what_is_refused_is_left_out():
         return refused(epsilon, people) if epsilon > 3 else falls(1.0)(epsilon, people)
 
     ways = {"good": falls(1.0), "flat": lambda e, n: Expected(1.0), "none": refused}
-    options, _ = compare_ways(ways, "good", 2.0, 400)
+    options = compare_ways(ways, "good", 2.0, 400)
     assert [(o.report, o.same_epsilon, o.same_people) for o in options] == [
         ("good", 2.0, 400),
         ("flat", None, None),
     ]
-    _, forecasts = compare_ways({"small": small_only}, "small", 2.0, 400)
+    forecasts = forecast_way(small_only, 2.0, 400)
     assert {f.epsilon for f in forecasts} == {1.0, 2.0}
 
 
 def test_few_people_have_no_tenth():
-    _, forecasts = compare_ways({"good": falls(1.0)}, "good", 2.0, 5)
+    forecasts = forecast_way(falls(1.0), 2.0, 5)
     assert {f.people for f in forecasts} == {5, 50}

@@ -9,7 +9,7 @@ from privot.core.errors import PrivotError
 from privot.local import fit
 from privot.mechanisms import Gaussian
 from privot.randomizer import Randomizer, plan_reports
-from privot.randomizer.column_plans import of_kind, ways_of_places
+from privot.randomizer.column_plans import calibrate_as, ways_of_places
 from privot.schema import Schema
 
 PLACE = Schema.from_toml(
@@ -29,9 +29,9 @@ def test_all_noise_of_points_is_compared_and_what_needs_to_be_alone_only_there()
 
 def test_gaussian_noise_has_the_delta_that_is_told():
     column = PLACE.columns["home"]
-    made = of_kind(column, Gaussian, 1.0, 1e-6)
+    made = calibrate_as(column, Gaussian, 1.0, 1e-6)
     assert made.guarantee(column.domain, 1e-6).epsilon <= 1.0
-    assert made.stddev < of_kind(column, Gaussian, 1.0, 1e-9).stddev
+    assert made.stddev < calibrate_as(column, Gaussian, 1.0, 1e-9).stddev
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.schema.terms import column_term, date_constant, moments
+from privot.schema.terms import column_term, date_constant, to_timestamps
 
 
 def test_dates_and_times_are_days_since_1970_and_return():
@@ -14,7 +14,7 @@ def test_dates_and_times_are_days_since_1970_and_return():
     term = column_term("t", "date", None)
     days = term.values(pa.table({"t": times}))
     assert days.to_pylist() == [-0.25, 19782.0, None]
-    assert moments(days).to_pylist() == times
+    assert to_timestamps(days).to_pylist() == times
     only = term.values(pa.table({"t": [dt.date(2024, 2, 29)]}))
     assert only.to_pylist() == [19782.0]
     assert date_constant("2024-02-29").values(None).as_py() == 19782.0

@@ -252,7 +252,7 @@ def test_waves_are_kept_as_reports_say():
 
 
 def test_reports_that_a_device_makes_are_possible_and_absurd_ones_are_not():
-    _, reach = PlanarLaplace(1.0, 2.0**-20)._reach(2)
+    reach = PlanarLaplace(1.0, 2.0**-20)._reach(2)
     assert np.log2(stats.gamma.sf(reach, 2)) == pytest.approx(-64, abs=0.1)
     test_validation.test_every_report_that_a_device_makes_is_possible("planar_laplace")
     test_validation.test_points_that_no_device_sends_are_told("planar_laplace")

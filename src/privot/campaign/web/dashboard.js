@@ -2,6 +2,9 @@
 const at = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const EVERY = 2000;
+const OF_SHARES =
+  "Every browser sent one share to each of two servers, and a share by itself is random numbers. " +
+  "Together the servers publish sums over many people, with noise, and nothing of anybody alone.";
 
 async function refresh() {
   try {
@@ -17,8 +20,12 @@ async function refresh() {
 function draw(status) {
   at("title").textContent = document.title = status.title;
   at("promise").textContent = status.promise;
+  const { needed, opened } = status; // of shares for two servers
+  if (needed) at("lead").textContent = OF_SHARES;
   at("numbers").replaceChildren(
-    number(status.reports.toLocaleString("en"), "reports"),
+    number(status.reports.toLocaleString("en"), needed ? "reports that both servers hold" : "reports"),
+    ...(needed ? [number(needed.toLocaleString("en"), "are opened together, or more")] : []),
+    ...(opened ? [number(opened.toLocaleString("en"), "were opened")] : []),
     number(status.guarantee, "what each person was promised"),
     ...(status.expected_error === null ? [] : [number(status.expected_error, "error to expect by now")]),
   );
@@ -27,7 +34,8 @@ function draw(status) {
 
 function number(value, words) {
   const box = document.createElement("div");
-  box.append(Object.assign(document.createElement("b"), { textContent: value }), words);
+  const className = String(value).length > 24 ? "long" : "";
+  box.append(Object.assign(document.createElement("b"), { textContent: value, className }), words);
   return box;
 }
 

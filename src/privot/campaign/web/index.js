@@ -1,10 +1,11 @@
 // Asks the questions of a randomizer, shows the report that it draws, and sends that very report.
 import { Device, Outbox } from "./privot.js";
+import { answers, asker, boxes } from "./questions.js";
 import { reported } from "./reported.js";
 
 const campaign = JSON.parse(document.getElementById("campaign").textContent);
 const at = (id) => document.getElementById(id);
-const asked = (name) => (Object.hasOwn(campaign.questions, name) ? campaign.questions[name] : name);
+const asked = asker(campaign.questions);
 const sealed = Boolean(campaign.analystKey); // to the analyst, for a shuffler
 let [device, outbox] = [null, null];
 
@@ -13,7 +14,7 @@ at("form").addEventListener("submit", async (event) => {
   event.preventDefault();
   at("trouble").textContent = "";
   try {
-    if (!(await outbox.report(device, answers()))) return done("You have taken part already.");
+    if (!(await outbox.report(device, answers(at("form"), device.program.columns)))) return done("You have taken part already.");
     await show();
   } catch (error) {
     at("trouble").textContent = error.message;
@@ -27,7 +28,7 @@ try {
   const files = ["randomizer.json", "randomizer.json.sig"].map(async (name) => (await fetch(name)).text());
   const [text, signature] = await Promise.all(files);
   device = await Device.load(text, { fingerprint: campaign.fingerprint, publicKey: campaign.publicKey, signature });
-  at("questions").append(...Object.entries(device.program.columns).map(question));
+  at("questions").append(...boxes(device.program.columns, asked));
   if ((await outbox.waiting()).length) await show(); // drawn at an earlier visit, and not sent
 } catch (error) {
   at("ask").hidden = true;
@@ -50,50 +51,6 @@ at("send").addEventListener("click", async () => {
     at("send").disabled = false;
   }
 });
-
-function question([name, take]) {
-  const box = document.createElement("fieldset");
-  box.dataset.column = name;
-  box.append(Object.assign(document.createElement("legend"), { textContent: asked(name) }));
-  if (take.take === "boolean") choices(box, name, [["yes", "true"], ["no", "false"]]);
-  else if (take.take === "category") {
-    const listed = take.values.map((value) => [value, value]);
-    choices(box, name, listed);
-  } else {
-    for (const column of take.columns) {
-      const input = Object.assign(document.createElement("input"), { name: column, step: "any" });
-      input.type = take.seconds ? (take.seconds === 86400 ? "date" : "datetime-local") : "number";
-      if (take.columns.length > 1) input.placeholder = input.ariaLabel = column;
-      else input.ariaLabel = asked(name);
-      box.append(input);
-    }
-  }
-  return box;
-}
-
-function choices(box, name, listed) {
-  for (const [label, value] of listed) {
-    const choice = Object.assign(document.createElement("label"), { className: "choice" });
-    choice.append(Object.assign(document.createElement("input"), { type: "radio", name, value }), label);
-    box.append(choice);
-  }
-}
-
-function answers() {
-  const given = new FormData(at("form"));
-  const record = Object.create(null); // a column may have any name
-  for (const take of Object.values(device.program.columns)) {
-    for (const column of take.columns) {
-      const chosen = given.get(column); // null of choices where none is made
-      const text = chosen || null;
-      if (take.take === "boolean") record[column] = text && text === "true";
-      else if (take.take === "category") record[column] = chosen;
-      else if (take.seconds) record[column] = text;
-      else record[column] = text && Number(text);
-    }
-  }
-  return record;
-}
 
 async function show() {
   const [drawn] = await outbox.waiting();

@@ -1,17 +1,17 @@
 """Classifiers adapted to a private target: settings, network, the saved model, and queries.
 
-The folder that `AdaptedClassifier.save` writes is a function of releases and public settings;
 `privot.central.adaptation.rounds` describes the training. A classifier is h∘g: g computes features, by
-a multilayer perceptron after a few convolutions for images, and h is linear. g has no batch norm, so
+a multilayer perceptron, after a few convolutions for images, and h is linear. g has no batch norm, so
 the features of a record depend on this record alone. They are rectified and normalized, so that every
-record is on the unit sphere, with ⟨g, g′⟩ ≥ 0.
+record is on the unit sphere.
 
-**Queries about unlabeled records** (`ClassSums`, `ClassProducts`) add a record to one of several sums,
-its *slot* (`privot.central.sums`): that of the class predicted by a classifier trained on the public
-source and earlier releases. So the slot is a function of the record, even if the prediction is wrong.
+**Queries about unlabeled records** (`ClassSums`, `ClassProducts`) add a record to the sum of the class
+that is predicted by a classifier trained on the public source and earlier releases: its *slot*
+(`privot.central.sums`). So the slot is a function of the record, even if the prediction is wrong.
 
 **Privacy review.** Both queries are functions of one record, of public numbers, and of earlier
-releases. Clipping norms come from the source alone. Adjacency and Δ: `privot.central.sums`.
+releases. Clipping norms come from the source alone. Adjacency and Δ: `privot.central.sums`. The folder
+that `AdaptedClassifier.save` writes is a function of releases and public settings.
 """
 
 import math
@@ -33,7 +33,9 @@ from privot.privacy import ApproximateDP
 from privot.training.generators import MLP
 from privot.training.loop import TrainingSettings
 
-_SMALLEST_NORM, _CHUNK, _CHANNELS = 1e-6, 1024, (16, 32)
+_SMALLEST_NORM = 1e-6  # by which features are divided
+_CHUNK = 1024  # records classified at once
+_CHANNELS = (16, 32)
 LENGTH = 16384  # norm of the longest record, in integer steps
 PRODUCT_LENGTH = 4096  # norm of the longest residual; products are of the order of its square
 # The constant by which records are counted, relative to the clipping norm: a larger one makes counts
@@ -112,7 +114,7 @@ class AdaptationSettings(NetworkSettings):
     @property
     def round_steps(self) -> int:
         """Number of optimizer steps after each round."""
-        return -(-self.training_steps // 2)
+        return math.ceil(self.training_steps / 2)
 
 
 class Classifier(nn.Module):
@@ -129,20 +131,20 @@ class Classifier(nn.Module):
     ) -> None:
         super().__init__()
         self.sharpness, self.num_classes = settings.sharpness, num_classes
-        channels = convolutions(shape, settings.channels)
+        channels = convolution_widths(shape, settings.channels)
         self.images = bool(channels)
+        # Images have three axes, of channels, rows and columns; other records are flat.
         self.shape = (*(1,) * (3 - len(shape)), *shape) if channels else (math.prod(shape),)
         layers: list[nn.Module] = []
-        sizes = [self.shape[0], *channels]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            for inputs, outputs in pairwise(sizes):
-                convolution = nn.Conv2d(inputs, outputs, 5, padding=2)
-                layers += [convolution, nn.ReLU(), nn.MaxPool2d(2)]
+            for inputs, outputs in pairwise([self.shape[0], *channels]):
+                layers += [nn.Conv2d(inputs, outputs, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)]
             self.h = nn.Linear(settings.feature_dim, num_classes)
-        halvings = 2 ** len(channels)
-        inputs = channels[-1] * math.prod(n // halvings for n in self.shape[1:]) if channels else 0
-        dense = MLP(inputs or self.shape[0], settings.feature_dim, settings.hidden, settings.seed)
+        inputs = self.shape[0]
+        if channels:
+            inputs = channels[-1] * math.prod(side // 2 ** len(channels) for side in self.shape[1:])
+        dense = MLP(inputs, settings.feature_dim, settings.hidden, settings.seed)
         self.g = nn.Sequential(*layers, nn.Flatten(), dense)
 
     def features(self, x: Tensor) -> Tensor:
@@ -171,7 +173,7 @@ class AdaptedClassifier(Learned):
 
     Arguments:
         classifier: h∘g with averaged weights.
-        plan: Declared releases of the target.
+        plan: Plan of the target's releases.
         releases: Number of releases made.
         settings: Settings of the adaptation.
         shape: Shape of a record.
@@ -240,19 +242,18 @@ def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
     """
     if not amount:
         return x
-    count, (high, wide) = len(x), x.shape[2:]
+    count, sides = len(x), x.shape[2:]
     maps = random_affine(count, amount, rng)
     grid = nn.functional.affine_grid(maps, list(x.shape), align_corners=False)
     shifts = torch.randn(count, 2, _CELLS, _CELLS, generator=rng)
-    field = nn.functional.interpolate(shifts, (high, wide), mode="bicubic", align_corners=True)
+    field = nn.functional.interpolate(shifts, sides, mode="bicubic", align_corners=True)
     grid = grid + _WRINKLE * amount * field.permute(0, 2, 3, 1)
     moved = nn.functional.grid_sample(x, grid, align_corners=False)
-    most = nn.functional.max_pool2d(moved, 3, 1, 1)
-    least = -nn.functional.max_pool2d(-moved, 3, 1, 1)
+    maximum = nn.functional.max_pool2d(moved, 3, 1, 1)
+    minimum = -nn.functional.max_pool2d(-moved, 3, 1, 1)
     width = min(_WIDTH * amount, 1.0) * (2 * torch.rand(count, 1, 1, 1, generator=rng) - 1)
-    return torch.where(
-        width > 0, moved + width * (most - moved), moved + width * (moved - least)
-    ).clamp(0.0, 1.0)
+    wider, narrower = moved + width * (maximum - moved), moved + width * (moved - minimum)
+    return torch.where(width > 0, wider, narrower).clamp(0.0, 1.0)
 
 
 def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
@@ -284,12 +285,12 @@ def as_records(name: str, x: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(x, np.float32))
 
 
-def convolutions(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the widths of convolutions for records of a shape; () if they are not images."""
-    images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
+def convolution_widths(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the widths of convolutions, each of which halves the sides of images; () for others."""
+    are_images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
     if channels is None:
-        return _CHANNELS if images else ()
-    if channels and not images:
+        return _CHANNELS if are_images else ()
+    if channels and not are_images:
         raise PrivotError(
             f"channels {channels} do not fit records of shape {shape}: give (n, h, w) or "
             f"(n, c, h, w) with sides of at least {2 ** len(channels)}, or channels=()"
@@ -312,7 +313,7 @@ class ClassSums(Query):
 
     Attributes:
         unit: Length of one integer step.
-        one: The constant of each vector, in integer steps; others as in `Query`.
+        one: The constant of each vector, in integer steps.
     """
 
     moment = 1
@@ -336,8 +337,7 @@ class ClassProducts(Query):
     """Query: sums of r rᵀ by class, for residuals r of records from their class's mean.
 
     A residual is x minus the released mean of its class, along public directions, clipped to a public
-    norm and rounded towards zero. The products u = r rᵀ have ⟨u, u′⟩ ≥ 0, whatever the signs of r, which
-    lowers the sensitivity (`privot.central.sums`, moment 2).
+    norm and rounded towards zero.
 
     Arguments:
         classifier: Frozen classifier that assigns the class.

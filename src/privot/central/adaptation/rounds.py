@@ -31,19 +31,13 @@ and the identity orthogonally to U. Of all maps between Gaussians with these mom
 the least (Dowson, Landau 1982). The label does not change.
 
 **Privacy review.** Steps 1, 2 and 4 use only the public source and earlier releases. All rounds are
-Gaussian mechanisms on one set of records, and compose exactly (`privot.central.sums`); Δ and adjacency
-(`replace_one`) are those of `privot.central.sums`, the queries are in
-`privot.central.adaptation.classifier`. Everything returned is a function of the releases: the
-classifier may be published. The number of target records is public. No guarantee covers tuning on
-target labels, or choosing the best of several runs by them.
-
-**Before any budget is spent**, the noise on a class's mean is compared with the distance of the source's
-classes (`Adaptation.plan`): with few target records, training on the source alone is as good or better.
+Gaussian mechanisms on one set of records, and compose exactly; Δ and adjacency (`replace_one`) are those
+of `privot.central.sums`, the queries are in `privot.central.adaptation.classifier`. Everything returned
+is a function of the releases: the classifier may be published. The number of target records is public.
+No guarantee covers tuning on target labels, or choosing the best of several runs by them.
 
 **Resuming.** The checkpoint contains the releases; training is repeated from them and the source, of
-which the checkpoint has a hash. Another target is refused as in every run by sums
-(`privot.central.sums`): the account of the target's records was entered when the run began, and its
-digest, as the sums, does not depend on the order of records.
+which the checkpoint has a hash. Another target is refused as in every run by sums.
 
 References:
     Dowson, Landau, *The Fréchet distance between multivariate normal distributions* (1982). Courty,
@@ -75,16 +69,7 @@ from privot.central.adaptation.classifier import (
 )
 from privot.central.moments import shrink_to_zero
 from privot.central.slices import given_labels
-from privot.central.sums import (
-    Budget,
-    Floats,
-    Integers,
-    Rounds,
-    SumMechanism,
-    SumPlan,
-    open_ledger,
-    sensitivity,
-)
+from privot.central.sums import Budget, Floats, Integers, Rounds, SumMechanism, SumPlan, open_ledger
 from privot.core.errors import MOST_CODES, PrivotError
 from privot.models import Checkpoint
 from privot.privacy import gaussian_epsilon
@@ -94,11 +79,11 @@ from privot.training.loop import train
 from privot.training.parallel import threads_for
 
 _FLOOR = 1e-3  # smallest variance of a direction, relative to the mean eigenvalue
-_TINY = 1e-12
+_TINY, _SMALLEST_NORM = 1e-12, 1e-6
 _SUMS = 0.4  # share of a round's μ² for sums; the rest is for products
 _LAST = 0.6  # share of μ² for the last of several rounds
 _MAX_NUMBERS = 4096  # coordinates of a record
-# Classes with fewer records stay as in the source: their noise is multiplied by a large factor.
+# Classes with fewer records stay as in the source: their stated noise is multiplied by this factor.
 _MIN_COUNT, _UNKNOWN = 20.0, 1e9
 # Clipping norm of residuals: a quantile of the source's norms, times a factor.
 _RESIDUAL_QUANTILE, _RESIDUAL_FACTOR = 0.99, 1.25
@@ -124,17 +109,17 @@ class ClassMoments:
 
     @classmethod
     def of(cls, x: Floats, y: Integers, num_classes: int, directions: int) -> ClassMoments:
-        """Return moments of labeled records (n, p) along principal directions within classes."""
+        """Return the moments of records (n, p) with classes y (n,), along so many directions."""
         counts = np.maximum(np.bincount(y, minlength=num_classes), 1).astype(float)
         means = np.stack([x[y == c].sum(axis=0) / counts[c] for c in range(num_classes)])
         residuals = x - means[y]
-        values, vectors = np.linalg.eigh(residuals.T @ residuals / len(x))
-        values, vectors = values[::-1], np.ascontiguousarray(vectors[:, ::-1])
-        basis, least = vectors[:, :directions], _FLOOR * values.mean() + _TINY
-        within = residuals @ basis
-        products = [within[y == c].T @ within[y == c] / counts[c] for c in range(num_classes)]
-        covariances = np.stack(products) + least * np.eye(basis.shape[1])
-        return cls(means, covariances, vectors, np.maximum(values[:directions], least))
+        variances, vectors = np.linalg.eigh(residuals.T @ residuals / len(x))
+        variances, vectors = variances[::-1], np.ascontiguousarray(vectors[:, ::-1])
+        basis, floor = vectors[:, :directions], _FLOOR * variances.mean() + _TINY
+        along = residuals @ basis
+        products = [along[y == c].T @ along[y == c] / counts[c] for c in range(num_classes)]
+        covariances = np.stack(products) + floor * np.eye(basis.shape[1])
+        return cls(means, covariances, vectors, np.maximum(variances[:directions], floor))
 
     @property
     def basis(self) -> Floats:
@@ -151,24 +136,25 @@ class ClassMoments:
         """Return moments with means moved towards noisy ones (classes, p) with `errors` (classes,)."""
         gaps, noise = (released - self.means) @ self.directions, errors[:, None] ** 2
         variance = np.average(gaps**2 - noise, axis=0, weights=errors**-2.0).clip(min=0.0)
-        moved = gaps * variance / (variance + noise + _TINY) @ self.directions.T
-        return replace(self, means=self.means + moved)
+        shrunk = gaps * variance / (variance + noise + _TINY) @ self.directions.T
+        return replace(self, means=self.means + shrunk)
 
     def with_covariances(self, released: Floats, errors: Floats) -> ClassMoments:
         """Return moments with covariances moved towards noisy ones, with diagonal errors (classes,)."""
-        moved = shrink_to_zero(released - self.covariances, errors, self.scale)
-        return replace(self, covariances=self.covariances + moved)
+        shrunk = shrink_to_zero(released - self.covariances, errors, self.scale)
+        return replace(self, covariances=self.covariances + shrunk)
 
 
 def transported(x: Floats, y: Integers, source: ClassMoments, target: ClassMoments) -> Floats:
     """Return source records (n, p), moved class by class to the target's moments."""
     moved = np.empty_like(x)
     for c, (mean, covariance) in enumerate(zip(source.means, source.covariances, strict=True)):
-        own = y == c
+        rows = y == c
         change = gaussian_map(covariance, target.covariances[c]) - np.eye(len(covariance))
-        residuals = x[own] - mean
+        residuals = x[rows] - mean
+        # The map changes residuals along the directions alone.
         along = residuals @ source.basis @ change @ source.basis.T
-        moved[own] = target.means[c] + residuals + along
+        moved[rows] = target.means[c] + residuals + along
     return moved
 
 
@@ -185,12 +171,12 @@ def gaussian_map(source: Floats, target: Floats) -> Floats:
     """
     values, vectors = np.linalg.eigh(source)
     root = (vectors * np.sqrt(values)) @ vectors.T
-    inverse = (vectors / np.sqrt(values)) @ vectors.T
+    inverse_root = (vectors / np.sqrt(values)) @ vectors.T
     values, vectors = np.linalg.eigh(target)
     positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
     values, vectors = np.linalg.eigh(root @ positive @ root)
-    between = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return np.asarray(inverse @ between @ inverse)
+    root_between = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.asarray(inverse_root @ root_between @ inverse_root)
 
 
 def adapt(
@@ -219,23 +205,24 @@ def adapt(
             ledger has another plan, or a resumed run had another source or target.
         Interrupted: on a signal, after saving.
     """
-    course, target = Adaptation(source_x, source_y, settings), as_records("target_x", target_x)
-    if course.shape != tuple(target.shape[1:]):
+    adaptation = Adaptation(source_x, source_y, settings)
+    target = as_records("target_x", target_x)
+    shape, given = adaptation.shape, tuple(target.shape[1:])
+    if shape != given:
         raise PrivotError(
-            f"source of {course.shape} and target of {tuple(target.shape[1:])} do not fit: give "
-            "records of one shape"
+            f"source of {shape} and target of {given} do not fit: give records of one shape"
         )
     path = None if checkpoint is None else Path(checkpoint)
-    plan = course.plan(len(target))
+    plan = adaptation.plan(len(target))
     ledger = open_ledger(plan, path, resume)
-    made_of = {"ledger": ledger.id, "settings": asdict(settings), "source": course.fingerprint}
-    state = Checkpoint(path, made_of, resume)
+    inputs = {"ledger": ledger.id, "settings": asdict(settings), "source": adaptation.fingerprint}
+    state = Checkpoint(path, inputs, resume)
     try:
         with threads_for(0):
-            course.run(Rounds(SumMechanism((target.numpy(),), ledger), state), progress)
+            adaptation.run(Rounds(SumMechanism((target.numpy(),), ledger), state), progress)
     finally:
         ledger.close()
-    return AdaptedClassifier(course.classifier.eval(), plan, ledger.spent, settings, course.shape)
+    return AdaptedClassifier(adaptation.classifier.eval(), plan, ledger.spent, settings, shape)
 
 
 class Adaptation:
@@ -263,7 +250,7 @@ class Adaptation:
                 f"records of {self.flat.shape[1]:,} numbers: give up to {_MAX_NUMBERS:,}, of which "
                 "principal directions are found in a minute: smaller images, or features of them"
             )
-        self.norm = max(float(np.linalg.norm(self.flat, axis=1).max()), 1e-6)
+        self.norm = max(float(np.linalg.norm(self.flat, axis=1).max()), _SMALLEST_NORM)
 
     @property
     def fingerprint(self) -> str:
@@ -273,28 +260,20 @@ class Adaptation:
             digest.update(part.contiguous().numpy().tobytes())
         return digest.hexdigest()
 
-    def batch(
-        self,
-        rng: torch.Generator,
-        count: int | None = None,
-        x: Tensor | None = None,
-        share: float = 1.0,
-    ) -> tuple[Tensor, Tensor]:
-        """Draw random records, with augmented images, and their classes.
+    def batch(self, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw a batch of source records, with augmented images, and their classes."""
+        return self._batch(rng, self.x, self.settings.source_batch, 1.0)
 
-        Arguments:
-            rng: Generator of rows and changes.
-            count: Number of records; `source_batch` by default.
-            x: Records in the order of the source, such as moved ones; the source by default.
-            share: Amount of augmentation, relative to that of source images.
-        """
-        x, count = self.x if x is None else x, count or self.settings.source_batch
+    def _batch(
+        self, rng: torch.Generator, x: Tensor, count: int, augmentation: float
+    ) -> tuple[Tensor, Tensor]:
+        """Draw `count` of the records x (in the source's order), with augmented images, and classes."""
         rows = torch.randint(len(x), (count,), generator=rng)
         jitter = self.settings.jitter if self.classifier.images else 0.0
-        return augmented(x[rows], share * jitter, rng), self.y[rows]
+        return augmented(x[rows], augmentation * jitter, rng), self.y[rows]
 
     def classify(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """Return the cross-entropy on a batch of the source."""
+        """Return the cross-entropy on a batch of the source, and 0 for `train`'s marginal error."""
         x, y = self.batch(rng)
         return nn.functional.cross_entropy(self.classifier(x), y), 0.0
 
@@ -315,17 +294,18 @@ class Adaptation:
         budget = Budget(settings.epsilon, settings.delta, count, settings.unit)
         plan = budget.plan(shares(settings.rounds))
         query = self.sums()
-        error = sensitivity(query) / plan.ratios[-2] * query.unit
+        # The sums of the last round are the release before the last.
+        error = plan.released_stddev(query, -2) * query.unit
         noise = error * math.sqrt(len(moments.scale)) / (count / self.classifier.num_classes)
-        ratio = noise / max(moments.contrast, 1e-12)
+        ratio = noise / max(moments.contrast, _TINY)
         if ratio > settings.most_noise:
-            more = ratio / settings.most_noise
-            whole = math.sqrt(math.fsum(each**2 for each in plan.ratios))
-            needed = gaussian_epsilon(1.0, whole * more, settings.delta)
+            factor = ratio / settings.most_noise
+            mu = math.sqrt(math.fsum(each**2 for each in plan.ratios))
+            needed = gaussian_epsilon(1.0, mu * factor, settings.delta)
             raise PrivotError(
                 f"epsilon {at_most(settings.epsilon)} for {count:,} target records: noise on a class's "
                 f"mean would be {ratio:.3g} times what the source's classes lie apart, and the source "
-                f"alone about as good a teacher; give {math.ceil(count * more):,} records, or epsilon "
+                f"alone about as good a teacher; give {math.ceil(count * factor):,} records, or epsilon "
                 f"{at_most(needed)}"
             )
         return plan
@@ -333,16 +313,16 @@ class Adaptation:
     def run(self, rounds: Rounds, progress: Progress | None = None) -> None:
         """Train on the source, and after every round on source and moved source."""
         settings, source = self.settings, self.moments()
-        how = settings.training(settings.training_steps, 0)
-        train(self.classifier, self.classify, how, progress=progress)
-        for turn in range(1, settings.rounds + 1):
+        training = settings.training(settings.training_steps, 0)
+        train(self.classifier, self.classify, training, progress=progress)
+        for stage in range(1, settings.rounds + 1):
             target = self.estimated(rounds, source)
             moved = transported(self.flat, self.y.numpy(), source, target)
             x = torch.from_numpy(moved).float().reshape(self.x.shape)
             x = x.clamp(0.0, 1.0) if self.classifier.images else x
-            how = settings.training(settings.round_steps, turn)
-            mixed = partial(self._cross_entropy, moved=x)
-            train(self.classifier, mixed, how, progress=progress)
+            training = settings.training(settings.round_steps, stage)
+            classify_both = partial(self._classify_both, moved=x)
+            train(self.classifier, classify_both, training, progress=progress)
 
     def estimated(self, rounds: Rounds, source: ClassMoments) -> ClassMoments:
         """Estimate the moments of the target's classes from one round."""
@@ -350,15 +330,14 @@ class Adaptation:
         released = rounds.release(sums)
         noisy_counts = released.sums[:, -1] / sums.one
         counts = np.maximum(noisy_counts, _MIN_COUNT)
-        doubt = np.where(noisy_counts < _MIN_COUNT, _UNKNOWN, 1.0)
+        error_factor = np.where(noisy_counts < _MIN_COUNT, _UNKNOWN, 1.0)
         means = released.sums[:, :-1] * sums.unit / counts[:, None]
-        target = source.with_means(means, doubt * released.stddev * sums.unit / counts)
+        target = source.with_means(means, error_factor * released.stddev * sums.unit / counts)
         products = self.products(sums, source, target)
         released = rounds.release(products)
         scale = products.unit**2 / counts
-        return target.with_covariances(
-            released.sums * scale[:, None, None], doubt * released.stddev * scale
-        )
+        covariances = released.sums * scale[:, None, None]
+        return target.with_covariances(covariances, error_factor * released.stddev * scale)
 
     def sums(self) -> ClassSums:
         """Return the query of sums by the classes that the current classifier assigns."""
@@ -371,22 +350,22 @@ class Adaptation:
     ) -> ClassProducts:
         """Return the query of products of residuals from the target's means."""
         residuals = (self.flat - source.means[self.y.numpy()]) @ source.basis
-        longest = float(np.quantile(np.linalg.norm(residuals, axis=1), _RESIDUAL_QUANTILE))
-        norm = max(_RESIDUAL_FACTOR * longest, 1e-6)
+        usual = float(np.quantile(np.linalg.norm(residuals, axis=1), _RESIDUAL_QUANTILE))
+        norm = max(_RESIDUAL_FACTOR * usual, _SMALLEST_NORM)
         return ClassProducts(sums.classifier, target.means, source.basis, norm)
 
-    def _cross_entropy(self, rng: torch.Generator, moved: Tensor) -> tuple[Tensor, float]:
-        """Return the cross-entropy on a batch of source records and moved ones."""
+    def _classify_both(self, rng: torch.Generator, moved: Tensor) -> tuple[Tensor, float]:
+        """Return the cross-entropy on a batch of source records and moved ones; see `classify`."""
         size = self.settings.source_batch
-        own = math.ceil(_SOURCE_SHARE * size)
-        first, y = self.batch(rng, own)
-        second, z = self.batch(rng, size - own, moved, _MOVED_JITTER)
-        scores = self.classifier(torch.cat([first, second]))
-        return nn.functional.cross_entropy(scores, torch.cat([y, z])), 0.0
+        unmoved = math.ceil(_SOURCE_SHARE * size)
+        source_x, source_y = self._batch(rng, self.x, unmoved, 1.0)
+        moved_x, moved_y = self._batch(rng, moved, size - unmoved, _MOVED_JITTER)
+        scores = self.classifier(torch.cat([source_x, moved_x]))
+        return nn.functional.cross_entropy(scores, torch.cat([source_y, moved_y])), 0.0
 
 
 def shares(rounds: int) -> list[float]:
     """Return shares of μ², by release: sums and products of each round in turn."""
     last = _LAST if rounds > 1 else 1.0
-    each = [(1 - last) / max(rounds - 1, 1)] * (rounds - 1) + [last]
-    return [part * share for share in each for part in (_SUMS, 1 - _SUMS)]
+    by_round = [(1 - last) / max(rounds - 1, 1)] * (rounds - 1) + [last]
+    return [part * share for share in by_round for part in (_SUMS, 1 - _SUMS)]

@@ -69,11 +69,11 @@ from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.training import FitMonitor
 
-_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60  # of the fit from which factors are estimated
+_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60  # of the fit from which relevance is estimated
 _RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10  # folds, each of one in ten people
 _MAX_STRENGTH = 1000.0  # largest strength of the prior for one column, in people
 _SHRINKAGES = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])  # grid of s
-_HELD_OUT_PARTS = 10  # each fold holds out one in ten people
+_MAX_FOLDS, _HELD_OUT_PARTS = 5, 10  # each fold holds out one in ten people
 _SIGNIFICANT = 2.0  # standard errors above 0 from which on dependence is accepted
 _FEW_FOLDS, _OBVIOUS = 2, 15.0  # two folds are used if a first score exceeds 15 standard errors
 _SCOUT_CLASSES = 4  # number of classes of that first score
@@ -87,26 +87,18 @@ _HEAVY = 0.6  # share of the people in one interval above which the fit warns
 class LatentClassSettings:
     """Settings that cross-validation tries, and its stopping rules.
 
-    Arguments:
-        class_counts: Numbers of classes, increasing; 1 (independence) is always tried.
-        strengths: Values of α; the first is used while the number of classes is chosen.
-        starts: Number of fits of each retained setting.
-        reach: Largest distance from the best score, in standard errors, of a retained setting.
-        max_passes: Most EM steps; the best number up to it is chosen.
-        check_every: EM steps between evaluations on the held-out reports.
-        patience: Evaluations without improvement after which a setting's fit ends.
-
     Raises:
         PrivotError: if a number is not positive.
     """
 
-    class_counts: tuple[int, ...] = (2, 4, 8, 16, 24, 32)
+    class_counts: tuple[int, ...] = (2, 4, 8, 16, 24, 32)  # increasing; 1 is always tried
+    # Values of α; the first is used while the number of classes is chosen.
     strengths: tuple[float, ...] = (1.0, 0.3, 3.0, 10.0)
-    starts: int = 3
-    reach: float = 3.0
-    max_passes: int = 150
-    check_every: int = 5
-    patience: int = 3
+    starts: int = 3  # fits of each retained setting
+    reach: float = 3.0  # standard errors by which a retained setting is at most below the best
+    max_passes: int = 150  # most EM steps; the best number up to it is chosen
+    check_every: int = 5  # EM steps between evaluations on the held-out reports
+    patience: int = 3  # evaluations without improvement after which a setting's fit ends
 
     def __post_init__(self) -> None:
         numbers = (self.starts, self.max_passes, self.check_every, self.patience)
@@ -129,17 +121,17 @@ RELEVANCE_SETTINGS = LatentClassSettings(class_counts=(4, 8, 16, 24, 32), streng
 
 @dataclass(frozen=True)
 class Trial:
-    """Setting with its best number of passes, and its gain over independence.
-
-    `gain` is in nats per held-out report, and `prior` the index of the prior in the list of priors.
-    """
+    """Setting with its best number of passes, and its score."""
 
     num_classes: int
-    strength: float
-    passes: int
-    gain: float
-    standard_error: float
-    prior: int = 0
+    strength: float  # α
+    passes: int  # EM steps
+    gain: float  # over independence, in nats per held-out report
+    standard_error: float  # of the gain
+    prior: int = 0  # index in the list of priors
+
+
+INDEPENDENCE = Trial(num_classes=1, strength=1.0, passes=0, gain=0.0, standard_error=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +139,7 @@ class Prior:
     """Dirichlet prior centered on the marginals, and the settings to try with it."""
 
     factors: Array  # factors of the strength for each piece (pieces, 1), equal within a column
-    settings: LatentClassSettings  # class numbers and strengths
+    settings: LatentClassSettings
 
 
 def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
@@ -158,13 +150,11 @@ def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
     if not tables.has_pairs:
         return np.ones_like(marginals)
     num_columns = tables.sizes.size
-    logs, people = np.zeros((num_columns, len(_SHRINKAGES))), np.zeros(num_columns)
+    logs = np.zeros((num_columns, len(_SHRINKAGES)))  # held-out log-likelihood for each s
+    people_per_class = np.zeros(num_columns)  # mean of n_c over classes and folds
     rng = np.random.default_rng([seed, 2])
-    for fold, drawn in enumerate(tables.held_out(_RELEVANCE_FOLDS, _RELEVANCE_PARTS, rng)):
-        training, held_out = (
-            tables.with_counts(tables.counts - drawn.counts).nonzero(),
-            drawn.nonzero(),
-        )
+    splits = tables.splits(_RELEVANCE_FOLDS, _RELEVANCE_PARTS, rng)
+    for fold, (training, held_out) in enumerate(splits):
         means = stacked_marginals(training, start=marginals, tolerance=1e-5)
         start = random_start(means, training, _RELEVANCE_CLASSES, seed, fold)
         p, weights = ascend(training, means, *start, 1.0, _RELEVANCE_PASSES)
@@ -173,15 +163,14 @@ def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
             for number, shrinkage in enumerate(_SHRINKAGES):
                 shrunk = p.copy()
                 shrunk[rows] = (1 - shrinkage) * p[rows] + shrinkage * means[rows]
-                logs[column, number] += expectation(held_out, shrunk, weights).total(
-                    held_out.counts
-                )
+                expected = expectation(held_out, shrunk, weights)
+                logs[column, number] += expected.total(held_out.counts)
         counts = expectation(training, p, weights).cells.sum(axis=1)
-        by_column = np.add.reduceat(counts, tables.offsets[:-1])
-        people += by_column / (_RELEVANCE_FOLDS * _RELEVANCE_CLASSES)
+        people = np.add.reduceat(counts, tables.offsets[:-1])
+        people_per_class += people / (_RELEVANCE_FOLDS * _RELEVANCE_CLASSES)
     likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
     shrinkages = likelihood @ _SHRINKAGES / likelihood.sum(axis=1)
-    strengths = np.clip(people * shrinkages / (1 - shrinkages), 1.0, _MAX_STRENGTH)
+    strengths = np.clip(people_per_class * shrinkages / (1 - shrinkages), 1.0, _MAX_STRENGTH)
     return strengths[tables.columns, None]
 
 
@@ -192,9 +181,6 @@ def describe_dependence(trials: Sequence[Trial]) -> str:
         return "independence: the reports show no dependence"
     gain, error = f"{best.gain:.2g}", f"{best.standard_error:.1g}"
     return f"classes: {gain} ± {error} nats a held-out report better than independence"
-
-
-INDEPENDENCE = Trial(num_classes=1, strength=1.0, passes=0, gain=0.0, standard_error=0.0)
 
 
 def fit_classes(
@@ -281,21 +267,20 @@ def choose_trials(
     folds = _folds(tables, marginals, seed) if tables.has_pairs else []
     if not folds:
         return (INDEPENDENCE,)
-    few = folds[:_FEW_FOLDS]
-    scout = _Search(few, priors, 0, seed, monitor).cross_validate(
+    few_folds = folds[:_FEW_FOLDS]
+    scout = _Search(few_folds, priors, 0, seed, monitor).cross_validate(
         _SCOUT_CLASSES, priors[0].settings.strengths[0]
     )
     obvious = scout.trial.gain > _OBVIOUS * scout.trial.standard_error
     scores: list[_Score] = []
-    for number in range(len(priors)):
-        around = _best(scores).trial.num_classes if scores and obvious else None
-        each = _Search(few if obvious else folds, priors, number, seed, monitor)
-        scores += each.search(around)
+    for prior in range(len(priors)):
+        near = _best(scores).trial.num_classes if scores and obvious else None
+        scores += _Search(few_folds if obvious else folds, priors, prior, seed, monitor).run(near)
     if not scores:
         return (INDEPENDENCE,)
     best = _best(scores)
-    least = max(_SIGNIFICANT * best.trial.standard_error, _MIN_NATS / best.people.sum())
-    if best.trial.gain <= least:
+    min_gain = max(_SIGNIFICANT * best.trial.standard_error, _MIN_NATS / best.people.sum())
+    if best.trial.gain <= min_gain:
         return (INDEPENDENCE,)
     reach = priors[0].settings.reach
     retained = [score.trial for score in scores if _within(reach, score, best)]
@@ -304,6 +289,8 @@ def choose_trials(
 
 @dataclass(frozen=True, eq=False)
 class _Fold:
+    """Reports of one fold of cross-validation."""
+
     training: CountTables
     held_out: CountTables
     marginals: Array  # estimated from the training reports (pieces, 1)
@@ -312,6 +299,8 @@ class _Fold:
 
 @dataclass(frozen=True, eq=False)
 class _Score:
+    """Trial, and the gains of the held-out reports, whose mean is its gain."""
+
     trial: Trial
     gains: Array  # gain of every distinct held-out report of all folds (reports,)
     people: Array  # number of people who sent each (reports,)
@@ -320,13 +309,9 @@ class _Score:
 def _folds(tables: CountTables, start: Array, seed: int) -> list[_Fold]:
     """Split the reports into one to five folds, fewer the more people there are."""
     tenth = tables.counts.sum() / _HELD_OUT_PARTS
-    number = int(np.clip(np.ceil(_MIN_HELD_OUT / max(tenth, 1.0)), 1, 5))
-    folds = []
-    for drawn in tables.held_out(number, _HELD_OUT_PARTS, np.random.default_rng([seed, 0])):
-        training, held_out = (
-            tables.with_counts(tables.counts - drawn.counts).nonzero(),
-            drawn.nonzero(),
-        )
+    count = int(np.clip(np.ceil(_MIN_HELD_OUT / max(tenth, 1.0)), 1, _MAX_FOLDS))
+    rng, folds = np.random.default_rng([seed, 0]), []
+    for training, held_out in tables.splits(count, _HELD_OUT_PARTS, rng):
         if held_out.counts.size and training.counts.size:
             marginals = stacked_marginals(training, start=start, tolerance=1e-5)
             baseline = expectation(held_out, marginals, np.ones(1)).log_likelihood
@@ -340,60 +325,63 @@ class _Search:
 
     folds: list[_Fold]
     priors: Sequence[Prior]
-    number: int  # index of the prior
+    prior: int  # index in `priors`
     seed: int
     monitor: FitMonitor
 
-    def search(self, around: int | None) -> list[_Score]:
+    def run(self, near: int | None) -> list[_Score]:
         """Score numbers of classes, then strengths at the best number, then numbers next to it.
 
-        With `around`, only numbers of classes next to it are tried.
+        If `near` is given, only the numbers of classes next to it are tried.
         """
-        settings = self.priors[self.number].settings
+        settings = self.priors[self.prior].settings
         base = settings.strengths[0]
-        numbers = [count for count in settings.class_counts if count > 1]
-        if around is not None:
-            distances = np.abs(np.searchsorted(numbers, around) - np.arange(len(numbers)))
-            numbers = [numbers[place] for place in np.flatnonzero(distances <= 1)]
-        if not numbers or (self.number and self.monitor.over()):
+        class_counts = [count for count in settings.class_counts if count > 1]
+        if near is not None:
+            class_counts = _neighbors(class_counts, int(np.searchsorted(class_counts, near)))
+        # The first prior is tried whatever the time, so that there is a score.
+        if not class_counts or (self.prior > 0 and self.monitor.over()):
             return []
-        scores = self._try_in_turn([(count, base) for count in numbers], [], 2)
+        scores: list[_Score] = []
+        self._try_in_turn([(count, base) for count in class_counts], scores, 2)
         best_count = _best(scores).trial.num_classes
         stronger = sorted(strength for strength in settings.strengths if strength > base)
         weaker = sorted(strength for strength in settings.strengths if strength < base)[::-1]
         for strengths in (stronger, weaker):
-            scores = self._try_in_turn([(best_count, each) for each in strengths], scores, 1)
-        strength = _best(scores).trial.strength
-        if strength != base:
-            place = numbers.index(best_count)
-            near = numbers[max(place - 1, 0) : place] + numbers[place + 1 : place + 2]
-            scores = self._try_in_turn([(count, strength) for count in near], scores, 2)
+            self._try_in_turn([(best_count, strength) for strength in strengths], scores, 1)
+        best_strength = _best(scores).trial.strength
+        if best_strength != base:
+            beside = _neighbors(class_counts, class_counts.index(best_count))
+            pairs = [(count, best_strength) for count in beside if count != best_count]
+            self._try_in_turn(pairs, scores, 2)
         return scores
 
     def _try_in_turn(
         self, pairs: list[tuple[int, float]], scores: list[_Score], patience: int
-    ) -> list[_Score]:
-        """Append scores of (classes, strength); stop when `patience` in a row are out of reach."""
+    ) -> None:
+        """Append to `scores` those of pairs of a number of classes and a strength, in turn.
+
+        It ends when `patience` scores in a row are out of reach of the best, or time is over.
+        """
         settings = [prior.settings for prior in self.priors]
-        most = sum(len(each.class_counts) + len(each.strengths) + 1 for each in settings)
-        scores, out_of_reach = list(scores), 0
+        max_trials = sum(len(each.class_counts) + len(each.strengths) + 1 for each in settings)
+        out_of_reach = 0
         for num_classes, strength in pairs:
             if scores and self.monitor.over():
                 break
             score = self.cross_validate(num_classes, strength)
             scores.append(score)
-            ahead = max(0, most - len(scores)) + settings[0].starts
-            self.monitor.step(ahead, loss=-_best(scores).trial.gain)
-            within = _within(settings[self.number].reach, score, _best(scores))
+            steps_left = max(0, max_trials - len(scores)) + settings[0].starts
+            self.monitor.step(steps_left, loss=-_best(scores).trial.gain)
+            within = _within(settings[self.prior].reach, score, _best(scores))
             out_of_reach = 0 if within else out_of_reach + 1
             if out_of_reach == patience:
                 break
-        return scores
 
     def cross_validate(self, num_classes: int, strength: float) -> _Score:
         """Fit one setting to all folds, and stop when their mean held-out gain stops growing."""
         people = np.concatenate([fold.held_out.counts for fold in self.folds])
-        prior = self.priors[self.number]
+        prior = self.priors[self.prior]
         every = prior.settings.check_every
         states = [
             random_start(fold.marginals, fold.training, num_classes, self.seed, number)
@@ -411,7 +399,7 @@ class _Search:
             gains = np.concatenate([gain for _, gain in advanced])
             mean, error = _mean_and_error(gains, people)
             if best is None or mean > best.trial.gain:
-                trial = Trial(num_classes, strength, passes, mean, error, self.number)
+                trial = Trial(num_classes, strength, passes, mean, error, self.prior)
                 best = _Score(trial, gains, people)
             elif passes - best.trial.passes >= prior.settings.patience * every:
                 break
@@ -419,6 +407,11 @@ class _Search:
                 break
         assert best is not None  # max_passes is at least 1
         return best
+
+
+def _neighbors(numbers: list[int], place: int) -> list[int]:
+    """Return the numbers at a place and at the places before and after it."""
+    return numbers[max(place - 1, 0) : place + 2]
 
 
 def _best(scores: list[_Score]) -> _Score:

@@ -61,8 +61,8 @@ from privot.randomizer.reports.joint import JointReport
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_MAX_KEY = 2**62
-# Up to this many possible keys per row, or in total, marking keys is faster than sorting rows.
+_MAX_KEY = 2**62  # largest number of possible keys, so that keys are 64-bit integers
+# Up to this many possible keys per row, or in total, marking keys is faster than sorting them.
 _KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
 
 
@@ -81,36 +81,37 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[Ints, Ints]:
         >>> rows[places].tolist(), ranks.tolist()
         ([[-1, 9], [0, 5], [2, 1]], [2, 1, 2, 0])
     """
-    keys, size = np.zeros(len(rows), np.int64), 1
+    keys, num_keys = np.zeros(len(rows), np.int64), 1
     if not len(rows):
         return keys, keys
     for column in rows.T:
-        values, span = _from_zero(column)
-        if size * span > _MAX_KEY:
-            keys, size = _ranks(keys, size)[1], len(rows)
-        keys, size = keys * span + values, size * span
-    return _ranks(keys, size)
+        values, num_values = _from_zero(column)
+        if num_keys * num_values > _MAX_KEY:
+            keys, num_keys = _rank_keys(keys, num_keys)[1], len(rows)
+        keys, num_keys = keys * num_values + values, num_keys * num_values
+    return _rank_keys(keys, num_keys)
 
 
 def _from_zero(column: NDArray[Any]) -> tuple[Ints, int]:
-    """Map a column's values to integers from 0 in the same order; return them and their number range."""
+    """Map a column's values to integers in the same order, from 0 to below m; return them and m."""
     if column.dtype.kind in "iub":
         low, high = int(column.min()), int(column.max())
+        # The range of these values times the number of ranks, at most one per row, is a possible key.
         if max(-low, high) < _MAX_KEY // (2 * len(column)):
             return column.astype(np.int64) - low, high - low + 1
     distinct, ranks = np.unique(column, return_inverse=True)
     return ranks, len(distinct)
 
 
-def _ranks(keys: Ints, size: int) -> tuple[Ints, Ints]:
-    """Return a place of each distinct key in order, and every key's rank; keys are below `size`."""
-    if size > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
+def _rank_keys(keys: Ints, num_keys: int) -> tuple[Ints, Ints]:
+    """Return a place of each distinct key in order, and every key's rank; keys are below `num_keys`."""
+    if num_keys > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
         _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
         return places, ranks
-    marks = np.zeros(size, np.bool_)
-    marks[keys] = True
-    ranks = (np.cumsum(marks) - 1)[keys]
-    places = np.zeros(np.count_nonzero(marks), np.int64)
+    present = np.zeros(num_keys, np.bool_)
+    present[keys] = True
+    ranks = (np.cumsum(present) - 1)[keys]
+    places = np.zeros(np.count_nonzero(present), np.int64)
     places[ranks] = np.arange(len(keys))
     return places, ranks
 
@@ -145,21 +146,16 @@ class Queries(NamedTuple):
             >>> stacked.pieces.tolist(), stacked.shares.tolist(), stacked.starts.tolist()
             ([0, 1, 1, 2], [1.0, 0.5, 0.5, 1.0], [0, 2, 4])
         """
-        counts = np.array([len(each.law) for each in queries], np.int64)
-        first = run_starts(np.array(sizes, np.int64))
-        pieces, entries = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        shares = [np.zeros(0)]
-        for query in queries:
-            codes, places = np.nonzero(query.law)
-            pieces.append(places + first[query.column])
-            shares.append(query.law[codes, places])
-            entries.append(np.bincount(codes, minlength=len(query.law)))
+        num_codes = np.array([len(each.law) for each in queries], np.int64)
+        first_piece = run_starts(np.array(sizes, np.int64))
+        laws = [(query.column, scipy.sparse.csr_array(query.law)) for query in queries]
+        pieces = [law.indices + first_piece[column] for column, law in laws]
         return cls(
-            sizes=counts,
-            offsets=run_starts(counts),
-            pieces=np.concatenate(pieces).astype(np.int32),
-            shares=np.concatenate(shares),
-            starts=run_starts(np.concatenate(entries)),
+            sizes=num_codes,
+            offsets=run_starts(num_codes),
+            pieces=_concatenate(pieces).astype(np.int32),
+            shares=np.concatenate([np.zeros(0), *(law.data for _, law in laws)]),
+            starts=run_starts(_concatenate([np.diff(law.indptr) for _, law in laws])),
         )
 
 
@@ -170,19 +166,14 @@ def run_starts(lengths: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Likelihoods of the distinct answers to the same queries.
+    """Likelihoods of the distinct answers to the same queries."""
 
-    Arguments:
-        queries: Numbers of the queries; if every column has one alphabet, the columns' numbers.
-        shape: Sizes of the queries' alphabets; cells are numbered in C order.
-        likelihood: A, sparse or dense, shape (answers, cells), with entries from 0 to 1.
-        ratio: Finite likelihood ratio r ≥ 1 of a cell with A = 1 to a cell with A = 0.
-    """
-
-    queries: tuple[int, ...]
-    shape: tuple[int, ...]
-    likelihood: Any
-    ratio: float
+    queries: tuple[
+        int, ...
+    ]  # their numbers; if every column has one alphabet, the columns' numbers
+    shape: tuple[int, ...]  # sizes of the queries' alphabets; cells are numbered in C order
+    likelihood: Any  # A, sparse or dense, shape (answers, cells), with entries from 0 to 1
+    ratio: float  # finite likelihood ratio r ≥ 1 of a cell with A = 1 to a cell with A = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,43 +258,46 @@ def report_groups(release: Release, first: int = 0) -> list[ReportGroup]:
 
 def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
     """Count joint reports sheet by sheet; every sheet is a group with one factor."""
-    design, tallies = joint.design, dict[int, Tally]()
+    tallies: dict[int, Tally] = {}  # by number of the sheet
     for table in release.rows.pieces():
         answers = joint.read(table)
-        sent = np.bincount(answers.sheets)
-        sheets = answers.sheets.astype(np.min_scalar_type(len(sent)))  # 16 bits: sorted by radix
+        reports_per_sheet = np.bincount(answers.sheets)
+        # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
+        sheets = answers.sheets.astype(np.min_scalar_type(len(reports_per_sheet)))
         order = np.argsort(sheets, kind="stable")
-        for number, rows in enumerate(np.split(order, np.cumsum(sent)[:-1])):
-            if len(rows):
-                places = answers.offsets[rows][:, None] + np.arange(joint.widths[number])
-                tallies.setdefault(number, Tally()).add(answers.cells[places])
+        ends = np.cumsum(reports_per_sheet)[:-1]
+        for sheet, reports in enumerate(np.split(order, ends)):
+            if len(reports):
+                places = answers.offsets[reports][:, None] + np.arange(joint.widths[sheet])
+                tallies.setdefault(sheet, Tally()).add(answers.cells[places])
     groups = []
-    for number, tally in sorted(tallies.items()):
+    for sheet, tally in sorted(tallies.items()):
         sets, counts = tally.total()
-        shape, queries = design.shape(number), design.numbers(number)
+        shape = joint.design.shape(sheet)
         form = joint.mechanism(int(np.prod(shape))).supports
-        numbers = (first + np.array(queries)).tolist()
-        factor = Factor(tuple(numbers), shape, form.shares(sets), form.ratio)
+        queries = tuple(first + query for query in joint.design.numbers(sheet))
+        factor = Factor(queries, shape, form.shares(sets), form.ratio)
         groups.append(ReportGroup((factor,), np.arange(len(sets), dtype=np.int32)[:, None], counts))
     return groups
 
 
 def _split_groups(release: Release, first: int) -> list[ReportGroup]:
     """Group split reports by the columns that they contain; every column is a factor."""
-    factors, numbers, masks = [], [], []
+    factors, answers_by_column, reported_by_column = [], [], []
     for index, (name, column) in enumerate(release.schema.coded.items()):
         values, reported = release.reports(name)
         places, ranks = distinct_rows(values)
         form = cast(CodeForm, release.randomizer.mechanisms[name].form(column))
-        shares = form.shares(values[places])
-        factors.append(Factor((first + index,), shares.shape[1:], shares, form.ratio))
-        numbers.append(ranks)
-        masks.append(reported)
-    answers, reported = np.stack(numbers, axis=1), np.stack(masks, axis=1)
-    subsets, subset_of_report = distinct_rows(reported)
+        likelihood = form.shares(values[places])
+        factors.append(Factor((first + index,), likelihood.shape[1:], likelihood, form.ratio))
+        answers_by_column.append(ranks)
+        reported_by_column.append(reported)
+    answers = np.stack(answers_by_column, axis=1)
+    reported = np.stack(reported_by_column, axis=1)
+    first_of_subset, subset_of_report = distinct_rows(reported)
     groups = []
-    for number, subset in enumerate(reported[subsets]):
-        columns = np.flatnonzero(subset)
+    for number, report in enumerate(first_of_subset):
+        columns = np.flatnonzero(reported[report])
         rows = answers[subset_of_report == number][:, columns]
         places, ranks = distinct_rows(rows)
         counts = np.bincount(ranks, minlength=len(places)).astype(np.float64)
@@ -317,13 +311,13 @@ class CountTables(NamedTuple):
 
     The rows of all factors are numbered consecutively, and so are all reports. The `single` arrays list
     the reports with one factor, sorted by factor; the `multi` arrays list the reports with several
-    factors, each as a run of (factor, row) pairs.
+    factors, each as a run of (factor, row) pairs. The last start is the end of the last run.
     """
 
     sizes: Ints  # (columns,) numbers of pieces
     offsets: Ints  # (columns+1,) first piece of each column, numbered consecutively
     columns: Ints  # (pieces,) column of each piece
-    queries: Queries
+    queries: Queries  # codes in terms of pieces
     factor_queries: Ints  # queries of each factor, factor after factor
     factor_start: Ints  # (factors+1,) into factor_queries
     gains: Array  # (factors,) r − 1
@@ -333,7 +327,7 @@ class CountTables(NamedTuple):
     single_start: Ints  # (factors+1,) into single_rows and single_report
     single_rows: Ints  # row of each report with one factor
     single_report: Ints  # number of each report with one factor
-    multi_start: Ints  # start of each report's run in multi_factors and multi_rows, and the end
+    multi_start: Ints  # start of each report's run in multi_factors and multi_rows
     multi_factors: Ints  # factors of the reports with several, report after report
     multi_rows: Ints  # row of each of these factors
     multi_report: Ints  # number of each report with several factors
@@ -352,19 +346,19 @@ class CountTables(NamedTuple):
     def nonzero(self) -> CountTables:
         """Return the reports whose count is not 0, in the same order."""
         present = self.counts > 0
-        number = np.cumsum(present) - 1
+        new_number = np.cumsum(present) - 1
         single, multi = present[self.single_report], present[self.multi_report]
-        factor = np.repeat(np.arange(self.gains.size), np.diff(self.single_start))
+        single_factor = np.repeat(np.arange(self.gains.size), np.diff(self.single_start))
         widths = np.diff(self.multi_start)
         pairs = np.repeat(multi, widths)
         return self._replace(
-            single_start=run_starts(np.bincount(factor[single], minlength=self.gains.size)),
+            single_start=run_starts(np.bincount(single_factor[single], minlength=self.gains.size)),
             single_rows=self.single_rows[single],
-            single_report=number[self.single_report[single]],
+            single_report=new_number[self.single_report[single]],
             multi_start=run_starts(widths[multi]),
             multi_factors=self.multi_factors[pairs],
             multi_rows=self.multi_rows[pairs],
-            multi_report=number[self.multi_report[multi]],
+            multi_report=new_number[self.multi_report[multi]],
             counts=self.counts[present],
         )
 
@@ -376,6 +370,15 @@ class CountTables(NamedTuple):
             left = left - drawn
             samples.append(self.with_counts(drawn.astype(np.float64)))
         return samples
+
+    def splits(
+        self, folds: int, parts: int, rng: np.random.Generator
+    ) -> list[tuple[CountTables, CountTables]]:
+        """Return the training and the held-out reports of `folds` samples (see `held_out`)."""
+        return [
+            (self.with_counts(self.counts - sample.counts).nonzero(), sample.nonzero())
+            for sample in self.held_out(folds, parts, rng)
+        ]
 
 
 def count_tables(
@@ -399,15 +402,14 @@ def count_tables(
     if queries is None:
         queries = [Query(column, np.eye(size)) for column, size in enumerate(sizes)]
     stacked = Queries.of(sizes, queries)
-    factors, merged = _merge_groups(groups, stacked.sizes, merge)
-    first_row = run_starts(np.array([factor.likelihood.shape[0] for factor in factors], np.int64))
+    factors, blocks = _merge_groups(groups, stacked.sizes, merge)
     lengths, cells, values = _stack_rows(factors)
-    singles = [each for each in merged if each.factors.size == 1]
+    singles = [each for each in blocks if each.factors.size == 1]
     singles.sort(key=lambda each: int(each.factors[0]))
-    multis = [each for each in merged if each.factors.size > 1]
-    single_counts = np.zeros(len(factors), np.int64)
+    multis = [each for each in blocks if each.factors.size > 1]
+    singles_per_factor = np.zeros(len(factors), np.int64)
     for each in singles:
-        single_counts[each.factors] += len(each.answers)
+        singles_per_factor[each.factors] += len(each.rows)
     return CountTables(
         sizes=np.array(sizes, np.int64),
         offsets=run_starts(np.array(sizes, np.int64)),
@@ -419,59 +421,62 @@ def count_tables(
         row_start=run_starts(lengths),
         cells=cells,
         values=values,
-        single_start=run_starts(single_counts),
-        single_rows=_joined([(each.answers + first_row[each.factors]).ravel() for each in singles]),
-        single_report=_joined([each.reports for each in singles]),
+        single_start=run_starts(singles_per_factor),
+        single_rows=_concatenate([each.rows.ravel() for each in singles]),
+        single_report=_concatenate([each.reports for each in singles]),
         multi_start=run_starts(
-            _joined([np.full(len(each.answers), each.factors.size) for each in multis])
+            _concatenate([np.full(len(each.rows), each.factors.size) for each in multis])
         ),
-        multi_factors=_joined([np.tile(each.factors, len(each.answers)) for each in multis]),
-        multi_rows=_joined([(each.answers + first_row[each.factors]).ravel() for each in multis]),
-        multi_report=_joined([each.reports for each in multis]),
-        counts=np.concatenate([np.zeros(0), *(each.counts for each in merged)]),
+        multi_factors=_concatenate([np.tile(each.factors, len(each.rows)) for each in multis]),
+        multi_rows=_concatenate([each.rows.ravel() for each in multis]),
+        multi_report=_concatenate([each.reports for each in multis]),
+        counts=np.concatenate([np.zeros(0), *(each.counts for each in blocks)]),
     )
 
 
-class _Merged(NamedTuple):
-    """All reports with the same factors."""
+class _ReportBlock(NamedTuple):
+    """Reports with the same factors."""
 
     factors: Ints  # numbers of the factors (f,)
-    answers: Ints  # row of each factor's likelihood (reports, f)
+    rows: Ints  # row of each factor, in the numbers of the rows of all factors (reports, f)
     counts: Array  # people who sent each report (reports,)
     reports: Ints  # numbers of the reports among all (reports,)
 
 
 def _merge_groups(
     groups: Iterable[ReportGroup], sizes: Ints, merge: bool
-) -> tuple[list[Factor], list[_Merged]]:
-    """Return all distinct factors, and the reports by their factors."""
+) -> tuple[list[Factor], list[_ReportBlock]]:
+    """Return all distinct factors, and one block of reports for the same factors, or for each group."""
     numbers: dict[int, int] = {}  # of factors, by their identity
     factors: list[Factor] = []
-    groups_by_factors: dict[tuple[int, ...], list[ReportGroup]] = {}
-    for place, group in enumerate(groups):
+    # By the factors' numbers, and without merging also by the group's number.
+    groups_by_factors: dict[tuple[tuple[int, ...], int], list[ReportGroup]] = {}
+    for number, group in enumerate(groups):
         for factor in group.factors:
             if id(factor) not in numbers:
                 _require_shape(factor, sizes)
                 numbers[id(factor)] = len(factors)
                 factors.append(factor)
-        # Groups with the same factors are merged; without merging, a negative number tells them apart.
-        key = tuple(numbers[id(factor)] for factor in group.factors)
-        groups_by_factors.setdefault(key if merge else (*key, -1 - place), []).append(group)
-    merged, first = list[_Merged](), 0
-    for key, same in groups_by_factors.items():
+        key = tuple(numbers[id(factor)] for factor in group.factors), 0 if merge else number
+        groups_by_factors.setdefault(key, []).append(group)
+    first_row = run_starts(np.array([factor.likelihood.shape[0] for factor in factors], np.int64))
+    blocks, first_report = list[_ReportBlock](), 0
+    for (factor_numbers, _), same in groups_by_factors.items():
         answers = np.concatenate([group.answers for group in same]).astype(np.int64)
         counts: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
         if merge:
             places, ranks = distinct_rows(answers)
             answers = answers[places]
             counts = np.bincount(ranks, counts, len(answers)).astype(np.float64)
-        factor_numbers = np.array([number for number in key if number >= 0], np.int64)
-        merged.append(_Merged(factor_numbers, answers, counts, first + np.arange(len(answers))))
-        first += len(answers)
-    return factors, merged
+        own_factors = np.array(factor_numbers, np.int64)
+        rows, reports = answers + first_row[own_factors], first_report + np.arange(len(answers))
+        blocks.append(_ReportBlock(own_factors, rows, counts, reports))
+        first_report += len(answers)
+    return factors, blocks
 
 
 def _require_shape(factor: Factor, sizes: Ints) -> None:
+    """Raise an error if a factor's shape contradicts the sizes (queries,) of the alphabets."""
     if max(factor.queries) >= len(sizes) or factor.shape != tuple(
         int(sizes[query]) for query in factor.queries
     ):
@@ -496,6 +501,6 @@ def _stack_rows(factors: list[Factor]) -> tuple[Ints, NDArray[np.int32], Array]:
     return np.concatenate(lengths), np.concatenate(cells), flat
 
 
-def _joined(parts: Sequence[Ints]) -> Ints:
+def _concatenate(parts: Sequence[Ints]) -> Ints:
     """Concatenate integer arrays (n,), of which there may be none."""
     return np.concatenate([np.zeros(0, np.int64), *parts])

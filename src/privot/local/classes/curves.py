@@ -4,9 +4,9 @@ r"""Marginals of numbers reported in several alphabets: smooth curves over atoms
 about a single atom. So the density over atoms has the prior of `privot.local.deconvolution`: its
 logarithm is smooth, and estimates of different smoothness are averaged by their evidence. Distances
 between atoms are measured relative to the mean width of the atoms around, so the curve may vary faster
-where alphabets are fine. (With distances in the column's unit, a narrow atom between the edges of two
-alphabets could have a jump.) The likelihood is expanded to second order around the marginals, with all
-other columns at their marginals (`curvature`); it is computed again once the curves are known.
+where alphabets are fine, and narrow atoms between the edges of two alphabets have no jumps. The
+likelihood is expanded to second order around the marginals, with all other columns at their marginals
+(`curvature`), and once more around the first curves.
 
 **Peaks** are atoms that deviate from any smooth curve, such as 40 among working hours. The atom that
 exceeds both its neighbors most gets a free logarithm in addition, if this increases the log evidence by
@@ -42,7 +42,7 @@ distributions and get no mass points.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 import scipy
@@ -51,7 +51,7 @@ from privot.local.classes.counts import Array, Ints, Query, ReportGroup, count_t
 from privot.local.classes.expectation import curvature
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.mixture import Places
-from privot.local.deconvolution import ORDERS, Hats, SmoothPrior, average_over_priors
+from privot.local.deconvolution import ORDERS, GridFit, Hats, SmoothPrior, average_over_priors
 from privot.local.releases import Atoms
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.numeric import NumberColumn
@@ -60,12 +60,10 @@ from privot.schema.columns.vector import LineCells
 _NEIGHBORS = 6  # atoms on either side whose widths are averaged
 _STRENGTHS = np.logspace(3, -3, 13)  # of the prior, for the final average
 _FEW_STRENGTHS = np.logspace(2, -2, 5)  # while peaks are searched
-_MAX_PEAKS = 8
+_MAX_PEAKS, NUM_BUMPS = 8, 10
 _ROUNDS = 2  # expansions of the likelihood
 _MAX_LOSS = 0.5  # largest loss of log-likelihood by removing a tail: that of one standard error
-_MAX_TAIL_MASS = 0.005
-_TAIL_FACTOR = 1e-4  # a removed tail is multiplied by this factor
-NUM_BUMPS = 10
+_MAX_TAIL_MASS, _TAIL_FACTOR = 0.005, 1e-4  # share of people in a tail; factor that removes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,24 +81,24 @@ class SecondOrder:
 
     law: Array  # G, for all codes of the column's queries (codes, weights)
     around: Array  # q (codes,)
-    slope_around: Array  # slope at q (codes,)
-    curvature_matrix: Array  # information at q (codes, codes)
-    hats: Hats  # from a log density to weights, for `average_over_priors`
+    code_slope: Array  # slope in q (codes,)
+    code_information: Array  # information in q (codes, codes)
+    hats: Hats  # hats of the weights
 
     def value(self, weights: Array) -> float:
-        """Compute the log-likelihood, up to a constant."""
+        """See `Likelihood`."""
         gap = self.law @ weights - self.around
-        return float(self.slope_around @ gap - gap @ self.curvature_matrix @ gap / 2)
+        return float(self.code_slope @ gap - gap @ self.code_information @ gap / 2)
 
     def slope(self, weights: Array) -> Array:
-        """Compute the gradient in the weights."""
+        """See `Likelihood`."""
         gap = self.law @ weights - self.around
-        return np.asarray(self.law.T @ (self.slope_around - self.curvature_matrix @ gap))
+        return np.asarray(self.law.T @ (self.code_slope - self.code_information @ gap))
 
     def information(self, weights: Array, change: Array) -> Array:
-        """Compute the information along changes of the weights, the columns of `change`."""
-        moved = self.law @ change
-        return np.asarray(moved.T @ self.curvature_matrix @ moved)
+        """See `Likelihood`."""
+        code_change = self.law @ change
+        return np.asarray(code_change.T @ self.code_information @ code_change)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +117,8 @@ class OrderedAtoms:
     def axis(self) -> Array:
         """Places of the intervals in [−1, 1], with distances relative to the mean width around."""
         widths = self.cells.widths
-        number = np.arange(len(widths))
-        near = np.abs(np.subtract.outer(number, number)) <= _NEIGHBORS
+        places = np.arange(len(widths))
+        near = np.abs(np.subtract.outer(places, places)) <= _NEIGHBORS
         steps = widths / np.exp((near @ np.log(widths)) / near.sum(axis=1))
         centers = np.cumsum(steps) - steps / 2
         return np.asarray(2 * (centers - centers[0]) / (centers[-1] - centers[0]) - 1)
@@ -132,48 +130,57 @@ class OrderedAtoms:
         relative = widths / widths.sum()
         return Hats(np.append(relative, np.ones(len(self.order) - len(widths))))
 
-    def priors(self, orders: Sequence[int], peaks: Sequence[int]) -> list[SmoothPrior]:
-        """Build one prior per order of smoothness; `peaks` are places of intervals in `order`."""
-        return [SmoothPrior.of(order, self.axis, len(self.order), peaks) for order in orders]
+    def fit_curve(self, likelihood: SecondOrder) -> Curve:
+        """Fit a curve to the likelihood of the weights (a,) of the atoms in `order`."""
+        peaks = self._find_peaks(likelihood)
+        fitted = self._fit_weights(likelihood, peaks, ORDERS, _STRENGTHS)
+        weights = self._trim_tails(likelihood, fitted.weights)
+        marginal = np.empty(len(weights))
+        marginal[self.order] = weights
+        return Curve(marginal, self.order[peaks], self._excess(weights, peaks))
 
-    def excess(self, weights: Array, peaks: Sequence[int]) -> Array:
-        """Compute the share of each peak's weight above the interpolated density of the others."""
-        inside = np.arange(len(self.axis))
-        others = np.setdiff1d(inside, peaks)
-        logs = np.log(weights[inside] / self.hats.volumes[inside])
-        beyond = np.interp(self.axis[peaks], self.axis[others], logs[others]) - logs[peaks]
-        return np.asarray(np.clip(1 - np.exp(beyond), 0.0, 1.0))
-
-    def fit(self, likelihood: SecondOrder) -> tuple[Array, list[int]]:
-        """Fit the weights (a,) of the atoms in `order`, and find the places of peaks."""
+    def _find_peaks(self, likelihood: SecondOrder) -> list[int]:
+        """Find the peaks, as places of intervals in `order`."""
         peaks: list[int] = []
-
-        def fit_peaks(peaks: Sequence[int]) -> tuple[Array, float]:
-            priors = self.priors(ORDERS[:1], peaks)
-            fitted = average_over_priors(likelihood, priors, strengths=_FEW_STRENGTHS)
-            return fitted.weights, fitted.evidence
-
-        weights, evidence = fit_peaks(peaks)
+        fitted = self._fit_weights(likelihood, peaks, ORDERS[:1], _FEW_STRENGTHS)
         while len(peaks) < _MAX_PEAKS:
-            logs = np.log(weights[: len(self.axis)] / self.hats.volumes[: len(self.axis)])
+            logs = self._log_density(fitted.weights)
             beside = np.pad(logs, 1, mode="reflect")
             height = logs - np.maximum(beside[:-2], beside[2:])
             height[peaks] = -np.inf
             more_peaks = [*peaks, int(height.argmax())]
-            new_weights, new_evidence = fit_peaks(more_peaks)
-            if new_evidence < evidence + np.log(len(logs)):
+            refitted = self._fit_weights(likelihood, more_peaks, ORDERS[:1], _FEW_STRENGTHS)
+            if refitted.evidence < fitted.evidence + np.log(len(logs)):
                 break
-            peaks, weights, evidence = more_peaks, new_weights, new_evidence
-        fitted = average_over_priors(likelihood, self.priors(ORDERS, peaks), strengths=_STRENGTHS)
-        return self.trim_tails(likelihood, fitted.weights), peaks
+            peaks, fitted = more_peaks, refitted
+        return peaks
 
-    def trim_tails(self, likelihood: SecondOrder, weights: Array) -> Array:
+    def _fit_weights(
+        self, likelihood: SecondOrder, peaks: list[int], orders: Sequence[int], strengths: Array
+    ) -> GridFit:
+        """Average the fits over orders of smoothness and strengths of the prior."""
+        priors = [SmoothPrior.of(order, self.axis, len(self.order), peaks) for order in orders]
+        return average_over_priors(likelihood, priors, strengths=strengths)
+
+    def _log_density(self, weights: Array) -> Array:
+        """Compute the logarithms of the density in the intervals."""
+        count = len(self.axis)
+        return np.asarray(np.log(weights[:count] / self.hats.volumes[:count]))
+
+    def _excess(self, weights: Array, peaks: list[int]) -> Array:
+        """Compute the share of each peak's weight above the interpolated density of the others."""
+        others = np.setdiff1d(np.arange(len(self.axis)), peaks)
+        logs = self._log_density(weights)
+        log_ratio = np.interp(self.axis[peaks], self.axis[others], logs[others]) - logs[peaks]
+        return np.asarray(np.clip(1 - np.exp(log_ratio), 0.0, 1.0))
+
+    def _trim_tails(self, likelihood: SecondOrder, weights: Array) -> Array:
         """Scale down the longest tail on either side whose removal costs at most half a nat."""
-        last = len(self.axis)
-        for outward in (1, -1):
+        count = len(self.axis)
+        for right in (True, False):
             value, trimmed = likelihood.value(weights), weights
-            for cut in range(1, last):
-                tail = slice(last - cut, last) if outward > 0 else slice(0, cut)
+            for length in range(1, count):
+                tail = slice(count - length, count) if right else slice(0, length)
                 if weights[tail].sum() > _MAX_TAIL_MASS:
                     break
                 tried = weights.copy()
@@ -189,37 +196,34 @@ def curves_of_numbers(
     atoms: Sequence[Atoms], queries: Sequence[Query], groups: Sequence[ReportGroup]
 ) -> dict[int, Curve]:
     """Fit a curve for every column of numbers in several alphabets; return them by column number."""
-    by_column: dict[int, list[int]] = {}
-    sizes = [len(query.law) for query in queries]
+    queries_of_column: dict[int, list[int]] = {}
     for number, query in enumerate(queries):
-        by_column.setdefault(query.column, []).append(number)
-    lines: dict[int, OrderedAtoms] = {}
-    for column, numbers in by_column.items():
-        cells, most = atoms[column].cells, max(sizes[number] for number in numbers)
+        queries_of_column.setdefault(query.column, []).append(number)
+    sizes = [len(query.law) for query in queries]
+    ordered_atoms: dict[int, OrderedAtoms] = {}
+    for column, numbers in queries_of_column.items():
+        cells, largest = atoms[column].cells, max(sizes[number] for number in numbers)
         # A curve needs several alphabets, none of which resolves all intervals, and over 3 of these.
-        if cells is not None and len(numbers) > 1 and max(3, most) < len(cells.widths):
-            lines[column] = OrderedAtoms(cells)
-    if not lines:
+        if cells is not None and len(numbers) > 1 and max(3, largest) < len(cells.widths):
+            ordered_atoms[column] = OrderedAtoms(cells)
+    if not ordered_atoms:
         return {}
     tables = count_tables(groups, sizes)
-    q = stacked_marginals(tables, tolerance=1e-4)[:, 0]
+    q = stacked_marginals(tables, tolerance=1e-4)[:, 0]  # probabilities of all queries' codes
     curves: dict[int, Curve] = {}
     for _ in range(_ROUNDS):
         expansion = curvature(tables, q)
-        for column, line in lines.items():
-            numbers = by_column[column]
-            codes = [np.arange(*tables.offsets[number : number + 2]) for number in numbers]
-            flat, law = np.concatenate(codes), np.concatenate([queries[n].law for n in numbers])
-            matrix = scipy.linalg.block_diag(*(expansion.information[c, : len(c)] for c in codes))
-            likelihood = SecondOrder(
-                law[:, line.order], q[flat], expansion.slope[flat], matrix, line.hats
+        for column, line in ordered_atoms.items():
+            numbers = queries_of_column[column]
+            codes_by_query = [np.arange(*tables.offsets[n : n + 2]) for n in numbers]
+            codes, law = np.hstack(codes_by_query), np.vstack([queries[n].law for n in numbers])
+            blocks = [expansion.information[c, : len(c)] for c in codes_by_query]
+            slope, information = expansion.slope[codes], scipy.linalg.block_diag(*blocks)
+            curves[column] = line.fit_curve(
+                SecondOrder(law[:, line.order], q[codes], slope, information, line.hats)
             )
-            weights, peaks = line.fit(likelihood)
-            marginal = np.empty(len(weights))
-            marginal[line.order] = weights
-            curves[column] = Curve(marginal, line.order[peaks], line.excess(weights, peaks))
         for column, curve in curves.items():
-            for number in by_column[column]:
+            for number in queries_of_column[column]:
                 own = slice(*tables.offsets[number : number + 2])
                 q[own] = queries[number].law @ curve.marginal
     return curves
@@ -234,12 +238,7 @@ class Pieces:
     curve: Curve | None = None  # curve of a number reported in several alphabets
 
     @classmethod
-    def atoms(cls, number: int) -> "Pieces":
-        """Return one piece per atom."""
-        return cls(np.eye(number), np.full(number, 1 / number))
-
-    @classmethod
-    def bumps(cls, curve: Curve, cells: LineCells) -> "Pieces":
+    def bumps(cls, curve: Curve, cells: LineCells) -> Self:
         """Divide a curve into bumps; peaks and atoms of large probability are pieces of their own.
 
         Examples:
@@ -254,9 +253,11 @@ class Pieces:
         smooth = np.setdiff1d(cells.in_order, np.concatenate([curve.peaks, heavy]))
         smooth = smooth[np.argsort(cells.low[smooth], kind="stable")]
         others = np.setdiff1d(np.arange(len(marginal)), smooth)
-        below = np.cumsum(marginal[smooth]) - marginal[smooth] / 2
-        places = below / max(marginal[smooth].sum(), 1e-300) * (NUM_BUMPS - 1)
-        hats = np.maximum(1 - np.abs(places[:, None] - np.arange(NUM_BUMPS)), 0.0)
+        mass_below = np.cumsum(marginal[smooth]) - marginal[smooth] / 2
+        u = mass_below / max(marginal[smooth].sum(), 1e-300)
+        hats = np.maximum(1 - np.abs(u[:, None] * (NUM_BUMPS - 1) - np.arange(NUM_BUMPS)), 0.0)
+        # Joint probabilities of atoms and pieces: the bumps, then all other atoms, which keep positive
+        # shares, because EM cannot raise a probability of 0.
         joint = np.zeros((len(marginal), NUM_BUMPS + len(others)))
         joint[smooth, :NUM_BUMPS] = marginal[smooth, None] * hats
         joint[others, NUM_BUMPS + np.arange(len(others))] = np.maximum(marginal[others], 1e-12)
@@ -267,7 +268,7 @@ class Pieces:
 
 def pieces_of_columns(
     atoms: Sequence[Atoms], queries: Sequence[Query], groups: Sequence[ReportGroup]
-) -> "tuple[list[Pieces], list[Query]]":
+) -> tuple[list[Pieces], list[Query]]:
     """Return the pieces of every column, and the queries in terms of them."""
     curves = curves_of_numbers(atoms, queries, groups)
     pieces = []
@@ -275,12 +276,12 @@ def pieces_of_columns(
         if number in curves and column.cells is not None:
             pieces.append(Pieces.bumps(curves[number], column.cells))
         else:
-            pieces.append(Pieces.atoms(len(column.codes)))
+            pieces.append(Pieces(np.eye(column.size), np.full(column.size, 1 / column.size)))
     return pieces, [Query(each.column, each.law @ pieces[each.column].law) for each in queries]
 
 
-def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: "Pieces") -> tuple[Places, Array]:
-    """Return a column's places (atoms, then mass points), and the law of its pieces over them."""
+def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: Pieces) -> tuple[Places, Array]:
+    """Return a column's places: atoms, then mass points; and P(place | piece) (places, pieces)."""
     cells, curve = atoms.cells, pieces.curve
     if cells is None or curve is None or not cells.integer:
         return Places(atoms.codes, atoms.cells), pieces.law

@@ -57,8 +57,8 @@ from privot.local.classes.counts import Array, CountTables, Ints, Queries
 
 # Over-relaxation: powers of the ratio by which a plain pass changes a probability.
 _FIRST_POWER, _GROWTH, _MAX_POWER = 1.8, 1.15, 4.0
-_MAX_RATIO = 1e3
-_FLOOR = 1e-300
+_MAX_RATIO = 1e3  # largest factor by which an over-relaxed step changes a probability
+_FLOOR = 1e-300  # least probability whose logarithm is taken
 _UNIFORM_SHARE = 0.3  # share of the uniform distribution in the center of random starts
 
 
@@ -82,9 +82,9 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
         probabilities: $p_c(v|z)$ of all columns' pieces end to end, shape (pieces, classes).
         weights: π, shape (classes,).
     """
-    logs = np.zeros(tables.counts.size)
     q = code_probabilities(tables.queries, probabilities)
-    expected = Expectation(np.zeros_like(q), np.zeros_like(weights), logs)
+    log_likelihood = np.zeros(tables.counts.size)
+    expected = Expectation(np.zeros_like(q), np.zeros_like(weights), log_likelihood)
     _add_single(tables, q, weights, expected)
     if tables.multi_report.size:
         _add_multi(tables, q, weights, expected)
@@ -126,8 +126,8 @@ def em_step(tables: CountTables, p: Array, weights: Array) -> tuple[Array, Expec
 def normalized(table: Array, tables: CountTables) -> Array:
     """Divide every column's block of `table` (pieces, classes) by its sum; uniform if that is 0."""
     sums = np.add.reduceat(table, tables.offsets[:-1], axis=0)
-    level = np.where(sums > 0, 0, 1 / tables.sizes[:, None])
-    return table / np.where(sums > 0, sums, 1)[tables.columns] + level[tables.columns]
+    uniform = np.where(sums > 0, 0, 1 / tables.sizes[:, None])
+    return table / np.where(sums > 0, sums, 1)[tables.columns] + uniform[tables.columns]
 
 
 @compiled_reordering_part
@@ -176,6 +176,7 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
             table[0, z] = weights[z]
         _fill_products(table, front, sizes, offsets, p)
         tail = p[offsets[last] : offsets[last + 1]]
+        # Probabilities of cells, summed over classes.
         mixture = np.zeros((rows, sizes[last]))
         used = _used_cells(tables, factor, mixture.size)
         for row in range(rows):
@@ -184,6 +185,7 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
                     for z in range(weights.size):
                         mixture[row, v] += table[row, z] * tail[v, z]
         cell_weights = _cell_weights(tables, factor, mixture.ravel(), expected.log_likelihood)
+        # Expected counts of the last column; `sums` are those of the columns before it.
         tail_cells = expected.cells[offsets[last] : offsets[last + 1]]
         sums = np.zeros((rows, weights.size))
         for row in range(rows):
@@ -229,16 +231,16 @@ def _cell_weights(tables: CountTables, factor: int, mixture: Array, logs: Array)
     for i in range(tables.single_start[factor], tables.single_start[factor + 1]):
         report, row = tables.single_report[i], tables.single_rows[i]
         start, stop = tables.row_start[row], tables.row_start[row + 1]
-        total = 0.0
+        supported = 0.0  # mean of A over cells
         if values.size:
             for t in range(start, stop):
-                total += values[t] * mixture[cells[t]]
+                supported += values[t] * mixture[cells[t]]
         else:
             for t in range(start, stop):
-                total += mixture[cells[t]]
-        ratio = 1.0 + gain * total
-        logs[report] = math.log(ratio)
-        weight = tables.counts[report] * gain / ratio
+                supported += mixture[cells[t]]
+        likelihood = 1.0 + gain * supported
+        logs[report] = math.log(likelihood)
+        weight = tables.counts[report] * gain / likelihood
         if weight == 0.0:
             continue
         if values.size:
@@ -252,36 +254,39 @@ def _cell_weights(tables: CountTables, factor: int, mixture: Array, logs: Array)
 
 @compiled_reordering_part
 def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
-    """Return cell probabilities (cells, classes) of multi-factor reports, and the first row of each."""
+    """Return the cells' probabilities in classes (cells, classes), and every factor's first cell.
+
+    Factors that are in no report with several factors have no cells here.
+    """
     num_factors, queries = tables.gains.size, tables.queries
     used = np.zeros(num_factors, np.bool_)
     used[tables.multi_factors] = True
-    place = np.zeros(num_factors + 1, np.int64)
+    first_cell = np.zeros(num_factors + 1, np.int64)
     for factor in range(num_factors):
-        rows = 0
+        num_cells = 0
         if used[factor]:
-            rows = 1
+            num_cells = 1
             for t in range(tables.factor_start[factor], tables.factor_start[factor + 1]):
-                rows *= queries.sizes[tables.factor_queries[t]]
-        place[factor + 1] = place[factor] + rows
-    table = np.ones((place[-1], p.shape[1]))
+                num_cells *= queries.sizes[tables.factor_queries[t]]
+        first_cell[factor + 1] = first_cell[factor] + num_cells
+    table = np.ones((first_cell[-1], p.shape[1]))
     for factor in range(num_factors):
         if used[factor]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-            part = table[place[factor] : place[factor + 1]]
-            _fill_products(
-                part, tables.factor_queries[start:stop], queries.sizes, queries.offsets, p
-            )
-    return table, place
+            part = table[first_cell[factor] : first_cell[factor + 1]]
+            columns = tables.factor_queries[start:stop]
+            _fill_products(part, columns, queries.sizes, queries.offsets, p)
+    return table, first_cell
 
 
 @compiled_reordering
 def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
     """Add the expected counts of reports with several factors to `expected`."""
     num_classes = weights.size
-    table, place = _cell_tables(tables, p)
+    table, first_cell = _cell_tables(tables, p)
     cell_weights = np.zeros_like(table)
     values, cells, row_start = tables.values, tables.cells, tables.row_start
+    sizes, offsets = tables.queries.sizes, tables.queries.offsets
     widest = 0
     for i in range(tables.multi_report.size):
         widest = max(widest, tables.multi_start[i + 1] - tables.multi_start[i])
@@ -291,6 +296,7 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
         first, end = tables.multi_start[i], tables.multi_start[i + 1]
         for z in range(num_classes):
             posterior[z] = weights[z]
+        # Terms 1 + t of the factors, and their product with π, divided by exp(shift).
         shift = 0.0
         for s in range(first, end):
             factor, row = tables.multi_factors[s], tables.multi_rows[s]
@@ -299,7 +305,7 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
             for t in range(row_start[row], row_start[row + 1]):
                 weight = tables.gains[factor] * (values[t] if values.size else 1.0)
                 for z in range(num_classes):
-                    term[z] += weight * table[place[factor] + cells[t], z]
+                    term[z] += weight * table[first_cell[factor] + cells[t], z]
             for z in range(num_classes):
                 posterior[z] *= term[z]
             largest = posterior.max()
@@ -315,6 +321,7 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
         for z in range(num_classes):
             expected.classes[z] += scale * (posterior[z] - silent * weights[z])
             posterior[z] *= scale
+        # Expected counts of revealed cells, divided by the cells' probabilities.
         for s in range(first, end):
             factor, row = tables.multi_factors[s], tables.multi_rows[s]
             term = terms[s - first]
@@ -323,19 +330,14 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
             for t in range(row_start[row], row_start[row + 1]):
                 weight = tables.gains[factor] * (values[t] if values.size else 1.0)
                 for z in range(num_classes):
-                    cell_weights[place[factor] + cells[t], z] += weight * term[z]
+                    cell_weights[first_cell[factor] + cells[t], z] += weight * term[z]
     cell_weights *= table
     for factor in range(tables.gains.size):
-        if place[factor] < place[factor + 1]:
+        if first_cell[factor] < first_cell[factor + 1]:
             start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-            part = cell_weights[place[factor] : place[factor + 1]]
-            _add_margins(
-                expected.cells,
-                part,
-                tables.factor_queries[start:stop],
-                tables.queries.sizes,
-                tables.queries.offsets,
-            )
+            part = cell_weights[first_cell[factor] : first_cell[factor + 1]]
+            columns = tables.factor_queries[start:stop]
+            _add_margins(expected.cells, part, columns, sizes, offsets)
 
 
 def random_start(
@@ -351,10 +353,10 @@ def random_start(
     if num_classes == 1:
         return marginals, weights
     rng = np.random.default_rng([seed, num_classes, start])
-    factors = np.exp(rng.standard_normal((len(marginals), num_classes)))
+    noise = np.exp(rng.standard_normal((len(marginals), num_classes)))
     uniform = 1 / tables.sizes[tables.columns, None]
     center = (1 - _UNIFORM_SHARE) * marginals + _UNIFORM_SHARE * uniform
-    return normalized(center * factors, tables), weights
+    return normalized(center * noise, tables), weights
 
 
 def ascend(
@@ -362,27 +364,28 @@ def ascend(
 ) -> tuple[Array, Array]:
     """Run EM passes; return probabilities (pieces, classes) and weights (classes,).
 
-    All passes but the last are over-relaxed with growing powers; a step that lowers the objective is
-    undone, and followed by a plain step.
+    All passes but the last are over-relaxed with growing powers. A step that lowers the objective is
+    replaced by the plain step from the same point, and followed by a plain step. The prior has
+    `strength` pseudo-counts per class, distributed over pieces as `prior` (pieces, 1).
     """
-    best, power, plain = -np.inf, _FIRST_POWER, (p, weights)
+    best, power, plain_step = -np.inf, _FIRST_POWER, (p, weights)
     prior_counts = strength * prior
-    for left in range(passes, 0, -1):
+    for passes_left in range(passes, 0, -1):
         expected = expectation(tables, p, weights)
         value = expected.total(tables.counts) + _log_prior(prior_counts, p, weights)
         if value < best:
-            (p, weights), best, power = plain, -np.inf, 1.0
-            if left > 1:
+            (p, weights), best, power = plain_step, -np.inf, 1.0
+            if passes_left > 1:
                 continue
             expected = expectation(tables, p, weights)
         best = value
-        shares = expected.classes + 1.0
-        plain = normalized(expected.cells + prior_counts, tables), shares / shares.sum()
-        if left == 1 or power == 1.0:
-            (p, weights), power = plain, _FIRST_POWER
+        people = expected.classes + 1.0  # with one pseudo-count per class
+        plain_step = normalized(expected.cells + prior_counts, tables), people / people.sum()
+        if passes_left == 1 or power == 1.0:
+            (p, weights), power = plain_step, _FIRST_POWER
             continue
-        p = normalized(_over_relaxed(p, plain[0], power), tables)
-        weights = _over_relaxed(weights, plain[1], power)
+        p = normalized(_over_relaxed(p, plain_step[0], power), tables)
+        weights = _over_relaxed(weights, plain_step[1], power)
         weights = weights / weights.sum()
         power = min(power * _GROWTH, _MAX_POWER)
     return p, weights
@@ -409,63 +412,64 @@ class Curvature(NamedTuple):
 
 def curvature(tables: CountTables, q: Array) -> Curvature:
     """Expand the log-likelihood to second order around the probabilities q of all codes (codes,)."""
-    factor_of_row, counts = _row_counts(tables)
-    widest = int(tables.queries.sizes.max(initial=1))
-    found = Curvature(np.zeros(len(q)), np.zeros((len(q), widest)))
-    _accumulate(tables, q, factor_of_row, counts, found)
-    return found
+    factor_of_row, people_of_row = _answers(tables)
+    largest_query = int(tables.queries.sizes.max(initial=1))
+    total = Curvature(np.zeros(len(q)), np.zeros((len(q), largest_query)))
+    _add_curvature(tables, q, factor_of_row, people_of_row, total)
+    return total
 
 
-def _row_counts(tables: CountTables) -> tuple[Ints, Array]:
+def _answers(tables: CountTables) -> tuple[Ints, Array]:
     """Return the factor of every row, which is a distinct answer, and the people who gave it."""
     rows = tables.row_start.size - 1
-    factor, counts = np.full(rows, -1), np.zeros(rows)
-    factor[tables.single_rows] = np.repeat(
-        np.arange(tables.gains.size), np.diff(tables.single_start)
-    )
-    np.add.at(counts, tables.single_rows, tables.counts[tables.single_report])
-    factor[tables.multi_rows] = tables.multi_factors
-    sent = np.repeat(tables.counts[tables.multi_report], np.diff(tables.multi_start))
-    np.add.at(counts, tables.multi_rows, sent)
-    return factor, counts
+    factor_of_row, people_of_row = np.full(rows, -1), np.zeros(rows)
+    single_factors = np.repeat(np.arange(tables.gains.size), np.diff(tables.single_start))
+    factor_of_row[tables.single_rows] = single_factors
+    np.add.at(people_of_row, tables.single_rows, tables.counts[tables.single_report])
+    factor_of_row[tables.multi_rows] = tables.multi_factors
+    people = np.repeat(tables.counts[tables.multi_report], np.diff(tables.multi_start))
+    np.add.at(people_of_row, tables.multi_rows, people)
+    return factor_of_row, people_of_row
 
 
 @compiled
-def _accumulate(
-    tables: CountTables, q: Array, factor_of_row: Ints, counts: Array, found: Curvature
+def _add_curvature(
+    tables: CountTables, q: Array, factor_of_row: Ints, people_of_row: Array, total: Curvature
 ) -> None:
-    """Add the slopes and the information of all answers to `found`."""
+    """Add the slopes and the information of all answers to `total`."""
     sizes, offsets, values = tables.queries.sizes, tables.queries.offsets, tables.values
-    slopes = np.zeros(q.size)
-    digits = np.zeros(tables.factor_queries.size, np.int64)
+    slopes = np.zeros(q.size)  # g b of an answer; 0 again after it
+    codes = np.zeros(
+        tables.factor_queries.size, np.int64
+    )  # of a cell, for each query of the factor
     for row in range(factor_of_row.size):
         factor = factor_of_row[row]
-        if counts[row] == 0.0:
+        if people_of_row[row] == 0.0:
             continue
         start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-        ratio = 1.0
+        likelihood = 1.0
         for t in range(tables.row_start[row], tables.row_start[row + 1]):
             weight = tables.gains[factor] * (values[t] if values.size else 1.0)
             rest, product = tables.cells[t], weight
             for place in range(stop - 1, start - 1, -1):
                 query = tables.factor_queries[place]
-                digits[place] = offsets[query] + rest % sizes[query]
+                codes[place] = offsets[query] + rest % sizes[query]
                 rest //= sizes[query]
-                product *= q[digits[place]]
-            ratio += product
+                product *= q[codes[place]]
+            likelihood += product
             for place in range(start, stop):
                 others = weight
                 for other in range(start, stop):
                     if other != place:
-                        others *= q[digits[other]]
-                slopes[digits[place]] += others
+                        others *= q[codes[other]]
+                slopes[codes[place]] += others
         for place in range(start, stop):
             query = tables.factor_queries[place]
             first, end = offsets[query], offsets[query + 1]
             for k in range(first, end):
                 if slopes[k] != 0.0:
-                    part = counts[row] * slopes[k] / ratio
-                    found.slope[k] += part
+                    part = people_of_row[row] * slopes[k] / likelihood
+                    total.slope[k] += part
                     for other in range(first, end):
-                        found.information[k, other - first] += part * slopes[other] / ratio
+                        total.information[k, other - first] += part * slopes[other] / likelihood
             slopes[first:end] = 0.0

@@ -2,16 +2,12 @@ r"""One-way marginals: maximum likelihood, raking of a mixture to marginals, and
 
 **Maximum likelihood** (`stacked_marginals`). Marginals are estimated from all reports about a column
 under the assumption that columns are independent, which is the model of `expectation` with one class. If
-every report is about one column, the columns separate and the log-likelihood $\sum_y n_y \ln(1 + (r−1)
-(Ap)_y)$ is concave in p; for randomized response the maximizer is
-
-$$ p_v = \Bigl(\frac{n_v}{λ} − \frac{1}{r−1}\Bigr)_+ , \qquad
-   \text{λ such that } \textstyle\sum_v p_v = 1 , $$
-
-the unbiased estimate, cut at zero and normalized. Split reports are of this kind. The cells of a joint
-report are weighted by the current marginals of its other columns. This lowers the variance, but if
-columns depend on each other, it leaves a bias that does not vanish with more reports; from about a
-hundred thousand people on, the marginals of a model with dependence (`class_fit`) are more accurate.
+every report is about one column, as split reports are, the columns separate and the log-likelihood
+$\sum_y n_y \ln(1 + (r−1) (Ap)_y)$ is concave in p; for randomized response its maximizer is the unbiased
+estimate, cut at zero and normalized. The cells of a joint report are weighted by the current marginals
+of its other columns. This lowers the variance, but if columns depend on each other, it leaves a bias
+that does not vanish with more reports; from about a hundred thousand people on, the marginals of a model
+with dependence (`class_fit`) are more accurate.
 
 EM steps $F$ converge slowly, so pairs of steps are extrapolated (SQUAREM, scheme S3): with
 $r = F(p) − p$ and $d = F(F(p)) − F(p) − r$, the next point is $p + 2s\,r + s^2 d$, $s = ‖r‖/‖d‖$,
@@ -36,7 +32,6 @@ where u and v are bins of a number at places x in its range (R is 0 for other co
 that of all reports with the other columns independent, to second order around the marginals of the
 mixture (`curvature`). For each (σ, κ) of a grid the mode of η is found, and the p are averaged by their
 evidence (Laplace's approximation), so the reports determine how even and how smooth a column is.
-Posterior means and medians by sampling were not more accurate.
 
 Shrunk marginals are biased where columns depend on each other, and the marginals of the mixture are not
 shrunk; a mean of both is more accurate than either. The bias does not vanish with more reports, so of
@@ -57,6 +52,7 @@ References:
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -71,7 +67,9 @@ _SMOOTH_STDDEVS = (0.0, 0.7, 1.5, 3.0)  # grid of κ
 _LENGTH_SCALE = 0.15  # ℓ, as a share of a number's range
 _MIN_BINS = 4  # fewest bins for which κ > 0 is tried
 _MAX_CODES = 300  # longest alphabet that is shrunk: the information is a square table
-_MAX_STEPS, _MIN_GAIN, _MAX_DAMPING = 60, 1e-7, 1e8  # of the search for a mode
+_MAX_STEPS, _MIN_GAIN = 60, 1e-7  # of the search for a mode; the gain is in nats
+_FIRST_DAMPING, _MIN_DAMPING, _MAX_DAMPING = 1e-3, 1e-6, 1e8  # relative to the Hessian's diagonal
+_LEAST_SHARE = 0.03  # least share at the start of the search, relative to equal shares
 _RAKING_TOLERANCE = 1e-6
 
 
@@ -118,7 +116,7 @@ def _extrapolate(p: Array, tables: CountTables) -> tuple[float, Array]:
     if length == 0.0:
         return float(np.abs(first).max()), twice
     stride = max(1.0, float(np.linalg.norm(first)) / length)
-    # The floor is above 0, because EM cannot raise a probability of 0.
+    # Probabilities stay above 0, because EM cannot raise a probability of 0.
     point = np.maximum(p + 2 * stride * first + stride**2 * second, 1e-3 * twice)
     extrapolated, at_point = em_step(tables, normalized(point, tables), one_class)
     better = at_point.total(counts) >= at_once.total(counts)
@@ -140,8 +138,8 @@ def rake(
     after `max_iterations`.
     """
     raked = []
-    for column, (table, wanted) in enumerate(zip(model.probabilities, marginals, strict=True)):
-        scaled, error = _rake_column(table, model.weights, wanted, tolerance, max_iterations)
+    for column, (table, marginal) in enumerate(zip(model.probabilities, marginals, strict=True)):
+        scaled, error = _rake_column(table, model.weights, marginal, tolerance, max_iterations)
         if error > tolerance:
             warnings.warn(
                 f"raking column {column} stopped after {max_iterations} iterations, a total "
@@ -153,24 +151,24 @@ def rake(
 
 
 def _rake_column(
-    table: Array, weights: Array, wanted: Array, tolerance: float, max_iterations: int
+    table: Array, weights: Array, marginal: Array, tolerance: float, max_iterations: int
 ) -> tuple[Array, float]:
-    """Return the raked column (categories, classes), and its total variation from `wanted`."""
-    wanted = wanted / wanted.sum()
+    """Return the raked column (categories, classes), and its total variation from `marginal`."""
+    marginal = marginal / marginal.sum()
     # With few reports, maximum likelihood leaves probabilities too small to be scaled.
-    empty = (table @ weights < _EMPTY) & (wanted > 0)
-    table = np.where(empty[:, None], wanted[:, None], table)
+    empty = (table @ weights < _EMPTY) & (marginal > 0)
+    table = np.where(empty[:, None], marginal[:, None], table)
     # A class without mass on the support of the marginal gets the marginal itself.
-    disjoint = (table * (wanted > 0)[:, None]).sum(axis=0) == 0
-    table = np.where(disjoint, wanted[:, None], table)
+    disjoint = (table * (marginal > 0)[:, None]).sum(axis=0) == 0
+    table = np.where(disjoint, marginal[:, None], table)
     table = table / table.sum(axis=0)
     error = np.inf
     for _ in range(max_iterations):
         reached = table @ weights
-        error = float(np.abs(reached - wanted).sum() / 2)
+        error = float(np.abs(reached - marginal).sum() / 2)
         if error <= tolerance:
             break
-        factor = np.divide(wanted, reached, out=np.zeros_like(wanted), where=reached > 0)
+        factor = np.divide(marginal, reached, out=np.zeros_like(marginal), where=reached > 0)
         table = table * factor[:, None]
         table = table / table.sum(axis=0)
     return table, error
@@ -198,26 +196,29 @@ def shrink_marginals(
         codes = slice(*tables.queries.offsets[number : number + 2])
         slopes[column] += law.T @ expansion.slope[codes]
         informations[column] += law.T @ expansion.information[codes, : len(law)] @ law
-    wanted = []
+    targets = []
     for column, shares in enumerate(marginals):
         information = informations[column]
         gap = shrunk_shares(shares, slopes[column], information, orders[column]) - shares
-        squared = float(gap @ information @ gap) / max(len(shares) - 1, 1)
-        wanted.append(shares + gap / (2 * (1 + 2 * squared)))
-    return rake(mixture, wanted, tolerance=_RAKING_TOLERANCE)
+        squared = float(gap @ information @ gap) / max(len(shares) - 1, 1)  # d/(K − 1)
+        targets.append(shares + gap / (2 * (1 + 2 * squared)))
+    return rake(mixture, targets, tolerance=_RAKING_TOLERANCE)
 
 
 def shrunk_shares(around: Array, slope: Array, information: Array, order: Ints) -> Array:
-    """Estimate shares p (K,), for the log-likelihood $s^⊤Δ − ½ Δ^⊤ I Δ$ with Δ = p − `around`."""
+    """Estimate shares p (K,), for the log-likelihood $s^⊤Δ − ½ Δ^⊤ I Δ$ with Δ = p − `around`.
+
+    The slope is s (K,) and the information I (K, K); `order` is as in `shrink_marginals`.
+    """
     smooth_stddevs = _SMOOTH_STDDEVS if len(order) >= _MIN_BINS else (0.0,)
-    near = np.zeros((len(around), len(around)))
+    correlation = np.zeros((len(around), len(around)))  # R
     if len(smooth_stddevs) > 1:
         places = np.linspace(0, 1, len(order)) / _LENGTH_SCALE
-        near[np.ix_(order, order)] = np.exp(-(np.subtract.outer(places, places) ** 2) / 2)
+        correlation[np.ix_(order, order)] = np.exp(-(np.subtract.outer(places, places) ** 2) / 2)
     modes, evidence = [], []
     for smooth_stddev in smooth_stddevs:
         for stddev in _STDDEVS:
-            covariance = stddev**2 * np.eye(len(around)) + smooth_stddev**2 * near
+            covariance = stddev**2 * np.eye(len(around)) + smooth_stddev**2 * correlation
             root = np.asarray(np.linalg.cholesky(covariance), np.float64)
             shares, value = _Posterior(around, slope, information, root).mode()
             modes.append(shares)
@@ -226,11 +227,14 @@ def shrunk_shares(around: Array, slope: Array, information: Array, order: Ints) 
     return np.asarray(weights @ np.array(modes) / weights.sum())
 
 
+@dataclass(frozen=True, eq=False)
 class _Posterior:
-    """Posterior density of u (K,), where η = A u, u is standard normal a priori, and A is `root`."""
+    """Posterior density of u (K,), where η = A u, and u is standard normal a priori."""
 
-    def __init__(self, around: Array, slope: Array, information: Array, root: Array) -> None:
-        self.around, self.slope, self.information, self.root = around, slope, information, root
+    around: Array  # see `shrunk_shares`
+    slope: Array
+    information: Array
+    root: Array  # A (K, K)
 
     def value(self, u: Array) -> tuple[float, Array]:
         """Compute the log density, up to a constant, and the shares."""
@@ -240,7 +244,7 @@ class _Posterior:
         gap = shares - self.around
         return float(self.slope @ gap - gap @ self.information @ gap / 2 - u @ u / 2), shares
 
-    def gradient(self, u: Array, shares: Array) -> tuple[Array, Array]:
+    def derivatives(self, u: Array, shares: Array) -> tuple[Array, Array]:
         """Compute the gradient in u, and the Gauss–Newton approximation of the negative Hessian."""
         jacobian = shares[:, None] * (self.root - shares @ self.root)
         slope = self.slope - self.information @ (shares - self.around)
@@ -248,11 +252,11 @@ class _Posterior:
 
     def mode(self) -> tuple[Array, float]:
         """Find the shares at the mode (Levenberg–Marquardt), and the log evidence."""
-        logs = np.log(np.maximum(self.around, 0.03 / len(self.around)))
+        logs = np.log(np.maximum(self.around, _LEAST_SHARE / len(self.around)))
         u = np.linalg.solve(self.root, logs - logs.mean())
-        (value, shares), damping = self.value(u), 1e-3
+        (value, shares), damping = self.value(u), _FIRST_DAMPING
         for _ in range(_MAX_STEPS):
-            gradient, hessian = self.gradient(u, shares)
+            gradient, hessian = self.derivatives(u, shares)
             step = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)
             new_value, new_shares = self.value(u + step)
             if new_value <= value:
@@ -260,8 +264,9 @@ class _Posterior:
                 if damping > _MAX_DAMPING:
                     break
                 continue
-            gain, damping = new_value - value, max(damping / 5, 1e-6)
+            gain, damping = new_value - value, max(damping / 5, _MIN_DAMPING)
             u, value, shares = u + step, new_value, new_shares
             if gain < _MIN_GAIN:
                 break
-        return shares, value - np.linalg.slogdet(self.gradient(u, shares)[1])[1] / 2
+        _, hessian = self.derivatives(u, shares)
+        return shares, value - np.linalg.slogdet(hessian)[1] / 2

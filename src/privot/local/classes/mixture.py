@@ -40,8 +40,9 @@ from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.numeric import NumberColumn
 from privot.schema.columns.vector import LineCells
 
+# Allowed categories by number of the column.
 Condition = Mapping[int, int | Sequence[int]]
-_MAX_CELLS = 2**26
+_MAX_CELLS = 2**26  # cells of the largest table of a joint distribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +135,9 @@ class LatentClasses:
         probabilities = list(self.probabilities)
         weights = self.weights
         for column, codes in (where or {}).items():
-            mask = np.isin(np.arange(self.sizes[column]), codes)
-            restricted = probabilities[column] * mask[:, None]
-            mass = restricted.sum(axis=0)
+            allowed = np.isin(np.arange(self.sizes[column]), codes)
+            restricted = probabilities[column] * allowed[:, None]
+            mass = restricted.sum(axis=0)  # of the condition in each class (C,)
             weights = weights * mass
             probabilities[column] = restricted / np.where(mass > 0, mass, 1)
         if not weights.sum() > 0:
@@ -191,14 +192,15 @@ def draw_categories(
     table: Array, given: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Draw from column `given[i]` of `table` (categories, conditions) for each i, by inversion."""
-    height = len(table)
+    size = len(table)
     cumulative = table.cumsum(axis=0).T
-    # Rounding may leave the last sums below 1.
-    last = height - 1 - (table[::-1] > 0).argmax(axis=0)
-    cumulative[np.arange(height) >= last[:, None]] = 1.0
+    # Rounding may leave the sums below 1 at the last category of positive probability.
+    last = size - 1 - (table[::-1] > 0).argmax(axis=0)
+    cumulative[np.arange(size) >= last[:, None]] = 1.0
+    # Sums of condition i are shifted to i … i + 1, so that one search serves all conditions.
     shifted = (cumulative + np.arange(table.shape[1])[:, None]).ravel()
     place = np.searchsorted(shifted, rng.random(given.size) + given, side="right")
-    return np.clip(place - given * height, 0, last[given])
+    return np.clip(place - given * size, 0, last[given])
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,12 +238,12 @@ class LatentClassSampler:
         classes, atoms = self.atoms.sample_classes(num_rows, rng, condition)
         columns: dict[str, pa.Array] = {}
         for index, (name, column) in enumerate(self.schema.coded.items()):
-            place, drawn = self.places[index], atoms[:, index]
-            if place.cells is None:
-                columns |= column.decode_codes(name, place.codes[drawn], rng)
+            places, own_atoms = self.places[index], atoms[:, index]
+            if places.cells is None:
+                columns |= column.decode_codes(name, places.codes[own_atoms], rng)
             else:
                 masses = self.atoms.probabilities[index]
-                numbers = place.cells.draw(drawn, classes, masses, rng)
+                numbers = places.cells.draw(own_atoms, classes, masses, rng)
                 columns |= cast("NumberColumn", column).decode_numbers(name, numbers)
         return pa.table(columns)
 

@@ -75,7 +75,7 @@ from privot.schema import ImageDomain, Schema
 from privot.transport import manhattan, squared_euclidean
 
 _MAX_TABLE = 2**23  # most cells of a table of joint probabilities
-_FLOOR = 1e-30  # least probability whose logarithm is taken
+_MIN_PROBABILITY = 1e-30  # whose logarithm is taken
 
 
 class Channel(ABC):
@@ -193,8 +193,11 @@ class _SupportChannel(Channel):
         return torch.as_tensor(support, dtype=torch.int64), torch.as_tensor(reported)
 
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
-        member = output.new_zeros(len(reports), output.shape[1] + 1)
-        member.scatter_(1, reports % (output.shape[1] + 1), 1.0)  # −1 is the additional last column
+        size = output.shape[1]
+        member = output.new_zeros(len(reports), size + 1)
+        member.scatter_(
+            1, reports % (size + 1), 1.0
+        )  # the padding −1 is the additional last column
         supported = output.exp() @ member[:, :-1].T
         return -torch.log1p((self.form.ratio - 1) * supported)
 
@@ -249,13 +252,14 @@ def simulate_sets(
     """
     size = torch.as_tensor(size).expand(len(truth))
     scores = torch.rand(len(truth), int(num_values.max()), generator=rng)
+    # Codes of the smallest scores are drawn: the true code is the first, or after all others.
     codes = torch.arange(scores.shape[1])
     scores[codes >= num_values[:, None]] = 3.0
     inside = torch.rand(len(truth), generator=rng) < own
     scores.scatter_(1, truth[:, None], torch.where(inside, -1.0, 2.0)[:, None])
-    most = int(size.max())
-    drawn = scores.topk(most, dim=1, largest=False).indices
-    return torch.where(torch.arange(most) < size[:, None], drawn, -1)
+    largest_size = int(size.max())
+    drawn = scores.topk(largest_size, dim=1, largest=False).indices
+    return torch.where(torch.arange(largest_size) < size[:, None], drawn, -1)
 
 
 def _draw(log_probabilities: Tensor, rng: torch.Generator) -> Tensor:
@@ -264,20 +268,20 @@ def _draw(log_probabilities: Tensor, rng: torch.Generator) -> Tensor:
     return torch.multinomial(probabilities, 1, replacement=True, generator=rng)[:, 0]
 
 
-def _noise(form: NoiseForm) -> PointChannel:
+def _noise_channel(form: NoiseForm) -> PointChannel:
     return NOISE_CHANNELS[form.distance](form.scale)
 
 
 _CHANNELS: Mapping[type[Form], Callable[[Any], Channel]] = {
-    NoiseForm: _noise,
-    FlaggedForm: lambda form: _NullableChannel(_noise(form.noise), form),
+    NoiseForm: _noise_channel,
+    FlaggedForm: lambda form: _NullableChannel(_noise_channel(form.noise), form),
     SupportForm: _SupportChannel,
     TableForm: _TableChannel,
 }
 
 
 def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
-    """Build the channel of a split column's mechanism."""
+    """Return the channel of a split column's mechanism."""
     form = mechanism.form(schema.columns[name])
     if form.alone:
         raise PrivotError(
@@ -293,24 +297,30 @@ def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
 
 
 class _JointChannel:
-    """Channel of joint reports, whose ratio and set size differ by sheet."""
+    """Channel of joint reports, whose ratio and set size differ by sheet.
+
+    A *place* is a position in the concatenated alphabets of all questions, of `total` codes. Sheets of
+    fewer questions than others are filled up with a question of one answer, at the place `total + 1`;
+    reports of fewer cells than others are filled up with a cell at the place `total`.
+    """
 
     def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
         design = joint.design
-        self.atoms = {
+        self.atoms = {  # codes (codings, a) of each column's atoms
             name: torch.as_tensor(randomizer.schema.coded[name].atoms[1]) for name in design.columns
         }
         sizes = np.array([size for codings in design.codings.values() for size in codings] + [1])
         starts = np.cumsum(sizes) - sizes
-        self.total, self.most = int(starts[-1]), design.lengths[1]
+        self.total, self.most = int(starts[-1]), design.lengths[1]  # `most` questions k of a sheet
         starts[-1] += 1
-        # Sheets with fewer questions than the most are filled up with a question of one answer.
-        places = np.full((design.num_sheets, self.most), len(sizes) - 1)
+        questions = np.full((design.num_sheets, self.most), len(sizes) - 1)
         for sheet in range(design.num_sheets):
             numbers = design.numbers(sheet)
-            places[sheet, : len(numbers)] = numbers
-        self.questions = torch.as_tensor(places)
-        self.sizes, self.starts = torch.as_tensor(sizes[places]), torch.as_tensor(starts[places])
+            questions[sheet, : len(numbers)] = numbers
+        # By sheet (sheets, k): the questions, the sizes of their alphabets, and their first places.
+        self.questions = torch.as_tensor(questions)
+        self.sizes, self.starts = (torch.as_tensor(x[questions]) for x in (sizes, starts))
+        # By sheet (sheets,): number of cells, r, p, and number of cells in a report.
         self.num_cells = torch.as_tensor(design.num_cells)
         mechanisms = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
         self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
@@ -319,21 +329,22 @@ class _JointChannel:
         self.widest = int(self.subset_size.max())
 
     def read(self, release: Release) -> tuple[Tensor, Tensor]:
+        """Read the sheets (m,) and the cells (m, widest, k) of all reports, as places."""
         answers = release.joint_answers
-        width = np.diff(answers.offsets)
-        flat = np.full((len(width), int(width.max())), -1, np.int64)
-        flat[np.arange(flat.shape[1]) < width[:, None]] = answers.cells
+        widths = np.diff(answers.offsets)
+        cells = np.full((len(widths), int(widths.max())), -1, np.int64)
+        cells[np.arange(cells.shape[1]) < widths[:, None]] = answers.cells
         sheets = torch.tensor(answers.sheets, dtype=torch.int64)
-        return sheets, self._places(sheets, torch.as_tensor(flat))
+        return sheets, self._places(sheets, torch.as_tensor(cells))
 
     def _places(self, sheets: Tensor, cells: Tensor) -> Tensor:
-        """Convert flat cells (m, w), padded with −1, to places (m, widest, k), as in `Reports.cells`."""
+        """Convert numbers of cells (m, w), padded with −1, to places (m, widest, k) of their codes."""
         cells = torch.nn.functional.pad(cells, (0, self.widest - cells.shape[1]), value=-1)
         sizes, starts = self.sizes[sheets], self.starts[sheets]
         places, rest = [], cells
-        for column in reversed(range(sizes.shape[1])):
-            size = sizes[:, column, None]
-            places.append(rest % size + starts[:, column, None])
+        for question in reversed(range(self.most)):
+            size = sizes[:, question, None]
+            places.append(rest % size + starts[:, question, None])
             rest = rest // size
         stacked = torch.stack(places[::-1], dim=2)
         return torch.where(cells[..., None] < 0, self.total, stacked)
@@ -344,18 +355,15 @@ class _JointChannel:
         return self.total**self.most <= _MAX_TABLE
 
     def _log_probabilities(self, outputs: Outputs) -> Tensor:
-        """Compute the log-probabilities (n, total) of the codes of all codings of all columns."""
+        """Compute the log-probabilities (n, total + 2) of all places."""
         parts = [_code_logs(outputs[name], codes) for name, codes in self.atoms.items()]
-        return torch.cat(parts, dim=1)
+        log = torch.nn.functional.pad(torch.cat(parts, dim=1), (0, 1), value=-torch.inf)
+        return torch.nn.functional.pad(log, (0, 1))
 
     def cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
-        log = self._log_probabilities(outputs)
-        # One place of probability 0 for unused cells, and one of probability 1 for missing columns.
-        log = torch.nn.functional.pad(log, (0, 1), value=-torch.inf)
-        log = torch.nn.functional.pad(log, (0, 1))
-        supported = log[:, cells].sum(dim=3).exp().sum(dim=2)
-        ratio = self.ratio.to(log.device)[sheets]
-        return -torch.log1p((ratio - 1) * supported)
+        """Compute −log f (n, m) of m reports given n outputs, up to a constant of each report."""
+        supported = self._log_probabilities(outputs)[:, cells].sum(dim=3).exp().sum(dim=2)
+        return -torch.log1p((self.ratio.to(supported.device)[sheets] - 1) * supported)
 
     def mixture_cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
         """Compute −log f(report | equal mixture of the outputs), (m,), up to a constant of the report.
@@ -364,28 +372,24 @@ class _JointChannel:
         which the cells of a report are looked up.
         """
         p = self._log_probabilities(outputs).exp()
-        p = torch.nn.functional.pad(torch.nn.functional.pad(p, (0, 1)), (0, 1), value=1.0)
         products = p
-        for _ in range(cells.shape[2] - 2):
+        for _ in range(self.most - 2):
             products = (products[:, :, None] * p[:, None, :]).reshape(len(p), -1)
-        table = products.mean(dim=0) if cells.shape[2] == 1 else products.T @ p / len(p)
-        place = cells[..., 0]
-        for column in range(1, cells.shape[2]):
-            place = place * p.shape[1] + cells[..., column]
-        supported = table.reshape(-1)[place].sum(dim=1)
+        table = products.mean(dim=0) if self.most == 1 else products.T @ p / len(p)
+        index = cells[..., 0]
+        for question in range(1, self.most):
+            index = index * p.shape[1] + cells[..., question]
+        supported = table.reshape(-1)[index].sum(dim=1)
         return -torch.log1p((self.ratio.to(p.device)[sheets] - 1) * supported)
 
     def simulate(self, outputs: Outputs, sheets: Tensor, rng: torch.Generator) -> Tensor:
-        drawn = []
-        for name, codes_of_atoms in self.atoms.items():
-            p = outputs[name].exp().cpu()
-            atoms = torch.multinomial(p, 1, replacement=True, generator=rng)[:, 0]
-            drawn.append(codes_of_atoms[:, atoms].T)
+        """Simulate the cells (m, widest, k) of one report for each output, as places."""
+        drawn = [codes[:, _draw(outputs[name], rng)].T for name, codes in self.atoms.items()]
         sheet, answers = sheets.cpu(), torch.nn.functional.pad(torch.cat(drawn, dim=1), (0, 1))
         codes = answers.gather(1, self.questions[sheet])
         truth = codes[:, 0]
-        for column in range(1, codes.shape[1]):
-            truth = truth * self.sizes[sheet, column] + codes[:, column]
+        for question in range(1, self.most):
+            truth = truth * self.sizes[sheet, question] + codes[:, question]
         size, own = self.subset_size[sheet], self.own[sheet]
         cells = simulate_sets(truth, self.num_cells[sheet], size, own, rng)
         return self._places(sheet, cells).to(sheets.device)
@@ -398,28 +402,19 @@ def _code_logs(log: Tensor, codes: Tensor) -> Tensor:
     p = log.exp()
     sums = []
     for coding in codes.to(log.device):
-        law = torch.zeros(len(log), int(coding.max()) + 1, device=log.device, dtype=log.dtype)
-        sums.append(law.index_add(1, coding, p))
-    return torch.cat(sums, dim=1).clamp_min(_FLOOR).log()
+        zeros = torch.zeros(len(log), int(coding.max()) + 1, device=log.device, dtype=log.dtype)
+        sums.append(zeros.index_add(1, coding, p))
+    return torch.cat(sums, dim=1).clamp_min(_MIN_PROBABILITY).log()
 
 
 @dataclass(frozen=True)
 class Reports:
-    """Batch of m reports as tensors.
+    """Batch of m reports as tensors."""
 
-    Arguments:
-        values: For each split column its reports as its channel reads them, with m rows.
-        reported: For each split column the mask (m,) of people who reported it; None if all did.
-        sheets: Sheet numbers of joint reports (m,).
-        cells: Codes of the reported cells of joint reports (m, w, k), as places in the concatenated
-            alphabets of the joint columns. Unused cells have the place one beyond the last, and
-            columns that a sheet lacks the place two beyond the last.
-    """
-
-    values: Mapping[str, Tensor]
-    reported: Mapping[str, Tensor | None]
-    sheets: Tensor | None = None
-    cells: Tensor | None = None
+    values: Mapping[str, Tensor]  # reports of each split column as its channel reads them, m rows
+    reported: Mapping[str, Tensor | None]  # masks (m,) of people who reported it; None if all did
+    sheets: Tensor | None = None  # sheet numbers of joint reports (m,)
+    cells: Tensor | None = None  # codes of their cells (m, widest, k), as places (`_JointChannel`)
 
     def __len__(self) -> int:
         parts = [self.sheets] if self.sheets is not None else list(self.values.values())

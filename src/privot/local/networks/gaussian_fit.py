@@ -1,11 +1,15 @@
 r"""Fit of Gaussian classes to a release of candidates, by penalized maximum likelihood.
 
+**Model** (`privot.local.gaussians`, whose symbols are used here). Class c has the share $w_c$ and points
+$z' = k_c (m_c + P_c (A ξ + D^{1/2} η))$. The channel is a smooth step from b to a at t, of width τ.
+
 **Likelihood.** The vector y of a report has a part for each label c: one number $y_{c0}$ for the label
-and q numbers $y_c$ for the point. For a record with label c and point z,
+and q numbers $y_c$ for the point. With $a_0$ the share of the label in the squared length of features,
+and $a_1 = 1 − a_0$, a record with label c and point z has the score
 
 $$ u = \sqrt{a_0} \, y_{c0} + \sqrt{a_1} \, ⟨y_c, z⟩ , $$
 
-and for a Gaussian z′ (`privot.local.gaussians`) u is normal, with mean
+and for a Gaussian z′ the score u is normal, with mean
 $μ = \sqrt{a_0} y_{c0} + \sqrt{a_1} k_c ⟨y_c, m_c⟩$ and variance
 $v = a_1 k_c^2 \, y_c^⊤ P_c (A A^⊤ + D) P_c \, y_c$. So the mean of the channel's smooth step is again a
 smooth step, and
@@ -20,7 +24,7 @@ points.
 
 *Comparison with moments.* Means of reports are unbiased and linear in the features' moments. But if ε is
 large, f is far from linear: its k-th Hermite coefficient is the information on k-th moments, and the
-second is $g/\sqrt2$ times the first. The likelihood uses all of them. So reports need no features for
+second is $g/\sqrt2$ times the first, g. The likelihood uses all of them. So reports need no features for
 second moments: on 60 000 images with ten labels, features for first moments suffice.
 
 **Prior.** Deviations of class means from the common mean are normal, with the variance that the linear
@@ -60,17 +64,18 @@ from privot.schema.domains import Array
 from privot.training.loop import TrainingSettings, train
 from privot.training.stopping import learning
 
-_NODES, _SHORTEST = 9, 1e-6  # number of quadrature nodes, and least length of a mean
+_NODES, _MIN_LENGTH = 9, 1e-6  # number of quadrature nodes, and least length of a mean
 _SHARE_SPREAD, _LEVEL_SPREAD = 1.0, 0.5  # prior deviations of log shares, and of the log level of D
 # Prior precision of a factor, relative to the inverse of its initial variance.
 _FACTOR_PRECISION = 1.5
-_BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99
-_PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000
+_BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99  # settings of the training by default
+_PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000  # passes over all reports, and limits of the steps
 _FACTORS = 16  # largest r
 # Limits of the start: share of missing points, shares times C, the part of the means' deviations that
 # shrinkage retains, and the total variance within classes.
 _MIN_MISSING, _MAX_MISSING = 0.01, 0.9
 _MIN_SHARE, _MIN_RETAINED, _MIN_WITHIN, _MAX_WITHIN = 0.3, 0.05, 0.1, 0.6
+_MIN_BETWEEN = 0.1  # least part of the means' observed variance that is not noise
 
 
 @dataclass(frozen=True)
@@ -97,17 +102,13 @@ class Start:
 class ClassParameters(nn.Module):
     """Parameters of Gaussian classes, their likelihood, and their prior.
 
-    Arguments:
-        channel: Channel of the reports.
-        start: Initial values.
-        num_factors: r.
-        nullable: Whether points may be missing.
-        seed: Seed of the initial factors.
+    `num_factors` is r, `nullable` says whether points may be missing, and `seed` is that of the initial
+    factors.
     """
 
-    base: Tensor
-    spreads: Tensor
-    nodes: Tensor
+    base: Tensor  # initial diagonal of D (q,)
+    spreads: Tensor  # prior deviations (q,) of `log_ratios`
+    nodes: Tensor  # of the quadrature, with their weights
     weights: Tensor
 
     def __init__(
@@ -142,7 +143,7 @@ class ClassParameters(nn.Module):
         """Compute ln p of n reports, (n,)."""
         channel, variances = self.channel, self.variances
         label_weight, linear = channel.label_weight, 1 - channel.label_weight
-        lengths = self.means.norm(dim=1).clamp_min(_SHORTEST)
+        lengths = self.means.norm(dim=1).clamp_min(_MIN_LENGTH)
         directions = self.means / lengths[:, None]
         flatness, trace, square = self._traces(lengths, directions, variances)
         squared_scales = 1 / (lengths**2 + trace)
@@ -186,14 +187,14 @@ class ClassParameters(nn.Module):
     def _traces(
         self, lengths: Tensor, directions: Tensor, variances: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute ρ, tr $P_c S P_c$ with $S = A A^⊤ + D$, and the variance of $‖z'‖^2 / k_c^2$, (C,)."""
+        """Compute $ρ_c$, tr $P_c S P_c$ and the variance of $‖z'‖^2 / k_c^2$, (C,), S = $A A^⊤ + D$."""
         factors = self.factors
         product = factors.T @ factors
         scaled = directions @ factors @ factors.T + directions * variances
-        along = (scaled * directions).sum(dim=1)
-        whole = product.diagonal().sum() + variances.sum()
+        along = (scaled * directions).sum(dim=1)  # hᵀ S h
+        whole = product.diagonal().sum() + variances.sum()  # tr S
         flatness = lengths**2 / (lengths**2 + whole)
-        removed = 2 * flatness - flatness**2
+        removed = 2 * flatness - flatness**2  # 1 − (1 − ρ)²
         square = (product**2).sum() + 2 * (factors**2).sum(dim=1) @ variances + (variances**2).sum()
         square = square - 2 * removed * (scaled**2).sum(dim=1) + (removed * along) ** 2
         radial = lengths**2 * (1 - flatness) ** 2 * along
@@ -270,7 +271,8 @@ def linear_start(
 ) -> Start:
     """Estimate shares and means from noisy moments, with means shrunk by the known noise.
 
-    `stddev` is the noise of a feature, `weight` is a₁, and `variances` (q,) are typical up to a factor.
+    `stddev` is that of the noise of a feature, `weight` is a₁, and `variances` (q,) are typical up to a
+    factor; `spreads` (q,) are prior deviations of the logarithms of their roots.
     """
     count = len(moments.first)
     shares = np.maximum(moments.shares, _MIN_SHARE / count)
@@ -283,13 +285,14 @@ def linear_start(
     noise = (1 - 1 / count) * stddev**2 / weight * float((present**-2).mean())
     total = max(1e-12, float((deviations**2).mean()))
     means = means.mean(axis=0) + max(_MIN_RETAINED, 1 - noise / total) * deviations
+    # Points have length 1, so the variance within classes is what the means leave of it.
     within = 1 - float(shares @ (means**2).sum(axis=1))
     within = min(_MAX_WITHIN, max(_MIN_WITHIN, within))
     return Start(
         shares,
         missing,
         means,
-        max(total - noise, 0.1 * total),
+        max(total - noise, _MIN_BETWEEN * total),
         variances * (within / variances.sum()),
         spreads,
     )
@@ -322,7 +325,7 @@ class Objective:
 
 
 def _require_candidates(release: Release) -> CandidatesReport:
-    """Return the candidates report; raise an error without one, or if there are other columns."""
+    """Return the candidates report; raise PrivotError without one, or if there are other columns."""
     report = release.randomizer.candidates
     if report is None:
         raise PrivotError(

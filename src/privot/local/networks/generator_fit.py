@@ -50,19 +50,13 @@ from privot.training.stopping import learning
 from privot.transport import SinkhornSolver
 
 _LATENTS_PER_RECORD = 16  # in the pool from which records are drawn under a condition
-_MAX_PLAIN_FEATURES = 5
-_TABLE_BATCH_SIZE = 2**14
-_OUTPUT_GAIN = 10.0
+_MAX_PLAIN_FEATURES = 5  # for which `plain` is the loss by default
+_TABLE_BATCH_SIZE = 2**14  # reports in a step of the likelihood of joint reports
+_OUTPUT_GAIN = 10.0  # factor of initial output weights for the likelihood
 # Settings that a resumed run must share with its checkpoint.
 _IDENTITY = (
-    "architecture",
-    "hidden",
-    "latent_dim",
-    "batch_size",
-    "loss",
-    "tolerance",
-    "max_iterations",
-)
+    "architecture", "hidden", "latent_dim", "batch_size", "loss", "tolerance", "max_iterations",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +84,11 @@ class GeneratorSampler:
         rng_torch = torch_generator(rng)
         outputs = dict(self.outputs(pool, rng_torch))
         if where and num_rows:
+            # Latents are drawn in proportion to the probability of the condition, which their outputs
+            # are then restricted to.
             weight = torch.ones(pool, dtype=torch.float64)
             for name, codes in where.items():
-                allowed = outputs[name].double().exp()[:, codes]
-                weight *= allowed.sum(dim=1)
+                weight *= outputs[name].double().exp()[:, codes].sum(dim=1)
                 restricted = torch.full_like(outputs[name], -torch.inf)
                 restricted[:, codes] = outputs[name][:, codes]
                 outputs[name] = torch.log_softmax(restricted, dim=1)
@@ -184,7 +179,6 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     made_with = asdict(settings) | {"estimator": "generator", "loss": name}
     made_with |= {"latent_dim": generator.latent_dim, "num_reports": len(release)}
     text = release.randomizer.to_json() + release.rows.digest()
-    # A hash of the reports and their randomizer, which are public, identifies the release.
     identity = {"release": hashlib.sha256(text.encode()).hexdigest()}
     identity |= {key: made_with[key] for key in _IDENTITY}
 

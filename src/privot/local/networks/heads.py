@@ -30,8 +30,9 @@ from privot.schema import ArrayColumn, Box, ImageDomain
 from privot.schema.columns.column import CodedColumn, PointColumn
 from privot.schema.domains import from_unit
 
-# Outputs of the head by column, (n, d) each.
-Outputs = Mapping[str, Tensor]
+Outputs = Mapping[str, Tensor]  # outputs of the head by column, (n, d) each
+Rng = torch.Generator
+Arrays = dict[str, pa.Array]  # columns of a table
 
 
 class ColumnHead(Protocol):
@@ -44,9 +45,7 @@ class ColumnHead(Protocol):
     def __call__(self, features: Tensor) -> Tensor:
         """Compute the output of features (n, width)."""
 
-    def records(
-        self, output: Tensor, rng: torch.Generator, numpy_rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def records(self, output: Tensor, rng: Rng, numpy_rng: np.random.Generator) -> Arrays:
         """Draw table columns with one value for each row of an output; `numpy_rng` draws within bins."""
 
 
@@ -65,9 +64,7 @@ class _CodeHead:
     def __call__(self, features: Tensor) -> Tensor:
         return torch.log_softmax(features, dim=1)
 
-    def records(
-        self, output: Tensor, rng: torch.Generator, numpy_rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def records(self, output: Tensor, rng: Rng, numpy_rng: np.random.Generator) -> Arrays:
         drawn = torch.multinomial(output.exp().cpu(), 1, replacement=True, generator=rng)
         decode = self.column.decode_atoms if self.jointly else self.column.decode_codes
         return decode(self.name, drawn[:, 0].numpy().astype(np.int64), numpy_rng)
@@ -92,9 +89,7 @@ class _PointHead:
         point = torch.tanh(point) if isinstance(self.column.domain, Box) else point
         return torch.cat([point, logit], dim=1)
 
-    def records(
-        self, output: Tensor, rng: torch.Generator, numpy_rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def records(self, output: Tensor, rng: Rng, numpy_rng: np.random.Generator) -> Arrays:
         domain = self.column.domain
         points = from_unit(domain, output[:, : domain.dimension].double().cpu().numpy())
         if self.flagged:
@@ -105,9 +100,6 @@ class _PointHead:
 
 class CosineMap:
     """Cosine transform T of an image domain with a low-pass mask, on tensors.
-
-    Arguments:
-        domain: Domain with shape and mask.
 
     Examples:
         >>> smooth = CosineMap(ImageDomain((8, 8), low_pass=(1, 1))).smooth(torch.arange(64.0)[None])
@@ -153,9 +145,7 @@ class _ImageHead:
     def __call__(self, features: Tensor) -> Tensor:
         return torch.tanh(features if self._map is None else self._map.smooth(features))
 
-    def records(
-        self, output: Tensor, rng: torch.Generator, numpy_rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def records(self, output: Tensor, rng: Rng, numpy_rng: np.random.Generator) -> Arrays:
         return self.column.decode_pixels(self.name, output.cpu().numpy())
 
 

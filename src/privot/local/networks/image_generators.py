@@ -51,15 +51,16 @@ from privot.local.settings import FitSettings
 from privot.randomizer import Randomizer, Release
 from privot.training.generators import DCGAN, MLP, Conditional, make_network
 
-_LATENT_DIM = 16
-_STARTING_LATENTS = 2000
+_LATENT_DIM = 16  # by default
+_STARTING_LATENTS = 2000  # on which hidden features are whitened
 _LABEL_LOGIT = 40.0  # logit of the drawn label, so that others have probability e^−40
 _MIN_SHARE = 1e-3  # least estimated share of a label
 _MAX_COORDINATES = 2048  # largest covariance that is decomposed
-_MAX_AXES = 50
+_MAX_AXES = 50  # of the covariance that initial outputs have
 _MAX_MEAN = 0.995  # limit of initial means, beyond which tanh has hardly a slope
 _MAX_SLOPE_MEAN = 0.9  # limit of means at which the slope is taken, so that weights stay small
-_ROWS_AT_ONCE = 8192
+_ROWS_AT_ONCE = 8192  # whose products are added to a covariance
+_MIN_DEVIATION = 1e-4  # of a direction of hidden features that varies, relative to the largest one
 
 
 def fits_images(randomizer: Randomizer) -> bool:
@@ -184,8 +185,8 @@ def start_at_moments(network: MLP, latent: Tensor, mean: Tensor, axes: Tensor) -
     hidden = network.layers[:-1](latent)
     center = hidden.mean(dim=0)
     _, deviations, directions = torch.linalg.svd(hidden - center, full_matrices=False)
-    alive = deviations > 1e-4 * deviations[0]
-    count = min(len(axes), int(alive.sum()))
+    varies = deviations > _MIN_DEVIATION * deviations[0]
+    count = min(len(axes), int(varies.sum()))
     whiten = directions[:count] / deviations[:count, None] * (len(latent) - 1) ** 0.5
     slope = 1 - mean.clamp(-_MAX_SLOPE_MEAN, _MAX_SLOPE_MEAN) ** 2
     last.weight.copy_((axes[:count] / slope).T @ whiten)
@@ -194,17 +195,15 @@ def start_at_moments(network: MLP, latent: Tensor, mean: Tensor, axes: Tensor) -
 
 
 class LabelReports:
-    """Reported labels, and the estimated distribution of the true labels.
+    """Reported labels `codes` (n,), estimated shares p (K,) of the true labels, and P(c | k) (K, K).
 
-    Attributes:
-        codes: Reported labels (n,).
-        shares: p (K,), clipped below at 0.001.
-        given: P(c | k) (K, K), with the reported label k as row.
+    Rows of `given`, which is P(c | k), are reported labels k.
     """
 
     def __init__(self, release: Release, name: str) -> None:
         mechanism = release.randomizer.mechanisms[name]
         all_codes = np.arange(release.schema.coded[name].alphabet.size)
+        # f(k | c), with the reported label k as row and the true label c as column.
         law = torch.from_numpy(np.exp(mechanism.log_likelihood(all_codes[:, None], all_codes)))
         self.codes = torch.as_tensor(release.reports(name)[0][:, 0], dtype=torch.int64)
         reported = torch.bincount(self.codes, minlength=len(law)).double() / len(self.codes)
@@ -215,14 +214,9 @@ class LabelReports:
 
 
 class Strata(Minibatches):
-    """Batches of reports with the same reported label, drawn with replacement.
+    """Batches of `size` reports with the same reported label, drawn with replacement from memory.
 
-    Arguments:
-        release: The reports, which are read into memory.
-        cost: Cost that reads all columns but the label.
-        size: Reports per batch.
-        label: Name of the label's column.
-        device: Device of the batches.
+    The cost reads all columns but `label`.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Protocol
 
 import numpy as np
@@ -63,7 +63,7 @@ from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 
 _MAX_IN_MEMORY = 2**20  # largest number of reports in files that are read into memory
-_WINDOW_BYTES = 2**25  # approximate size of a window
+_WINDOW_BYTES, _MIN_BATCHES = 2**25, 4  # approximate size of a window, and its fewest batches
 _BLOCK_BYTES = 2**21  # batches are read in blocks of this size
 
 
@@ -85,7 +85,7 @@ class Minibatches(ABC):
         """Draw latents (num_rows, d) with the distribution of the last batch's people."""
         return generator.draw_latent(num_rows, rng)
 
-    def seek(self, step: int) -> None:  # noqa: B027  # batches that the run's generator draws are there
+    def seek(self, step: int) -> None:  # noqa: B027  # nothing to do where the run's generator draws
         """Go to the batch of a step; steps are counted from 0."""
 
 
@@ -113,15 +113,7 @@ class FromMemory(Minibatches):
 
 
 class FromDisk(Minibatches):
-    """Batches from windows of row groups, as the module describes.
-
-    Arguments:
-        release: Reports in files.
-        cost: Cost that reads them.
-        size: Reports per batch.
-        seed: Seed of the order.
-        device: Device of the batches.
-        window_bytes: Approximate size of a window in memory.
+    """Batches of `size` reports from windows of row groups, as the module describes.
 
     Raises:
         PrivotError: if there are fewer reports than a batch.
@@ -144,8 +136,8 @@ class FromDisk(Minibatches):
         self._seed, self._device = seed, device
         self._groups = release.rows.row_groups()
         row_bytes = max(1, release.rows.row_bytes())
-        self._window_rows = max(4 * size, window_bytes // row_bytes)
-        self._block = max(1, _BLOCK_BYTES // row_bytes // size) * size
+        self._window_rows = max(_MIN_BATCHES * size, window_bytes // row_bytes)
+        self._block_size = max(1, _BLOCK_BYTES // row_bytes // size) * size
         self._thread = ThreadPoolExecutor(1)
         self.seek(0)
 
@@ -153,33 +145,33 @@ class FromDisk(Minibatches):
         """See `Minibatches`."""
         self._blocks = self._blocks_from(step)
         self._ahead: Future[Reports] = self._thread.submit(next, self._blocks)
-        self._block_reports, self._place = self._next_block(), 0
+        self._block, self._next_row = self._next_block(), 0
 
     def draw(self, rng: torch.Generator) -> Reports:
         """See `Minibatches`; the random generator of the run is not used."""
-        if self._place == len(self._block_reports):
-            self._block_reports, self._place = self._next_block(), 0
-        rows = torch.arange(self._place, self._place + self._size)
-        self._place += self._size
-        return self._block_reports.rows(rows.to(self._device))
+        if self._next_row == len(self._block):
+            self._block, self._next_row = self._next_block(), 0
+        rows = torch.arange(self._next_row, self._next_row + self._size)
+        self._next_row += self._size
+        return self._block.rows(rows.to(self._device))
 
     def _next_block(self) -> Reports:
+        """Return the block that the thread has read, and start to read the one after it."""
         block = self._ahead.result()
         self._ahead = self._thread.submit(next, self._blocks)
         return block
 
     def _blocks_from(self, step: int) -> Iterator[Reports]:
         """Yield blocks of batches endlessly, from the batch of a step on."""
-        epoch, left = 0, step
-        while True:
+        skipped = step  # batches to skip
+        for epoch in count():
             for number, groups in enumerate(self._windows(epoch)):
                 batches = sum(self._groups[group].num_rows for group in groups) // self._size
-                if left >= batches:
-                    left -= batches
+                if skipped >= batches:
+                    skipped -= batches
                     continue
-                yield from self._blocks_of_window(epoch, number, groups, left * self._size)
-                left = 0
-            epoch += 1
+                yield from self._blocks_of_window(epoch, number, groups, skipped * self._size)
+                skipped = 0
 
     def _windows(self, epoch: int) -> list[list[int]]:
         """Divide the row groups of an epoch into windows of row group numbers."""
@@ -198,8 +190,8 @@ class FromDisk(Minibatches):
         table = pa.concat_tables(tables).combine_chunks()
         order = np.random.default_rng([self._seed, epoch, number]).permutation(table.num_rows)
         full = table.num_rows // self._size * self._size
-        for first in range(start, full, self._block):
-            rows = table.take(pa.array(order[first : min(full, first + self._block)]))
+        for first in range(start, full, self._block_size):
+            rows = table.take(pa.array(order[first : min(full, first + self._block_size)]))
             block = Release(ReportTable.of(rows), self._release.randomizer)
             yield self._cost.read(block, self._device)
 
@@ -208,24 +200,17 @@ class FromDisk(Minibatches):
 class Step:
     """Inputs of a loss.
 
-    Arguments:
-        outputs: The head's outputs for b fresh latents by column, differentiable (see
-            `LikelihoodCost`); in a group of processes this process's share, but all for `likelihood`.
-        reports: Batch of m reports from the release.
-        cost: Cost −log f of outputs and reports; `cost.simulate` simulates reports of outputs.
-        fresh: Function that draws b other outputs.
-        solver: Solver of transport problems.
-        rng: Random generator of the run.
-        group: Processes that train together.
+    `outputs` are the head's for b fresh latents, by column, and differentiable (see `LikelihoodCost`).
+    In a group of processes they are this process's share, but all of them for `likelihood`.
     """
 
     outputs: Outputs
-    reports: Reports
-    cost: LikelihoodCost
-    fresh: Callable[[], Outputs]
-    solver: SinkhornSolver
-    rng: torch.Generator
-    group: Group = ALONE
+    reports: Reports  # batch of m reports from the release
+    cost: LikelihoodCost  # −log f of outputs and reports; also simulates reports of outputs
+    fresh: Callable[[], Outputs]  # draws b other outputs
+    solver: SinkhornSolver  # of transport problems
+    rng: torch.Generator  # of the run
+    group: Group = ALONE  # processes that train together
 
     @torch.no_grad()
     def simulated(self) -> Reports:

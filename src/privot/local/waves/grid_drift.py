@@ -62,7 +62,7 @@ _STIFFNESS_RATIO = 10.0  # λ for finite h, relative to λ of one release
 _MAX_WEIGHT_RATIO = 0.8  # a reach is skipped if its total weight exceeds this share of the last
 _TOLERANCE, _ROUGH_TOLERANCE = 0.01, 0.1  # of an ascent, in nats; the second while h is chosen
 _NUM_PIECES, _MIN_MASS = 12, 1e-6  # number of pieces of a number, and their least mass
-_NUMBERS = "asked"  # key of `randomizer_of_wave` in stored models
+_RANDOMIZER_KEY = "asked"  # key of `randomizer_of_wave` in stored models
 
 
 def wave_weights(ages: Array, reach: float) -> Array:
@@ -73,8 +73,6 @@ def wave_weights(ages: Array, reach: float) -> Array:
     Examples:
         >>> wave_weights(np.array([5.0, 3.0, 1.0]), 2.0).round(3)
         array([0.135, 0.368, 1.   ])
-        >>> wave_weights(np.array([4.0, 2.5, 0.5, -0.1]), 0.0)
-        array([0., 0., 1., 0.])
     """
     nearest = ages[ages >= 0].min()
     if reach == 0.0:
@@ -87,12 +85,6 @@ def longest_likely_reach(logs: Sequence[Array], people: Array) -> int:
     """Return the index of the first density whose likelihood is within a standard error of the best.
 
     The standard error is that of the difference of log-likelihoods over people.
-
-    Examples:
-        >>> likely = np.log([0.5, 0.5])
-        >>> logs = [likely - [0.1, -0.09], likely, likely - 1.0]
-        >>> [longest_likely_reach(logs, np.array([n, n])) for n in (10.0, 9000.0)]
-        [0, 1]
 
     Arguments:
         logs: For each density, longest reach first, the log-likelihoods of distinct reports (reports,).
@@ -123,8 +115,8 @@ class LocalLikelihood:
         # In one dimension no density is the reference of another, so only the last reach is fitted.
         reaches = self._reaches(reach) if self.nodes.ndim > 1 else [reach]
         ages = np.abs(self.times - time)
-        *_, flat = self._densities(ages, self.counts, reaches, self._pooled)
-        return GridDensity.of(flat, self.nodes.shape)
+        *_, weights = self._densities(ages, self.counts, reaches, _TOLERANCE, self._pooled)
+        return GridDensity.of(weights, self.nodes.shape)
 
     def choose_reach(self, seed: int) -> float:
         """Choose the reach in units of time by the likelihood of held-out reports."""
@@ -143,23 +135,27 @@ class LocalLikelihood:
         """Yield by reach the log-likelihoods of a wave's reports, given the others until this wave."""
         counts, channel = list(self.counts), self.channels[self.channel_of_wave[wave]]
         counts[wave] = counts[wave] - held_out
-        for density in self._densities(self.times[wave] - self.times, counts, self._reaches(0.0)):
-            yield np.asarray(np.log(channel.forward(density)))
+        ages, reaches = self.times[wave] - self.times, self._reaches(0.0)
+        for weights in self._densities(ages, counts, reaches, _ROUGH_TOLERANCE):
+            yield np.asarray(np.log(channel.forward(weights)))
 
     def _densities(
         self,
         ages: Array,
         counts: Sequence[Array],
         reaches: Sequence[float],
+        tolerance: float,
         pooled: Array | None = None,
     ) -> Iterator[Array]:
-        """Yield the flat weights for each reach; the first reference is `pooled`, if it is given."""
-        tolerance = _ROUGH_TOLERANCE if pooled is None else _TOLERANCE
-        total, density = (np.inf, None) if pooled is None else (len(ages), pooled)
+        """Yield the flat weights of the nodes for each reach, longest first.
+
+        `pooled` are those of all waves with equal weights, if they were fitted before.
+        """
+        density, total = pooled, float(len(ages))  # the last fit, and the sum of its waves' weights
         for reach in reaches:
             weights = wave_weights(ages, reach)
             if density is None or weights.sum() <= _MAX_WEIGHT_RATIO * total:
-                total, density = weights.sum(), self._fit(weights, counts, density, tolerance)
+                density, total = self._fit(weights, counts, density, tolerance), weights.sum()
             yield density
 
     def _reaches(self, last: float) -> list[float]:
@@ -169,6 +165,7 @@ class LocalLikelihood:
 
     @cached_property
     def _pooled(self) -> Array:
+        """Flat weights of the nodes, fitted to all waves with equal weights."""
         return self._fit(np.ones(len(self.times)), self.counts, None, _TOLERANCE)
 
     def _fit(
@@ -177,10 +174,10 @@ class LocalLikelihood:
         """Fit the flat weights of nodes to the sum of the waves' counts, weighted by `weights` (T,)."""
         channels = []
         for number in range(len(self.channels)):
-            used = np.flatnonzero((np.array(self.channel_of_wave) == number) & (weights > 0))
-            if used.size:
+            waves = np.flatnonzero((np.array(self.channel_of_wave) == number) & (weights > 0))
+            if waves.size:
                 channel: Any = self.channels[number]  # both kinds are dataclasses
-                total = np.sum([weights[int(i)] * counts[int(i)] for i in used], axis=0)
+                total = np.sum([weights[wave] * counts[wave] for wave in waves.tolist()], axis=0)
                 channels.append(replace(channel, counts=total))
         channel = channels[0] if len(channels) == 1 else StackedChannel(channels)
         if self.nodes.ndim == 1:
@@ -230,6 +227,7 @@ class GridDrift:
 
     @cached_property
     def _likelihood(self) -> LocalLikelihood:
+        """Local likelihood of the waves' reports on the sampler's grid."""
         randomizer, name = self.sampler.randomizer, self.sampler.name
         domain = randomizer.schema.point_column(name).domain
         reported = randomizer.mechanisms[name].report_domain(domain)
@@ -244,28 +242,32 @@ class GridDrift:
         return [self._channel_of(_empty_release(each)) for each in self.randomizers]
 
     def _channel_of(self, release: Release) -> GridChannel:
-        most = len(self.sampler.density.weights) - 1
-        channel = grid_channel([release], self.sampler.name, most)
-        if channel.spacings != most:
+        """Build the channel of a release on the sampler's grid."""
+        spacings = len(self.sampler.density.weights) - 1
+        channel = grid_channel([release], self.sampler.name, spacings)
+        if channel.spacings != spacings:
             raise PrivotError(
                 f"a wave's reports are on a grid of {channel.spacings} spacings, the others' on one of "
-                f"{most}: give waves whose mechanisms agree, or fit them again together"
+                f"{spacings}: give waves whose mechanisms agree, or fit them again together"
             )
         return channel
 
     def ratio(self, column: str, value: Any) -> ShareRatio:
         """Return the share of people with a value, or the mean of a number: see `WaveModel.trend`.
 
-        Both are ratios of sums over people. A piece's weight in a sum is the mean of its terms there.
+        Both are ratios of sums over people of a term in the numerator and one in the denominator. The
+        weight of a piece in a sum is the mean of the term in the piece.
         """
-        numbers, inside = self._node_values(column, value)
-        if inside is None:
+        numbers = self._numbers_at_nodes(column)
+        if value is None:
             pieces = _overlapping_pieces(numbers, self.sampler.density.flat)
             terms = np.nan_to_num(numbers), (~np.isnan(numbers)).astype(np.float64)
         else:
+            low, high = _read_range(column, value)
+            inside = ((numbers >= low) & (numbers <= high)).astype(np.float64)
             pieces = np.stack([inside, 1.0 - inside], axis=1)
             terms = inside, np.ones(len(inside))
-        laws, shares, likelihoods = [], [], []
+        laws, shares, likelihoods = [], [], []  # laws are P(weight | piece), (k, pieces)
         for wave, time in enumerate(self.times):
             joint = self.at(float(time)).density.flat[:, None] * pieces
             shares.append(joint.sum(axis=0))
@@ -282,22 +284,25 @@ class GridDrift:
         return self.ratio(column, value).series
 
     def _share_likelihood(self, wave: int, law: Array, shares: Array) -> ShareLikelihood:
-        """Expand a wave's log-likelihood around shares (pieces,) of pieces over weights (k, pieces)."""
-        channel = self._channels[self.randomizer_of_wave[wave]]
-        report_law = np.stack([channel.forward(piece) for piece in law.T], axis=1)
-        sent = self.counts[wave] > 0
-        people = self.counts[wave][sent]
-        ratios = report_law[sent] / (report_law[sent] @ shares)[:, None]
-        return ShareLikelihood(people @ ratios, (ratios * people[:, None]).T @ ratios)
+        """Expand a wave's log-likelihood around `shares` (pieces,).
 
-    def _node_values(self, column: str, value: Any) -> tuple[Array, Array | None]:
-        """Return a column's numbers at all weights (k,), and their indicator (k,) of a range, if any."""
+        `law` has the probability of each weight in each piece (k, pieces).
+        """
+        channel = self._channels[self.randomizer_of_wave[wave]]
+        report_given_piece = np.stack([channel.forward(piece) for piece in law.T], axis=1)
+        sent = self.counts[wave] > 0
+        people, probabilities = self.counts[wave][sent], report_given_piece[sent]
+        slopes = probabilities / (probabilities @ shares)[:, None]  # of ln P(report)
+        return ShareLikelihood(people @ slopes, (slopes * people[:, None]).T @ slopes)
+
+    def _numbers_at_nodes(self, column: str) -> Array:
+        """Return the numbers of a table's column at all nodes, and NaN if values may be missing (k,)."""
         name, randomizer = self.sampler.name, self.sampler.randomizer
         declared, density = randomizer.schema.point_column(name), self.sampler.density
         axes = [np.linspace(-1, 1, len(density.weights))] * density.weights.ndim
-        nodes = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
-        places = randomizer.mechanisms[name].places(nodes, declared.domain)
-        points = from_unit(declared.domain, places)
+        nodes = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+        units = randomizer.mechanisms[name].places(nodes, declared.domain)
+        points = from_unit(declared.domain, units)
         if density.missing:
             points = np.vstack([points, np.full(points.shape[1], np.nan)])
         table = declared.decode_points(name, points)
@@ -306,22 +311,12 @@ class GridDrift:
             raise PrivotError(
                 f"column {column!r} has no numbers to follow: sample two times instead"
             )
-        numbers = np.array(table[column].to_numpy(zero_copy_only=False), np.float64)
-        if value is None:
-            return numbers, None
-        low, _, high = str(value).partition(RANGE)
-        try:
-            ends = float(low), float(high)
-        except ValueError:
-            raise PrivotError(
-                f"value {value!r} is no range of column {column!r}: write two numbers, as 30{RANGE}40"
-            ) from None
-        return numbers, ((numbers >= ends[0]) & (numbers <= ends[1])).astype(np.float64)
+        return np.array(table[column].to_numpy(zero_copy_only=False), np.float64)
 
     def fields(self) -> dict[str, Any]:
         """Return plain values, for storage."""
         return {
-            _NUMBERS: list(self.randomizer_of_wave),
+            _RANDOMIZER_KEY: list(self.randomizer_of_wave),
             "reach": self.reach,
             "randomizers": [each.to_json() for each in self.randomizers],
         }
@@ -335,19 +330,34 @@ class GridDrift:
         cls, sampler: GridSampler, fields: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> Self:
         """Restore the drift that `fields` and `arrays` describe."""
-        numbers, reach = tuple(fields[_NUMBERS]), float(fields["reach"])
-        counts = tuple(arrays[f"counts_{i}"] for i in range(len(numbers)))
+        randomizer_of_wave = tuple(fields[_RANDOMIZER_KEY])
+        counts = tuple(arrays[f"counts_{i}"] for i in range(len(randomizer_of_wave)))
         randomizers = tuple(map(Randomizer.from_json, fields["randomizers"]))
-        return cls(sampler, arrays["times"], counts, numbers, randomizers, reach)
+        reach = float(fields["reach"])
+        return cls(sampler, arrays["times"], counts, randomizer_of_wave, randomizers, reach)
+
+
+def _read_range(column: str, value: Any) -> tuple[float, float]:
+    """Read the ends of a range of numbers, as `"30..40"`."""
+    low, _, high = str(value).partition(RANGE)
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise PrivotError(
+            f"value {value!r} is no range of column {column!r}: write two numbers, as 30{RANGE}40"
+        ) from None
 
 
 def _overlapping_pieces(numbers: Array, masses: Array) -> Array:
-    """Return hat functions (k, pieces) of the ranks of numbers (k,); missing numbers have their own."""
+    """Return hat functions (k, pieces) at equal distances of the share of people below a number (k,).
+
+    Missing numbers are the last piece. Pieces with hardly any of the `masses` (k,) are left out.
+    """
     present = ~np.isnan(numbers)
-    order = np.unique(numbers[present], return_inverse=True)[1]
-    mass = np.bincount(order, masses[present])
+    ranks = np.unique(numbers[present], return_inverse=True)[1]
+    mass = np.bincount(ranks, masses[present])
     places = (np.cumsum(mass) - mass / 2) / mass.sum() * (_NUM_PIECES - 1)
-    distances = np.abs(places[order][:, None] - np.arange(_NUM_PIECES))
+    distances = np.abs(places[ranks][:, None] - np.arange(_NUM_PIECES))
     pieces = np.zeros((len(numbers), _NUM_PIECES + 1))
     pieces[present, :_NUM_PIECES] = np.maximum(1 - distances, 0.0)
     pieces[~present, _NUM_PIECES] = 1.0

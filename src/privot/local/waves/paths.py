@@ -8,33 +8,34 @@ number's path is Gaussian, with variance 4 at the start (u is on the scale of lo
 $$ k_1(s, t) = q \min(s, t) , \qquad
    k_2(s, t) = q \Bigl(s t + \frac{m^2 |t − s|}{2} + \frac{m^3}{3}\Bigr) ,\quad m = \min(s, t) . $$
 
-The rate of drift, q, and the kernel are inferred from the reports: with K the kernel's matrix,
+The rate of drift, q, and the kernel are inferred from the reports: with C the prior covariance of a path
+at the waves' times and D diagonal,
 
-$$ \ln P(\text{reports} \mid q) = \tfrac12 h^⊤ Σ h − \tfrac12 \ln \det(I + K D) , \qquad
-   Σ = (K^{-1} + D)^{-1} , $$
+$$ \ln P(\text{reports} \mid q) = \tfrac12 h^⊤ Σ h − \tfrac12 \ln \det(I + C D) , \qquad
+   Σ = (C^{-1} + D)^{-1} , $$
 
 exactly. Paths are averaged over q = 0 and 16 other values and over both kernels, with this evidence as
 weights. q and the kernel are common to all K numbers. Bands therefore include the uncertainty about the
 drift. A time between waves is treated as a wave without reports.
 
-**Sudden change.** A step of every number at wave τ, of variance s² in u, adds $s^2 w w^⊤$ to K, where w
+**Sudden change.** A step of every number at wave τ, of variance s² in u, adds $s^2 w w^⊤$ to C, where w
 is 0 before τ and 1 from τ on. A step has prior probability 0.02, uniform over the values of s² and, over
 τ, proportional to the time since the wave before; paths with and without a step are averaged. So after
 a sudden change, waves on the same side of it are still pooled as far as their drift allows. With
-$V = (K + D^{-1})^{-1}$, the posterior of the step has mean and variance
+$V = (C + D^{-1})^{-1}$, the posterior of the step has mean and variance
 
 $$ \hat c = \frac{s^2 a}{1 + s^2 b} ,\quad \frac{s^2}{1 + s^2 b} , \qquad
    a = w^⊤ (h − D Σ h) ,\quad b = w^⊤ V w , $$
 
-the mean of the path changes by $\hat c\,(I − K V) w$, and the log evidence by
+the mean of the path changes by $\hat c\,(I − C V) w$, and the log evidence by
 $\tfrac12 s^2 a^2 / (1 + s^2 b) − \tfrac12 \ln(1 + s^2 b)$.
 
 The **p-value** of a change is that of the largest evidence of a step, averaged over q, kernels and s².
 Its null distribution is simulated: paths without a step, with the estimated drift, are reported with the
 waves' own noise.
 
-**Shares.** The distribution of a column at time t is $p_t = \sum_b θ_{tb} h_b$ with fixed **pieces**
-$h_b$ and shares θ that change. The pieces of a categorical column are its values; those of numbers and
+**Shares.** The distribution of a column at time t is $p_t = \sum_b θ_{tb} f_b$ with fixed **pieces**
+$f_b$ and shares θ that change. The pieces of a categorical column are its values; those of numbers and
 places are bumps of the distribution of all waves together. The slope and information of a wave in θ are
 transformed to coordinates $θ = \bar θ + B u$ in which the prior covariance of the shares,
 $\mathrm{diag}(\bar θ) − \bar θ \bar θ^⊤$ (equal variances of logits), is the identity and the
@@ -65,7 +66,7 @@ _DRIFTS = np.append(0.0, np.logspace(-4, 1.5, 16))  # values of q
 _STEP_VARIANCES = np.array([0.01, 0.03, 0.1, 0.3, 1.0])  # values of s²
 _STEP_PROBABILITY = 0.02  # prior probability of a step
 _MIN_WEIGHT = 1e-4  # terms of smaller weight are left out of averages
-_MIN_SHARE = 1e-9
+_MIN_SHARE = 1e-9  # least share of a piece, so that likelihoods are positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,29 +79,22 @@ class Paths:
 
     @cached_property
     def _unit_times(self) -> Array:
+        """Times scaled to 0 … 1."""
         span = self.times[-1] - self.times[0]
         return (self.times - self.times[0]) / (span or 1.0)
 
     @cached_property
-    def _kernels(self) -> list[_Kernel]:
-        """All kernels, for every q; with q = 0 both kernels are the same."""
+    def _posteriors(self) -> list[_Posterior]:
+        """Posteriors for both kernels and every q; for q = 0 the kernels are the same."""
         roots = np.sqrt(self.precisions.T)
-        kernels = []
-        for kernel in (random_walk, random_slope):
-            unit = kernel(self._unit_times)
-            for drift in _DRIFTS[0 if kernel is random_walk else 1 :]:
-                kernels.append(_Kernel.of(_START_VARIANCE + drift * unit, roots, float(drift)))
-        return kernels
+        walk, slope = random_walk(self._unit_times), random_slope(self._unit_times)
+        pairs = [(walk, q) for q in _DRIFTS] + [(slope, q) for q in _DRIFTS[1:]]
+        return [_Posterior.of(_START_VARIANCE + q * unit, roots) for unit, q in pairs]
 
     @cached_property
-    def weights(self) -> Array:
-        """Weights of all kernels without a step, proportional to their evidence, with sum 1."""
-        evidence = np.exp(self._evidence - self._evidence.max())
-        return np.asarray(evidence / evidence.sum())
-
-    @cached_property
-    def _evidence(self) -> Array:
-        return np.array([each.evidence(self.slopes.T) for each in self._kernels])
+    def _log_evidence(self) -> Array:
+        """Log evidence of each posterior without a step."""
+        return np.array([each.log_evidence(self.slopes.T) for each in self._posteriors])
 
     @cached_property
     def _step_indicators(self) -> Array:
@@ -108,32 +102,26 @@ class Paths:
         return np.tril(np.ones((len(self.times), len(self.times))))[:, 1:]
 
     @cached_property
-    def _step_weights(self) -> list[_StepWeights]:
-        """Weights of every kernel, with sum 1 over all."""
+    def _weights(self) -> list[_Weights]:
+        """Weights of every posterior, with sum 1 over all."""
         gaps = np.diff(self._unit_times)
         priors = _STEP_PROBABILITY * gaps / max(gaps.sum(), 1e-300) / len(_STEP_VARIANCES)
-        gains = [each.steps(self.slopes.T, self._step_indicators) for each in self._kernels]
-        pairs = [*zip(self._evidence, gains, strict=True)]
-        most = max(log + gain.max(initial=0.0) for log, gain in pairs)
+        gains = [each.step_gains(self.slopes.T, self._step_indicators) for each in self._posteriors]
+        pairs = [*zip(self._log_evidence, gains, strict=True)]
+        highest = max(log + gain.max(initial=0.0) for log, gain in pairs)
         weights = []
         for log, gain in pairs:
-            without = (1 - _STEP_PROBABILITY) * np.exp(log - most)
-            weights.append((without, priors * np.exp(log + gain - most)))
+            without = (1 - _STEP_PROBABILITY) * np.exp(log - highest)
+            weights.append((without, priors * np.exp(log + gain - highest)))
         total = sum(without + steps.sum() for without, steps in weights)
-        return [_StepWeights(float(without / total), steps / total) for without, steps in weights]
-
-    @property
-    def drift(self) -> float:
-        """Posterior mean of q, the variance in logits that a path gains from the first to last wave."""
-        pairs = zip(self._step_weights, self._kernels, strict=True)
-        return float(sum(weights.total * each.drift for weights, each in pairs))
+        return [_Weights(float(without / total), steps / total) for without, steps in weights]
 
     @cached_property
     def _moments(self) -> list[_Moments]:
-        """Moments of the paths of all kernels of enough weight."""
+        """Moments of the paths of all posteriors of enough weight."""
         return [
             each.moments(self.slopes.T, self._step_indicators, weights)
-            for weights, each in zip(self._step_weights, self._kernels, strict=True)
+            for weights, each in zip(self._weights, self._posteriors, strict=True)
             if weights.total > _MIN_WEIGHT
         ]
 
@@ -172,30 +160,33 @@ class Paths:
         wider = self.with_wave(time, nothing, nothing)
         return wider.mean[place], wider.covariance[:, place, place]
 
-    def steps(self) -> Array:
+    def step_evidence(self) -> Array:
         """Compute the log evidence of a step at each wave but the first, against none (T − 1,)."""
-        return self._steps(self.slopes.T)
+        return self._step_evidence(self.slopes.T)
 
-    def _steps(self, slopes: Array) -> Array:
-        logs = np.array([each.evidence(slopes) for each in self._kernels])
-        gains = np.array([each.steps(slopes, self._step_indicators) for each in self._kernels])
-        joint = logs[:, None, None] + gains
-        highest = joint.max()
-        with_step = np.exp(joint - highest).sum(axis=0).mean(axis=0)
-        without = np.exp(logs - logs.max()).sum()
-        logs_with = np.log(np.maximum(with_step, 1e-300)) + highest
-        return np.asarray(logs_with - np.log(without) - logs.max())
+    def _step_evidence(self, slopes: Array) -> Array:
+        """Compute `step_evidence` for other slopes (K, T) of the same precisions."""
+        without = np.array([each.log_evidence(slopes) for each in self._posteriors])
+        gains = [each.step_gains(slopes, self._step_indicators) for each in self._posteriors]
+        with_step = without[:, None, None] + np.array(gains)
+        highest = with_step.max()
+        # Sums over q and kernels, which are equally likely; mean over s².
+        total_with = np.exp(with_step - highest).sum(axis=0).mean(axis=0)
+        total_without = np.exp(without - without.max()).sum()
+        log_with = np.log(np.maximum(total_with, 1e-300)) + highest
+        return np.asarray(log_with - np.log(total_without) - without.max())
 
     def p_value(self, simulations: int, seed: int) -> float:
         """Compute the p-value of the largest evidence of a step, by simulation of paths without one."""
-        rng, observed = np.random.default_rng(seed), float(self.steps().max())
-        chosen = rng.choice(len(self._kernels), simulations, p=self.weights)
+        rng, observed = np.random.default_rng(seed), float(self.step_evidence().max())
+        evidence = np.exp(self._log_evidence - self._log_evidence.max())
+        drawn = rng.choice(len(evidence), simulations, p=evidence / evidence.sum())
         exceeding = 0
-        for number in chosen:
-            path = self._kernels[number].draw(rng)
+        for number in drawn:
+            path = self._posteriors[number].draw_prior(rng)
             noise = rng.standard_normal(path.shape)
             slopes = self.precisions.T * path + np.sqrt(self.precisions.T) * noise
-            exceeding += float(self._steps(slopes).max()) >= observed
+            exceeding += float(self._step_evidence(slopes).max()) >= observed
         return (exceeding + 1) / (simulations + 1)
 
 
@@ -210,20 +201,20 @@ def random_slope(times: Array) -> Array:
     return np.asarray(np.multiply.outer(times, times) + least**2 * gap / 2 + least**3 / 3)
 
 
-class _StepWeights(NamedTuple):
-    """Posterior weights of one kernel."""
+class _Weights(NamedTuple):
+    """Weights of one kernel and one q in averages of paths."""
 
     without: float  # without a step
     steps: Array  # with a step of each variance s² at each wave but the first (sizes, T − 1)
 
     @property
     def total(self) -> float:
-        """Weight of the kernel."""
+        """Sum of the weights."""
         return float(self.without + self.steps.sum())
 
 
 class _Moments(NamedTuple):
-    """Moments of the paths of one kernel, without a step (first) and with n − 1 steps."""
+    """Moments of the paths for one kernel and one q, without a step (first) and with n − 1 steps."""
 
     weights: Array  # (n,)
     means: Array  # (n, K, T)
@@ -231,71 +222,73 @@ class _Moments(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Kernel:
+class _Posterior:
     """Posterior of the paths for one kernel and one q; arrays with a first axis K are by number."""
 
-    prior: Array  # K (T, T)
-    posterior: Array  # Σ (K, T, T)
-    inner: Array  # D^½ B⁻¹ D^½, of B = I + D^½ K D^½
+    prior: Array  # C (T, T)
+    covariance: Array  # Σ (K, T, T)
+    v: Array  # V (K, T, T)
     precisions: Array  # D (K, T)
-    half_log_det: float
-    drift: float
+    half_log_det: float  # ½ ln det(I + C D), summed over numbers
 
     @classmethod
-    def of(cls, prior: Array, roots: Array, drift: float) -> _Kernel:
-        """Compute the posterior for a prior covariance (T, T) and roots D^½ (K, T)."""
+    def of(cls, prior: Array, roots: Array) -> Self:
+        """Compute the posterior for a prior covariance C (T, T) and roots D^½ (K, T)."""
+        # V = D^½ (I + D^½ C D^½)⁻¹ D^½ exists also if precisions are 0.
         b = roots[:, :, None] * prior * roots[:, None, :] + np.eye(len(prior))
-        inner = roots[:, :, None] * np.linalg.inv(b) * roots[:, None, :]
+        v = roots[:, :, None] * np.linalg.inv(b) * roots[:, None, :]
         half_log_det = float(np.linalg.slogdet(b)[1].sum()) / 2
-        return cls(prior, prior - prior @ inner @ prior, inner, roots**2, half_log_det, drift)
+        return cls(prior, prior - prior @ v @ prior, v, roots**2, half_log_det)
 
     def mean(self, slopes: Array) -> Array:
         """Compute posterior means (K, T) for slopes h (K, T)."""
-        return np.asarray((self.posterior @ slopes[:, :, None])[:, :, 0])
+        return np.asarray((self.covariance @ slopes[:, :, None])[:, :, 0])
 
-    def evidence(self, slopes: Array) -> float:
+    def log_evidence(self, slopes: Array) -> float:
         """Compute the log evidence for slopes h (K, T), up to a constant of the reports."""
         return float((slopes * self.mean(slopes)).sum()) / 2 - self.half_log_det
 
     def _step_terms(self, slopes: Array, indicators: Array) -> tuple[Array, Array]:
         """Compute a and b of every number and step (K, T − 1), for steps w (T, T − 1)."""
-        b = (indicators * (self.inner @ indicators)).sum(axis=1)
+        b = (indicators * (self.v @ indicators)).sum(axis=1)
         return (slopes - self.precisions * self.mean(slopes)) @ indicators, b
 
-    def steps(self, slopes: Array, indicators: Array) -> Array:
+    def step_gains(self, slopes: Array, indicators: Array) -> Array:
         """Compute the gain in log evidence by a step of each variance s² at each wave (sizes, T − 1)."""
         a, b = self._step_terms(slopes, indicators)
         ratio = 1 + _STEP_VARIANCES[:, None, None] * b
         gain = _STEP_VARIANCES[:, None, None] * a**2 / ratio / 2 - np.log(ratio) / 2
         return np.asarray(gain.sum(axis=1))
 
-    def moments(self, slopes: Array, indicators: Array, of: _StepWeights) -> _Moments:
+    def moments(self, slopes: Array, indicators: Array, weights: _Weights) -> _Moments:
         """Compute moments of paths without a step, and with each step w that has enough weight."""
         a, b = self._step_terms(slopes, indicators)
-        sizes, waves = np.nonzero(of.steps > _MIN_WEIGHT * of.total / of.steps.size)
-        weights = np.append(of.without, of.steps[sizes, waves])
-        # The change of a path by a unit step: (I − K V) w.
-        changes = indicators.T - (self.prior @ self.inner @ indicators).swapaxes(1, 2)
+        min_weight = _MIN_WEIGHT * weights.total / weights.steps.size
+        sizes, waves = np.nonzero(weights.steps > min_weight)
+        step_weights = weights.steps[sizes, waves]
+        # The change of a path by a unit step: (I − C V) w.
+        changes = indicators.T - (self.prior @ self.v @ indicators).swapaxes(1, 2)
         s2 = _STEP_VARIANCES[sizes, None]
         variance = s2 / (1 + s2 * b[:, waves].T)
         shifts = (variance * a[:, waves].T)[:, :, None] * changes[:, waves].swapaxes(0, 1)
         means = self.mean(slopes) + np.concatenate([np.zeros((1, *shifts.shape[1:])), shifts])
-        roots = changes[:, waves] * np.sqrt(weights[1:, None] * variance).T[:, :, None]
-        covariance = weights.sum() * self.posterior + roots.swapaxes(1, 2) @ roots
-        return _Moments(weights, means, covariance)
+        roots = changes[:, waves] * np.sqrt(step_weights[:, None] * variance).T[:, :, None]
+        all_weights = np.append(weights.without, step_weights)
+        covariance = all_weights.sum() * self.covariance + roots.swapaxes(1, 2) @ roots
+        return _Moments(all_weights, means, covariance)
 
-    def draw(self, rng: np.random.Generator) -> Array:
+    def draw_prior(self, rng: np.random.Generator) -> Array:
         """Draw paths (K, T) from the prior."""
         values, vectors = np.linalg.eigh(self.prior)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        return np.asarray(rng.standard_normal((len(self.posterior), len(root))) @ root.T)
+        return np.asarray(rng.standard_normal((len(self.covariance), len(root))) @ root.T)
 
 
 class ShareLikelihood(NamedTuple):
-    """Log-likelihood of one column's shares in one wave, expanded to second order."""
+    """Log-likelihood of one column's shares θ in one wave, expanded to second order."""
 
-    slope: Array  # (pieces,)
-    information: Array  # (pieces, pieces)
+    slope: Array  # in θ (pieces,)
+    information: Array  # in θ (pieces, pieces)
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,8 +312,8 @@ class ShareCoordinates:
         values, vectors = np.linalg.eigh(np.diag(shares) - np.outer(shares, shares))
         positive = values > 1e-10 * values.max()
         root = vectors[:, positive] * np.sqrt(values[positive])
-        _, turn = np.linalg.eigh(root.T @ information @ root)
-        return cls(shares, root @ turn)
+        _, rotation = np.linalg.eigh(root.T @ information @ root)
+        return cls(shares, root @ rotation)
 
     def at(self, path: Array) -> Array:
         """Return the shares θ (pieces,) at coordinates u (K,), clipped to be positive."""
@@ -365,8 +358,8 @@ class ShareSeries:
 
 
 class ShareRatio(NamedTuple):
-    """Ratio of sums over pieces, at every wave: a share, or a mean."""
+    """Ratio of weighted sums of shares, at every wave: the share of a value, or a mean."""
 
-    series: ShareSeries  # of the pieces' shares
+    series: ShareSeries  # series of the pieces' shares
     numerator: Array  # weight of each piece in the numerator, at every wave (T, pieces)
-    denominator: Array  # weight in the denominator
+    denominator: Array  # weight of each piece in the denominator (T, pieces)

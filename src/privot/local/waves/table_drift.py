@@ -1,8 +1,9 @@
 r"""Drift of tables: latent classes of all waves together, raked to each wave's marginals.
 
-The marginals of the columns change over time, the odds ratios between columns do not. A report of
-several columns has the relative likelihood $L = 1 + g \sum_v A_{yv} p(v)$, with g = r − 1. Its slope in
-the share of code k of column c is $g b_k / L$ with
+The marginals of the columns change over time, the odds ratios between columns do not. Each column has a
+series of the shares of its pieces (`privot.local.waves.paths`). A report y of several columns has the
+relative likelihood $L = 1 + g \sum_v A_{yv} p(v)$ with g = r − 1 (`privot.local.classes.counts`). The
+slope of ln L in the share of code k of column c is $g b_k / L$ with
 
 $$ b_k = \sum_{v : v_c = k} A_{yv}\, p(v | v_c = k) , $$
 
@@ -55,27 +56,24 @@ class TableDrift:
         cls, sampler: LatentClassSampler, waves: Sequence[Release], times: Array, seed: int
     ) -> Self:
         """Fit the series of all columns to waves; the seed is not used."""
-        empty = cls(sampler)
-        pooled = [each.shares for each in empty.pieces]
-        likelihoods = [empty.likelihoods(wave, pooled) for wave in waves]
-        columns = range(len(pooled))
-        coordinates = [
-            ShareCoordinates.of(pooled[i], [each[i] for each in likelihoods]) for i in columns
-        ]
-        around = [np.zeros((len(waves), each.basis.shape[1])) for each in coordinates]
-        for number in range(_MAX_ROUNDS):
-            if number:  # likelihoods are expanded around the paths of the round before
-                likelihoods = [
-                    empty.likelihoods(wave, [coordinates[i].at(around[i][t]) for i in columns])
-                    for t, wave in enumerate(waves)
-                ]
-            series = tuple(
-                ShareSeries.of(coordinates[i], times, [each[i] for each in likelihoods], around[i])
-                for i in columns
-            )
-            before, around = around, [each.paths.mean for each in series]
+        without_series = cls(sampler)
+        pooled = [each.shares for each in without_series.pieces]
+        by_wave = [without_series.likelihoods(wave, pooled) for wave in waves]
+        likelihoods = [*zip(*by_wave, strict=True)]  # for each column, those of all waves
+        coordinates = [*map(ShareCoordinates.of, pooled, likelihoods)]
+        paths = [np.zeros((len(waves), each.basis.shape[1])) for each in coordinates]
+        for _ in range(_MAX_ROUNDS):
+            columns = zip(coordinates, likelihoods, paths, strict=True)
+            series = tuple(ShareSeries.of(c, times, own, path) for c, own, path in columns)
+            before, paths = paths, [each.paths.mean for each in series]
             if all(map(_settled, before, series)):
                 break
+            # The next round expands likelihoods around the paths of this one.
+            by_wave = [
+                without_series.likelihoods(wave, [*map(ShareCoordinates.at, coordinates, at_wave)])
+                for wave, at_wave in zip(waves, zip(*paths, strict=True), strict=True)
+            ]
+            likelihoods = [*zip(*by_wave, strict=True)]
         return cls(sampler, series)
 
     @property
@@ -96,15 +94,17 @@ class TableDrift:
 
     def with_wave(self, release: Release, time: float) -> Self:
         """Append a wave, expanded around the last wave's shares and then around the resulting shares."""
-        series, lasts = self.series, [each.paths.mean[-1] for each in self.series]
+        series, around = self.series, [each.paths.mean[-1:] for each in self.series]
         for _ in range(_MAX_ROUNDS):
-            pairs = zip(self.series, lasts, strict=True)
-            likelihoods = self.likelihoods(release, [each.coordinates.at(u) for each, u in pairs])
-            series = tuple(
-                each.with_wave(time, likelihood, u)
-                for each, likelihood, u in zip(self.series, likelihoods, lasts, strict=True)
+            pairs = zip(self.series, around, strict=True)
+            likelihoods = self.likelihoods(
+                release, [each.coordinates.at(u[0]) for each, u in pairs]
             )
-            before, lasts = lasts, [each.paths.mean[-1] for each in series]
+            series = tuple(
+                each.with_wave(time, likelihood, u[0])
+                for each, likelihood, u in zip(self.series, likelihoods, around, strict=True)
+            )
+            before, around = around, [each.paths.mean[-1:] for each in series]
             if all(map(_settled, before, series)):
                 break
         return type(self)(self.sampler, series)
@@ -112,14 +112,14 @@ class TableDrift:
     def ratio(self, column: str, value: Any) -> ShareRatio:
         """Return the share of people with a value, or the mean of a number: see `WaveModel.trend`."""
         number = list(self.sampler.schema.coded).index(column)
-        places, series = self.sampler.places[number], self.series[number]
-        declared = self.sampler.schema.coded[column]
+        places, declared = self.sampler.places[number], self.sampler.schema.coded[column]
         if value is None:
             cells = places.cells
             if cells is None or declared.in_rules != "number":
                 raise PrivotError(
                     f"column {column!r} has no mean: give a value, whose share is estimated"
                 )
+            # An integer cell ends before `high`, unless it is a point.
             middles = (cells.low + cells.high - cells.integer * (cells.high > cells.low)) / 2
             present = ~np.isnan(middles)
             numerator, denominator = np.where(present, middles, 0.0), present.astype(np.float64)
@@ -127,8 +127,10 @@ class TableDrift:
             codes = {c for each in values_of(value) for c in declared.find_codes(column, each)}
             numerator = np.isin(places.codes, sorted(codes)).astype(np.float64)
             denominator = np.ones(len(numerator))
-        law, ones = self.pieces[number].law, np.ones((len(self.times), 1))
-        return ShareRatio(series, ones * (numerator @ law), ones * (denominator @ law))
+        series, law, waves = self.series[number], self.pieces[number].law, (len(self.times), 1)
+        return ShareRatio(
+            series, np.tile(numerator @ law, waves), np.tile(denominator @ law, waves)
+        )
 
     def series_of(self, column: str, value: Any) -> ShareSeries:
         """Return the column's series, which does not depend on the value."""
@@ -160,7 +162,7 @@ class TableDrift:
             for place, factor in enumerate(group.factors):
                 rows = factor.likelihood.shape[0]
                 counts = np.bincount(group.answers[:, place], group.counts, rows).astype(float)
-                expansions = _factor_likelihoods(factor, counts, queries, atoms)
+                expansions = _expand_factor(factor, counts, queries, atoms)
                 for query, slope, information in expansions:
                     law = query.law @ self.pieces[query.column].law
                     likelihoods[query.column].slope[:] += law.T @ slope
@@ -199,42 +201,42 @@ class TableDrift:
 
 
 def _settled(before: Array, series: ShareSeries) -> bool:
-    """Return True if paths (T, K), or their last points (K,), hardly differ from those before."""
-    spread = np.sqrt(np.diagonal(series.paths.covariance, axis1=1, axis2=2)).T
-    last = slice(-1, None) if before.ndim == 1 else slice(None)
-    return bool((np.abs(series.paths.mean[last] - before) <= _MAX_CHANGE * spread[last]).all())
+    """Return True if the last t points of the paths hardly differ from those `before` (t, K)."""
+    stddevs = np.sqrt(np.diagonal(series.paths.covariance, axis1=1, axis2=2)).T
+    change = np.abs(series.paths.mean[-len(before) :] - before)
+    return bool((change <= _MAX_CHANGE * stddevs[-len(before) :]).all())
 
 
-def _factor_likelihoods(
+def _expand_factor(
     factor: Factor, counts: Array, queries: Sequence[Query], atoms: LatentClasses
 ) -> Iterator[tuple[Query, Array, Array]]:
     """Yield each query of a factor, with the slope and the information in the shares of its codes."""
-    queries = [queries[number] for number in factor.queries]
-    tables = [each.law @ atoms.probabilities[each.column] for each in queries]
+    own_queries = [queries[number] for number in factor.queries]
+    tables = [each.law @ atoms.probabilities[each.column] for each in own_queries]
     joint = atoms.weights[None]
     for table in tables:
         joint = (joint[:, None] * table[None]).reshape(-1, atoms.num_classes)
-    cells, gain = joint.sum(axis=1), factor.ratio - 1
-    sent = counts > 0
-    likelihood = scipy.sparse.csr_array(factor.likelihood)[sent]
-    people, total = counts[sent], 1 + gain * (likelihood @ cells)
-    places = np.unravel_index(np.arange(len(cells)), factor.shape)
-    for query, table, codes in zip(queries, tables, places, strict=True):
+    # As in the formulas above, p is the distribution of cells, and A and L are those of answers sent.
+    p, g, sent = joint.sum(axis=1), factor.ratio - 1, counts > 0
+    a, people = scipy.sparse.csr_array(factor.likelihood)[sent], counts[sent]
+    likelihood = 1 + g * (a @ p)
+    cells = np.arange(len(p))
+    codes_by_query = np.unravel_index(cells, factor.shape)
+    for query, table, codes in zip(own_queries, tables, codes_by_query, strict=True):
         marginal = table @ atoms.weights
-        conditional = cells / np.maximum(marginal, 1e-300)[codes]
-        given_code = scipy.sparse.csr_array(
-            (conditional, (np.arange(len(cells)), codes)), shape=(len(cells), len(marginal))
-        )
-        scores = gain * (likelihood @ given_code).toarray() / total[:, None]
-        yield query, people @ scores, (scores * people[:, None]).T @ scores
+        conditional = p / np.maximum(marginal, 1e-300)[codes]
+        shape = (len(p), len(marginal))
+        p_given_code = scipy.sparse.csr_array((conditional, (cells, codes)), shape=shape)
+        slopes = g * (a @ p_given_code).toarray() / likelihood[:, None]
+        yield query, people @ slopes, (slopes * people[:, None]).T @ slopes
 
 
 def _pieces(marginal: Array, places: Places) -> Pieces:
     """Return the values of a column as pieces, or bumps of a number with many intervals."""
     if places.cells is None or len(places.cells.in_order) <= _MAX_ATOMIC:
         return Pieces(np.eye(len(marginal)), marginal)
-    none = np.zeros(0)
-    return Pieces.bumps(Curve(marginal, none.astype(np.int64), none), places.cells)
+    no_peaks = np.zeros(0, np.int64)
+    return Pieces.bumps(Curve(marginal, no_peaks, excess=np.zeros(0)), places.cells)
 
 
 def _atom_of_place(places: Places, atoms: Atoms, name: str) -> Ints:

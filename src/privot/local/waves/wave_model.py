@@ -47,10 +47,10 @@ from privot.waves import Panel
 
 # A number, a date, or the text of either; dates are converted to days.
 Time = float | int | str | date
-_FIRST = date(1970, 1, 1)
-_NUM_SIMULATIONS = 199
-_CREDIBILITY = 0.9
-_MIN_WAVES = 3  # in which a change can be detected
+_FIRST = date(1970, 1, 1)  # day 0
+_NUM_SIMULATIONS = 199  # of a p-value, which is a multiple of 1/200
+_CREDIBILITY = 0.9  # probability of the interval of a change
+_MIN_WAVES = 3  # fewest waves in which a change can be detected
 _DAY = 86_400  # seconds
 _BASE_PREFIX = "base."
 
@@ -110,61 +110,44 @@ def in_words(time: float, dated: bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Trend:
-    """Estimate of a share or a mean at every wave, with a band.
+    """Estimate of a share or a mean at every wave, with a band."""
 
-    Arguments:
-        name: Name of the share or mean.
-        times: Times of the waves, as they were given.
-        estimate: Estimate at each time (T,).
-        low: Lower end of the band (T,).
-        high: Upper end (T,).
-        level: Level of the band, pointwise.
-    """
+    name: str  # name of the share or mean
+    times: tuple[str, ...]  # times of the waves, as they were given
+    estimate: Array  # estimate at each time (T,)
+    low: Array  # lower end of the band (T,)
+    high: Array  # upper end of the band (T,)
+    level: float  # level of the band, pointwise
 
-    name: str
-    times: tuple[str, ...]
-    estimate: Array
-    low: Array
-    high: Array
-    level: float
-
-    def within(self, low: float, high: float) -> "Trend":
+    def within(self, low: float, high: float) -> Self:
         """Clip the band to a range."""
         return replace(self, low=np.clip(self.low, low, high), high=np.clip(self.high, low, high))
 
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """Most probable time of a sudden change of a column's distribution, and the evidence for a change.
+    """Most probable time of a sudden change of a column's distribution, and the evidence for it."""
 
-    Arguments:
-        column: Name of the column.
-        time: Most probable time of the first wave after the change.
-        low: First wave of the interval that has the change with probability 0.9, if there is one.
-        high: Last wave of that interval.
-        p_value: p-value of the hypothesis that the population only drifts.
-        log_odds: Log evidence of one change, at an unknown wave, against no change.
-    """
-
-    column: str
-    time: str
-    low: str
-    high: str
-    p_value: float
-    log_odds: float
+    column: str  # name of the column
+    time: str  # most probable time of the first wave after the change
+    low: str  # first wave of the interval that has the change with probability 0.9, if there is one
+    high: str  # last wave of that interval
+    p_value: float  # p-value of the hypothesis that the population only drifts
+    log_odds: float  # log evidence of one change, at an unknown wave, against no change
 
 
-def trend_of(name: str, ratio: ShareRatio, times: tuple[str, ...], level: float) -> "Trend":
+def trend_of(name: str, ratio: ShareRatio, times: tuple[str, ...], level: float) -> Trend:
     """Estimate a ratio at every wave, with a band."""
     series, numerator, denominator = ratio
     shares = np.array([series.coordinates.at(path) for path in series.paths.mean])
-    base = (shares * denominator).sum(axis=1)
-    estimate = (shares * numerator).sum(axis=1) / base
-    slopes = numerator - denominator * estimate[:, None]
-    gradient = slopes @ series.coordinates.basis / base[:, None]
+    total = (shares * denominator).sum(axis=1)
+    estimate = (shares * numerator).sum(axis=1) / total
+    share_gradient = numerator - denominator * estimate[:, None]  # times the total
+    gradient = share_gradient @ series.coordinates.basis / total[:, None]  # in u (T, K)
     variance = np.diagonal(series.paths.covariance, axis1=1, axis2=2).T
-    error = scipy.special.ndtri((1 + level) / 2) * np.sqrt((gradient**2 * variance).sum(axis=1))
-    return Trend(name, times, estimate, estimate - error, estimate + error, level)
+    stddev = np.sqrt((gradient**2 * variance).sum(axis=1))
+    half_width = scipy.special.ndtri((1 + level) / 2) * stddev
+    return Trend(name, times, estimate, estimate - half_width, estimate + half_width, level)
 
 
 def change_point_of(name: str, paths: Paths, times: tuple[str, ...], seed: int) -> ChangePoint:
@@ -175,15 +158,13 @@ def change_point_of(name: str, paths: Paths, times: tuple[str, ...], seed: int) 
     """
     if len(times) < _MIN_WAVES:
         raise PrivotError(f"{len(times)} waves show no change: give three or more")
-    logs = paths.steps()
-    shares = np.exp(logs - logs.max())
-    below = np.cumsum(shares / shares.sum())
+    logs = paths.step_evidence()  # of a change at each wave but the first
+    odds = np.exp(logs - logs.max())
+    below = np.cumsum(odds / odds.sum())
     tail = (1 - _CREDIBILITY) / 2
-    first, last = (
-        min(int(np.searchsorted(below, level)), len(logs) - 1) for level in (tail, 1 - tail)
-    )
-    time, low, high = (times[1 + i] for i in (int(logs.argmax()), first, last))
-    log_odds = float(logs.max() + np.log(shares.mean()))
+    ends = np.minimum(np.searchsorted(below, [tail, 1 - tail]), len(logs) - 1)
+    time, low, high = (times[1 + i] for i in (int(logs.argmax()), *ends))
+    log_odds = float(logs.max() + np.log(odds.mean()))
     return ChangePoint(name, time, low, high, paths.p_value(_NUM_SIMULATIONS, seed), log_odds)
 
 
@@ -259,6 +240,7 @@ class WaveModel(Model):
         return replace(self.base, sampler=self.drift.at(self._number_of(time)))
 
     def _number_of(self, time: Time | None) -> float:
+        """Convert a time within the waves to a number; None is the last wave's time."""
         if time is None:
             return float(self.drift.times[-1])
         number, dated = read_time(time)
@@ -287,7 +269,7 @@ class WaveModel(Model):
         """See [`Model.sample`][privot.models.Model.sample]; `time` is by default the last wave's."""
         return self.at(time).sample(num_rows, seed, where)
 
-    def trend(self, column: str, value: Any = None, *, level: float = 0.95) -> "Trend":
+    def trend(self, column: str, value: Any = None, *, level: float = 0.95) -> Trend:
         """Estimate a share, or a mean, at every wave, with a band.
 
         Arguments:
@@ -326,7 +308,7 @@ class WaveModel(Model):
             names = ", ".join(self.schema.table_columns)
             raise PrivotError(f"column {column!r} is not in the schema: name one of {names}")
 
-    def add(self, release: Release, time: Time) -> "WaveModel":
+    def add(self, release: Release, time: Time) -> Self:
         """Return the model with one more wave; the model of all earlier waves is not fitted again.
 
         Raises:
@@ -429,7 +411,7 @@ def fit_waves(
     panel: Panel | None = None,
     progress: Progress | None = None,
     **keywords: Any,
-) -> "WaveModel":
+) -> WaveModel:
     """Learn a drifting population from waves of reports: first all waves together, then the drift.
 
     Arguments:

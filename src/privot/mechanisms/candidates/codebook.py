@@ -37,8 +37,8 @@ and its optimality: Asi, Feldman, Talwar 2022).
 With w of K candidates close, $g = w (a − b) m$, m being the mean of the w largest scores. A candidate
 whose score exceeds that of each other one with probability p is among the w with probability
 $P(\mathrm{Bin}(K − 1, 1 − p) < w)$, so m follows by quadrature. Rows of one block are a rotation of the
-unit vectors, so their scores are exactly a normal vector over its length. Rows of several blocks are
-treated as independent, each uniform on the sphere.
+unit vectors, so their scores are exactly those of a normal vector divided by its length. Rows of several
+blocks are treated as independent, each uniform on the sphere.
 
 References:
     Bhowmick, Duchi, Freudiger, Kapoor, Rogers, *Protection against reconstruction and its applications
@@ -58,7 +58,13 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers import WORDS, random_words, uniforms_below, words_outside
+from privot.mechanisms.samplers import (
+    WORDS,
+    random_words,
+    skip_taken,
+    uniforms_below,
+    words_outside,
+)
 from privot.privacy.rounding import require_epsilon
 from privot.privacy.shuffling import ReportLaw
 from privot.schema.domains import Array
@@ -72,18 +78,18 @@ MOST_CANDIDATES = 2**20
 
 # Constants of SplitMix64.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_MIX = (
+_SHIFTS_AND_FACTORS = (
     (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
     (np.uint64(27), np.uint64(0x94D049BB133111EB)),
 )
-_LAST = np.uint64(31)
+_LAST_SHIFT = np.uint64(31)
 # Scores are compared as 16-bit integers, 2^11 to one standard deviation.
 _SCORE_STEPS = 2**11
 _MIN_SCORE, _MAX_SCORE = -(2**15), 2**15 - 1
-_FEATURE_STEPS = np.float32(2**20)
-_MIN_CLOSEST, _MAX_BLOCKS = 4, 2**17
+_FEATURE_STEPS = np.float32(2**20)  # records are rounded to multiples of 2^−20
+_MIN_CLOSEST, _MOST_WANTED = 4, 2**17  # so many candidates are close, unless that needs more in all
 _CHUNK = 2**17  # scores that are computed at once
-_NODES = 2**15 + 1  # of a quadrature
+_NODES = 2**15 + 1  # number of points of a quadrature
 
 
 def seed_words(seeds: Words, first: NDArray[np.int64] | int, count: int) -> Words:
@@ -94,10 +100,10 @@ def seed_words(seeds: Words, first: NDArray[np.int64] | int, count: int) -> Word
     """
     number = np.asarray(first, np.uint64)[..., None] + np.arange(1, count + 1, dtype=np.uint64)
     z: Words = np.asarray(seeds, np.uint64)[:, None] + number.astype(np.uint64) * _STEP
-    for shift, factor in _MIX:
+    for shift, factor in _SHIFTS_AND_FACTORS:
         z ^= z >> shift
         z *= factor
-    z ^= z >> _LAST
+    z ^= z >> _LAST_SHIFT
     return z
 
 
@@ -111,12 +117,17 @@ def hadamard(size: int) -> Floats:
     return matrix
 
 
+def _factors(size: int) -> tuple[Floats, Floats]:
+    """Return two Hadamard matrices, of about √size rows, whose Kronecker product has this size."""
+    left = 1 << (size.bit_length() - 1) // 2
+    return hadamard(left), hadamard(size // left)
+
+
 def transform(x: Floats) -> Floats:
     """Return H x for each row x (n, D); the order of summation does not depend on the other rows."""
-    size = x.shape[1]
-    left = 1 << (size.bit_length() - 1) // 2
-    cube = np.matmul(x.reshape(-1, left, size // left), hadamard(size // left))
-    return np.matmul(hadamard(left), cube).reshape(x.shape)
+    left, right = _factors(x.shape[1])
+    cube = np.matmul(x.reshape(-1, len(left), len(right)), right)
+    return np.matmul(left, cube).reshape(x.shape)
 
 
 @dataclass(frozen=True)
@@ -169,35 +180,31 @@ class Codebook:
         size = self.dimension
         block, row = np.divmod(np.asarray(indices, np.int64), size)
         flips = self._flips(seeds, block)
-        # Columns of H are products of columns of two smaller matrices.
-        left = 1 << (size.bit_length() - 1) // 2
-        high, low = np.divmod(row, size // left)
-        ends = hadamard(left)[high][:, :, None] * hadamard(size // left)[low][:, None, :]
-        candidates = _flip(transform(_flip(ends.reshape(len(row), size), flips[:, 1])), flips[:, 0])
+        # A row of H is the Kronecker product of two rows of its factors.
+        left, right = _factors(size)
+        high, low = np.divmod(row, len(right))
+        hadamard_rows = (left[high][:, :, None] * right[low][:, None, :]).reshape(len(row), size)
+        candidates = _flip(transform(_flip(hadamard_rows, flips[:, 1])), flips[:, 0])
         candidates *= np.float32(1 / size)
         return candidates
 
     def _flips(self, seeds: Words, block: NDArray[np.int64] | int) -> NDArray[np.uint32]:
-        """Return sign bits (n, 2, D) of the two diagonals of a block."""
-        words = seed_words(seeds, np.asarray(block) * (self.dimension // 32), self.dimension // 32)
+        """Return the diagonals S_1, S_2 (n, 2, D) of a block, as sign bits of 32-bit floats."""
+        num_words = self.dimension // 32  # of both diagonals
+        words = seed_words(seeds, np.asarray(block) * num_words, num_words)
         octets = words.astype("<u8", copy=False).view(np.uint8)
-        bits = np.unpackbits(octets, axis=1, bitorder="little")
-        flips = bits.astype(np.uint32)
+        flips = np.unpackbits(octets, axis=1, bitorder="little").astype(np.uint32)
         flips <<= np.uint32(31)
         return flips.reshape(len(words), 2, self.dimension)
 
 
 def _flip(x: Floats, flips: NDArray[np.uint32]) -> Floats:
-    """Flip the signs of `x` where `flips` has the sign bit."""
+    """Return `x` with changed signs where `flips` has the sign bit."""
     return (np.ascontiguousarray(x).view(np.uint32) ^ flips).view(np.float32)
 
 
-def best_share(epsilon: float) -> float:
-    """Return the share Q(t) of close candidates that maximizes the gain.
-
-    >>> round(best_share(5.0), 4)
-    0.0321
-    """
+def best_close_share(epsilon: float) -> float:
+    """Return the share Q(t) of close candidates that maximizes the gain g(t)."""
     odds = math.exp(-epsilon) / -math.expm1(-epsilon)
     grid = np.linspace(0.0, 9.0, 2**16 + 1)
     share = scipy.special.ndtr(-grid)
@@ -210,22 +217,25 @@ def mean_of_closest(size: int, blocks: int, closest: int) -> float:
     if blocks == 1:
         density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
         below = scipy.special.ndtr(grid)
-        # Divide by the mean length of a normal vector.
+        # Divide by the mean length of a normal vector, in units of √D.
         log_ratio = scipy.special.gammaln(size / 2) - scipy.special.gammaln((size + 1) / 2)
         density *= math.exp(log_ratio) * math.sqrt(size / 2)
     else:
-        density, below = on_sphere(size, grid)
+        density, below = score_law(size, grid)
     total = blocks * size
     mean = (grid * density * closest_probability(below, total, closest)).sum() * (grid[1] - grid[0])
     return float(mean) * total / closest
 
 
 def closest_probability(below: Array, total: int, closest: int) -> Array:
-    """Return P(a candidate is among the closest), if each other score is lower with P = `below`."""
+    """Return P(a candidate is among the closest), if each other score is lower with P = `below`.
+
+    It is $P(\\mathrm{Bin}(K − 1, 1 − p) < w)$, K = `total`, p = `below`, w = `closest`.
+    """
     return np.asarray(scipy.special.betainc(total - closest, closest, below))
 
 
-def on_sphere(size: int, scores: Array) -> tuple[Array, Array]:
+def score_law(size: int, scores: Array) -> tuple[Array, Array]:
     """Return density and distribution function of √D times a coordinate of a random unit vector."""
     square = np.minimum(scores**2 / size, 1.0)
     below = (1 + np.sign(scores) * scipy.special.betainc(0.5, (size - 1) / 2, square)) / 2
@@ -239,8 +249,8 @@ class ClosestCandidates:
     r"""Mechanism for vectors of length at most 1: a report (seed, index) names a likely close candidate.
 
     The device draws a fresh **public** seed s, which expands into unit vectors $Y_1 … Y_K$, computes the
-    scores $⟨x, Y_j⟩$ of its record x, takes the set T(x, s) of the w candidates with the largest (ties
-    by index), and sends (s, j),
+    scores $\sqrt D ⟨x, Y_j⟩$ of its record x, takes the set T(x, s) of the w candidates with the largest
+    scores (ties by index), and sends (s, j),
 
     $$ P(j | x, s) = a \text{ if } j ∈ T(x, s), \text{ else } b, \quad a w + b (K − w) = 1, \; a ≤ e^ε b
     . $$
@@ -269,7 +279,7 @@ class ClosestCandidates:
     at ε = 10, 1.85 at 5, .79 at 2.
 
     **The likelihood** of one report, averaged over the other candidates, is a smooth function of the
-    score $u = ⟨x, Y_j⟩$ alone: each other candidate has a higher score with a known probability
+    reported candidate's score u alone: each other candidate has a higher score with a known probability
     $\bar F(u)$, so
 
     $$ f(y | x) = b + (a − b)\, P\big(\mathrm{Bin}(K−1, \bar F(u)) < w\big) . $$
@@ -315,8 +325,8 @@ class ClosestCandidates:
                 f"{LARGEST_DIMENSION:,}"
             )
         size = max(SMALLEST_DIMENSION, 1 << (dimension - 1).bit_length())
-        share = best_share(epsilon)
-        blocks = math.ceil(min(_MIN_CLOSEST / share, _MAX_BLOCKS) / size)
+        share = best_close_share(epsilon)
+        blocks = math.ceil(min(_MIN_CLOSEST / share, _MOST_WANTED) / size)
         codebook = Codebook(size, blocks)
         return cls(epsilon, codebook, max(1, round(codebook.num_candidates * share)))
 
@@ -355,7 +365,7 @@ class ClosestCandidates:
         for rows in self._chunks(count):
             closest = self.closest_indices(seeds[rows], x[rows])
             close = closest[np.arange(len(closest)), close_rank[rows]]
-            other = _skip(other_rank[rows], closest)
+            other = skip_taken(other_rank[rows], closest)
             report_close = coins[rows] >= np.uint64(self.words[1])
             indices[rows] = np.where(report_close, close, other)
         return seeds, indices
@@ -373,7 +383,7 @@ class ClosestCandidates:
     def probability_cells(
         self, seeds: Words, indices: NDArray[np.integer], x: NDArray[np.floating]
     ) -> tuple[Array, Array]:
-        """Return [cells][privot.mechanisms.Mechanism] (n, 5): four of the seed, one of the index."""
+        """Return cells (n, 5), as `Mechanism` does: of the seed's four 16-bit parts and the index."""
         seed_parts = seeds.astype(">u8").view(">u2").reshape(len(seeds), 4).astype(np.float64)
         inside, outside = self.probabilities
         low, high = np.empty(len(seeds)), np.empty(len(seeds))
@@ -382,9 +392,10 @@ class ClosestCandidates:
             closest = self.closest_indices(seeds[rows], x[rows])
             close, before = (closest == own).any(axis=1), (closest < own).sum(axis=1)
             rank = np.where(close, before, own[:, 0] - before)
-            each = np.where(close, inside, outside)
+            probability = np.where(close, inside, outside)
             start = np.where(close, 0.0, self.words[0] / WORDS)
-            low[rows], high[rows] = start + rank * each, start + (rank + 1) * each
+            low[rows] = start + rank * probability
+            high[rows] = start + (rank + 1) * probability
         seed_low, seed_high = seed_parts / 2**16, (seed_parts + 1) / 2**16
         return np.column_stack([seed_low, low]), np.column_stack([seed_high, high])
 
@@ -425,7 +436,7 @@ class ClosestCandidates:
         """Evaluate $\\ln K f(y | x)$ for inner products of records and reported candidates."""
         inside, outside = (p * self.codebook.num_candidates for p in self.probabilities)
         scores = np.asarray(products, np.float64) * math.sqrt(self.codebook.dimension)
-        below = on_sphere(self.codebook.dimension, scores)[1]
+        _, below = score_law(self.codebook.dimension, scores)
         close = closest_probability(below, self.codebook.num_candidates, self.closest)
         return np.log(outside + (inside - outside) * close)
 
@@ -437,26 +448,23 @@ class ClosestCandidates:
 
 def _largest(keys: NDArray[np.int16], count: int) -> Indices:
     """Return increasing indices (n, count) of the `count` largest of each row (n, K), ties by index."""
-    least = np.full((len(keys), 1), _MIN_SCORE, np.int32)
+    # The largest threshold of each row that `count` keys reach, by a binary search for its 16 bits.
+    thresholds = np.full((len(keys), 1), _MIN_SCORE, np.int32)
     for bit in range(15, -1, -1):
-        trial = least + (1 << bit)
+        trial = thresholds + (1 << bit)
         enough = _count(keys >= trial.astype(np.int16)) >= count
-        least[enough] = trial[enough]
+        thresholds[enough] = trial[enough]
     largest = np.empty((len(keys), count), np.int64)
-    for row, (key, threshold) in enumerate(zip(keys, least[:, 0], strict=True)):
+    for row, (key, threshold) in enumerate(zip(keys, thresholds[:, 0], strict=True)):
         places = np.flatnonzero(key >= threshold)
         tied = np.flatnonzero(key[places] == threshold)
-        largest[row] = np.delete(places, tied[len(tied) - (len(places) - count) :])
+        too_many = len(places) - count
+        largest[row] = np.delete(places, tied[len(tied) - too_many :])
     return largest
 
 
 def _count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Count the true values of each row (n, K); K is a multiple of 256."""
-    columns = mask.view(np.uint8).reshape(len(mask), -1, mask.shape[1] // 128)
-    return columns.sum(axis=1, dtype=np.uint8).sum(axis=1, dtype=np.int64)
-
-
-def _skip(ranks: Indices, taken: Indices) -> Indices:
-    """Return, for each row, integer number `ranks` (n,) of those not in `taken` (n, w), increasing."""
-    before = taken - np.arange(taken.shape[1])
-    return ranks + (before <= ranks[:, None]).sum(axis=1)
+    # Sums of 128 values fit into 8 bits, which is several times faster than wide sums.
+    parts = mask.view(np.uint8).reshape(len(mask), 128, -1)
+    return parts.sum(axis=1, dtype=np.uint8).sum(axis=1, dtype=np.int64)

@@ -26,7 +26,7 @@ from privot.schema.columns.column import PointColumn
 from privot.schema.domains import Array
 from privot.schema.images import ImageDomain
 
-_LABEL_WEIGHT = 0.02  # a₀ of features with labels
+_LABEL_WEIGHT = 0.02  # a₀ of features with labels, of nearly least error
 _LENGTH_WEIGHT = 0.3  # β, the weight of a vector's length and of an image's brightness
 _MAX_OCTAVES = 2.0  # octaves by which a length differs from ρ₀ at |t| = 1
 # Prior variances of length and brightness, relative to those of the direction's coordinates.
@@ -281,6 +281,11 @@ class Features:
         """Number of coordinates of a feature vector."""
         return int(self._slices["missing"].stop)
 
+    @property
+    def _lengths(self) -> tuple[float, float]:
+        """Lengths √a₀ of the part of the labels, and √a₁ of the parts of the points."""
+        return math.sqrt(self.label_weight), math.sqrt(1 - self.label_weight)
+
     def encode(
         self, points: Array, labels: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32]:
@@ -288,14 +293,14 @@ class Features:
         absent = np.asarray(np.isnan(points).any(axis=1))
         out = np.zeros((len(points), self.dimension), np.float32)
         rows, code = np.arange(len(points)), labels if labels is not None else 0
-        one, linear = math.sqrt(self.label_weight), math.sqrt(1 - self.label_weight)
+        label_length, point_length = self._lengths
         parts = {name: out[:, columns] for name, columns in self._slices.items()}
         if self.num_labels > 1:
-            parts["labels"][rows, code] = one
+            parts["labels"][rows, code] = label_length
         by_label = parts["points"].reshape(len(points), self.num_labels, self.num_coordinates)
-        by_label[rows, code] = linear * np.where(absent[:, None], 0.0, points)
+        by_label[rows, code] = point_length * np.where(absent[:, None], 0.0, points)
         if self.nullable:
-            parts["missing"][:, 0] = linear * absent
+            parts["missing"][:, 0] = point_length * absent
         return out
 
     def parts(self, vectors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -303,12 +308,12 @@ class Features:
         labels, points, missing = (vectors[:, columns] for columns in self._slices.values())
         zeros = np.zeros((len(vectors), 1), vectors.dtype)
         by_label = points.reshape(len(vectors), self.num_labels, self.num_coordinates)
-        flag = missing if self.nullable else zeros
-        return labels if self.num_labels > 1 else zeros, by_label, flag[:, 0]
+        labels = labels if self.num_labels > 1 else zeros
+        return labels, by_label, (missing if self.nullable else zeros)[:, 0]
 
     def decode(self, mean: Array) -> Moments:
         """Return the moments that a mean of feature vectors (D,) contains."""
         labels, points, missing = self.parts(np.asarray(mean)[None])
-        linear = math.sqrt(1 - self.label_weight)
-        shares = np.ones(1) if self.num_labels == 1 else labels[0] / math.sqrt(self.label_weight)
-        return Moments(shares, points[0] / linear, float(missing[0]) / linear)
+        label_length, point_length = self._lengths
+        shares = np.ones(1) if self.num_labels == 1 else labels[0] / label_length
+        return Moments(shares, points[0] / point_length, float(missing[0]) / point_length)

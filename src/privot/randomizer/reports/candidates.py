@@ -7,9 +7,8 @@ If ε were split between image and label, their dependence would hardly be ident
 
 **Privacy review.** Adjacency: any two records. The proof of the mechanism gives ε for any two vectors of
 any length, hence for any two records, image and label together. Only the seed and the index leave the
-device. Error messages depend on the record, as for every column; once the schema has read a record, it
-is projected, so its features are finite and no error occurs. The choice of coordinates, the features and
-the codebook are public functions of schema and ε.
+device. Error messages depend on the record, as for every column; once read, it is projected, so its
+features are finite and no error occurs. Coordinates, features and codebook depend on schema and ε only.
 """
 
 from __future__ import annotations
@@ -43,7 +42,9 @@ CANDIDATES = "candidates"  # the name of the mechanism
 
 FEW_COORDINATES = 3  # vectors with at most so many coordinates are reported with noise instead
 _MAX_LABELED = 2**14  # most features with a label
-_RECORDS_AT_ONCE = 2**8
+_RECORDS_AT_ONCE = 2**8  # records that are randomized together, to bound memory
+# Cosines of an image that are reported, from each ε on: more are worth it if reports are less noisy.
+_COSINES = {0: 48, 4: 64, 8: 98}
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,8 @@ class CandidatesReport:
         column = schema.point_column(name)
         labels = None if label is None else schema.coded[label]
         coordinates = Coordinates(column, fields["coordinates"])
-        sizes = coordinates.dimension, _num_labels(labels)
-        features = Features(*sizes, fields["label_weight"], nullable=column.nullable)
+        num_coordinates, weight = coordinates.dimension, fields["label_weight"]
+        features = Features(num_coordinates, _num_labels(labels), weight, column.nullable)
         codebook = Codebook(fields["dimension"], fields["blocks"])
         mechanism = ClosestCandidates(fields["epsilon"], codebook, fields["closest"])
         return cls(name, label, coordinates, features, mechanism, labels)
@@ -187,12 +188,12 @@ class CandidatesReport:
     @property
     def stddev(self) -> float:
         """Standard deviation of one report's estimate of a coordinate's mean, in unit coordinates."""
-        linear = math.sqrt(1 - self.features.label_weight)
-        return self.coordinates.large_length / (self.mechanism.gain * linear)
+        length = math.sqrt(1 - self.features.label_weight)  # of a record's coordinates as features
+        return self.coordinates.large_length / (self.mechanism.gain * length)
 
     @property
     def laplace_stddev(self) -> float:
-        """The same with Laplace noise, if ε is shared equally with the label."""
+        """Standard deviation of Laplace noise, in unit coordinates, if the label gets half of ε."""
         share = self.mechanism.epsilon / len(self.columns)
         return math.sqrt(Laplace.for_column(self.coordinates.column, share).variance)
 
@@ -235,9 +236,7 @@ def unfit_for_candidates(column: Column) -> str:
     """Return the reason why candidates are unfit for a column, with the remedy; "" if they fit."""
     domain = column.domain
     if domain is None or column.alphabet is not None or domain.dimension <= FEW_COORDINATES:
-        return (
-            f"it is for images, and vectors of more than {FEW_COORDINATES} numbers: use 'laplace'"
-        )
+        return f"it is for images, and vectors of over {FEW_COORDINATES} numbers: use 'laplace'"
     return ""
 
 
@@ -252,11 +251,12 @@ def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
     if len(fitting) != 1 or len(coded) > 1 or len(schema.columns) != 1 + len(coded):
         return None
     name, label = fitting[0], coded[0] if coded else None
-    size = _num_labels(None if label is None else schema.coded[label])
+    num_labels = _num_labels(None if label is None else schema.coded[label])
     column = schema.point_column(name)
-    points = coordinates_at(column, math.inf).dimension
+    num_coordinates = coordinates_at(column, math.inf).dimension
+    features = Features.of(num_coordinates, num_labels, column.nullable)
     most = LARGEST_DIMENSION if label is None else _MAX_LABELED
-    return (name, label) if Features.of(points, size, column.nullable).dimension <= most else None
+    return (name, label) if features.dimension <= most else None
 
 
 def _num_labels(labels: CodedColumn | None) -> int:
@@ -279,7 +279,5 @@ def coordinates_at(column: PointColumn, epsilon: float) -> Coordinates:
     if column.image_shape is None:
         return Coordinates(column, most)
     most -= math.prod(column.image_shape[2:])  # each channel's brightness is reported besides
-    count = 48
-    if epsilon >= 4:
-        count = 98 if epsilon >= 8 else 64
-    return Coordinates(column, min(most, count))
+    counts = [count for least, count in _COSINES.items() if epsilon >= least]
+    return Coordinates(column, min(most, counts[-1]))

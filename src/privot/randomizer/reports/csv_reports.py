@@ -2,8 +2,7 @@
 
 The randomizer is not in the file, and the reader must supply it. Numbers are written with enough digits
 to restore all bits, ids as 32 hexadecimal digits. A list (the cells of a joint report, the codes of a
-set, an image) is one field with numbers separated by spaces; `none` is the empty list. A field is empty
-if the column was not reported.
+set, an image) is one field with numbers separated by spaces, or `none`. Empty fields were not reported.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.rows import ID_TYPE, from_hex, one_array, to_hex
 from privot.tables.files import write_csv
 
-_EMPTY = "none"
+_EMPTY = "none"  # text of an empty list
 _BLOCK_BYTES = 2**24
 
 
@@ -47,7 +46,7 @@ def read_text(
         log: Callback for lines with a wrong number of fields, which are skipped.
     """
 
-    def skip(line: csv.InvalidRow) -> str:
+    def skip_line(line: csv.InvalidRow) -> str:
         log(f"a line of {line.actual_columns} fields instead of {line.expected_columns}")
         return "skip"
 
@@ -58,7 +57,7 @@ def read_text(
         quoted_strings_can_be_null=False,
     )
     # A line is empty if the only column was not reported.
-    lines = csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip)
+    lines = csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=skip_line)
     blocks = csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
     with csv.open_csv(source, blocks, lines, options) as reader:
         if sorted(reader.schema.names) != sorted(types):
@@ -82,6 +81,7 @@ def as_text(reports: pa.Table) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert a column of text to its type; null for text that cannot be converted."""
     if kind == ID_TYPE:
         return from_hex(texts)
     try:
@@ -110,12 +110,12 @@ def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
     ends = np.concatenate([[0], np.cumsum(np.where(empty, 0, width))]).astype(np.int32)
     absent = np.asarray(lists.is_null())
     if pa.types.is_fixed_size_list(kind):
-        return _of_length(kind, values, width, absent)
+        return _lists_of_fixed_size(kind, values, width, absent)
     ends = pa.array(ends, mask=np.concatenate([absent, [False]]))
     return pa.ListArray.from_arrays(ends, values)
 
 
-def _of_length(
+def _lists_of_fixed_size(
     kind: pa.DataType, values: pa.Array, width: np.ndarray, absent: np.ndarray
 ) -> pa.Array:
     """Return lists of the length that `kind` requires; null for other lengths and where absent."""
@@ -123,9 +123,8 @@ def _of_length(
     rows = np.zeros((len(width), kind.list_size), kind.value_type.to_pandas_dtype())
     numbers = values.filter(pa.array(np.repeat(valid, width))).to_numpy()
     rows[valid] = numbers.reshape(-1, kind.list_size)
-    return pa.FixedSizeListArray.from_arrays(
-        pa.array(rows.ravel()), type=kind, mask=pa.array(~valid)
-    )
+    flat, invalid = pa.array(rows.ravel()), pa.array(~valid)
+    return pa.FixedSizeListArray.from_arrays(flat, type=kind, mask=invalid)
 
 
 def _pattern(kind: pa.DataType) -> str:

@@ -3,19 +3,17 @@
 A person's device draws a *sheet* at random: a few of the columns, and the coding of each. The values of
 these columns are one of the K cells of the product of their alphabets, which is reported by **subset
 selection**: a set of about $K/(1+e^ε)$ cells that contains the true cell with the odds that ε allows.
-Splitting ε over k columns instead has two to three times the error, because the odds of k answers
-multiply.
+Splitting ε over k columns has two to three times the error, because the odds of k answers multiply.
 
 **Design.** A **question** is a column in one of its **codings**, which are alphabets over its values. A
 **form** is a tuple of columns of any length that are reported together; forms are drawn in proportion to
 positive integer **weights**. If columns have several codings, a **view** v is drawn uniformly from
 0 … V−1, and every column is reported in its coding v modulo the number of its codings. V is the least
 common multiple of these numbers, so all codings of a column are equally frequent. A form in a view is a
-**sheet**. Its number is form · V + view, and its cells are the product of its questions' alphabets in C
-order.
+**sheet**, of number form · V + view; its cells are the product of its questions' alphabets in C order.
 
-Reports of k columns identify k-way marginals; k = 1 identifies one-way marginals only. Of m columns, a
-pair is in a share $k(k−1)/(m(m−1))$ of the reports. Larger k spread the same ε over more cells. (On a
+Reports of k columns identify k-way marginals. If k of m columns are drawn uniformly, a share
+$k(k−1)/(m(m−1))$ of the reports has a given pair; larger k spread the same ε over more cells. (On a
 census table, k = 2 was best up to ε = 6 and k = 3 at ε = 8.)
 
 **Privacy review.** Adjacency: any two records. The proof of the mechanism gives ε for any two cells,
@@ -39,7 +37,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -59,9 +57,14 @@ MOST_CELLS = 2**16
 MOST_FORMS, _MAX_SHEETS = 2**16, 2**20
 _MAX_TOTAL_WEIGHT = 2**31 - 1
 _MAX_LISTED = 2**20  # up to this sum of weights, forms are looked up in a list
+_MAX_OFFSET = 2**31 - 1  # largest offset in a list column
+
+# Names of a release's columns, which no column of a schema may have.
+SHEET, CELLS = "joint.sheet", "joint.cells"
 
 Codes = NDArray[np.int64]
 Sheets = NDArray[np.int32]
+Cells = NDArray[np.int32]
 
 
 def largest_fitting(sizes: Collection[int]) -> int:
@@ -72,6 +75,20 @@ def largest_fitting(sizes: Collection[int]) -> int:
         if cells > MOST_CELLS or ways > MOST_FORMS:
             return k - 1
     return len(descending)
+
+
+class _SheetLayout(NamedTuple):
+    """Questions and cells of s sheets of up to k columns; the cell is the sum of strides times codes.
+
+    Arguments:
+        questions: Numbers of the questions (k, s).
+        strides: Strides of the questions' codes (k, s), 0 where a form has fewer columns.
+        num_cells: Number of cells (s,).
+    """
+
+    questions: Codes
+    strides: Codes
+    num_cells: Codes
 
 
 @dataclass(frozen=True)
@@ -116,14 +133,16 @@ class FormDesign:
     def uniform(cls, codings: Mapping[str, tuple[int, ...]], report_columns: int) -> Self:
         """Create all forms of `report_columns` columns, with equal weights.
 
+        Examples:
+            >>> FormDesign.uniform({"sex": (2,), "age": (10,), "work": (9,)}, report_columns=2).forms
+            ((0, 1), (0, 2), (1, 2))
+
         Raises:
             PrivotError: if the number is out of range, or its forms have too many cells.
         """
         k, total = report_columns, len(codings)
         if type(k) is not int or not 1 <= k <= total:
-            raise PrivotError(
-                f"report_columns {k} is not between 1 and the table's {total} columns"
-            )
+            raise PrivotError(f"report_columns {k} is not between 1 and the {total} columns")
         _require_codings(codings)
         sizes = [max(each) for each in codings.values()]
         most = math.prod(sorted(sizes)[-k:])
@@ -184,11 +203,12 @@ class FormDesign:
     def questions(self, sheet: int) -> tuple[tuple[int, int], ...]:
         """Return the questions of a sheet, as pairs of indices of a column and its coding."""
         form, view = divmod(sheet, self.views)
-        return tuple((column, view % int(self._counts[column])) for column in self.forms[form])
+        return tuple((column, view % int(self._num_codings[column])) for column in self.forms[form])
 
     def numbers(self, sheet: int) -> tuple[int, ...]:
         """Return the numbers of a sheet's questions, counted through the codings of all columns."""
-        return tuple(int(self._first[column]) + coding for column, coding in self.questions(sheet))
+        first = self._first_question
+        return tuple(int(first[column]) + coding for column, coding in self.questions(sheet))
 
     def shape(self, sheet: int) -> tuple[int, ...]:
         """Return the sizes of a sheet's questions; cells are their C-order indices."""
@@ -196,37 +216,34 @@ class FormDesign:
         return tuple(sizes[column][coding] for column, coding in self.questions(sheet))
 
     @cached_property
-    def _counts(self) -> Codes:
-        """Number of questions of each column."""
+    def _num_codings(self) -> Codes:
         return np.array(list(map(len, self.codings.values())), np.int64)
 
     @cached_property
-    def _first(self) -> Codes:
+    def _first_question(self) -> Codes:
         """Number of each column's first question."""
-        return np.cumsum(self._counts) - self._counts
+        return np.cumsum(self._num_codings) - self._num_codings
 
     @cached_property
-    def _digits(self) -> tuple[Codes, Codes, Codes]:
-        """For s sheets: numbers of their questions (k, s), strides of the codes (k, s), and cells (s,).
-
-        If a form has fewer than k columns, the remaining strides are 0.
-        """
+    def _layout(self) -> _SheetLayout:
+        """Questions, strides and cells of all sheets."""
         most = self.lengths[1]
         forms = np.array([form + (-1,) * (most - len(form)) for form in self.forms])
         forms, view = forms.repeat(self.views, axis=0), np.tile(range(self.views), len(self.forms))
-        place = self._first[forms] + view[:, None] % self._counts[forms]
-        sizes = np.concatenate(list(self.codings.values()))[place]
-        sizes = np.where(forms < 0, 1.0, sizes)[:, ::-1]  # floats, whose products cannot overflow
+        absent = forms < 0
+        questions = self._first_question[forms] + view[:, None] % self._num_codings[forms]
+        sizes = np.concatenate(list(self.codings.values()))[questions]
+        sizes = np.where(absent, 1.0, sizes)[:, ::-1]  # floats, whose products cannot overflow
         products = np.cumprod(np.insert(sizes, 0, 1.0, axis=1), axis=1)
         limited = np.minimum(products, MOST_CELLS + 1).astype(np.int64)
-        strides = np.where(forms < 0, 0, limited[:, -2::-1])
-        place = np.where(forms < 0, 0, place)
-        return np.ascontiguousarray(place.T), np.ascontiguousarray(strides.T), limited[:, -1]
+        strides = np.where(absent, 0, limited[:, -2::-1])
+        questions = np.where(absent, 0, questions)
+        return _SheetLayout(questions.T.copy(), strides.T.copy(), limited[:, -1])
 
     @property
     def num_cells(self) -> Codes:
-        """Number of cells of every sheet (sheets,)."""
-        return self._digits[2]
+        """Number of cells of every sheet (sheets,); a number above `MOST_CELLS` if there are more."""
+        return self._layout.num_cells
 
     def draw(self, number: int) -> Sheets:
         """Draw the sheets of `number` reports."""
@@ -247,11 +264,10 @@ class FormDesign:
 
     def cell(self, sheets: Sheets, codes: Codes) -> Codes:
         """Return the cells (n,) on sheets (n,) of records with codes (n, q) in all codings."""
-        places, strides, _ = self._digits
         number, flat = len(codes), codes.T.reshape(-1)
         cell, rows = np.zeros(number, np.int64), np.arange(number)
-        for place, stride in zip(places, strides, strict=True):
-            cell += stride[sheets] * flat[place[sheets] * number + rows]
+        for question, stride in zip(self._layout.questions, self._layout.strides, strict=True):
+            cell += stride[sheets] * flat[question[sheets] * number + rows]
         return cell
 
     @cached_property
@@ -301,12 +317,6 @@ def _require_weights(forms: Sequence[Any], weights: Sequence[int]) -> None:
         )
 
 
-_MAX_OFFSET = 2**31 - 1  # largest offset in a list column
-
-# Names of a release's columns, which no column of a schema may have.
-SHEET, CELLS = "joint.sheet", "joint.cells"
-
-
 @dataclass(frozen=True)
 class JointAnswers:
     """Sheets and sets of cells of n reports.
@@ -318,8 +328,8 @@ class JointAnswers:
     """
 
     sheets: Sheets
-    offsets: NDArray[np.int64]
-    cells: NDArray[np.int32]
+    offsets: Codes
+    cells: Cells
 
     def to_table(self) -> dict[str, pa.Array]:
         """Return the reports as two columns of a release.
@@ -344,14 +354,6 @@ class JointReport:
     Arguments:
         design: Forms, their weights, and the codings of the columns.
         epsilon: Privacy loss of one report.
-
-    Examples:
-        >>> design = FormDesign.uniform({"sex": (2,), "age": (10,), "work": (9,)}, report_columns=2)
-        >>> report = JointReport(design, epsilon=2.0)
-        >>> report.design.forms
-        ((0, 1), (0, 2), (1, 2))
-        >>> report.mechanism(90).subset_size
-        11
     """
 
     design: FormDesign
@@ -385,8 +387,8 @@ class JointReport:
     @cached_property
     def widths(self) -> Codes:
         """Number of cells in a report on each sheet (sheets,)."""
-        cells, sheets = np.unique(self.design.num_cells, return_inverse=True)
-        return np.array([self.mechanism(int(n)).subset_size for n in cells], np.int64)[sheets]
+        sizes, sheets = np.unique(self.design.num_cells, return_inverse=True)
+        return np.array([self.mechanism(int(n)).subset_size for n in sizes], np.int64)[sheets]
 
     def mechanism(self, num_cells: int) -> SubsetSelection:
         """Return the mechanism of all sheets with this many cells."""
@@ -395,9 +397,9 @@ class JointReport:
     @property
     def report_law(self) -> ReportLaw:
         """Overlap of the distributions of reports under two records, a mixture over sheets."""
-        cells, sheets = np.unique(self.design.num_cells, return_inverse=True)
+        sizes, sheets = np.unique(self.design.num_cells, return_inverse=True)
         shares = np.bincount(sheets, weights=self.design.shares)
-        laws = [self.mechanism(int(number)).report_law for number in cells]
+        laws = [self.mechanism(int(n)).report_law for n in sizes]
         return ReportLaw.mixed(list(zip(shares.tolist(), laws, strict=True)))
 
     def privatize(self, codes: Codes) -> JointAnswers:
@@ -420,8 +422,7 @@ class JointReport:
     ) -> tuple[Array, Array]:
         """Return intervals (n, 5), one for the sheet and four for the set, given codes (n, q).
 
-        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism]. The probability of a sheet does
-        not depend on the record.
+        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism].
         """
         drawn = self.design.draw_cells(answers.sheets)
         truth = self.design.cell(answers.sheets, codes)
@@ -433,15 +434,13 @@ class JointReport:
 
     def log_ratio(self, answers: JointAnswers, codes: Codes, other: Codes) -> Array:
         """Return $\\ln f(y | x) / f(y | x′)$ of whole reports, for records of `codes` (n, q)."""
-        cells = [self.design.cell(answers.sheets, each) for each in (codes, other)]
+        x, other_x = (self.design.cell(answers.sheets, each) for each in (codes, other))
         ratio = np.zeros(len(answers.sheets))
         for rows, mechanism, sets in self._by_size(answers):
-            ratio[rows] = mechanism.log_ratio(sets, cells[0][rows], cells[1][rows])
+            ratio[rows] = mechanism.log_ratio(sets, x[rows], other_x[rows])
         return ratio
 
-    def _by_size(
-        self, answers: JointAnswers
-    ) -> Iterator[tuple[Codes, SubsetSelection, NDArray[np.int32]]]:
+    def _by_size(self, answers: JointAnswers) -> Iterator[tuple[Codes, SubsetSelection, Cells]]:
         """Yield the rows, the mechanism and the sets (n, w) of reports with the same number of cells."""
         num_cells = self.design.num_cells[answers.sheets]
         for size in np.unique(num_cells):
@@ -466,28 +465,28 @@ class JointReport:
         widths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
         possible &= widths == self.widths[sheets]
         cells = lists.flatten().fill_null(-1).to_numpy()
-        rows = np.repeat(np.arange(len(widths)), widths)
+        rows = np.repeat(np.arange(len(widths)), widths)  # of all cells
         rising = np.diff(cells, prepend=-1) > 0
-        rising[(np.cumsum(widths) - widths)[widths > 0]] = True
+        rising[(np.cumsum(widths) - widths)[widths > 0]] = True  # the first cell of a report
         wrong = ~rising | (cells < 0) | (cells >= self.design.num_cells[sheets][rows])
         possible &= np.bincount(rows, wrong, len(widths)) == 0
         yield ~possible, "no device names these cells of these columns"
 
     def expected(self) -> dict[str, Any]:
         """Describe the noise of the report; see `Randomizer.expected_noise`."""
-        cells = sorted(set(self.design.num_cells.tolist()))
-        few, many = self.mechanism(cells[0]), self.mechanism(cells[-1])
+        cells = [int(self.design.num_cells.min()), int(self.design.num_cells.max())]
+        few, many = map(self.mechanism, cells)
         keep = sorted([few.probabilities[0], many.probabilities[0]])
+        columns = _span(*map(str, self.design.lengths))
         named = _span(f"{few.subset_size:,}", f"{many.subset_size:,}")
-        out_of = _span(f"{cells[0]:,}", f"{cells[-1]:,}")
+        out_of = _span(*(f"{number:,}" for number in cells))
         truth = _span(*map(percent_at_most, keep))
-        fewest, most = self.design.lengths
         return {
-            "column": f"{_span(str(fewest), str(most))} of {len(self.design.columns)} columns, jointly",
+            "column": f"{columns} of {len(self.design.columns)} columns, jointly",
             "mechanism": few.kind,
             "columns": self.design.columns,
-            "report_columns": [fewest, most],
-            "cells": [cells[0], cells[-1]],
+            "report_columns": list(self.design.lengths),
+            "cells": cells,
             "keep": keep,
             "in_words": f"{named} of {out_of} cells, the true one among them with probability {truth}",
         }

@@ -64,25 +64,24 @@ class Payloads:
         payload_bytes = b"".join(reports[i].payload for i in readable)
         payloads = np.frombuffer(payload_bytes, np.uint8).reshape(len(readable), self.width)
         ids = np.frombuffer(b"".join(reports[i].id for i in readable), np.uint8)
-        rows, found = self.rows(ids.reshape(len(readable), ID_BYTES), payloads)
-        for i, reason in zip(readable, found, strict=True):
+        rows, refusals = self.rows(ids.reshape(len(readable), ID_BYTES), payloads)
+        for i, reason in zip(readable, refusals, strict=True):
             reasons[i] = reason
         return rows, reasons
 
     def rows(self, ids: Bytes, payloads: Bytes) -> tuple[pa.Table, list[str | None]]:
         """Read payloads (n, w) of the right width, of reports with ids (n, 16); returns as `read`."""
-        columns, bad = self._columns(payloads)
-        id_bytes = pa.py_buffer(ids.tobytes())
-        columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(
-            ID_TYPE, len(ids), [None, id_bytes]
-        )
+        columns, malformed = self._columns(payloads)
+        buffers = [None, pa.py_buffer(ids.tobytes())]
+        columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(ids), buffers)
         rows = pa.table(columns).select(list(self.randomizer.types))
         reasons: list[str | None] = self.randomizer.reasons(rows).to_pylist()
-        for i in np.flatnonzero(bad).tolist():
+        for i in np.flatnonzero(malformed).tolist():
             reasons[i] = "a payload has bytes that no device writes"
         return rows.filter(pa.array([reason is None for reason in reasons], pa.bool_())), reasons
 
     def _refusal(self, report: Report) -> str | None:
+        """Return the reason why a report's payload cannot be read; None if it can."""
         if report.fingerprint != self.fingerprint:
             return "it is of another randomizer"
         if len(report.payload) != self.width:
@@ -91,17 +90,21 @@ class Payloads:
 
     def _columns(self, payloads: Bytes) -> tuple[dict[str, pa.Array], Mask]:
         """Return a release's columns, and a mask (n,) of payloads that no device writes."""
-        bad, head = np.zeros(len(payloads), bool), self._joint_part.num_bytes
-        columns = self._read_joint(payloads[:, :head], bad) if head else {}
-        return columns | self._read_split(payloads[:, head:], bad), bad
+        joint_bytes = self._joint_part.num_bytes
+        columns, malformed = self._read_split(payloads[:, joint_bytes:])
+        if joint_bytes:
+            joint, wrong = self._read_joint(payloads[:, :joint_bytes])
+            columns, malformed = columns | joint, malformed | wrong
+        return columns, malformed
 
-    def _read_joint(self, data: Bytes, bad: Mask) -> dict[str, pa.Array]:
+    def _read_joint(self, data: Bytes) -> tuple[dict[str, pa.Array], Mask]:
+        """Return the joint report's columns, and the mask (n,) of malformed payloads."""
         part, joint = self._joint_part, self.randomizer.joint
         assert joint is not None
         head = number_bytes(part.num_sheets)
         sheets = read_numbers(data[:, :head])
-        bad |= sheets >= part.num_sheets
-        sheets[bad] = 0
+        malformed = sheets >= part.num_sheets
+        sheets[malformed] = 0
         offsets = np.concatenate([[0], np.cumsum(joint.widths[sheets])])
         cells = np.zeros(offsets[-1], np.int32)
         num_cells = joint.design.num_cells[sheets]
@@ -110,28 +113,29 @@ class Payloads:
             draw = part.draws[int(number)]
             end = head + draw.num_bytes
             sets, wrong = read_field(draw.layout, data[rows, head:end])
-            bad[rows] |= wrong | data[rows, end:].any(axis=1)
+            malformed[rows] |= wrong | data[rows, end:].any(axis=1)
             cells[offsets[rows][:, None] + np.arange(draw.size)] = sets
-        return JointAnswers(sheets.astype(np.int32), offsets, cells).to_table()
+        return JointAnswers(sheets.astype(np.int32), offsets, cells).to_table(), malformed
 
-    def _read_split(self, data: Bytes, bad: Mask) -> dict[str, pa.Array]:
-        part = self._split_part
+    def _read_split(self, data: Bytes) -> tuple[dict[str, pa.Array], Mask]:
+        """Return the split reports' columns, and the mask (n,) of malformed payloads."""
+        part, malformed = self._split_part, np.zeros(len(data), bool)
         columns: dict[str, pa.Array] = {}
         chosen = np.ones((len(data), len(part.reports)), bool)
         if head := part.head_bytes:
             bits = np.unpackbits(data[:, :head], axis=1, bitorder="little").astype(bool)
             chosen, data = bits[:, : len(part.reports)], data[:, head:]
-            bad |= bits[:, len(part.reports) :].any(axis=1) | (chosen.sum(axis=1) != part.choose)
+            padding = bits[:, len(part.reports) :]
+            malformed = padding.any(axis=1) | (chosen.sum(axis=1) != part.choose)
         for reported, (name, draw) in zip(chosen.T, part.reports, strict=True):
             field, data = data[:, : draw.num_bytes], data[:, draw.num_bytes :]
-            bad |= ~reported & field.any(axis=1)
             answers, wrong = read_field(draw.layout, field)
-            bad |= reported & wrong
+            malformed |= np.where(reported, wrong, field.any(axis=1))
             answers[wrong] = 0
             report = self.randomizer.splits[name]
             drawn = report.mechanism.of_device(answers[reported])
             columns |= report.layout.write(drawn, report.mechanism, reported)
-        return columns
+        return columns, malformed
 
 
 def read_numbers(data: Bytes) -> Codes:
@@ -156,6 +160,7 @@ def _read_numbers(layout: Numbers, data: Bytes) -> tuple[Codes, Mask]:
 
 
 def _read_set(layout: CellSet, data: Bytes) -> tuple[Codes, Mask]:
+    """Read sets of cells, as increasing numbers or as bits; a wrong set becomes 0 … size − 1."""
     cells, size = layout.cells, layout.count
     if layout.width:
         sets = read_numbers(data.reshape(-1, layout.width)).reshape(-1, size)

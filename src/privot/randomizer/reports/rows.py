@@ -1,27 +1,23 @@
-"""Table of reports in memory, in a Parquet file, or in a folder of shards, which is read in pieces.
+"""Table of reports in memory, in a Parquet file, or in a folder of shards, and the ids of reports.
 
-Only one piece of a file is in memory at a time. The metadata of a file contains the randomizer of the
-reports. A file is read again in every pass, so it must not be moved or changed while the table is used.
+Only one piece of a file is in memory at a time. A file is read again in every pass, so it must not be
+moved or changed while the table is used. Its metadata contains the randomizer of the reports. A folder
+has Parquet shards, and a public manifest that lists them with their numbers of rows, which are equal
+except for the last (`privot.randomizer.publishing`).
 
-A folder has Parquet shards, and a public manifest that lists them with their numbers of rows, which are
-equal except for the last (`privot.randomizer.publishing`).
-
-**Report ids** are 128 random bits, by which a report that is sent again is distinguished from another
-person's report. The device draws the id with the report and stores it. If it sends its report again, it
-sends the same bytes, and `collect` counts it once.
+**Report ids** are 128 random bits. The device draws the id with the report and stores both. If it sends
+its report again, it sends the same bytes, and `collect` counts them once.
 
 **Order.** The rows of a release are sorted by id. Files are often sorted by their records, and so are
 folders such as `country=FR`; reports in the order of the records would reveal what the noise should
 hide. As ids are independent and uniform, their order is a uniform permutation that is independent of the
-records. In one pass over sorted ids, repeated ids are found. And since ids with the same prefix are a
-uniform sample, reports that do not fit in memory can be sorted bucket by bucket
-(`privot.randomizer.publishing`).
+records. Sorted ids show in one pass whether one is repeated. And since ids with the same prefix are a
+uniform sample, reports that do not fit in memory can be sorted bucket by bucket.
 
 **Privacy review.** Adjacency: any two records. An id is drawn from a cryptographic stream, independently
 of the record, so report and id together have the guarantee of the report. An id links: anyone who saw a
 report on its way recognizes it in the release, but also by its content. (Amplification by shuffling
-assumes that nobody saw it.) Two ids agree by chance with probability below $n^2/2^{129}$, which is
-$10^{-22}$ for $10^8$ people.
+assumes that nobody saw it.) Two ids agree by chance with probability below $n^2/2^{129}$ for n people.
 """
 
 from __future__ import annotations
@@ -48,8 +44,7 @@ from privot.core.files import replacing_file
 from privot.mechanisms.samplers import random_words
 from privot.tables.files import damage_of
 
-# Name of a release's column, which no column of a schema may have.
-REPORT_ID = "report_id"
+REPORT_ID = "report_id"  # name of a release's column, which no column of a schema may have
 ID_BYTES = 16
 ID_TYPE = pa.binary(ID_BYTES)
 _MAX_INDEXED = 2**20  # most words that are sorted together with their index
@@ -124,18 +119,17 @@ def from_hex(texts: pa.Array) -> pa.Array:
     valid = pc.fill_null(pc.match_substring_regex(texts, "^[0-9a-fA-F]{32}$"), False)
     digits = pc.if_else(valid, texts, "0" * 2 * ID_BYTES)
     joined = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], digits), "")[0].as_py()
-    ids = pa.py_buffer(bytes.fromhex(joined or ""))
-    return pc.if_else(
-        valid, pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(texts), [None, ids]), None
-    )
+    buffers = [None, pa.py_buffer(bytes.fromhex(joined or ""))]
+    ids = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(texts), buffers)
+    return pc.if_else(valid, ids, None)
 
 
 PIECE = 2**17  # rows that are read at once
 # Training reads row groups in random order, so many small groups mix better than few large ones.
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
-METADATA_KEY = b"privot.randomizer"
+METADATA_KEY = b"privot.randomizer"  # of a Parquet file: the JSON of the randomizer
 MANIFEST = "manifest.json"
-_FORMAT = 1
+_FORMAT = 1  # of the manifest
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +183,7 @@ class ReportTable:
             for fragment in dataset.get_fragments():
                 texts.add((fragment.physical_schema.metadata or {}).get(METADATA_KEY))
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(path, error) from None
+            raise _unreadable_error(path, error) from None
         text = texts.pop()
         if text is None or texts:
             raise PrivotError(
@@ -235,7 +229,7 @@ class ReportTable:
                     yield _joined(batches)
                     batches, rows = [], 0
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(self.source, error) from None
+            raise _unreadable_error(self.source, error) from None
         if rows:
             yield _joined(batches)
 
@@ -257,7 +251,7 @@ class ReportTable:
         try:
             table = group.fragment.to_table(schema=self.dataset.schema, use_threads=False)
         except (pa.ArrowException, OSError) as error:
-            raise _unreadable(self.source, error) from None
+            raise _unreadable_error(self.source, error) from None
         return table.replace_schema_metadata(None)
 
     def id_words(self) -> NDArray[np.uint64]:
@@ -303,9 +297,13 @@ def write_reports(
         raise PrivotError("there are no rows: give at least one record")
     schema = first.schema.with_metadata({METADATA_KEY: randomizer.encode(), **(more or {})})
     # Noisy numbers and ids rarely repeat, so a dictionary would be useless for them.
-    repeats = [_leaf(f) for f in schema if not pa.types.is_floating(f.type) and f.name != REPORT_ID]
+    repeating = [
+        f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
+        for field in schema
+        if not pa.types.is_floating(field.type) and field.name != REPORT_ID
+    ]
     group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))
-    with pq.ParquetWriter(path, schema, use_dictionary=repeats) as writer:
+    with pq.ParquetWriter(path, schema, use_dictionary=repeating) as writer:
         for piece in chain([first], pieces):
             writer.write_table(piece.cast(schema), row_group_size=group)
             rows += piece.num_rows
@@ -332,17 +330,12 @@ def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
         yield numbers.fill_null(0).to_numpy().tobytes()
 
 
-def _leaf(field: pa.Field) -> str:
-    """Return the name of a column's values in Parquet."""
-    return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
-
-
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Concatenate batches, whose metadata may differ, into one table without metadata."""
     return pa.concat_tables([pa.table(batch).replace_schema_metadata(None) for batch in batches])
 
 
-def _unreadable(source: object, error: Exception) -> PrivotError:
+def _unreadable_error(source: object, error: Exception) -> PrivotError:
     if str(source).endswith((".csv", ".csv.gz")):
         return PrivotError(
             f"release {source} is a table of reports without their randomizer: "

@@ -1,5 +1,8 @@
 """Shuffled reports: the local ε₀ that a promise allows, and the guarantee of shuffled batches.
 
+A promise (`privot.schema.promise`) declares ε, δ and the least number of people of a batch, and possibly
+a *floor*: the largest ε₀ of one report.
+
 **Privacy review.** Adjacency: batches of equal size that differ in the record of one unit; several
 batches, in its record of each. The analyst sees the set of accepted reports, in random order and without
 senders. ε is computed from the number of *accepted* reports, so dropped or delayed reports make it
@@ -33,10 +36,10 @@ _PRECISION = 1e-3  # of ε₀, relative
 
 
 def promised(schema: Schema, epsilon: float | None) -> Promise | None:
-    """Return the promise of a schema, or None if ε is given instead.
+    """Return the promise that calibration must satisfy; None if ε is given instead.
 
     Raises:
-        PrivotError: if ε and the schema both promise, or neither, or the promise is not about reports.
+        PrivotError: if both or neither of them are given, or the promise is not local or shuffled.
     """
     promise = schema.promise
     if promise is None:
@@ -55,12 +58,12 @@ def promised(schema: Schema, epsilon: float | None) -> Promise | None:
 
 
 def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> None:
-    """Refuse reports of this guarantee where the schema promises less ε or δ, or another place of trust.
+    """Raise an error if one report, by its `local` guarantee, cannot satisfy the schema's promise.
 
-    Of shuffled reports this is the floor: ε of a batch is stated by how many are accepted.
+    If reports are shuffled, ε of one report is compared with the floor (see `shuffled_guarantee`).
 
     Raises:
-        PrivotError: naming both.
+        PrivotError: if ε or δ exceeds the promise, or the promise is not local or shuffled.
     """
     if promise is None:
         return
@@ -84,20 +87,19 @@ def _require_randomized(promise: Promise) -> None:
 
 
 def shuffled_promise(schema: Schema) -> Promise | None:
-    """Return the promise of a schema whose reports go through a shuffler; None of any other."""
+    """Return the promise of a schema that promises shuffled reports; None for any other schema."""
     promise = schema.promise
     return promise if promise is not None and promise.where == "shuffled" else None
 
 
-def most_accurate_shuffled(promise: Promise, local: Callable[[float], Any]) -> Any:
+def most_accurate_shuffled(promise: Promise, calibrate: Callable[[float], Any]) -> Any:
     """Return the randomizer with the largest ε₀ whose shuffled reports satisfy a promise, to 0.1 %.
 
     Arguments:
         promise: ε and δ of the batch, its least number of people, and the largest ε₀.
-        local: Function from ε₀ to a randomizer.
+        calibrate: Function from ε₀ to a randomizer.
     """
     people, most = promise.people or 1, min(promise.floor or EPSILON0_MAX, EPSILON0_MAX)
-
     # A little less, so that the ε of the batch, which is rounded up, is not above the promise's.
     epsilon = promise.epsilon * (1 - 1e-6)
 
@@ -107,16 +109,16 @@ def most_accurate_shuffled(promise: Promise, local: Callable[[float], Any]) -> A
 
     # This ε₀ suffices for every mechanism, whatever its law.
     low = min(calibrate_shuffling(epsilon, people, promise.delta), most)
-    best = local(low)
+    best = calibrate(low)
     if low == most:
         return best
     high = min(2 * low, low + 3, most)
-    largest = local(high)
+    largest = calibrate(high)
     if satisfies(largest):
         return largest
     while high - low > _PRECISION * low:
         middle = (low + high) / 2
-        randomizer = local(middle)
+        randomizer = calibrate(middle)
         if satisfies(randomizer):
             low, best = middle, randomizer
         else:

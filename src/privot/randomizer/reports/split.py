@@ -1,17 +1,16 @@
 """Split reports, each of one column by a mechanism of its own with a share of the budget.
 
-Raw values are encoded as projected unit coordinates or codes. Reports are read as noisy unit
-coordinates, or as the codes that they support, with a mask of the people who reported. The table of a
-release stores them in a layout. A point is stored as noisy numbers in the column's own units (of a date:
-days or seconds since 1970), with one more column for the flag if it may be missing; a single code as its
-label; a set of codes as a list.
+Raw values are encoded as codes, or as unit coordinates, which are projected to the column's domain.
+Reports are read as noisy unit coordinates, or as the codes that they support, with a mask of the people
+who reported. The layout of the table of a release depends on the mechanism: a point is stored as noisy
+numbers in the column's own units (for a date, days or seconds since 1970), with one more column for the
+flag if it may be missing; a single code as its label; a set of codes as a list.
 
-An image is stored as one list of d 32-bit floats, its noisy pixels or cosine coefficients in unit
+An image is stored as one list of 32-bit floats, its noisy pixels or cosine coefficients in unit
 coordinates. Reports are integer multiples of the mechanism's grid g, and the noise has the size of
 $2^{19}$ to $2^{20}$ g. A 32-bit float represents integers below $2^{24}$ exactly, so numbers up to 16
-times the noise are stored exactly, and larger ones are rounded to an even multiple of g. Rounding is
-post-processing and does not change the guarantee; stored numbers lie on the grid, and the likelihood
-errs by less than the $2^{−19}$ of the density, with half the bytes.
+times the noise are exact, and larger ones are rounded to an even multiple of g. Rounding is
+post-processing and does not change the guarantee; the likelihood errs by less than a share of $2^{−19}$.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from privot.schema.domains import from_unit, to_unit
 
 Mask = NDArray[np.bool_]
 
-_NUMBERS_AT_ONCE = 2**22
-_RELATIVE = 2.0**-49  # bound on the relative rounding error of a conversion of units
+_NUMBERS_AT_ONCE = 2**22  # of images that are randomized together, to bound memory
+_ROUNDING = 2.0**-49  # bound on the relative rounding error of a conversion of units
 
 
 class Layout(ABC):
@@ -61,13 +60,13 @@ class Layout(ABC):
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
         """Return reports (n, w), up to rounding errors of the layout, and the mask of who reported."""
 
-    def legible(self, table: pa.Table) -> pa.Table:
+    def without_long_values(self, table: pa.Table) -> pa.Table:
         """Return the table with null for values that are longer than any report."""
         return table
 
-    def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        """Return the mask (n,) of rows whose stored values are those of the nearest possible report."""
-        return np.ones(len(nearest), bool)
+    def holds(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
+        """Return the mask (n,) of rows whose stored values are those of the given reports (n, w)."""
+        return np.ones(len(reports), bool)
 
 
 class _Labels(Layout):
@@ -110,7 +109,7 @@ class _Sets(Layout):
         support[np.arange(support.shape[1]) < width[:, None]] = lists.flatten().fill_null(-2)
         return support, reported
 
-    def legible(self, table: pa.Table) -> pa.Table:
+    def without_long_values(self, table: pa.Table) -> pa.Table:
         # A forged, very long list would need an array of that width.
         lists = one_array(table.column(self.name))
         long = np.asarray(pc.fill_null(pc.greater(pc.list_value_length(lists), self.most), False))
@@ -133,9 +132,7 @@ class _Numbers(Layout):
         numbers = (*from_unit(self.domain, reports[:, :d]).T, *reports[:, d:].T)
         columns, absent = {}, None if reported.all() else ~reported
         for (name, kind), reports_of_name in zip(self.types.items(), numbers, strict=True):
-            values = np.zeros(
-                len(reported), reports_of_name.dtype
-            )  # no data is stored under a null
+            values = np.zeros(len(reported), reports_of_name.dtype)  # zeros are stored under a null
             values[reported] = reports_of_name
             columns[name] = pa.array(values, mask=absent).cast(kind)
         return columns
@@ -149,11 +146,11 @@ class _Numbers(Layout):
         values[~reported] = 0.0
         return values, reported
 
-    def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
+    def holds(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
         columns = [table.column(name).fill_null(0.0).to_numpy() for name in self.names]
         stored = np.stack(columns, axis=1)
-        expected = from_unit(self.domain, nearest[:, : self.domain.dimension])
-        error = _RELATIVE * (np.abs(self.domain.center) + np.abs(stored))
+        expected = from_unit(self.domain, reports[:, : self.domain.dimension])
+        error = _ROUNDING * (np.abs(self.domain.center) + np.abs(stored))
         return np.asarray((np.abs(expected - stored) <= error).all(axis=1))
 
 
@@ -168,10 +165,10 @@ class _Pixels(Layout):
 
     def privatize(self, mechanism: Mechanism, records: Any, reported: Mask) -> dict[str, pa.Array]:
         noisy = np.zeros(records.shape, np.float32)
-        rows = max(1, _NUMBERS_AT_ONCE // self.dimension)  # at a time, to bound memory
-        for start in range(0, len(records), rows):
-            part = slice(start, start + rows)
-            noisy[part][reported[part]] = mechanism.privatize(records[part][reported[part]])
+        num_rows = max(1, _NUMBERS_AT_ONCE // self.dimension)
+        for start in range(0, len(records), num_rows):
+            rows = slice(start, start + num_rows)
+            noisy[rows][reported[rows]] = mechanism.privatize(records[rows][reported[rows]])
         return self.write(noisy, mechanism, reported)
 
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
@@ -187,8 +184,8 @@ class _Pixels(Layout):
         points[reported] = np.concatenate([points[:0].ravel(), *flat]).reshape(-1, self.dimension)
         return points, reported
 
-    def intact(self, table: pa.Table, nearest: NDArray[Any]) -> Mask:
-        return np.asarray((self.read(table)[0] == nearest).all(axis=1))
+    def holds(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
+        return np.asarray((self.read(table)[0] == reports).all(axis=1))
 
 
 @dataclass(frozen=True)
@@ -252,17 +249,17 @@ class SplitReport:
         """Yield masks of rows (n,) that no device sends, with the reason."""
         valid, reported = self._valid(table), self.reported(table)
         yield np.logical_or.reduce(valid) & ~reported, f"column {self.name!r} is half reported"
-        legible = self.layout.legible(table)
+        bounded = self.layout.without_long_values(table)
         with np.errstate(all="ignore"):  # forged numbers may be infinite or very large
-            values, read = self.read(legible)
+            values, read = self.read(bounded)
             possible = read & self.mechanism.possible(values, self.column.domain)
-            possible &= self.layout.intact(legible, self.mechanism.to_grid(values))
+            possible &= self.layout.holds(bounded, self.mechanism.to_grid(values))
         reason = f"column {self.name!r} holds what the randomizer does not report"
         yield reported & ~possible, reason
 
     def _valid(self, table: pa.Table) -> list[Mask]:
         """Return the masks (n,) of values that are not null, one for each table column."""
-        return [np.asarray(pc.is_valid(table.column(part)).to_numpy()) for part in self.types]
+        return [np.asarray(pc.is_valid(table.column(name)).to_numpy()) for name in self.types]
 
     @property
     def report_law(self) -> ReportLaw | None:
@@ -286,8 +283,10 @@ def privatize_columns(
     num_rows = max((len(values) for values in encoded.values()), default=0)
     chosen = draw_columns(num_rows, len(reports), num_reported)
     # Columns that are not reported are not randomized, so no data is stored under a null.
-    parts = [r.privatize(encoded[n], chosen[:, i]) for i, (n, r) in enumerate(reports.items())]
-    return {name: column for part in parts for name, column in part.items()}
+    columns: dict[str, pa.Array] = {}
+    for (name, report), reported in zip(reports.items(), chosen.T, strict=True):
+        columns |= report.privatize(encoded[name], reported)
+    return columns
 
 
 def draw_columns(num_rows: int, total: int, chosen: int) -> Mask:

@@ -3,13 +3,11 @@
 **The checksum** of a randomizer's JSON detects changes by accident or by hand. It is not a signature:
 anyone who can write the file can compute the checksum again. Whenever a randomizer is read, its
 guarantee is computed from its noise, and so is the **program** by which devices draw (`privot.device`
-runs it, `docs/reference/wire.md` specifies it). A file that states another guarantee or program is
-refused.
+runs it, `docs/reference/wire.md` specifies it). Files that state others are refused.
 
 **Reports** come from untrusted devices. A row that no device makes, or makes with probability below
 2^−64 for every record (`Mechanism.possible`), is refused with the first reason found. Other rows may
-still be forged, within the limits of the mechanism; no report, honest or forged, reveals more about a
-record than ε allows.
+still be forged, within the limits of the mechanism; no report reveals more of a record than ε allows.
 
 **Privacy review.** A program is a function of the schema and the mechanisms, not of records, and reports
 drawn with it have the mechanisms' guarantee. Validation of reports is post-processing.
@@ -57,7 +55,8 @@ def unseal(text: str | bytes) -> dict[str, Any]:
         version = fields["format"]
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise PrivotError(
-            "the randomizer is not readable: write it again with `privot calibrate`"
+            "the randomizer is not readable: write it again with `privot calibrate`; an encoder is no "
+            "randomizer: its shares are for two servers, without waves"
         ) from None
     if version != FORMAT:
         remedy = "calibrate it again" if version in range(FORMAT) else "upgrade privot"
@@ -81,11 +80,11 @@ def _fingerprint(fields: dict[str, Any]) -> str:
 def first_reasons(faults: Iterable[tuple[Mask, str]], num_rows: int) -> pa.Array:
     """Return for each row the reason of the first mask (n,) that has it, or null."""
     reasons: list[str | None] = [None]
-    first = np.zeros(num_rows, np.int32)
+    index = np.zeros(num_rows, np.int32)  # of each row's reason
     for faulty, reason in faults:
-        first[faulty & (first == 0)] = len(reasons)
+        index[faulty & (index == 0)] = len(reasons)
         reasons.append(reason)
-    return pa.array(reasons, pa.string()).take(pa.array(first))
+    return pa.array(reasons, pa.string()).take(pa.array(index))
 
 
 def first_fault(
@@ -96,17 +95,15 @@ def first_fault(
     Different reports with the same id are not copies (`privot.collector.collecting`). If ids are not
     strictly increasing, all of them are read into memory to find copies.
     """
-    last, first, increasing = np.zeros((1, 2), np.uint64), 0, True
+    last_words, num_read, increasing = np.zeros((0, 2), np.uint64), 0, True
     for piece in rows.pieces():
         piece_reasons = reasons(piece)
         faulty = np.flatnonzero(np.asarray(piece_reasons.is_valid()))
         if faulty.size:
-            return first + int(faulty[0]), str(piece_reasons[faulty[0]])
-        words = id_words(one_array(piece.column(REPORT_ID)))
-        above = _less(np.concatenate([last, words[:-1]]), words)
-        # The first id of all has no predecessor.
-        increasing = increasing and bool(above[first == 0 :].all())
-        last, first = words[-1:], first + len(words)
+            return num_read + int(faulty[0]), str(piece_reasons[faulty[0]])
+        words = np.concatenate([last_words, id_words(one_array(piece.column(REPORT_ID)))])
+        increasing = increasing and bool(_less(words[:-1], words[1:]).all())
+        last_words, num_read = words[-1:], num_read + len(piece)
     return None if increasing else _repeated(rows)
 
 
@@ -117,16 +114,16 @@ def _repeated(rows: ReportTable) -> tuple[int, str] | None:
     same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
     shared = np.zeros(len(words), bool)  # whether another report has the same id
     shared[order] = np.append(same, False) | np.append(False, same)
-    first, digests = 0, set()
+    num_read, digests = 0, set()
     for piece in rows.pieces():
-        places = np.flatnonzero(shared[first : first + len(piece)])
+        places = np.flatnonzero(shared[num_read : num_read + len(piece)])
         reports = piece.take(pa.array(places, pa.int64())).to_pylist()
         for row, report in zip(places, reports, strict=True):
             digest = hashlib.blake2b(repr(report).encode(), digest_size=16).digest()
             if digest in digests:
-                return first + int(row), "it is there twice"
+                return num_read + int(row), "it is there twice"
             digests.add(digest)
-        first += len(piece)
+        num_read += len(piece)
     return None
 
 

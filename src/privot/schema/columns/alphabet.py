@@ -9,8 +9,8 @@ A joint report names *cells*, so every column of a table needs finitely many cod
 - a column that may be missing has one more code, the last.
 
 Bins are declared or follow from the bounds; they are never computed from data. Joint reports may use
-further binnings of a number (`spread`). A report does not distinguish the values of a bin, so a decoded
-number is uniform over its bin: over an interval of real numbers, or over its integers except spikes.
+further binnings of a number (`standard_codings`). A report does not distinguish the values of a bin, so
+a decoded number is uniform over its bin: over an interval, or over its integers except spikes.
 
 Values are encoded (`encode`) on the device; an alphabet stores no raw value.
 """
@@ -33,8 +33,8 @@ from privot.core.errors import MOST_CODES, PrivotError
 from privot.schema.domains import Array
 
 _SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
-_ALL_DIGITS, _FEWER = 17, 3
-_BIN_SHARE = 1 / 200
+_ALL_DIGITS, _SAVED_DIGITS = 17, 3
+_LABEL_ERROR = 1 / 200  # of the width of the narrower bin
 
 
 def short_edges(edges: Sequence[float]) -> list[str]:
@@ -57,9 +57,10 @@ def short_edges(edges: Sequence[float]) -> list[str]:
     rounding = _SUM_ERROR * max(abs(edges[0]), abs(edges[-1]))
     texts = []
     for below, edge, above in zip(edges, edges[1:], edges[2:], strict=False):
-        tolerance = _BIN_SHARE * min(edge - below, above - edge)
+        tolerance = _LABEL_ERROR * min(edge - below, above - edge)
         text, digits = _shortest(edge, min(rounding, tolerance))
-        if digits > math.log10(max(abs(edge), rounding) / rounding) - _FEWER:
+        exact_digits = math.log10(max(abs(edge), rounding) / rounding)
+        if digits > exact_digits - _SAVED_DIGITS:
             text, _ = _shortest(edge, tolerance)
         texts.append(text)
     return [exact_text(edges[0]), *texts, exact_text(edges[-1])]
@@ -71,14 +72,14 @@ def exact_text(number: float) -> str:
 
 
 def _shortest(number: float, error: float) -> tuple[str, int]:
-    """Return (text, digits): the shortest text of a number within `error` of a given one."""
+    """Return (text, digits) of the number within `error` of `number` that has the fewest digits."""
     if abs(number) <= error:
-        return "0", -_FEWER  # `short_edges` then always takes it
+        return "0", 1
     for digits in range(1, _ALL_DIGITS + 1):
-        text = f"{number:.{digits}g}"
-        if abs(float(text) - number) <= error:
+        rounded = float(f"{number:.{digits}g}")
+        if abs(rounded - number) <= error:
             break
-    return f"{float(text):.{max(digits, 15)}g}", digits
+    return f"{rounded:.{max(digits, 15)}g}", digits  # 15 digits, lest 1200 be written as 1.2e+03
 
 
 Codes = NDArray[np.int64]
@@ -86,8 +87,7 @@ Scale = Literal["linear", "log"]
 
 MISSING = "(missing)"
 DEFAULT_BINS = 10
-# By default, an integer column with at most so many values has one bin for each.
-_EVERY_INTEGER = 16
+_EVERY_INTEGER = 16  # by default, integers with at most so many values have a bin each
 
 
 class Alphabet(ABC):
@@ -194,6 +194,7 @@ class Bins(Alphabet):
 
     @property
     def _largest(self) -> float:
+        """Largest number within the bounds."""
         return self.edges[-1] - 1 if self.integer else self.edges[-1]
 
     @property
@@ -266,7 +267,7 @@ class Bins(Alphabet):
         if self.integer:
             numbers = edges[binned] + np.floor(uniform * self._integers[binned])
             for spike in self.spikes:
-                # The drawn rank skips spikes: add 1 for each smaller spike of the bin, in order.
+                # So far `numbers` count the integers that are no spikes: step over each spike in turn.
                 numbers += (edges[binned] <= spike) & (spike <= numbers)
         else:
             numbers = edges[binned] + uniform * (edges[binned + 1] - edges[binned])
@@ -321,8 +322,9 @@ def _log_edges(
     edges[[0, -1]] = low, high + integer  # undo the rounding of powers
     if integer:
         place = np.arange(bins + 1)
-        rounded = np.maximum.accumulate(np.rint(edges) - place) + place
-        edges = np.minimum(rounded, high + 1 - place[::-1])
+        # Each edge is at least one more than the edge before it, and leaves room for those after it.
+        increasing = np.maximum.accumulate(np.rint(edges) - place) + place
+        edges = np.minimum(increasing, high + 1 - place[::-1])
     return tuple(float(edge) for edge in edges)
 
 
@@ -330,7 +332,7 @@ NUM_CODINGS = 8
 _EQUAL = NUM_CODINGS // 2  # codings with equal bins on a linear scale; the others are geometric
 _EDGES = 10  # number of inner edges of a geometric coding
 _DIGITS = 2  # edges are rounded to so many digits after the first one of their bins' width
-# (Ratio r, offset): edges are at distances width · r^−(offset + k), k = 0, 1, …
+# (Ratio r, offset) of geometric codings: edges are at distances width · r^−(offset + k), k = 0, 1, …
 _AT_BOUNDS = ((2.0, 0.33), (3.0, 0.6))
 _AT_ZERO = ((3.0, 0.33), (4.0, 0.75))
 
@@ -340,7 +342,9 @@ def num_fine_bins(log: bool) -> int:
     return DEFAULT_BINS * (NUM_CODINGS if log else _EQUAL)
 
 
-def spread(alphabet: Bins, fine: Sequence[float], log: bool, zero: bool) -> tuple[Bins, ...]:
+def standard_codings(
+    alphabet: Bins, fine: Sequence[float], log: bool, zero: bool
+) -> tuple[Bins, ...]:
     """Return the codings of a number without declared bins; the first is its alphabet of ten equal bins.
 
     Joint reports use one of eight **codings** of 10 to 12 bins, chosen by public coins
@@ -372,7 +376,7 @@ def spread(alphabet: Bins, fine: Sequence[float], log: bool, zero: bool) -> tupl
     Examples:
         >>> tens = [10.0 * k for k in range(11)]
         >>> fine = [2.5 * k for k in range(41)]
-        >>> codings = spread(Bins(tuple(tens)), fine, log=False, zero=True)
+        >>> codings = standard_codings(Bins(tuple(tens)), fine, log=False, zero=True)
         >>> codings[1].edges
         (0.0, 2.5, 12.5, 22.5, 32.5, 42.5, 52.5, 62.5, 72.5, 82.5, 92.5, 100.0)
         >>> codings[4].edges
@@ -398,18 +402,19 @@ def _geometric_edges(alphabet: Bins, zero: bool) -> Iterator[list[float]]:
     """Yield the inner edges of codings that are dense near a bound, or near 0."""
     low, high = alphabet.edges[0], alphabet.edges[-1]
     zero_inside = zero and low < 0 < high - alphabet.integer
+    one = [1.0] if alphabet.integer else []  # a bin for the bound, or 0, alone
     for ratio, offset in _AT_BOUNDS[:1] if zero_inside else _AT_BOUNDS:
-        steps = _distances(high - low, ratio, offset, alphabet.integer)
-        yield [low + 1.0] * alphabet.integer + [low + step for step in steps]
-        yield [high - 1.0] * alphabet.integer + [high - step for step in steps]
+        distances = one + _distances(high - low, ratio, offset, alphabet.integer)
+        yield [low + distance for distance in distances]
+        yield [high - distance for distance in distances]
     for ratio, offset in _AT_ZERO if zero_inside else ():
-        steps = _distances(max(-low, high), ratio, offset, alphabet.integer)
-        both_sides = [end for step in steps for end in (step, -step) if low < end < high]
-        yield [0.0, 1.0][: 1 + alphabet.integer] + both_sides[: _EDGES - 1]
+        distances = _distances(max(-low, high), ratio, offset, alphabet.integer)
+        both_sides = [e for distance in distances for e in (distance, -distance) if low < e < high]
+        yield [0.0, *one, *both_sides[: _EDGES - 1]]
 
 
 def _distances(width: float, ratio: float, offset: float, integer: bool) -> list[float]:
-    """Return geometrically decreasing distances; for integers the last is at least 1."""
+    """Return ten geometrically decreasing distances; for integers the last is at least 1."""
     if integer:
         ratio = min(ratio, width ** (1 / (_EDGES - 1 + offset)))
     return [width / ratio ** (place + offset) for place in range(_EDGES)]
@@ -422,10 +427,10 @@ def _coding(alphabet: Bins, inner: Iterable[float]) -> Bins:
     if alphabet.integer:
         rounded = [float(round(edge)) for edge in edges]
     else:
-        widths = [above - below for below, above in pairwise(edges)]
-        narrow = [min(pair) for pair in pairwise(widths)]
-        places = [_DIGITS - math.floor(math.log10(width)) for width in narrow]
-        rounded = [round(edge, place) for edge, place in zip(edges[1:-1], places, strict=True)]
+        rounded = []
+        for below, edge, above in zip(edges, edges[1:], edges[2:], strict=False):
+            narrower = min(edge - below, above - edge)
+            rounded.append(round(edge, _DIGITS - math.floor(math.log10(narrower))))
     retained = [low, *sorted({edge for edge in rounded if low < edge < high}), high]
     if alphabet.integer:
         retained = without_empty(retained, alphabet.spikes)
@@ -448,9 +453,11 @@ def refine(codings: Sequence[Bins]) -> tuple[Bins, Codes]:
         edges = without_empty(edges, first.spikes)
     atoms = Bins(tuple(edges), first.spikes, first.integer, first.nullable)
     others = np.arange(atoms.size - atoms.num_bins)  # spikes, and the missing value
-    bin_codes = [np.searchsorted(bins.edges, edges[:-1], side="right") - 1 for bins in codings]
-    other_codes = [bins.num_bins + others for bins in codings]
-    return atoms, np.hstack([np.stack(bin_codes), np.stack(other_codes)])
+    codes = []
+    for bins in codings:
+        of_bins = np.searchsorted(bins.edges, edges[:-1], side="right") - 1
+        codes.append(np.concatenate([of_bins, bins.num_bins + others]))
+    return atoms, np.stack(codes)
 
 
 def without_empty(edges: Sequence[float], spikes: Sequence[float]) -> list[float]:
@@ -467,7 +474,7 @@ def without_empty(edges: Sequence[float], spikes: Sequence[float]) -> list[float
 
 
 _QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
-_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6
+_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of an outer bin, if there are so many bins
 
 
 def equal_mass(
@@ -512,10 +519,10 @@ def equal_mass(
 
 
 def _levels(num_bins: int) -> list[tuple[float, float]]:
-    """Return (share of values below, mass of a neighboring bin) of every inner edge."""
+    """Return (share of values below, mass of the lighter neighboring bin) of every inner edge."""
     tails = 2 * (num_bins >= _MIN_BINS_WITH_TAILS)
-    each = 1 / (num_bins - tails)
-    inner = [(place * each, each) for place in range(1, num_bins - tails)]
+    mass = 1 / (num_bins - tails)
+    inner = [(place * mass, mass) for place in range(1, num_bins - tails)]
     return [(_TAIL, _TAIL), *inner, (1 - _TAIL, _TAIL)] if tails else inner
 
 

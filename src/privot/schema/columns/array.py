@@ -26,7 +26,7 @@ from privot.schema.domains import Array, Box
 from privot.schema.images import ImageDomain, check_shape
 
 Images = NDArray[np.float32]
-_CHUNK = 2048
+_CHUNK = 2048  # images moved at once
 
 
 class Augment(BaseModel):
@@ -81,6 +81,7 @@ class Augment(BaseModel):
 
     def _moved(self, images: Images, rng: np.random.Generator) -> Images:
         def within(most: float) -> Images:
+            """Return a number for each image (n, 1), uniform from −most to most."""
             return rng.uniform(-most, most, (len(images), 1)).astype(np.float32)
 
         turn = within(math.radians(self.turn))
@@ -184,9 +185,13 @@ class ArrayColumn(PointColumn):
 
     def from_unit_pixels(self, units: NDArray[np.floating]) -> NDArray[np.float32]:
         """Map unit pixels of any shape to raw pixels, clipped to the bounds."""
+        raw = self._raw_pixels(np.asarray(units, np.float32))
+        return np.clip(raw, *self.bounds).astype(np.float32)
+
+    def _raw_pixels(self, units: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Map unit pixels to raw pixels, not clipped."""
         low, high = self.bounds
-        raw = (low + high) / 2 + (high - low) / 2 * np.asarray(units, np.float32)
-        return np.clip(raw, low, high).astype(np.float32)
+        return (low + high) / 2 + (high - low) / 2 * units
 
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[np.generic], list[Problem]]:
         """Return raw pixels (n, N), in the order height, width, channels; missing images are dropped.
@@ -199,18 +204,18 @@ class ArrayColumn(PointColumn):
         if is_tensor(kind):
             actual = tuple(kind.shape)
             if kind.permutation is not None or not _same_shape(actual, wanted):
-                raise PrivotError(_misfit(name, actual, wanted))
+                raise PrivotError(_shape_message(name, actual, wanted))
         elif not isinstance(kind, pa.FixedSizeListType | pa.ListType | pa.LargeListType):
             raise PrivotError(
-                f"column {name!r} has type {kind}: give an array of shape (n, {_times(wanted)}), or "
-                "a folder of images"
+                f"column {name!r} has type {kind}: give an array of shape "
+                f"(n, {_shape_text(wanted)}), or a folder of images"
             )
         problems = []
         if values.null_count:
             remedy = "remove the row, by a rule that does not look at other people's records"
             problems.append(Problem(name, "has no image", remedy, np.asarray(values.is_null())))
             values = values.drop_null()
-        parts = [_numbers(name, _storage(chunk), wanted) for chunk in values.chunks]
+        parts = [_pixel_rows(name, _storage(chunk), wanted) for chunk in values.chunks]
         raw = np.concatenate(parts) if parts else np.zeros((0, self.domain.num_pixels))
         infinite = np.asarray(~np.isfinite(raw).all(axis=1))
         if infinite.any() and not problems:
@@ -254,8 +259,7 @@ class ArrayColumn(PointColumn):
 
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
         """See `PointColumn`."""
-        low, high = self.bounds
-        raw = (low + high) / 2 + (high - low) / 2 * self.domain.decode(units)
+        raw = self._raw_pixels(self.domain.decode(units))
         return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
 
     @model_validator(mode="after")
@@ -297,16 +301,17 @@ def is_tensor(kind: pa.DataType) -> bool:
 
 
 def _storage(chunk: pa.Array) -> pa.Array:
+    """Return the lists of numbers of tensors; other arrays unchanged."""
     return chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
 
 
-def _numbers(name: str, lists: pa.Array, wanted: tuple[int, ...]) -> NDArray[np.generic]:
-    size = int(np.prod(wanted))
-    flat = lists.flatten()
+def _pixel_rows(name: str, lists: pa.Array, wanted: tuple[int, ...]) -> NDArray[np.generic]:
+    """Return the numbers (n, N) of lists; raise PrivotError unless all have the wanted N."""
+    size, flat = int(np.prod(wanted)), lists.flatten()
     if len(flat) != size * len(lists) or not pa.types.is_fixed_size_list(lists.type):
         widths = np.asarray(lists.value_lengths())
         if (widths != size).any():
-            raise PrivotError(_misfit(name, (int(widths[widths != size][0]),), wanted))
+            raise PrivotError(_shape_message(name, (int(widths[widths != size][0]),), wanted))
     kind = flat.type
     if flat.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise PrivotError(f"column {name!r} has pixels of type {kind}: give numbers only")
@@ -318,15 +323,16 @@ def _same_shape(actual: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     return actual == wanted or (*actual, 1) == wanted or actual == (*wanted, 1)
 
 
-def _misfit(name: str, actual: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+def _shape_message(name: str, actual: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """Return the error for images of another shape."""
     remedy = "resize the images, or correct the schema"
     if len(actual) == 3 and (*actual[1:], actual[0]) == wanted:
         remedy = "put channels last, as by numpy.moveaxis(images, 1, -1)"
     return (
-        f"column {name!r} has images of shape {_times(actual)}, the schema declares {_times(wanted)}: "
-        f"{remedy}"
+        f"column {name!r} has images of shape {_shape_text(actual)}, the schema declares "
+        f"{_shape_text(wanted)}: {remedy}"
     )
 
 
-def _times(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     return "×".join(str(side) for side in shape)

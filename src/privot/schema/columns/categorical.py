@@ -20,7 +20,7 @@ from privot.schema.columns.raw_values import (
     Problem,
     explain_unlisted,
     find_texts,
-    missing,
+    missing_values,
     read_texts,
 )  # fmt: skip
 
@@ -66,9 +66,11 @@ class _ListedColumn(CodedColumn):
         if other is None:
             problems += explain_unlisted(texts, name, names, places < 0)
         last, other_code = self.alphabet.size - 1, 0 if other is None else names.index(other)
-        by_place = [*self._codes.values(), last, last, other_code]  # unlisted texts have place −1
-        codes = np.array(by_place, np.int64)[places]
-        return codes, problems + missing(absent, self.nullable, name, problems)
+        # Codes by place: of the listed texts, twice of what is absent, and of unlisted texts (place −1).
+        code_of_place = np.array([*self._codes.values(), last, last, other_code], np.int64)
+        return code_of_place[places], problems + missing_values(
+            absent, self.nullable, name, problems
+        )
 
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator

@@ -51,16 +51,16 @@ class Column(BaseModel):
     nullable: bool = False
     kind: str
 
-    # All kinds, by name.
-    kinds: ClassVar[dict[str, type[Column]]] = {}
-    # Whether it is reported; otherwise it is generated for samples and never read on a device.
-    reported: ClassVar[bool] = True
+    kinds: ClassVar[dict[str, type[Column]]] = {}  # all kinds, by name
+    reported: ClassVar[bool] = (
+        True  # if not, it is generated for samples and never read on a device
+    )
     # Type of its values in rules; None if rules cannot name it.
     in_rules: ClassVar[Literal["number", "date", "text", "truth"] | None] = None
-    # Whether the text of its table columns in a CSV is parsed as numbers.
-    holds_numbers: ClassVar[bool] = False
-    # Whether its value is one number or date, reported as a point or as the code of a bin.
-    is_number: ClassVar[bool] = False
+    holds_numbers: ClassVar[bool] = False  # whether texts in a CSV are parsed as numbers
+    is_number: ClassVar[bool] = (
+        False  # one number or date, reported as a point or the code of a bin
+    )
 
     def __eq__(self, other: object) -> bool:
         """Compare what is declared, not what was computed from it since."""

@@ -52,7 +52,7 @@ class IdentifierColumn(Column):
         >>> column = IdentifierColumn(kind="identifier", pattern=r"P-\d{6}")
         >>> column.size
         1000000
-        >>> column.made_up(3, np.random.default_rng(0))(2).to_pylist()
+        >>> column.generator(3, np.random.default_rng(0))(2).to_pylist()
         ['P-842848', 'P-592694']
     """
 
@@ -91,7 +91,7 @@ class IdentifierColumn(Column):
         """Number of different identifiers."""
         return math.prod(map(len, self.places))
 
-    def made_up(self, num_rows: int, rng: np.random.Generator) -> MadeUp:
+    def generator(self, num_rows: int, rng: np.random.Generator) -> IdentifierGenerator:
         """Return a generator of `num_rows` distinct identifiers.
 
         Raises:
@@ -102,7 +102,7 @@ class IdentifierColumn(Column):
                 f"pattern {self.pattern!r} has {self.size:,} identifiers, {num_rows:,} are requested: "
                 "give it more places, or draw fewer"
             )
-        return MadeUp(self.places, rng)
+        return IdentifierGenerator(self.places, rng)
 
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
         """Return no values: identifiers are never read."""
@@ -114,7 +114,7 @@ class IdentifierColumn(Column):
         return self
 
 
-class MadeUp:
+class IdentifierGenerator:
     """Generator of distinct identifiers.
 
     Arguments:
@@ -123,7 +123,7 @@ class MadeUp:
     """
 
     def __init__(self, places: tuple[str, ...], rng: np.random.Generator) -> None:
-        split = len(places)
+        split = len(places)  # places from here on have at most _MAX_PERMUTED combinations
         while split and math.prod(map(len, places[split - 1 :])) <= _MAX_PERMUTED:
             split -= 1
         self._drawn, self._permuted, self._rng = places[:split], places[split:], rng
@@ -146,7 +146,7 @@ class MadeUp:
 
 
 def _characters(part: re.Match[str]) -> str:
-    """Return the distinct characters of one part of a pattern; "" if it cannot be parsed."""
+    """Return the distinct characters that one part of a pattern allows; "" if it cannot be parsed."""
     char_class, escaped, plain = part[1], part[2], part[3]
     if char_class is None:
         return plain or _escaped(escaped)
@@ -166,6 +166,7 @@ def _class_piece(low: str, high: str, escaped: str, plain: str) -> str:
 
 
 def _escaped(character: str) -> str:
+    """Return the characters that a backslash and a character stand for; "" if unknown."""
     if character == "d":
         return _DIGITS
     return "" if character.isalnum() else character
@@ -174,11 +175,10 @@ def _escaped(character: str) -> str:
 def permuted(numbers: Words, size: int, keys: Words) -> Words:
     """Return the images of numbers (n,) under a keyed permutation of 0 … size − 1.
 
-    >>> keys = np.arange(4, dtype=np.uint64)
-    >>> sorted(permuted(np.arange(10, dtype=np.uint64), 10, keys).tolist())
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    The Feistel network permutes a larger set, of an even number of bits. An image that is not below
+    `size` is permuted again until it is.
     """
-    half = np.uint64(max(1, (max(size - 1, 1).bit_length() + 1) // 2))
+    half = np.uint64(max(1, (max(size - 1, 1).bit_length() + 1) // 2))  # bits of each side
     mask = np.uint64((1 << int(half)) - 1)
     images = numbers.copy()
     outside = np.arange(len(numbers))

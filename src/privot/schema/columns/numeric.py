@@ -25,7 +25,7 @@ from privot.schema.columns.alphabet import (
     num_fine_bins,
     refine,
     roundest,
-    spread,
+    standard_codings,
     without_empty,
 )  # fmt: skip
 from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
@@ -56,11 +56,11 @@ class NumberColumn(PointColumn, CodedColumn):
     def codings(self) -> tuple[Bins, ...]:
         """See `CodedColumn`; several if no bins are declared and not every integer has its own bin."""
         alphabet, log = self.alphabet, self.on_log_scale
-        values = alphabet.edges[-1] - alphabet.edges[0] if alphabet.integer else math.inf
-        if self.bins is not None or alphabet.num_bins == values:
+        num_integers = alphabet.edges[-1] - alphabet.edges[0] if alphabet.integer else math.inf
+        if self.bins is not None or alphabet.num_bins == num_integers:
             return (alphabet,)
-        fine = self.equal_bins(int(min(values, num_fine_bins(log))))
-        return spread(alphabet, fine, log, zero=self.step_seconds is None)
+        fine = self.equal_bins(int(min(num_integers, num_fine_bins(log))))
+        return standard_codings(alphabet, fine, log, zero=self.step_seconds is None)
 
     @property
     def on_log_scale(self) -> bool:
@@ -80,7 +80,7 @@ class NumberColumn(PointColumn, CodedColumn):
     @property
     @abstractmethod
     def counted_in(self) -> object:
-        """Unit of its numbers: equal numbers of two columns with one unit are equal values."""
+        """Unit of its numbers: equal numbers of two columns with the same unit are equal values."""
 
     @abstractmethod
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
@@ -192,17 +192,16 @@ class NumberColumn(PointColumn, CodedColumn):
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
         """See `CodedColumn`; integers with at most `num_codes` values have a code each."""
-        bins, numbers = self.alphabet, self.read(name, drawn)[0]
+        bins, (numbers, _) = self.alphabet, self.read(name, drawn)
         numbers = numbers[~np.isnan(numbers)]
-        if not len(numbers):
+        num_integers = bins.edges[-1] - bins.edges[0] if bins.integer else math.inf
+        if not len(numbers) or bins.num_bins == num_integers <= num_codes:
             return self
-        fields, values = self.model_dump(), bins.edges[-1] - bins.edges[0]
-        if not bins.integer or values > num_codes:
+        fields = self.model_dump()
+        if num_integers > num_codes:
             return self.model_validate(fields | self._bins_of(numbers, num_codes))
-        if bins.num_bins == values:
-            return self
         no_spikes = {"spikes": ()} if "spikes" in fields else {}  # dates have no such field
-        return self.model_validate(fields | {"bins": int(values)} | no_spikes)
+        return self.model_validate(fields | {"bins": int(num_integers)} | no_spikes)
 
     @abstractmethod
     def _bins_of(self, numbers: Array, num_codes: int) -> dict[str, object]:
@@ -240,11 +239,10 @@ def decode_far(bins: Bins, codes: Codes, rng: np.random.Generator) -> Array:
     """Decode codes (n,) to numbers (n,); half of those of an outer bin lie far beyond the bounds."""
     outside = rng.random(len(codes)) < 0.5
     numbers = bins.decode(codes, rng)
-    ends = np.array([bins.edges[0], bins.edges[-1]])
-    for end, code, beyond in zip(ends, bins.encode(ends), (-_FAR, _FAR), strict=True):
-        far = end + beyond * (ends[1] - ends[0])
-        numbers = np.where(outside & (codes == code), far, numbers)
-    return numbers
+    low, high = bins.edges[0], bins.edges[-1]
+    first, last = bins.encode(np.array([low, high]))
+    numbers = np.where(outside & (codes == first), low - _FAR * (high - low), numbers)
+    return np.where(outside & (codes == last), high + _FAR * (high - low), numbers)
 
 
 class NumericColumn(NumberColumn):
@@ -313,6 +311,7 @@ class NumericColumn(NumberColumn):
 
     @property
     def _whole(self) -> bool:
+        """Whether its numbers are integers: values, or counts of steps."""
         return self.integer or self.counted_in is not None
 
     @cached_property
@@ -392,10 +391,12 @@ class NumericColumn(NumberColumn):
         spikes = sorted({*self.spikes, *new_spikes})
         edges = self._edges_of((low, *inner, high))
         if self._whole:
-            retained = without_empty(edges, [steps.place(s) if steps else s for s in spikes])[1:-1]
+            spike_numbers = [steps.place(spike) if steps else spike for spike in spikes]
+            retained = without_empty(edges, spike_numbers)[1:-1]
         else:  # no edge at the bound: a mass there that is no spike stays in the last bin
             retained = [edge for edge in inner if edge < high]
-        inner = [edge for edge, place in zip(inner, edges[1:-1], strict=True) if place in retained]
+        # `inner` are values, `edges` the same edges in the column's numbers.
+        inner = [value for value, edge in zip(inner, edges[1:-1], strict=True) if edge in retained]
         return {"bins": [low, *inner, high], "spikes": spikes, "scale": "linear"}
 
     def round_between(self, low: float, high: float) -> float:
@@ -442,10 +443,11 @@ class NumericColumn(NumberColumn):
 
 _SECONDS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _EPOCH = dt.datetime(1970, 1, 1)
-_LAST_SECOND = 9e12  # microseconds since 1970 are 64-bit integers
+_LAST_SECOND = 9e12  # since 1970; its microseconds fit into 64-bit integers
 
 
 def _as_text(moment: object) -> object:
+    """Return a date of TOML as text, anything else unchanged."""
     return moment.isoformat() if isinstance(moment, dt.date) else moment
 
 
@@ -536,8 +538,8 @@ class DatetimeColumn(NumberColumn):
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
         """Return the steps of the resolution since 1970 (n,), NaN where missing."""
         moments, problems = read_moments(table.column(name), name, self.nullable)
-        whole = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy()
-        steps = (whole // (1_000_000 * self.step_seconds)).astype(np.float64)
+        microseconds = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy()
+        steps = (microseconds // (1_000_000 * self.step_seconds)).astype(np.float64)
         return np.where(np.asarray(moments.is_null()), np.nan, steps), problems
 
     def _number_of(self, value: object) -> float | None:
@@ -556,9 +558,9 @@ class DatetimeColumn(NumberColumn):
         last = pa.array([int(high * self.step_seconds)]).cast(pa.timestamp("s"))
         for unit in ("year", "month"):
             first = pc.floor_temporal(last, unit=unit)
-            begun = first[0].cast(pa.int64()).as_py() / self.step_seconds
-            if begun >= low:
-                return float(begun)
+            number = first[0].cast(pa.int64()).as_py() / self.step_seconds
+            if number >= low:
+                return float(number)
         return (low + high) / 2
 
     def _write(self, numbers: Array) -> pa.Array:

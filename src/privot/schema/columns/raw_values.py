@@ -2,6 +2,7 @@
 
 Values may be text, as in a CSV, which is parsed as numbers or dates. Every function returns the
 values and the problems (column, rows, kind of problem, and remedy); a value with a problem is missing.
+Values on a grid, such as prices to the cent, are represented by integers (`Steps`).
 
 This code runs on the device and stores nothing. Errors name column and row but show no value, because
 logs, bug reports and terminals may be read by others than the holders of the records.
@@ -37,6 +38,7 @@ _FILL = (
     "other people's records"
 )
 _CORRECT = "correct it, add it to the schema, or declare which category stands for others"
+_NO_COMMA = "write a decimal point, and nothing between thousands"
 _WRITE_DATES = "write dates as 2024-05-31"
 
 
@@ -91,8 +93,9 @@ class RecordError(PrivotError):
 
 def refuse(problems: Iterable[Problem]) -> None:
     """Raise a RecordError for the first row that has a problem, if there is one."""
-    for problem in sorted(problems, key=lambda problem: problem.first):
-        raise RecordError(problem.first, problem.words)
+    earliest = min(problems, key=lambda problem: problem.first, default=None)
+    if earliest is not None:
+        raise RecordError(earliest.first, earliest.words)
 
 
 def read_numbers(
@@ -110,11 +113,11 @@ def read_numbers(
         infinite = np.isinf(numbers)
         numbers = np.where(infinite, np.nan, numbers) if infinite.any() else numbers
         what = "is infinite, or too large for a number"
-        problems += _existing(name, (what, "give finite numbers only", infinite))
+        problems += _existing_problems(name, (what, "give finite numbers only", infinite))
     else:
         numbers = np.full(len(values), np.nan)
-        problems = _all(values, name, f"holds {kind}, not numbers", "give numbers only")
-    return numbers, problems + missing(np.isnan(numbers), nullable, name, problems)
+        problems = _problem_of_all(values, name, f"holds {kind}, not numbers", "give numbers only")
+    return numbers, problems + missing_values(np.isnan(numbers), nullable, name, problems)
 
 
 def read_moments(
@@ -127,11 +130,11 @@ def read_moments(
         values, problems = _parse_moments(_texts(values), name)
     elif not (pa.types.is_temporal(kind) or pa.types.is_null(kind)) or pa.types.is_time(kind):
         remedy = "give dates or times, or text as 2024-05-31"
-        problems = _all(values, name, f"holds {kind}, not dates", remedy)
+        problems = _problem_of_all(values, name, f"holds {kind}, not dates", remedy)
         values = pa.nulls(len(values))
     moments = values.cast(pa.timestamp("us"), safe=False)
     absent = np.asarray(moments.is_null())
-    return moments, problems + missing(absent, nullable, name, problems)
+    return moments, problems + missing_values(absent, nullable, name, problems)
 
 
 def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
@@ -140,7 +143,7 @@ def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, lis
         return _texts(values), []
     except pa.ArrowException:
         what = f"holds {values.type}, not text"
-        problems = _all(values, name, what, "give text, as in its categories")
+        problems = _problem_of_all(values, name, what, "give text, as in its categories")
         return pa.chunked_array([pa.nulls(len(values), pa.string())]), problems
 
 
@@ -163,7 +166,7 @@ def explain_unlisted(
     spaced = unlisted & _mask(pc.is_in(trimmed, value_set=pa.array(categories)))
     folded = pa.array([category.lower() for category in categories])
     cased = unlisted & ~spaced & _mask(pc.is_in(pc.utf8_lower(trimmed), value_set=folded))
-    return _existing(
+    return _existing_problems(
         name,
         ("has spaces around its category", "remove them", spaced),
         ("differs from a category by capitals", "write it as the schema does", cased),
@@ -171,7 +174,7 @@ def explain_unlisted(
     )
 
 
-def missing(
+def missing_values(
     absent: NDArray[np.bool_], nullable: bool, name: str, problems: list[Problem]
 ) -> list[Problem]:
     """Return the problem of values that are absent without another problem, unless `nullable`."""
@@ -179,44 +182,41 @@ def missing(
         return []
     for problem in problems:
         absent = absent & ~problem.rows
-    return _existing(name, ("has no value", _FILL, absent))
+    return _existing_problems(name, ("has no value", _FILL, absent))
 
 
 def _parse_numbers(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
-    texts = _present(texts)
+    """Return (numbers, null where a text is none or missing; problems)."""
+    texts = _null_if_missing(texts)
     try:
         return texts.cast(pa.float64()), []
     except pa.ArrowException:
         pass
-    good = pc.match_substring_regex(texts, _NUMBER)
-    bad = _mask(pc.invert(good))
+    bad = _mask(pc.invert(pc.match_substring_regex(texts, _NUMBER)))
     comma = bad & _mask(pc.match_substring_regex(texts, _COMMA))
     date = bad & ~comma & _mask(pc.match_substring_regex(texts, _DATE))
     numbers = pc.if_else(pa.array(bad), None, texts).cast(pa.float64())
-    return numbers, _existing(
+    return numbers, _existing_problems(
         name,
-        (
-            "has a number with a comma",
-            "write a decimal point, and nothing between thousands",
-            comma,
-        ),
+        ("has a number with a comma", _NO_COMMA, comma),
         ("has a date, not a number", "correct it, or declare a datetime column", date),
         ("has text, not a number", "write numbers as -12.5 or 3e4", bad & ~comma & ~date),
     )
 
 
 def _parse_moments(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
-    texts, kind = _present(texts), pa.timestamp("us")
+    """Return (times, null where a text is none or missing; problems)."""
+    texts, kind = _null_if_missing(texts), pa.timestamp("us")
     try:
         return texts.cast(kind), []
     except pa.ArrowException:
         pass
-    different = pc.unique(texts.drop_null())
-    impossible = pa.array([text for text in different if not _is_moment(text)], texts.type)
+    distinct = pc.unique(texts.drop_null())
+    impossible = pa.array([text for text in distinct if not _is_moment(text)], texts.type)
     bad = _mask(pc.is_in(texts, value_set=impossible))
     zone = bad & _mask(pc.match_substring_regex(texts, _ZONE))
     date = bad & ~zone & _mask(pc.match_substring_regex(texts, _DATE))
-    return pc.if_else(pa.array(bad), None, texts).cast(kind), _existing(
+    return pc.if_else(pa.array(bad), None, texts).cast(kind), _existing_problems(
         name,
         ("has a time with a zone", "write times in UTC, without an offset", zone),
         ("has a date in another format, or one that no calendar has", _WRITE_DATES, date),
@@ -232,7 +232,7 @@ def _is_moment(text: pa.Scalar) -> bool:
     return True
 
 
-def _present(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+def _null_if_missing(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Strip spaces around texts, and replace texts that stand for a missing value by null."""
     texts = pc.utf8_trim_whitespace(texts)
     return pc.if_else(pc.is_in(texts, value_set=pa.array(_ABSENT)), None, texts)
@@ -245,21 +245,23 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert values to texts; raise an Arrow exception if their type has no texts."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     return values.cast(pa.string())
 
 
 def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return truth values as a mask, False for null."""
     return np.asarray(pc.fill_null(values, False).to_numpy(), np.bool_)
 
 
-def _all(values: pa.ChunkedArray, name: str, what: str, remedy: str) -> list[Problem]:
+def _problem_of_all(values: pa.ChunkedArray, name: str, what: str, remedy: str) -> list[Problem]:
     """Return a problem that all values except nulls have."""
-    return _existing(name, (what, remedy, _mask(values.is_valid())))
+    return _existing_problems(name, (what, remedy, _mask(values.is_valid())))
 
 
-def _existing(name: str, *candidates: tuple[str, str, NDArray[np.bool_]]) -> list[Problem]:
+def _existing_problems(name: str, *candidates: tuple[str, str, NDArray[np.bool_]]) -> list[Problem]:
     """Return a column's problems, given as (what, remedy, rows), that at least one row has."""
     return [Problem(name, what, remedy, rows) for what, remedy, rows in candidates if rows.any()]
 
@@ -341,10 +343,6 @@ class Steps:
 
 
 def _decimals(number: float) -> int:
-    """Return the number of decimals in a number's shortest text.
-
-    >>> [_decimals(x) for x in (100.0, 0.25, 1e-6)]
-    [0, 2, 6]
-    """
+    """Return the number of decimals in a number's shortest text: 2 for 0.25, 0 for 100."""
     exponent = Decimal(repr(number)).normalize().as_tuple().exponent
     return max(0, -int(exponent))

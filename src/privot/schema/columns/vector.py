@@ -13,10 +13,10 @@ decreases from cell to cell decreases within each cell, too.
 
 On the **line** (`LineCells`) cells may have any widths, and each class of a latent-class model has its
 own densities. The outer end of an outer cell has density $\max(0, 2d − e)$. Integer i gets the mass of
-$[i, i+1)$. Cells of width 0 are points. On a **grid** (`draw_ends`) the density is a product over the
-axes, whose steps between cells are of second order. There the mass of a cell is the number of points to
-be drawn in it plus a constant, so that few points are drawn nearly uniformly. At the edge of the grid,
-and of the domain, $e = d$.
+$[i, i+1)$. Cells of width 0 are points. On a **grid** (`end_densities`) the density is a product over
+the axes, whose steps between cells are of second order. There the mass of a cell is the number of points
+to be drawn in it plus a constant, so that few points are drawn nearly uniformly. At the edge of the
+grid, and of the domain, $e = d$.
 
 Privacy review: samples are a function of a model's codes and probabilities and of random numbers;
 nobody's record is used.
@@ -45,11 +45,11 @@ from privot.schema.columns.raw_values import Problem, read_numbers
 from privot.schema.domains import Array, Box, Domain, L1Ball, L2Ball, Polyline, from_unit
 
 _PSEUDO_POINTS = 4.0  # added to the number of points of every cell
-_MAX_TRIES = 100
+_MAX_TRIES = 100  # draws of an integer until it is none of the points
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
-def draw_ends(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -> Array:
+def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -> Array:
     """Return the end densities $e_-/d, e_+/d$ of each point's cell along each axis, (2, n, d).
 
     Arguments:
@@ -59,20 +59,21 @@ def draw_ends(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -
     """
     dimension = places.shape[1]
     shape = (side,) * dimension
-    masses = np.bincount(np.ravel_multi_index(tuple(places.T), shape), minlength=side**dimension)
-    masses = np.where(exists, masses.reshape(shape) + _PSEUDO_POINTS, np.nan)
+    counts = np.bincount(np.ravel_multi_index(tuple(places.T), shape), minlength=side**dimension)
+    masses = np.where(exists, counts.reshape(shape) + _PSEUDO_POINTS, np.nan)
     ends = np.empty((2, *places.shape))
     for axis in range(dimension):
         padded = np.pad(masses, [(int(j == axis),) * 2 for j in range(dimension)], mode="edge")
-        for side_of, start in ((0, 0), (1, 2)):
-            beside = np.take(padded, np.arange(start, start + side), axis=axis)
-            ratio = np.where(np.isnan(beside), 1.0, 2 * beside / (beside + masses))
-            ends[side_of, :, axis] = ratio[tuple(places.T)]
+        # In `padded`, the neighbors below have places 0 … side − 1, those above 2 … side + 1.
+        for end in (0, 1):
+            neighbors = np.take(padded, np.arange(side) + 2 * end, axis=axis)
+            ratio = np.where(np.isnan(neighbors), 1.0, 2 * neighbors / (neighbors + masses))
+            ends[end, :, axis] = ratio[tuple(places.T)]
     return ends
 
 
 def draw_within(ends: Array, rng: np.random.Generator) -> Array:
-    """Draw places (…) in [0, 1) by densities of mean 1 on two segments with end densities (2, …) ≤ 2.
+    """Draw positions (…) in [0, 1) by densities of mean 1: two segments, end densities (2, …) ≤ 2.
 
     Examples:
         >>> ends = np.array([[[0.0]], [[2.0]]]) * np.ones((2, 10_000, 1))  # the density is 2u
@@ -86,16 +87,17 @@ def draw_within(ends: Array, rng: np.random.Generator) -> Array:
     height = np.where(monotone, bounded, height)
     gap = np.where(monotone, below - above, 1.0)
     knot = np.where(monotone, (2 - height - above) / gap, 0.5)
-    first = knot * (below + height) / 2
+    left_mass = knot * (below + height) / 2
     share = rng.random(below.shape)
-    left = share < first
-    share = np.where(left, share / np.maximum(first, 1e-300), (share - first) / (1 - first))
+    left = share < left_mass
+    share_of_right = (share - left_mass) / (1 - left_mass)
+    share = np.where(left, share / np.maximum(left_mass, 1e-300), share_of_right)
     start, end = np.where(left, below, height), np.where(left, height, above)
     # Quantile `share` of a linear density from `start` to `end`.
     root = np.sqrt(np.maximum(start**2 + (end**2 - start**2) * share, 0.0))
     along = share * (start + end) / np.maximum(start + root, 1e-300)
-    places = np.where(left, knot * along, knot + (1 - knot) * along)
-    return np.asarray(np.clip(places, 0.0, _BELOW_ONE))
+    positions = np.where(left, knot * along, knot + (1 - knot) * along)
+    return np.asarray(np.clip(positions, 0.0, _BELOW_ONE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +148,11 @@ class LineCells:
         if len(order) < 2:
             return ends
         density = np.maximum(masses[order] / widths, 1e-300)
-        one, other = density[:-1], density[1:]
-        meet = (widths[:-1] + widths[1:]) / (widths[1:] / one + widths[:-1] / other)
-        meet = np.minimum(meet, 2 * np.minimum(one, other))
+        below, above = density[:-1], density[1:]  # on both sides of each inner edge
+        edge = (widths[:-1] + widths[1:]) / (widths[1:] / below + widths[:-1] / above)
+        edge = np.minimum(edge, 2 * np.minimum(below, above))
         left, right = np.empty_like(density), np.empty_like(density)
-        left[1:], right[:-1] = meet / other, meet / one
+        left[1:], right[:-1] = edge / above, edge / below
         left[0], right[-1] = 2 - right[0], 2 - left[-1]
         ends[:, order] = left, right
         return np.clip(ends, 0.0, 2.0)
@@ -176,8 +178,8 @@ class LineCells:
         for _ in range(_MAX_TRIES):
             if not len(pending):
                 break
-            places = draw_within(ends[:, cells[pending], classes[pending]], rng)
-            numbers[pending] = low[pending] + places * width[pending]
+            positions = draw_within(ends[:, cells[pending], classes[pending]], rng)
+            numbers[pending] = low[pending] + positions * width[pending]
             if not self.integer:
                 break
             numbers[pending] = np.floor(numbers[pending])
@@ -187,7 +189,7 @@ class LineCells:
 
 # Default number of bins along each axis, by dimension: about 200 cells in all.
 DEFAULT_BINS = {2: 16, 3: 6}
-_TRIES = 64
+_TRIES = 64  # draws of a point until it is in the domain
 _ROUNDING = 1e-9
 # A cell that only touches the domain has no code: cells are shrunk by the share _SLIVER of their side,
 # and points in a cell without code move toward 0 by the larger share _PULL.
@@ -238,7 +240,7 @@ class Cells(Alphabet):
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
-        """Bins (K, d) of every cell that intersects the domain."""
+        """Bin along each axis (K, d), from 0 to b − 1, of every cell that intersects the domain."""
         d, unit = self.domain.dimension, self.domain.unit
         places = np.indices((self.side,) * d).reshape(d, -1).T
         # A cell intersects a box, a ball, or its non-negative part if its point nearest to 0 is inside.
@@ -252,16 +254,18 @@ class Cells(Alphabet):
         return np.clip(0.0, low + _SLIVER * width, low + (1 - _SLIVER) * width)
 
     @cached_property
-    def _numbers(self) -> NDArray[np.int64]:
+    def _codes(self) -> NDArray[np.int64]:
         """Code (b^d,) of every cell of the box in C order; −1 outside the domain."""
-        numbers = np.full(self.side**self.domain.dimension, -1)
-        numbers[self._flat(self._places)] = np.arange(len(self._places))
-        return numbers
+        codes = np.full(self.side**self.domain.dimension, -1)
+        codes[self._flat_index(self._places)] = np.arange(len(self._places))
+        return codes
 
-    def _flat(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _flat_index(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the index (n,) in C order of cells with bins (n, d)."""
         return np.asarray(places @ self.side ** np.arange(places.shape[1])[::-1])
 
     def _corners(self, places: NDArray[np.int64]) -> Array:
+        """Return the lower corners (n, d) of cells, in unit coordinates."""
         return np.asarray(places * (2 / self.side) - 1, np.float64)
 
     @cached_property
@@ -277,8 +281,7 @@ class Cells(Alphabet):
     @property
     def codes(self) -> list[int] | None:
         """Code of every cell of the box in C order, −1 if it has none; None if all have codes."""
-        numbers = self._numbers.tolist()
-        return None if numbers == list(range(len(numbers))) else numbers
+        return None if len(self._places) == len(self._codes) else self._codes.tolist()
 
     @property
     def size(self) -> int:
@@ -301,21 +304,22 @@ class Cells(Alphabet):
         return np.where(absent, self.size - 1, codes)
 
     def _code(self, units: Array) -> Codes:
+        """Return the codes (n,) of points (n, d); −1 in a cell without code."""
         places = np.floor((units + 1) * (self.side / 2)).astype(np.int64)
-        return self._numbers[self._flat(places.clip(0, self.side - 1))]
+        return self._codes[self._flat_index(places.clip(0, self.side - 1))]
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
         """Draw points (n, d), in unit coordinates, within the cells of codes (n,); NaN where missing."""
         absent = np.asarray(codes >= len(self._places))
         places = self._places[np.where(absent, 0, codes)]
-        exists = (self._numbers >= 0).reshape((self.side,) * self.domain.dimension)
-        ends = draw_ends(places[~absent], self.side, exists)
-        unit, low, points = self.domain.unit, self._corners(places), self._corners(places)
-        pending = np.flatnonzero(~absent)
-        column = np.cumsum(~absent) - 1  # place in `ends` of each present point
+        exists = (self._codes >= 0).reshape((self.side,) * self.domain.dimension)
+        ends = end_densities(places[~absent], self.side, exists)
+        unit, low = self.domain.unit, self._corners(places)
+        points, pending = low.copy(), np.flatnonzero(~absent)
+        index_in_ends = np.cumsum(~absent) - 1
         for _ in range(_TRIES):
-            within = draw_within(ends[:, column[pending]], rng)
-            points[pending] = low[pending] + within * (2 / self.side)
+            positions = draw_within(ends[:, index_in_ends[pending]], rng)
+            points[pending] = low[pending] + positions * (2 / self.side)
             moved = np.abs(unit.project(points[pending]) - points[pending]).max(axis=1, initial=0.0)
             pending = pending[moved > _ROUNDING]
         points[pending] = self._nearest(low[pending])  # cells with a tiny intersection
@@ -384,7 +388,7 @@ class VectorColumn(PointColumn, CodedColumn):
         return domain
 
     @cached_property
-    def alphabet(self) -> Cells | None:  # type: ignore[override]  # where there are none
+    def alphabet(self) -> Cells | None:  # type: ignore[override]  # some have no codes
         """Cells, and the missing vector; None if it cannot be reported as a code."""
         if self.support is not None or len(self.columns) not in DEFAULT_BINS:
             if self.bins is not None:
@@ -449,9 +453,9 @@ class VectorColumn(PointColumn, CodedColumn):
         """See `CodedColumn`: half of the vectors in cells at the domain's edge lie far beyond it."""
         units = self._cells.decode(codes, rng)
         far = np.where(rng.random((len(codes), 1)) < 0.5, _FAR, 1.0) * units
-        again = self.domain.unit.project(np.where(np.isnan(far), 0.0, far))
-        same = self._cells.encode(np.where(np.isnan(far), far, again)) == codes
-        return self.make_up_points(name, np.where(same[:, None], far, units))
+        projected = self.domain.unit.project(np.where(np.isnan(far), 0.0, far))
+        same_code = self._cells.encode(np.where(np.isnan(far), far, projected)) == codes
+        return self.make_up_points(name, np.where(same_code[:, None], far, units))
 
     @model_validator(mode="after")
     def _check(self) -> Self:

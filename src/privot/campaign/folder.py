@@ -1,0 +1,219 @@
+"""The folder of a campaign: made, signed, and read again.
+
+Its files, and who may have them, are listed in `privot.campaign`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from privot.aggregated import Encoder
+from privot.campaign.pages import OF_REPORTS, OF_SHARES, origin_of, read_facts, write_pages
+from privot.collector.analyst import new_analyst_key
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_folder
+from privot.randomizer import Randomizer
+from privot.randomizer.reports.shuffled import shuffled_promise
+from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
+
+_RANDOMIZER, _ENCODER = "randomizer.json", "encoder.json"
+_KEY, _WEB, _ABOUT, _ANALYST = "signing.pem", "web", "campaign.json", "analyst.key"
+
+
+@dataclass(frozen=True)
+class CampaignFolder:
+    """Campaign whose files are in a folder.
+
+    Arguments:
+        folder: The folder.
+        rule: Randomizer of each record, or encoder of its shares for two servers.
+        title: Title of the pages.
+        questions: Survey question of each column; a column without one shows its name.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> CampaignFolder(Path("ask"), randomizer, "A bit", questions={}).web.name
+        'web'
+    """
+
+    folder: Path
+    rule: Randomizer | Encoder
+    title: str
+    questions: Mapping[str, str]
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a campaign's folder."""
+        try:
+            about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+            title, questions = about["title"], about["questions"]
+            encoder, randomizer = folder / _ENCODER, folder / _RANDOMIZER
+            shares = encoder.exists()
+            rule = Encoder.load(encoder) if shares else Randomizer.load(randomizer)
+        except (OSError, ValueError, KeyError, TypeError):
+            raise PrivotError(f"{folder} is no campaign: make one: `privot campaign new`") from None
+        return cls(folder, rule, title, questions)
+
+    @property
+    def randomizer(self) -> Randomizer:
+        """The randomizer; refused where devices send shares."""
+        if isinstance(self.rule, Encoder):
+            raise PrivotError(
+                f"{self.folder} is a campaign of two servers, which have shares and no reports: use "
+                "`privot aggregate` for each server"
+            )
+        return self.rule
+
+    @property
+    def path(self) -> Path:
+        """File of the rule."""
+        return self.folder / _file_of(self.rule)
+
+    @property
+    def web(self) -> Path:
+        """Folder of the pages."""
+        return self.folder / _WEB
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        return read_facts(self.web)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Addresses to which the page sends: of the `collector`, or of `leader` and `helper`."""
+        return {name: self._facts[name] for name in _addressed(self.rule) if name in self._facts}
+
+    @property
+    def public_key(self) -> str:
+        """Public key of the rule's signature in base64, for devices to pin."""
+        return str(self._facts.get("publicKey", ""))
+
+    @property
+    def analyst_key(self) -> str:
+        """Public key to which the page seals reports, in base64; empty if they are not shuffled."""
+        return str(self._facts.get("analystKey", ""))
+
+
+def _file_of(rule: Randomizer | Encoder) -> str:
+    return _ENCODER if isinstance(rule, Encoder) else _RANDOMIZER
+
+
+def _addressed(rule: Randomizer | Encoder) -> tuple[str, ...]:
+    """Return whom a campaign's page sends to."""
+    return ("leader", "helper") if isinstance(rule, Encoder) else ("collector",)
+
+
+def create(
+    rule: Randomizer | Encoder,
+    folder: Path,
+    *,
+    title: str,
+    questions: Mapping[str, str] | None = None,
+    **addresses: str,
+) -> CampaignFolder:
+    """Create a campaign's folder: a signed rule, keys, also an analyst's if shuffled, and pages.
+
+    Arguments:
+        rule: A randomizer that browsers can draw, or an encoder of shares that they can make.
+        folder: Folder to create; it must not exist.
+        title: Title of the pages.
+        questions: Survey questions, by column of the schema.
+        addresses: Addresses that the page sends to: `collector` with a randomizer, `leader` and `helper`
+            with an encoder.
+
+    Raises:
+        PrivotError: if browsers cannot draw by the rule, a question names no column of the schema, an
+            address is missing or cannot be one, both servers have the same, or the folder exists.
+
+    Examples:
+        >>> from tempfile import TemporaryDirectory
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> with TemporaryDirectory() as home:
+        ...     made = create(randomizer, Path(home) / "ask", title="A bit", collector="https://example.org")
+        ...     made.web.name
+        'web'
+    """
+    about: dict[str, Any] = {"title": title, "questions": dict(questions or {})}
+    _require_for_browsers(rule)
+    if unknown := [name for name in about["questions"] if name not in rule.schema.columns]:
+        raise PrivotError(f"question {unknown[0]!r} is of no column of the schema")
+    if folder.exists():
+        raise PrivotError(f"{folder} exists, and no campaign's key is overwritten: name another")
+    origins = _origins(rule, addresses)
+    with replacing_folder(folder) as draft:
+        path, web = draft / _file_of(rule), draft / _WEB
+        rule.save(path)
+        new_key(draft / _KEY)
+        key = read_key(draft / _KEY)
+        sign(path, key)
+        (draft / _ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
+        web.mkdir()
+        for public in (path, signature_path(path)):
+            shutil.copyfile(public, web / public.name)
+        facts = _facts(rule) | {"publicKey": public_key(key)} | addresses | about
+        if shuffled_promise(rule.schema) is not None:
+            facts["analystKey"] = new_analyst_key(draft / _ANALYST)
+        write_pages(web, OF_SHARES if isinstance(rule, Encoder) else OF_REPORTS, facts, origins)
+    return CampaignFolder(folder, rule, title, about["questions"])
+
+
+def _require_for_browsers(rule: Randomizer | Encoder) -> None:
+    """Refuse a rule that browsers do not run, and say what to change."""
+    if rule.program is not None:
+        return
+    if isinstance(rule, Randomizer):
+        raise PrivotError(
+            "the randomizer cannot be drawn by browsers (images, long vectors, curves, Gaussian noise): "
+            "leave those columns out, or use windows"
+        )
+    if rule.proofs:
+        raise PrivotError(
+            "browsers make no shares with proofs: calibrate the encoder without proofs"
+        )
+    raise PrivotError(
+        "browsers make shares of columns with codes or numbers, or of one place: leave images out, or "
+        "encode them with `privot privatize`"
+    )
+
+
+def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[str]:
+    """Return the origins of whom the page sends to; two servers must have two."""
+    names = _addressed(rule)
+    if {*addresses} != {*names}:
+        raise PrivotError(
+            f"the page sends to {' and '.join(names)}, and addresses are given of "
+            f"{', '.join(addresses) or 'nobody'}: give one of each, and no other"
+        )
+    origins = [origin_of(name, addresses[name]) for name in names]
+    if len({each.lower() for each in origins}) < len(names):
+        raise PrivotError(
+            f"leader and helper are both at {origins[0]}, and who has both shares reads the record: "
+            "give addresses of two organizations"
+        )
+    return origins
+
+
+def _facts(rule: Randomizer | Encoder) -> dict[str, Any]:
+    """Return what the page pins and states of a rule, among it the labels of each reported coding."""
+    facts: dict[str, Any] = {"fingerprint": rule.fingerprint}
+    if isinstance(rule, Encoder):
+        return facts | {"promise": rule.guarantee(rule.people).describe(), "people": rule.people}
+    joint = rule.joint.design.columns if rule.joint else []
+    promise = shuffled_promise(rule.schema)
+    guarantee = rule.batch_guarantee(promise.people or 1 if promise else 1)
+    labels = {}
+    for name, column in rule.schema.coded.items():
+        codings = column.codings if name in joint else (column.alphabet,)
+        labels[name] = [[*column.labels_in(coding)] for coding in codings]
+    noise = {row["column"]: row["in_words"] for row in rule.expected_noise()}
+    return facts | {"promise": guarantee.describe(), "noise": noise, "labels": labels}

@@ -1,0 +1,171 @@
+"""The numbers of a campaign's dashboard: how many reports there are, and what they say so far.
+
+**Privacy review.** Everything is a function of reports, of a published model, or of the number of people
+who took part, which is public (post-processing).
+"""
+
+from __future__ import annotations
+
+import json
+from shlex import quote
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from privot.aggregated import AggregatedModel, Encoder, Server
+from privot.aggregated.shares import ROLES
+from privot.campaign.folder import CampaignFolder
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_file
+from privot.local import fit
+from privot.privacy import ApproximateDP, DistributedDP, PureDP
+from privot.privacy.rounding import at_most
+from privot.randomizer import Release, plan_reports
+from privot.randomizer.information import joint_errors
+from privot.schema import Schema
+
+_ROWS, _BINS, _CELLS = 40_000, 30, 24
+
+
+def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -> dict[str, Any]:
+    """Write the dashboard's data to `web/status.json`, and return them.
+
+    The data are the number of reports, the expected error, and each column's estimated distribution.
+
+    Arguments:
+        campaign: The campaign.
+        release: The campaign's reports so far.
+        seed: Seed of the fit and the sample.
+
+    Raises:
+        PrivotError: if the release is of another randomizer.
+    """
+    randomizer = campaign.randomizer
+    if release.randomizer.fingerprint != randomizer.fingerprint:
+        raise PrivotError("the release is of another campaign: give the store of this one")
+    sample = fit(release, seed=seed).sample(_ROWS, seed=seed)
+    return _write(
+        campaign,
+        release.guarantee,
+        reports=len(release),
+        expected_error=expected_error(campaign, len(release)),
+        columns=_columns(campaign, sample, randomizer.joint is not None),
+    )
+
+
+def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None = None) -> list[str]:
+    """Write the dashboard's data of a campaign of two servers, whose folders are in the campaign's own.
+
+    Returns the number of reports of which both hold a share, as a line, and the next commands as others
+    if these are enough for a batch. Nothing is opened: both servers do that, once.
+
+    Arguments:
+        campaign: The campaign.
+        model: Model of a batch, whose distributions are shown from now on; with one, folders may be
+            elsewhere.
+
+    Raises:
+        PrivotError: if the model is of another encoder, or folders are missing, and no model is given.
+    """
+    encoder, places = campaign.rule, [campaign.folder / role for role in ROLES]
+    assert isinstance(encoder, Encoder)
+    if model is not None and model.encoder.fingerprint != encoder.fingerprint:
+        raise PrivotError("the model is of another campaign: give one of this campaign's sums")
+    if all(place.exists() for place in places):
+        leader, helper = (Server(place) for place in places)
+        held, opened = len(leader.ids() & helper.ids()), min(leader.num_opened, helper.num_opened)
+    elif model is not None:
+        held, opened = 0, model.count
+    else:
+        raise PrivotError(
+            f"{campaign.folder} has no folders of both servers: each counts its own shares by `privot "
+            "aggregate`; or give --release model/"
+        )
+    path = campaign.web / "status.json"
+    columns = json.loads(path.read_text(encoding="utf-8"))["columns"] if path.exists() else []
+    if model is not None:
+        columns = _columns(campaign, model.sample(_ROWS, seed=0), True)
+    numbers = {"reports": held, "needed": encoder.people, "opened": opened, "columns": columns}
+    _write(campaign, encoder.guarantee(encoder.people), expected_error=None, **numbers)
+    line = f"{held:,} reports are held by both servers, {opened:,} were opened; a batch is "
+    next_commands = _next_commands(campaign, opened) if held >= encoder.people else []
+    return [f"{line}{encoder.people:,} or more", *next_commands]
+
+
+def _next_commands(campaign: CampaignFolder, opened: int) -> list[str]:
+    """Return the commands that open all reports that both servers hold, and learn from their sums."""
+    name, places = campaign.folder.resolve().name, [campaign.folder / role for role in ROLES]
+    name += f"-after-{opened}" if opened else ""  # files of another batch are there
+    ids = " ".join(f"--release {quote(str(place / 'ids.txt'))}" for place in places)
+    sums = {quote(str(place)): quote(f"{name}-{place.name}.json") for place in places}
+    commands = [f"aggregate {place}" for place in sums]
+    commands += [f"aggregate {place} {ids} -o {path}" for place, path in sums.items()]
+    commands += [f"fit {' '.join(sums.values())} -o {quote(name + '-model')}"]
+    return [f"next: privot {each}" for each in commands]
+
+
+def _write(
+    campaign: CampaignFolder, guarantee: PureDP | ApproximateDP | DistributedDP, **numbers: Any
+) -> dict[str, Any]:
+    """Write a campaign's title, its guarantee and its numbers."""
+    own = {"guarantee": _in_figures(guarantee), "promise": guarantee.describe()}
+    status = {"title": campaign.title} | own | numbers
+    with replacing_file(campaign.web / "status.json") as draft:
+        draft.write_text(json.dumps(status), encoding="utf-8")
+    return status
+
+
+def expected_error(campaign: CampaignFolder, people: int) -> str | None:
+    """Return the expected error of estimates from `people` reports, as text; None if unknown."""
+    randomizer = campaign.randomizer
+    if (joint := randomizer.joint) is not None:
+        one_way, _ = joint_errors(joint.design, joint.epsilon, people)
+        return f"{min(1.0, one_way.mean()):.1%}"
+    plan = plan_reports(randomizer.schema, randomizer.guarantee.epsilon, people)
+    if plan.table is not None:
+        for option in plan.table.options:
+            if (option.report, option.report_columns) == ("split", randomizer.num_reported):
+                return f"{min(1.0, option.one_way):.1%}"
+        return None
+    if plan.columns:
+        first = plan.columns[0]
+        return f"{min(1.0, first.options[0].error / 2):.1%} of the range"
+    return None
+
+
+def _columns(campaign: CampaignFolder, sample: pa.Table, binned: bool) -> list[dict[str, Any]]:
+    """Return question and shares of every column; `binned` if numbers are known by bins alone."""
+    schema, questions = campaign.rule.schema, campaign.questions
+    return [
+        {"question": questions.get(name, name)} | _column_shares(schema, name, sample, binned)
+        for name in schema.columns
+    ]
+
+
+def _column_shares(schema: Schema, name: str, sample: pa.Table, binned: bool) -> dict[str, Any]:
+    """Return a column's shares by category, by equal bin of a number, or by cell of a map."""
+    column = schema.columns[name]
+    table = sample.select(list(column.table_columns(name)))
+    if column.domain is None or (column.is_number and binned):
+        coded = schema.coded[name]
+        codes = coded.encode_codes(name, table)
+        shares = np.bincount(codes, minlength=coded.alphabet.size) / len(codes)
+        return {"labels": list(coded.labels), "shares": shares.round(4).tolist()}
+    units = schema.points[name].encode_units(name, table)
+    units = units[~np.isnan(units).any(axis=1)]
+    if units.shape[1] == 2:
+        edges = np.linspace(-1, 1, _CELLS + 1)
+        cells = np.histogram2d(units[:, 1], units[:, 0], [edges, edges])[0] / max(1, len(units))
+        return {"cells": cells.round(5).tolist()}
+    edges = np.linspace(-1, 1, _BINS + 1)
+    shares = np.histogram(units[:, 0], edges)[0] / max(1, len(units))
+    ends = [str(bound) for bound in getattr(column, "bounds", ("-1", "1"))]
+    return {"shares": shares.round(4).tolist(), "ends": ends}
+
+
+def _in_figures(guarantee: PureDP | ApproximateDP | DistributedDP) -> str:
+    """Return ε alone of a local guarantee, and all that a guarantee of trust states."""
+    if isinstance(guarantee, DistributedDP):
+        return str(guarantee)
+    return f"ε = {at_most(guarantee.epsilon)}"

@@ -1,0 +1,54 @@
+// The questions of a form, and the record that somebody's answers make.
+
+/** The text that asks for a column. */
+export const asker = (questions) => (name) => (Object.hasOwn(questions, name) ? questions[name] : name);
+
+/** One box of inputs for each column that a program takes. */
+export function boxes(columns, asked) {
+  return Object.entries(columns).map(([name, take]) => question(name, take, asked(name)));
+}
+
+function question(name, take, words) {
+  const box = document.createElement("fieldset");
+  box.dataset.column = name;
+  box.append(Object.assign(document.createElement("legend"), { textContent: words }));
+  if (take.take === "boolean") choices(box, name, [["yes", "true"], ["no", "false"]]);
+  else if (take.take === "category") {
+    const listed = take.values.map((value) => [value, value]);
+    choices(box, name, listed);
+  } else {
+    for (const column of take.columns) {
+      const input = Object.assign(document.createElement("input"), { name: column, step: "any" });
+      input.type = take.seconds ? (take.seconds === 86400 ? "date" : "datetime-local") : "number";
+      if (take.columns.length > 1) input.placeholder = input.ariaLabel = column;
+      else input.ariaLabel = words;
+      box.append(input);
+    }
+  }
+  return box;
+}
+
+function choices(box, name, listed) {
+  for (const [label, value] of listed) {
+    const choice = Object.assign(document.createElement("label"), { className: "choice" });
+    choice.append(Object.assign(document.createElement("input"), { type: "radio", name, value }), label);
+    box.append(choice);
+  }
+}
+
+/** A record of what a form holds: null where nothing was answered. */
+export function answers(form, columns) {
+  const given = new FormData(form);
+  const record = Object.create(null); // a column may have any name
+  for (const take of Object.values(columns)) {
+    for (const column of take.columns) {
+      const chosen = given.get(column); // null of choices where none is made
+      const text = chosen || null;
+      if (take.take === "boolean") record[column] = text && text === "true";
+      else if (take.take === "category") record[column] = chosen;
+      else if (take.seconds) record[column] = text;
+      else record[column] = text && Number(text);
+    }
+  }
+  return record;
+}

@@ -1,0 +1,89 @@
+// Asks the questions of an encoder, shows the two shares of the answers, and sends each to its server.
+import { Encoder, ShareOutbox } from "./privot.js";
+import { answers, asker, boxes } from "./questions.js";
+
+const campaign = JSON.parse(document.getElementById("campaign").textContent);
+const at = (id) => document.getElementById(id);
+const servers = { leader: campaign.leader, helper: campaign.helper };
+const [HEAD, ID, SHOWN] = [33, 16, 16]; // bytes of the fingerprint with the server's number, of the id; that are shown
+let [encoder, outbox] = [null, null];
+
+// Before there are questions: names of columns become names of the form's inputs, and hide its own.
+at("form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  at("trouble").textContent = "";
+  try {
+    const record = answers(at("form"), encoder.program.columns);
+    if (!(await outbox.shares(encoder, record))) return done("You have taken part already.");
+    await show();
+  } catch (error) {
+    at("trouble").textContent = error.message;
+  }
+});
+
+at("title").textContent = document.title = campaign.title;
+at("promise").textContent = campaign.promise;
+try {
+  outbox = await ShareOutbox.open(`privot ${campaign.fingerprint}`);
+  const files = ["encoder.json", "encoder.json.sig"].map(async (name) => (await fetch(name)).text());
+  const [text, signature] = await Promise.all(files);
+  encoder = await Encoder.load(text, { fingerprint: campaign.fingerprint, publicKey: campaign.publicKey, signature });
+  at("questions").append(...boxes(encoder.program.columns, asker(campaign.questions)));
+  if ((await outbox.waiting()).length) await show(); // made at an earlier visit, and not sent
+} catch (error) {
+  at("ask").hidden = true;
+  at("trouble").textContent = error.message;
+}
+
+at("send").addEventListener("click", async () => {
+  at("send").disabled = true;
+  at("trouble").textContent = "";
+  const { delivered, refused, trouble } = await outbox.send(servers);
+  if (delivered) {
+    const people = campaign.people.toLocaleString("en");
+    done(`Both servers have their share. They add up the shares of ${people} people or more, and publish the sums with noise.`);
+  } else if (refused.length) {
+    const [{ server, message }] = refused;
+    at("trouble").textContent =
+      `The ${server} refused its share for good: ${message}. Your answers are not counted, and nobody can read them. ` +
+      "Please tell whoever runs this survey.";
+  } else {
+    at("trouble").textContent = `Not sent to both yet: ${trouble ?? "another page is sending them"}.`;
+    at("send").disabled = false;
+  }
+});
+
+async function show() {
+  const [shares] = await outbox.waiting();
+  const table = document.createElement("table");
+  const head = table.createTHead().insertRow();
+  for (const title of ["to", "what", "begins with"]) {
+    head.append(Object.assign(document.createElement("th"), { textContent: title }));
+  }
+  for (const [role, address] of Object.entries(servers)) {
+    const body = shares[role].slice(HEAD + ID);
+    const row = table.insertRow();
+    row.insertCell().textContent = `the ${role}, ${new URL(address).host}`;
+    row.insertCell().textContent = `${body.length.toLocaleString("en")} random bytes`;
+    row.insertCell().append(Object.assign(document.createElement("code"), { textContent: hex(body.slice(0, SHOWN)) }));
+  }
+  const id = document.createElement("p");
+  id.className = "soft";
+  const beside = "Beside them, both have the survey's fingerprint and one random number, by which the servers match them: ";
+  id.append(beside, Object.assign(document.createElement("code"), { textContent: hex(shares.leader.slice(HEAD, HEAD + ID)) }));
+  at("told").replaceChildren(table, id);
+  at("ask").hidden = true;
+  at("report").hidden = false;
+}
+
+/** Bytes in hexadecimal, in groups of four. */
+function hex(bytes) {
+  const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return digits.match(/.{1,8}/g).join(" ");
+}
+
+function done(words) {
+  at("ask").hidden = at("report").hidden = true;
+  at("done").hidden = false;
+  at("thanks").textContent = words;
+}
