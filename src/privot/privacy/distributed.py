@@ -9,14 +9,7 @@ from typing import Literal, Self
 
 from privot.core.errors import PrivotError, require_choice
 from privot.privacy.guarantees import ApproximateDP, Guarantee, Neighboring, require_same
-from privot.privacy.rounding import (
-    at_most,
-    multiply_up,
-    odds_factor,
-    require_delta,
-    require_finite,
-    sum_up,
-)
+from privot.privacy.rounding import at_most, odds_factor, require_delta, require_finite, sum_up
 
 _TRUST_ASSUMPTION = {
     "shuffled": "the shuffler is honest",
@@ -99,10 +92,8 @@ class DistributedDP(Guarantee):
             )
         subject = f"the batch of {self.people:,} reports has this promise."
         if self.batches > 1:
-            subject = (
-                f"{self.batches:,} batches of {self.people:,} reports or more, with one of the "
-            )
-            subject += f"same {self.unit} in each, have this promise together."
+            each = f"{self.people:,} reports or more, with one of the same {self.unit} in each"
+            subject = f"{self.batches:,} batches of {each}, have this promise together."
         return (
             f"{_TRUST_SENTENCE[self.where]}{subject} "
             f"{self.to_approximate().describe_bound()} {left} Another batch with a report of the same "
@@ -118,11 +109,6 @@ class DistributedDP(Guarantee):
         losses = {name: self._sum(other, name) for name in self.losses}
         people, batches = min(self.people, other.people), self.batches + other.batches
         return replace(self, **losses, people=people, floor=floor, batches=batches)
-
-    def times(self, count: int) -> Self:
-        """Return the guarantee of `count` such batches: losses and floor are multiplied."""
-        floor = None if self.floor is None else multiply_up(self.floor, count)
-        return replace(super().times(count), floor=floor, batches=self.batches * count)
 
     def weaker(self, other: Self) -> Self:
         """Return what both imply: the larger losses, floor and number of batches, the fewer people."""

@@ -154,16 +154,11 @@ class Guarantee(ABC):
         return replace(self, **{name: self._sum(other, name) for name in self.losses})
 
     def times(self, count: int) -> Self:
-        """Return the guarantee of `count` such uses together: losses are multiplied, rounded up."""
-        count = require_count("count", count, MOST_STEPS)
-        losses = {}
-        for name in self.losses:
-            loss = getattr(self, name)
-            many = isinstance(loss, tuple)
-            losses[name] = (
-                tuple(multiply_up(x, count) for x in loss) if many else multiply_up(loss, count)
-            )
-        return replace(self, **losses)
+        """Return the guarantee of `count` such uses together, by sums of halves."""
+        if require_count("count", count, MOST_STEPS) == 1:
+            return self
+        half = self.times(count // 2)
+        return half.plus(half).plus(self) if count % 2 else half.plus(half)
 
     def weaker(self, other: Self) -> Self:
         """Return the guarantee, of the same kind, that both imply: the larger of each loss."""
