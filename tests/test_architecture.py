@@ -44,7 +44,7 @@ COMMANDS = {
     "campaign.serve",
     "central.adapt", "central.fit", "central.fit_integral", "evaluation.evaluate",
     "evaluation.plan", "models.demo", "models.fit", "models.sample", "randomizer.calibrate",
-    "randomizer.privatize", "schema.new", "waves.report",
+    "randomizer.privatize", "schema.new", "waves.new", "waves.report",
 }  # fmt: skip
 UNDIVIDED: set[str] = set()
 CROWDED: set[str] = set()

@@ -119,8 +119,11 @@ def test_a_panel_of_shuffled_waves_shows_their_composition(folder, shuffled):
 
 def test_a_shuffled_report_is_sealed_once_to_its_waves_key(folder, shuffled):
     """Only sealed bytes leave, the same again; the ledger counts ε of a report by itself."""
-    public = done(folder, "waves key wave-0.key").stdout.split()[-1]
-    other = done(folder, "waves key wave-1.key").stdout.split()[-1]
+    new = "waves new daily --window 1 --waves 2 --start 2026-01-05 --keys keys"
+    made = done(folder, new).stdout.splitlines()
+    public, other = (each.split()[-1] for each in made[:2])
+    assert [each.split(":")[0] for each in made[:2]] == ["wave 0", "wave 1"]
+    assert {file.stat().st_mode & 0o777 for file in (folder / "keys").iterdir()} == {0o600}
     line = asked(folder, "daily", window=1) + " --first"
     told = done(folder, line, "--analyst-key", public)
     assert done(folder, line, "--analyst-key", other).stdout == told.stdout
@@ -129,13 +132,14 @@ def test_a_shuffled_report_is_sealed_once_to_its_waves_key(folder, shuffled):
     )
     sealed = Report.from_json(json.loads(told.stdout)["reports"][0])
     assert sealed.time == 0
-    own, stranger = (read_analyst_key(folder / f"wave-{wave}.key") for wave in (0, 1))
+    own, stranger = (read_analyst_key(folder / "keys" / f"wave-{wave}.key") for wave in (0, 1))
     fingerprint = bytes.fromhex(shuffled.fingerprint)
     (report,), dropped = _opened([sealed.payload], fingerprint, own)
     assert (report.fingerprint, dropped) == (fingerprint, [])
     assert len(_opened([sealed.payload], fingerprint, stranger)[1]) == 1
     refusals = {line: "--analyst-key is for shuffled reports, and each of those needs it"}
-    refusals["waves key wave-0.key"] = "is there already"
+    refusals[f"{new} --force"] = "a name that is free"
+    refusals["waves new ever --window 1 --start 2026-01-05 --keys more --force"] = "of --waves"
     for arguments, words in refusals.items():
         refused = privot(folder, *arguments.split())
         assert (refused.returncode, refused.stdout, words in refused.stderr) == (2, "", True)

@@ -66,7 +66,6 @@ waves_app = typer.Typer(help="Survey the same people again and again.", no_args_
 waves_app.command("new")(waves.new)
 waves_app.command("show")(waves.show)
 waves_app.command("report")(waves.report)
-waves_app.command("key")(waves.key)
 app.command("demo", cls=with_settings(_FIT, "steps", "seed"))(models.demo)
 app.command("plan")(evaluation.plan)
 app.command("calibrate")(randomizer.calibrate)

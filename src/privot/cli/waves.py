@@ -42,6 +42,9 @@ def new(
     waves: int | None = Option(None, help="How many; without end by default."),
     days: float = Option(7.0, help="Length of a wave."),
     seed: str | None = Option(None, help="Seed of the public coins; drawn if none is given."),
+    keys: Path | None = Option(
+        None, help="Of shuffled reports: folder to make, with an analyst's key for each wave."
+    ),
     output: Path = Option(Path("panel.json"), "-o", "--output", help="File to write."),
     force: Force = False,
 ) -> None:
@@ -60,8 +63,22 @@ def new(
     coins = secrets.token_hex(16) if seed is None else seed
     panel = Panel(name, window, int(begin.timestamp()), length, coins, waves)
     claim_file(output, suffixes=(".json",), force=force)
+    if keys is not None:
+        _make_keys(keys, waves)
     panel.save(output)
     print(f"{output}: {_span(panel)}, one report of a person in any {window} consecutive waves")
+
+
+def _make_keys(folder: Path, waves: int | None) -> None:
+    """Make the analyst's key of each wave of shuffled reports, and print the public ones."""
+    from privot.collector.analyst import new_analyst_key
+    from privot.core.files import replacing_folder
+
+    if waves is None or folder.exists():
+        raise PrivotError(f"--keys {folder} needs the number of --waves, and a name that is free")
+    with replacing_folder(folder) as draft:
+        for wave in range(waves):
+            print(f"wave {wave}: devices seal to {new_analyst_key(draft / f'wave-{wave}.key')}")
 
 
 def show(
@@ -192,16 +209,6 @@ def report(
     drawn = device_ledger.report(device, values, schedule, seal=seal)
     print(json.dumps({"version": 1, "reports": [drawn.to_json()]}))
     note(f"{printable(str(ledger))}: {device_ledger.spent()} so far, in all campaigns")
-
-
-def key(output: Path = Argument(help="File to write: wave-0.key.")) -> None:
-    """Make an analyst's key for one wave of shuffled reports, and print its public key for devices.
-
-    Example: privot waves key wave-0.key
-    """
-    from privot.collector.analyst import new_analyst_key
-
-    print(f"{output} opens one wave; devices seal its reports to {new_analyst_key(output)}")
 
 
 def _require_signed(key: str | None, *files: Path) -> None:
