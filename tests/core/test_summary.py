@@ -1,6 +1,7 @@
 """Objects are shown in one line, and as a table whose texts are escaped."""
 
 from privot.core.summary import Summarized
+from privot.schema import Schema
 
 
 class House(Summarized):
@@ -21,3 +22,9 @@ def test_the_table_is_escaped_and_names_all():
     assert "A &amp; B" in html
     assert "<script>" not in html
     assert html.count("&lt;script&gt;") == 8
+
+
+def test_a_schema_is_printed_as_its_summary():
+    schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+    assert str(schema) == f"{schema}" == repr(schema)
+    assert "Schema(columns: bit" in str(schema)

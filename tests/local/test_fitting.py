@@ -67,9 +67,9 @@ def test_settings_are_taken_as_keywords_too(release):
         PrivotError, match="epochs is no setting of a fit: use one of estimator, loss"
     ):
         fit(release, epochs=3)
-    with pytest.raises(PrivotError, match="estimator 'trees'"):
+    with pytest.raises(PrivotError, match="estimator is 'trees'"):
         fit(release, estimator="trees")
-    with pytest.raises(PrivotError, match="loss 'huber'"):
+    with pytest.raises(PrivotError, match="loss is 'huber'"):
         fit(release, loss="huber")
     with pytest.raises(PrivotError, match="waves are fitted at once"):
         fit([release, release], times=[1, 2], resume=True)

@@ -14,8 +14,8 @@ from privot.local.settings import Run
         ({"steps": 0}, "steps 0 cannot be"),
         ({"learning_rate": -1.0}, "learning_rate -1.0"),
         ({"batch_size": 1}, "batch_size 1 cannot be"),
-        ({"loss": "wasserstein"}, "loss 'wasserstein' is not known"),
-        ({"estimator": "gan"}, "estimator 'gan' is not known"),
+        ({"loss": "wasserstein"}, "loss is 'wasserstein': choose one of"),
+        ({"estimator": "gan"}, "estimator is 'gan': choose one of"),
         ({"seed": -1}, "seed -1"),
     ],
 )

@@ -128,7 +128,6 @@ class SumSettings(Settings):
         norm: Norm to which a record is clipped, relative to that of a white image, or to the largest
             norm of a vector in the scaled box.
         classes: Number of latent classes (tables); by default as many as the releases support.
-        seed: Seed of random starts; never of noise.
 
     Examples:
         >>> SumSettings(components=3).norm

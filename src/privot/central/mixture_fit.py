@@ -75,9 +75,7 @@ _FREQUENCIES_AT_ONCE = 16
 # Vectors
 _PER_COORDINATE = 32.0  # signal s for each component and coordinate
 _SHARES = 0.25, 0.75  # of μ², by round
-_RESIDUAL_LENGTH = (
-    1.25  # norm to which residuals are clipped, relative to the widest label's mean norm
-)
+_RESIDUAL_LENGTH = 1.25  # clipping norm of residuals, relative to the widest label's mean norm
 _FLOOR = 1e-6  # smallest variance
 
 
@@ -135,7 +133,7 @@ class ImageFit(SumFit):
         _require_clear_means(self, error, "images", "on every pixel", remedy)
         return plan
 
-    @threads_for(0)  # one thread: so results do not depend on the number of cores
+    @threads_for(0)  # one thread: results do not depend on the number of cores
     def estimate(self, rounds: Rounds) -> ImageMixture:
         """See `SumFit`."""
         rng = np.random.default_rng(self.settings.seed)
@@ -253,11 +251,8 @@ class VectorFit(SumFit):
         supported = int(budget.signal(vectors.num_labels) / _PER_COORDINATE / vectors.dimension)
         self.components = settings.components or min(max(supported, 1), _MAX_COMPONENTS)
         self.norm = settings.norm * math.sqrt(vectors.dimension)
-
-    @property
-    def _origin(self) -> Floats:
-        """Zeros (labels, 1, d), the centers of round 1."""
-        return np.zeros((self.records.num_labels, 1, self.records.dimension))
+        # Centers of round 1 (labels, 1, d).
+        self._origin = np.zeros((vectors.num_labels, 1, vectors.dimension))
 
     def plan(self) -> SumPlan:
         """See `CentralFit`; noise of a label's mean may be .35 of half a coordinate's range."""
@@ -267,7 +262,7 @@ class VectorFit(SumFit):
         _require_clear_means(self, error, "rows", place, "fewer coordinates")
         return plan
 
-    @threads_for(0)  # likewise
+    @threads_for(0)  # one thread: results do not depend on the number of cores
     def estimate(self, rounds: Rounds) -> VectorMixture:
         """See `SumFit`."""
         rng = np.random.default_rng(self.settings.seed)
@@ -321,11 +316,12 @@ def _release_components(rounds: Rounds, centers: Floats, norm: float) -> _Compon
     query = LiftedProducts(centers, norm)
     moments = query.moments(rounds.release(query))
     size = moments.counts[..., None]
-    # Means of residuals are shrunk to 0 by their noise; squares weigh by their inverse variance.
+    # Means of residuals are shrunk to 0 by empirical Bayes. The prior variance of a coordinate is the
+    # mean of squares less those of noise, weighted by their precision ∝ noise⁻⁴.
     offsets, noise = moments.sums / size, moments.sum_error / size
     precision = noise**-4.0
     variance = np.maximum((precision * (offsets**2 - noise**2)).sum() / precision.sum(), 0.0)
-    variance /= offsets.shape[2]
+    variance /= offsets.shape[2]  # the numerator is a sum over coordinates
     offsets = variance / (variance + noise**2) * offsets
     noisy = moments.products / size[..., None] - offsets[..., None] * offsets[..., None, :]
     errors = moments.product_error / moments.counts.ravel()

@@ -6,7 +6,7 @@ $X = \min(\max(a + bZ, 0), 1)$, with Z standard normal of density φ and distrib
 $l = −a/b$ and $u = (1 − a)/b$,
 
 $$ E X = a P + b (φ(l) − φ(u)) + Φ(−u), \qquad P = Φ(u) − Φ(l) , $$
-$$ E X^2 = (a^2 + b^2) P + 2ab (φ(l) − φ(u)) + b^2 (l φ(l) − u φ(u)) + Φ(−u) . $$
+$$ E X^2 = (a^2 + b^2) P + ab (φ(l) − φ(u)) + b \bigl((a + bl) φ(l) − (a + bu) φ(u)\bigr) + Φ(−u) . $$
 
 $E X$ grows with the location a, and at a fixed mean the variance grows with the scale b. So (a, b) for
 given moments are found by bisection on a grid of means and of variances relative to their maximum
@@ -97,7 +97,7 @@ def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
     """
     low, high = -location / scale, (1 - location) / scale
     inside = ndtr(high) - ndtr(low)
-    at_low, at_high = (np.exp(-x * x / 2) / np.sqrt(2 * np.pi) for x in (low, high))
+    at_low, at_high = (np.exp(-x * x / 2) / np.sqrt(2 * np.pi) for x in (low, high))  # φ
     slope = scale * (at_low - at_high)
     mean = location * inside + slope + ndtr(-high)
     square = (
@@ -163,14 +163,14 @@ def _bisect(
 class ImageMixture(LabeledLaw):
     r"""Mixtures of Gaussians clipped to [0, 1], one mixture for each label.
 
-    Component k of a label has the weight $π_k$ and the mean image $m_k$; the covariance within the
-    label's components has the diagonal $d$ in pixels. Very bright or dark pixels can hardly vary, so
+    Component k of a label has the weight $π_k$ and the mean image $m_k$; the components of a label share
+    a covariance, by which pixel i has the variance $s_i$. Very bright or dark pixels can hardly vary, so
     pixel i of component k has the variance
 
-    $$ v_{ki} = q_{ki} \min\Bigl(\frac{d_i}{\sum_l π_l q_{li}}, .9\Bigr), \quad q_{ki} =
+    $$ v_{ki} = q_{ki} \min\Bigl(\frac{s_i}{\sum_l π_l q_{li}}, .9\Bigr), \quad q_{ki} =
     m_{ki}(1−m_{ki}), $$
 
-    whose mean over components is $d_i$ (without the bound .9). Sampled pixels are
+    whose mean over components is $s_i$ (without the bound .9). Sampled pixels are
     $\min(\max(a_{ki} + b_{ki} g_i, 0), 1)$, with g a standard Gaussian with the label's correlations,
     and $(a, b)$ such that the clipped variable has mean m and variance v (`clipped_to`). Independent
     noise on every pixel replaces omitted frequencies. All parameters are functions of releases.
@@ -180,10 +180,10 @@ class ImageMixture(LabeledLaw):
         low_pass: Number of frequencies of `roots` along each axis.
         shares: Probability of each label (labels,).
         weights: Weights of each label's components (labels, K).
-        locations: Locations a of pixels (labels, K, d).
-        scales: Scales b of pixels (labels, K, d).
-        roots: Roots of covariances within components (labels, p, p), in frequencies.
-        spread: Variances of pixels (labels, d) that `roots` imply.
+        locations: Locations a (labels, K, pixels).
+        scales: Scales b (labels, K, pixels).
+        roots: Roots of covariances within components (labels, p, p), in p frequencies.
+        spread: Variances s that `roots` imply (labels, pixels).
     """
 
     kind: ClassVar[str] = "mixture"
@@ -201,12 +201,12 @@ class ImageMixture(LabeledLaw):
     def of(
         cls, images: ImageRecords, means: Floats, counts: Floats, low: ImageRecords, roots: Floats
     ) -> Self:
-        """Build the law from means (labels, K, d), counts (labels, K) and roots in frequencies `low`."""
+        """Build the law from means (labels, K, pixels), counts (labels, K) and roots in `low`."""
         weights = counts / counts.sum(axis=1, keepdims=True)
-        columns = torch.from_numpy(roots).mT.flatten(0, 1)
-        factors = low.expand(columns).reshape(*roots.shape[:2], -1)
+        columns = torch.from_numpy(roots).mT.flatten(0, 1)  # of all roots (labels·p, p)
+        factors = low.expand(columns).reshape(*roots.shape[:2], -1)  # (labels, p, pixels)
         spread = factors.square().sum(dim=1).clamp_min(_TINY)
-        largest = means * (1 - means)
+        largest = means * (1 - means)  # q
         average = np.maximum((weights[..., None] * largest).sum(axis=1), _MIN_VARIANCE)
         variances = np.minimum((spread.numpy() / average)[:, None] * largest, _MAX_SHARE * largest)
         locations, scales = clipped_to(means, variances)

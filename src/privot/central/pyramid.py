@@ -6,10 +6,10 @@ indicator to each level (`privot.central.sums.Indicators`), so with L levels $Δ
 counts have the same noise σ. From level to level the number of cells grows by a factor f = 4 or 8
 (on a line, levels halve twice). A missing place has a cell of its own at every level.
 
-In squares of transport distances, a mass m in a wrong cell of level l costs $∝ m 4^{−l}$, and there are
-$2^{dl}$ such cells. So in the plane all levels cost the same, and weights are equal; other weights were
-not better. The finest level has about $s = n μ$ cells, μ = Δ/σ of the run: there the mean count is about
-the noise. Only public numbers enter.
+The error is a squared transport distance. Noise in counts of level l moves mass between cells whose
+squared distance is $∝ 4^{−l}$, and there are $2^{dl}$ of them. In the plane the product is the same for
+every level, so all levels have the same noise; other divisions were not better. The finest level has
+about $s = n μ$ cells, a public number, μ = Δ/σ of the run: there the mean count is about the noise.
 
 **Masses** (Hay, Rastogi, Miklau, Suciu 2010). From the finest level up, with $v_k$ the variance of a
 child's estimate,
@@ -55,7 +55,7 @@ from privot.schema.columns.column import PointColumn
 from privot.schema.columns.vector import draw_within, end_densities
 from privot.schema.domains import from_unit
 
-_MAX_NOISE = 0.35  # largest planned total variation of the coarsest cells
+_MAX_NOISE = 0.35  # largest total variation that noise may cause in the coarsest cells
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,11 @@ class Pyramid(Indicators):
 
     @classmethod
     def of(cls, records: PlaceRecords, signal: float) -> Self:
-        """Return the pyramid of a column whose finest cells are about s = n μ, within limits."""
+        """Return the pyramid of a column with about s = n μ finest cells, at most `PLACE_DEPTHS`."""
         dimension = records.column.domain.dimension
         depth = round(math.log2(max(signal, 1.0)) / dimension)
         depth = min(max(depth, 1), PLACE_DEPTHS[dimension])
-        if dimension == 1:
+        if dimension == 1:  # a level is two halvings
             depth = max(depth - depth % 2, 2)
         return cls(dimension, depth, records.column.nullable)
 
@@ -144,7 +144,7 @@ class Pyramid(Indicators):
         return np.where(missing[:, None] == 1, np.array(self.sizes) - 1, finest >> shifts)
 
     def number(self, cells: Integers) -> Integers:
-        """Return the numbers (n,) of finest cells (n, d)."""
+        """Return the numbers (n,) of finest cells at indices (n, d) along the axes."""
         numbers = np.zeros(len(cells), np.int64)
         for bit in reversed(range(self.depth)):
             for axis in range(self.dimension):
@@ -265,7 +265,7 @@ class PlaceFit(OneSumFit):
         self.query = Pyramid.of(self.records, budget.signal(1))
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`; noise alone may move .35 of the mass between the coarsest cells."""
+        """See `CentralFit`; noise alone may move at most .35 of the mass between coarsest cells."""
         plan = self.budget.plan([1.0])
         share_error = plan.released_stddev(self.query) / self.budget.records
         # Expected total variation: half the sum of the cells' mean absolute errors.

@@ -102,13 +102,13 @@ class FeatureRecords(LabeledRecords, FeatureMap):
 
     @property
     @abstractmethod
-    def array_shape(self) -> tuple[int, ...]:
-        """Shape of a raw value: height, width and channels of an image, or the length of a vector."""
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of a network's outputs: (height, width[, channels]) of an image, or (p,) of a row."""
 
     @property
     def outputs(self) -> int:
-        """Size of a raw value: the product of its shape."""
-        return prod(self.array_shape)
+        """Number of outputs, and of numbers in a raw value."""
+        return prod(self.output_shape)
 
     @property
     def num_coordinates(self) -> int:
@@ -184,8 +184,8 @@ class TableRecords(FeatureRecords):
         return float(np.sqrt(sum(squares)))
 
     @property
-    def array_shape(self) -> tuple[int, ...]:
-        """Number of coordinates of a row."""
+    def output_shape(self) -> tuple[int, ...]:
+        """See `FeatureRecords`."""
         return (sum(self.widths.values()),)
 
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
@@ -329,7 +329,8 @@ class ImageRecords(FeatureRecords):
         schema: One `array` column, and at most one column of categories.
         low_pass: Number of frequencies along each axis, at most all; None for pixels.
         degree: 1 for means of the coordinates, 2 for second moments as well.
-        anchor: Constant a of the lifted vector, in the units of pixels in [0, 1]; for degree 2.
+        anchor: Constant a of the lifted vector, of the order of an image's norm for pixels in [0, 1];
+            for degree 2.
         scale: Norm of an image whose features have norm 1; for degree 1. Longer ones are clipped.
 
     Examples:
@@ -373,19 +374,19 @@ class ImageRecords(FeatureRecords):
         return next((name for name in self.schema.columns if name != self._column), None)
 
     @property
-    def array_shape(self) -> tuple[int, ...]:
-        """See `FeatureRecords`."""
+    def output_shape(self) -> tuple[int, ...]:
+        """See `FeatureRecords`: the declared shape, channels last."""
         return self.schema.images[self._column].image_shape
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Height and width, or channels, height and width."""
+        """Shape of a raw value: (height, width), or (channels, height, width)."""
         height, width, *channels = self.schema.images[self._column].shape
         return (*channels, height, width)
 
     @cached_property
     def _retained(self) -> tuple[int, int] | None:
-        """Number of frequencies along both axes; None for pixels."""
+        """Number of frequencies along the height and the width; None for pixels."""
         height, width = self.shape[-2:]
         if self.low_pass is None:
             return None
@@ -435,8 +436,8 @@ class ImageRecords(FeatureRecords):
         return square(lift(prepared, self.anchor))
 
     def activate(self, outputs: Tensor) -> Tensor:
-        """See `FeatureRecords`; outputs are in the order of an array's pixels, channels last."""
-        pixels = torch.sigmoid(outputs).reshape(-1, *self.array_shape)
+        """See `FeatureRecords`: sigmoids, with the channels moved to the front."""
+        pixels = torch.sigmoid(outputs).reshape(-1, *self.output_shape)
         return pixels.movedim(3, 1) if pixels.ndim == 4 else pixels
 
     def expand(self, coordinates: Tensor) -> Tensor:
@@ -461,8 +462,8 @@ class ImageRecords(FeatureRecords):
         if self._retained is None:
             return np.zeros(self.num_coordinates)
         rows, columns = (np.arange(count) ** 2 for count in self._retained)
-        of_channel = (rows[:, None] + columns).ravel()
-        return np.tile(of_channel, self.num_coordinates // len(of_channel))
+        squares = (rows[:, None] + columns).ravel()
+        return np.tile(squares, self.num_coordinates // len(squares))  # the same for each channel
 
     @cached_property
     def _bases(self) -> tuple[Tensor, Tensor]:

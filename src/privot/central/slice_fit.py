@@ -229,7 +229,7 @@ class SliceFit(CentralFit):
                 settings.training,
                 checkpoint=NOWHERE if settings.release == "once" else state,
                 progress=progress,
-                seek=lambda _: learned.check(ledger),
+                seek=lambda _: learned.check(ledger),  # before the first step
             )
         # The last entry, a step's duration, depends on raw records.
         history.rows = [(*row[:-1], 0.0) for row in history.rows]
@@ -239,8 +239,7 @@ class SliceFit(CentralFit):
 class LearnedModules(nn.Module):
     """State of a checkpoint: the modules that learn, and the number of releases that were counted.
 
-    A checkpoint is resumed only with the ledger whose id it contains, and only if the ledger's count is
-    not smaller. A run without a checkpoint whose releases are all made is finished, and not resumed.
+    A checkpoint is resumed only with its own ledger, once that has counted at least as many releases.
 
     Arguments:
         learned: Modules of a checkpoint, by name.
@@ -280,8 +279,8 @@ class SliceObjective:
         self.pooled, self.network = pooled, network
         self.map = mechanism.map
         num_labels = self.map.num_labels
-        of_label = 2 * max(1, settings.generated // (2 * num_labels))  # even, for two halves
-        self.labels = torch.arange(num_labels).repeat_interleave(of_label)
+        half = max(1, settings.generated // (2 * num_labels))  # of the rows of a label
+        self.labels = torch.arange(num_labels).repeat_interleave(2 * half)
         self._released: Slices | None = None
 
     def __call__(self, rng: torch.Generator) -> Tensor:
@@ -314,6 +313,7 @@ class SliceObjective:
             return dim * spread_loss(released, projected, stddev, rng)
         if self.settings.loss == "sliced":
             return dim * smoothed_sliced_loss(released, projected, stddev, q, rng)
+        # The negative log-likelihood of the noise, whose matched entropic weight is 1.
         cost = torch.cdist(projected, released).square() / (2 * stddev**2)
         return entropic_cost(cost)[0]
 
@@ -492,7 +492,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         super().__init__()
         self.records, self.latent_dim = records, latent_dim
         inputs = latent_dim + (records.num_labels if records.num_labels > 1 else 0)
-        self.network = make_network(architecture, inputs, records.array_shape, hidden, seed)
+        self.network = make_network(architecture, inputs, records.output_shape, hidden, seed)
         # All labels are assumed to be equally frequent: public.
         self.shares = torch.full((records.num_labels,), 1.0 / records.num_labels)
 
@@ -505,6 +505,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 
     def draw(self, labels: Tensor, rng: torch.Generator) -> Tensor:
         """Generate raw values for labels (n,) from fresh latents."""
+        # The network draws as many numbers as it has inputs; those of the label are replaced.
         latent = self.network.draw_latent(len(labels), rng)[:, : self.latent_dim]
         values: Tensor = self(latent, labels)
         return values

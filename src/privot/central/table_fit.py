@@ -49,10 +49,9 @@ from privot.schema import Schema
 
 _STEPS, _RATE = 2000, 0.05  # of Adam
 _SPREAD, _FLOOR = 0.5, 1e-5  # at the start: standard deviation of logits, smallest share of a code
-_MAX_WEIGHT = (
-    64  # of the column with most codes; weights are integers, and this makes rounding small
-)
+_MAX_WEIGHT = 64  # of the column with most codes; large, as weights are rounded to integers
 _FIRST_CLASSES, _MAX_CLASSES = 16, 256
+_ONE_COLUMN = np.zeros(1, np.int64)  # starts of columns, if there is one: class weights
 _MAX_NOISE = 0.5  # largest total variation of a column by noise
 
 
@@ -89,7 +88,7 @@ def fit_pairs(
         gradients, p, loss = _gradients(logits, log_weights, shares, weight, starts)
         for optimizer, gradient in zip(optimizers, gradients, strict=True):
             optimizer.step(gradient, rate)
-    weights = _softmax(log_weights, np.zeros(1, np.int64))
+    weights = _softmax(log_weights, _ONE_COLUMN)
     tables = [table / table.sum(axis=0) for table in np.split(p, starts[1:])]
     return LatentClasses(weights / weights.sum(), tuple(tables)), loss
 
@@ -104,7 +103,7 @@ def _gradients(
     gradient $G = 2 w ∘ (E − T)$. With g its diagonal and $G°$ the rest, the gradient in P is
     $2 G° P \operatorname{diag}(π) + g π^\top$, and in π $\operatorname{diag}(P^\top G° P) + P^\top g$.
     """
-    p, weights = _softmax(logits, starts), _softmax(log_weights, np.zeros(1, np.int64))
+    p, weights = _softmax(logits, starts), _softmax(log_weights, _ONE_COLUMN)
     expected = (p * weights) @ p.T
     np.fill_diagonal(expected, p @ weights)
     error = expected - target
@@ -204,7 +203,7 @@ class CodedRecords(RecordMap):
         columns = []
         for (name, column), atoms in zip(self.schema.coded.items(), self.atoms, strict=True):
             # An atom is a combination of codes, one of each coding: both are written as one number.
-            (codings,) = atoms.codings
+            (codings,) = atoms.codings  # those of the only release
             shape = tuple(coding.size for coding in codings)
             of_atoms = np.ravel_multi_index([coding.codes for coding in codings], shape)
             of_rows = np.ravel_multi_index([*column.encode_codings(name, table)], shape)

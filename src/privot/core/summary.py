@@ -17,6 +17,9 @@ class Summarized:
         facts = [f"{name}: {_in_short(fact)}" for name, fact in self.summary().items()]
         return f"{type(self).__name__}({'; '.join(facts)})"
 
+    def __str__(self) -> str:  # a pydantic model has its own, with every field
+        return repr(self)
+
     def _repr_html_(self) -> str:
         rows = [_row(name, fact) for name, fact in self.summary().items()]
         return f"<table><caption>{escape(type(self).__name__)}</caption>{''.join(rows)}</table>"

@@ -249,9 +249,7 @@ class TiltedDensity:
     def _draw_fixed(self, n: int, proposals: int) -> Floats:
         self.shortfall(proposals)  # refuses numbers below 1
         generator = SecureGenerator()
-        width = (
-            proposals + 1
-        )  # the last point is the reference's draw, used if no other is accepted
+        width = proposals + 1  # the last point is returned if no proposal is accepted
         drawn, at_once = [np.empty((0, self.reference.dim))], max(1, _LARGEST_BATCH // width)
         for start in range(0, n, at_once):
             draws = min(at_once, n - start)

@@ -96,6 +96,7 @@ _BOOST_NETWORK = NetworkSettings(hidden=(25, 25, 25), steps=1000, learning_rate=
 _RATIO_NETWORK = NetworkSettings()
 _EXACT_ETA, _MIN_EPSILON = 1e-9, 1e-6
 _ATTEMPTS, _BATCH = 8, 2**16  # of an estimated normalizer: attempts, and draws made at once
+_SHIFTS = 257  # grid of log r on which the minimum is located, before it is refined
 _PILOT = 2**15  # records, and draws, by which the shift of a tilt that is not normalized is chosen
 
 
@@ -231,7 +232,7 @@ def _train_round(
 
     if settings.classifier == "trees":
         return fit_trees(positives, draw, seed, BOUND)
-    pool = draw(_POOL, np.random.default_rng([seed, 1]))
+    pool = draw(_POOL, np.random.default_rng([seed, 1]))  # a stream apart from the training's
 
     def draw_from_pool(num: int, rng: np.random.Generator) -> Floats:
         return pool[rng.integers(0, len(pool), num)]
@@ -406,7 +407,7 @@ def _clip_by_likelihood(
         return float(np.log(np.exp(tilts_of_draws).mean()) - mean_tilt)
 
     values = np.concatenate([of_records, of_reference])
-    shifts = np.linspace(values.min() - high, values.max() - low, 257)
+    shifts = np.linspace(values.min() - high, values.max() - low, _SHIFTS)
     best = int(np.argmin([loss(shift) for shift in shifts]))
     step = float(shifts[1] - shifts[0])
     bounds = (shifts[best] - step, shifts[best] + step)
@@ -420,12 +421,12 @@ def _estimated_eta(epsilon: float, settings: ClippedRatioSettings) -> float:
     tail = math.log(2 * 2 * _ATTEMPTS / settings.delta)  # ln(2/γ)
     span = math.exp(high) - math.exp(low)
     deviation = 3 * span * math.sqrt(tail / (2 * settings.normalizer_draws))
-    if not deviation < 0.5 * -math.expm1(-epsilon / 2):
+    if not deviation < 0.5 * -math.expm1(-epsilon / 2):  # η = ε/2 would leave a width of 0
         raise PrivotError(
             f"normalizer_draws {settings.normalizer_draws} leave nothing of epsilon {epsilon}: "
             "give more, or choose normalizer 'none'"
         )
-    return -math.log1p(-deviation) * (1 + 1e-12)
+    return -math.log1p(-deviation) * (1 + 1e-12)  # rounded up
 
 
 def _normalize_by_draws(ratio: ShiftedTilt, untilted: TiltedDensity, draws: int) -> TiltedDensity:
@@ -443,7 +444,7 @@ def _normalize_by_draws(ratio: ShiftedTilt, untilted: TiltedDensity, draws: int)
         candidate = replace(untilted, tilt=replace(ratio, shift=shift))
         coins = map(candidate.coins, _draw(untilted.reference, draws))
         mean_acceptance = sum(float(_acceptance(part).sum()) for part in coins) / draws
-        # t is at most a third of what is allowed, as the width is now smaller than when η was chosen.
+        # t is at most a third of what is allowed: η was chosen for a larger width. 1e-9 is for rounding.
         if abs(mean_acceptance * math.exp(high) - 1) <= allowed * (2 / 3 - 1e-9):
             return candidate
     return untilted

@@ -313,9 +313,7 @@ class IntegralModel(Learned):
         tilt = unpack(fields["tilt"], arrays, space.reference)
         normalizer = fields["normalizer"] and Normalizer(**fields["normalizer"])
         low, high = fields["limits"]
-        reference = getattr(
-            tilt, "grid", space.reference
-        )  # in cells, if the tilt is a table of them
+        reference = getattr(tilt, "grid", space.reference)  # a table of cells has a grid
         density = TiltedDensity(reference, tilt, low, high, normalizer)
         return cls(density, Ledger(DrawPlan(**fields["plan"])), space, fields["made_with"])
 

@@ -37,8 +37,7 @@ of the tilt and on coins, but not on edges.
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
     guarantees* (2018/2020), Definition 1, Theorems 4 to 6. Its formulas are derived anew here, so
-    constants may differ from the printed ones. Hoeffding,
-    *Probability inequalities for sums of bounded random variables* (1963).
+    constants may differ from the printed ones.
 """
 
 import math
@@ -145,12 +144,9 @@ class FeatureTilt:
         members = []
         for i, spec in enumerate(fields["members"]):
             prefix = f"{i}."
-            of_member = {
-                name.removeprefix(prefix): values
-                for name, values in arrays.items()
-                if name.startswith(prefix)
-            }
-            members.append(_MEMBERS[spec["kind"]].from_arrays(of_member, spec["bound"]))
+            names = [name for name in arrays if name.startswith(prefix)]
+            own_arrays = {name.removeprefix(prefix): arrays[name] for name in names}
+            members.append(_MEMBERS[spec["kind"]].from_arrays(own_arrays, spec["bound"]))
         edges = tuple(Edges(*pair) for pair in arrays.get("edges", np.empty((0, 2))).tolist())
         return cls(reference, tuple(members), tuple(fields["coefficients"]), edges)
 

@@ -130,9 +130,8 @@ def fit(
         estimator = "generator" if loss is not None else releases.best_estimator
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
-    _ = weakest(
-        *(part.guarantee for part in releases.parts)
-    )  # raises an error if a batch is too small
+    guarantees = [part.guarantee for part in releases.parts]
+    weakest(*guarantees)  # raises an error if a batch is too small
     count, needed = len(releases), min_informative_reports(releases.newest.randomizer)
     model = _fit_by_estimator(releases, estimator, settings, run)
     return model if needed is None or count >= needed else _warn_of_few(model, count, needed)
@@ -278,8 +277,8 @@ class Synthesizer(Summarized):
         Releases.of(release)
         if release.schema != self.schema:
             raise PrivotError(
-                f"schema {self.schema} is not the release's, {release.schema}: give the one that the "
-                "randomizer was calibrated for"
+                f"schema {self.schema!r} is not the release's, {release.schema!r}: give the one that "
+                "the randomizer was calibrated for"
             )
         spent = release.guarantee.epsilon
         if self.epsilon is not None and spent > self.epsilon:

@@ -21,14 +21,14 @@ $$ f(y | φ) = b + (a − b) \, Φ\Big( \frac{u − t}{τ} \Big) , $$
 where t and τ are the mean and the standard deviation of the score that a candidate must exceed. If φ is
 Gaussian, so is u, and the mean of f has the same form with a wider step.
 
-**Tilt.** The closed-form likelihood ([`likelihood`][privot.local.networks.gaussian_fit]) gives a point
-z′ the weight Z(s), with s = $a_0 + a_1 ‖z'‖^2$ and
+**Tilt.** The closed-form likelihood ([`likelihood`][privot.local.networks.gaussian_fit]) weights a point
+z′ by
 
-$$ Z(s) = b + (a − b) \, Φ\big(−t / \sqrt{s + τ^2}\big) . $$
+$$ Z(s) = b + (a − b) \, Φ\big(−t / \sqrt{s + τ^2}\big) , \qquad s = a_0 + a_1 ‖z'‖^2 , $$
 
-with $a_0$ the label's share of the squared length of the features and $a_1 = 1 − a_0$. So records are
-sampled from the distribution of z weighted by Z: points z′ are drawn, and accepted with probability
-proportional to Z(s), clipped at the 99.9 % quantile of Z.
+where $a_0$ is the label's share of the squared length of the features and $a_1 = 1 − a_0$. So points z′
+are sampled by rejection: drawn, and accepted with probability proportional to Z(s), clipped at the
+99.9 % quantile of Z.
 
 **Images** (`ImageCompletion`) are completed from the d numbers v that a model draws: the lowest cosine
 coefficients, and the brightness of each channel times their typical length. An image of the lowest
@@ -214,15 +214,16 @@ class ImageCompletion:
         images_per_class = max(_MIN_IMAGES_PER_CLASS, num_images // num_classes)
         labels = np.repeat(np.arange(num_classes), images_per_class)
         present, cosines = replace(law, missing=np.zeros(num_classes)), coordinates.cosines
-        v = _as_v(coordinates, *coordinates.decode(present.draw_points(labels, rng)))
+        v = _join_v(coordinates, *coordinates.decode(present.draw_points(labels, rng)))
         means = _class_means(v, labels, num_classes)
-        highest = v[:, : cosines.count][:, -_LAST_COSINES:] / cosines.weights[-_LAST_COSINES:]
+        lowest = v[:, : cosines.count]  # in order of frequency
+        highest = lowest[:, -_LAST_COSINES:] / cosines.weights[-_LAST_COSINES:]
         texture = float(np.sqrt((highest**2).mean()))
         completion = cls(coordinates, texture, means, means, np.eye(size))
         learned_covariance = np.cov((v - means[labels]).T)
         for _ in range(_NUM_CORRECTIONS):
             pixels = completion._complete(v, labels, rng)
-            completed = _as_v(coordinates, *cosines.from_pixels(pixels))
+            completed = _join_v(coordinates, *cosines.from_pixels(pixels))
             completed_means = _class_means(completed, labels, num_classes)
             covariance = np.cov((completed - completed_means[labels]).T)
             completion = replace(
@@ -234,7 +235,7 @@ class ImageCompletion:
 
     def images(self, points: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
         """Complete images (n, N) in unit pixels from points of the sphere and labels (n,)."""
-        v = _as_v(self.coordinates, *self.coordinates.decode(points))
+        v = _join_v(self.coordinates, *self.coordinates.decode(points))
         return self._complete(v, labels, rng)
 
     def _complete(self, v: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
@@ -268,7 +269,7 @@ class ImageCompletion:
         return np.einsum("nhjc,jw->nhwc", noise, columns, optimize=True).reshape(count, -1)
 
 
-def _as_v(coordinates: Coordinates, lowest: Array, brightness: Array) -> Array:
+def _join_v(coordinates: Coordinates, lowest: Array, brightness: Array) -> Array:
     """Return v (n, d) of n images with these lowest cosines and this brightness."""
     return np.concatenate([lowest, brightness * coordinates.typical_length], axis=1)
 

@@ -65,6 +65,11 @@ class ReportedColumn(NamedTuple):
         """Codes (alphabets, a) of the atoms of these alphabets alone."""
         return self.column.atoms[1] if self.jointly else np.arange(self.column.alphabet.size)[None]
 
+    def codings(self, codes: Codes) -> tuple[Coding, ...]:
+        """Return the coding in each alphabet of atoms with these codes (alphabets, a)."""
+        sizes = [alphabet.size for alphabet in self.alphabets]
+        return tuple(map(Coding, codes, sizes))
+
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
@@ -83,12 +88,10 @@ class Atoms:
         cells = None
         if newest.is_number:
             alphabets = [alphabet for each in reported for alphabet in each.alphabets]
-            codes = np.concatenate([*codes_by_release, newest_codes[None]])
-            cells = _intersect(cast("list[Bins]", [*alphabets, newest.alphabet]), codes)
-        codings, next_rows = list[tuple[Coding, ...]](), iter(codes_by_release)
-        for each in by_release:
-            pairs = () if each is None else zip(next(next_rows), each.alphabets, strict=True)
-            codings.append(tuple(Coding(row, alphabet.size) for row, alphabet in pairs))
+            bins = cast("list[Bins]", [*alphabets, newest.alphabet])
+            cells = _intersect(bins, np.concatenate([*codes_by_release, newest_codes[None]]))
+        remaining = iter(codes_by_release)  # of the releases that report the column
+        codings = (() if each is None else each.codings(next(remaining)) for each in by_release)
         return cls(tuple(codings), newest_codes, cells)
 
     @property

@@ -81,9 +81,8 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         require_minutes(self.minutes)
-        for name, known in (("estimator", get_args(Estimator)), ("loss", get_args(Loss))):
-            if (value := getattr(self, name)) not in known:
-                raise PrivotError(f"{name} {value!r} is not known: use one of {', '.join(known)}")
+        require_choice("estimator", self.estimator, get_args(Estimator))
+        require_choice("loss", self.loss, get_args(Loss))
         require_choice("architecture", self.architecture, get_args(Architecture))
         if self.steps is not None:
             object.__setattr__(self, "steps", require_count("steps", self.steps, MOST_STEPS))

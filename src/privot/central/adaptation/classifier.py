@@ -35,7 +35,7 @@ from privot.training.loop import TrainingSettings
 
 _SMALLEST_NORM = 1e-6  # by which features are divided
 _CHUNK = 1024  # records classified at once
-_CHANNELS = (16, 32)
+_CHANNELS = (16, 32)  # of convolutions of images, by default
 LENGTH = 16384  # norm of the longest record, in integer steps
 PRODUCT_LENGTH = 4096  # norm of the longest residual; products are of the order of its square
 # The constant by which records are counted, relative to the clipping norm: a larger one makes counts
@@ -108,7 +108,7 @@ class AdaptationSettings(NetworkSettings):
 
     def training(self, steps: int, stage: int) -> TrainingSettings:
         """Return the training settings of a stage, counted from 0."""
-        seed = self.seed * 1009 + stage
+        seed = self.seed * 1009 + stage  # so that runs of near seeds share no stage's seed
         return TrainingSettings(steps, self.learning_rate, self.averaging, seed)
 
     @property
@@ -257,7 +257,7 @@ def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
 
 
 def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
-    """Draw affine maps (count, 2, 3) near the identity.
+    """Draw affine maps (count, 2, 3) near the identity: scales of rows times (rotation + shear), shift.
 
     Log scales go up to ±amount, angle and shear up to ±min(amount, 0.2), shifts up to ±min(amount,
     0.12) of half a side.

@@ -78,8 +78,9 @@ from privot.training import Progress
 from privot.training.loop import train
 from privot.training.parallel import threads_for
 
+# Settings were chosen on labels of the training split of one target, and used for all others.
 _FLOOR = 1e-3  # smallest variance of a direction, relative to the mean eigenvalue
-_TINY, _SMALLEST_NORM = 1e-12, 1e-6
+_TINY, _SMALLEST_NORM = 1e-12, 1e-6  # divisors of records that do not vary, or are zero
 _SUMS = 0.4  # share of a round's μ² for sums; the rest is for products
 _LAST = 0.6  # share of μ² for the last of several rounds
 _MAX_NUMBERS = 4096  # coordinates of a record
@@ -262,10 +263,10 @@ class Adaptation:
 
     def batch(self, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw a batch of source records, with augmented images, and their classes."""
-        return self._batch(rng, self.x, self.settings.source_batch, 1.0)
+        return self._draw_batch(rng, self.x, self.settings.source_batch)
 
-    def _batch(
-        self, rng: torch.Generator, x: Tensor, count: int, augmentation: float
+    def _draw_batch(
+        self, rng: torch.Generator, x: Tensor, count: int, augmentation: float = 1.0
     ) -> tuple[Tensor, Tensor]:
         """Draw `count` of the records x (in the source's order), with augmented images, and classes."""
         rows = torch.randint(len(x), (count,), generator=rng)
@@ -358,8 +359,8 @@ class Adaptation:
         """Return the cross-entropy on a batch of source records and moved ones; see `classify`."""
         size = self.settings.source_batch
         unmoved = math.ceil(_SOURCE_SHARE * size)
-        source_x, source_y = self._batch(rng, self.x, unmoved, 1.0)
-        moved_x, moved_y = self._batch(rng, moved, size - unmoved, _MOVED_JITTER)
+        source_x, source_y = self._draw_batch(rng, self.x, unmoved)
+        moved_x, moved_y = self._draw_batch(rng, moved, size - unmoved, _MOVED_JITTER)
         scores = self.classifier(torch.cat([source_x, moved_x]))
         return nn.functional.cross_entropy(scores, torch.cat([source_y, moved_y])), 0.0
 

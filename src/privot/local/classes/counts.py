@@ -168,9 +168,7 @@ def run_starts(lengths: Ints) -> Ints:
 class Factor:
     """Likelihoods of the distinct answers to the same queries."""
 
-    queries: tuple[
-        int, ...
-    ]  # their numbers; if every column has one alphabet, the columns' numbers
+    queries: tuple[int, ...]  # numbers of the queries: of the columns, if each has one alphabet
     shape: tuple[int, ...]  # sizes of the queries' alphabets; cells are numbered in C order
     likelihood: Any  # A, sparse or dense, shape (answers, cells), with entries from 0 to 1
     ratio: float  # finite likelihood ratio r ≥ 1 of a cell with A = 1 to a cell with A = 0
@@ -449,19 +447,19 @@ def _merge_groups(
     """Return all distinct factors, and one block of reports for the same factors, or for each group."""
     numbers: dict[int, int] = {}  # of factors, by their identity
     factors: list[Factor] = []
-    # By the factors' numbers, and without merging also by the group's number.
-    groups_by_factors: dict[tuple[tuple[int, ...], int], list[ReportGroup]] = {}
+    # Groups of one block, by the factors' numbers and, if each group has its own block, its number.
+    groups_of_block: dict[tuple[tuple[int, ...], int], list[ReportGroup]] = {}
     for number, group in enumerate(groups):
         for factor in group.factors:
             if id(factor) not in numbers:
                 _require_shape(factor, sizes)
                 numbers[id(factor)] = len(factors)
                 factors.append(factor)
-        key = tuple(numbers[id(factor)] for factor in group.factors), 0 if merge else number
-        groups_by_factors.setdefault(key, []).append(group)
+        own_numbers = tuple(numbers[id(factor)] for factor in group.factors)
+        groups_of_block.setdefault((own_numbers, 0 if merge else number), []).append(group)
     first_row = run_starts(np.array([factor.likelihood.shape[0] for factor in factors], np.int64))
     blocks, first_report = list[_ReportBlock](), 0
-    for (factor_numbers, _), same in groups_by_factors.items():
+    for (factor_numbers, _), same in groups_of_block.items():
         answers = np.concatenate([group.answers for group in same]).astype(np.int64)
         counts: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
         if merge:

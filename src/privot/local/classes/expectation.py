@@ -439,9 +439,7 @@ def _add_curvature(
     """Add the slopes and the information of all answers to `total`."""
     sizes, offsets, values = tables.queries.sizes, tables.queries.offsets, tables.values
     slopes = np.zeros(q.size)  # g b of an answer; 0 again after it
-    codes = np.zeros(
-        tables.factor_queries.size, np.int64
-    )  # of a cell, for each query of the factor
+    codes = np.zeros(tables.factor_queries.size, np.int64)  # of a cell, for each of its queries
     for row in range(factor_of_row.size):
         factor = factor_of_row[row]
         if people_of_row[row] == 0.0:

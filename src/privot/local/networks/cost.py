@@ -195,9 +195,7 @@ class _SupportChannel(Channel):
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
         size = output.shape[1]
         member = output.new_zeros(len(reports), size + 1)
-        member.scatter_(
-            1, reports % (size + 1), 1.0
-        )  # the padding −1 is the additional last column
+        member.scatter_(1, reports % (size + 1), 1.0)  # the padding −1 is in the last column
         supported = output.exp() @ member[:, :-1].T
         return -torch.log1p((self.form.ratio - 1) * supported)
 
@@ -299,9 +297,10 @@ def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
 class _JointChannel:
     """Channel of joint reports, whose ratio and set size differ by sheet.
 
-    A *place* is a position in the concatenated alphabets of all questions, of `total` codes. Sheets of
-    fewer questions than others are filled up with a question of one answer, at the place `total + 1`;
-    reports of fewer cells than others are filled up with a cell at the place `total`.
+    A *place* is a position in the concatenated alphabets of all questions, of `total` codes. Two places
+    are added for padding: reports of fewer cells than others get cells at the place `total`, of
+    probability 0, and sheets of fewer questions than others a question of one answer, at the place
+    `total + 1`, of probability 1.
     """
 
     def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
@@ -309,11 +308,11 @@ class _JointChannel:
         self.atoms = {  # codes (codings, a) of each column's atoms
             name: torch.as_tensor(randomizer.schema.coded[name].atoms[1]) for name in design.columns
         }
-        sizes = np.array([size for codings in design.codings.values() for size in codings] + [1])
+        sizes = np.array([size for codings in design.codings.values() for size in codings])
         starts = np.cumsum(sizes) - sizes
-        self.total, self.most = int(starts[-1]), design.lengths[1]  # `most` questions k of a sheet
-        starts[-1] += 1
-        questions = np.full((design.num_sheets, self.most), len(sizes) - 1)
+        self.total, self.most = int(sizes.sum()), design.lengths[1]  # `most` questions k of a sheet
+        questions = np.full((design.num_sheets, self.most), len(sizes))  # the padding's number
+        sizes, starts = np.append(sizes, 1), np.append(starts, self.total + 1)
         for sheet in range(design.num_sheets):
             numbers = design.numbers(sheet)
             questions[sheet, : len(numbers)] = numbers
@@ -358,7 +357,7 @@ class _JointChannel:
         """Compute the log-probabilities (n, total + 2) of all places."""
         parts = [_code_logs(outputs[name], codes) for name, codes in self.atoms.items()]
         log = torch.nn.functional.pad(torch.cat(parts, dim=1), (0, 1), value=-torch.inf)
-        return torch.nn.functional.pad(log, (0, 1))
+        return torch.nn.functional.pad(log, (0, 1), value=0.0)
 
     def cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
         """Compute −log f (n, m) of m reports given n outputs, up to a constant of each report."""

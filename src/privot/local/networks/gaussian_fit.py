@@ -45,6 +45,7 @@ reports of 50 000 images and evaluated on the other 10 000 (`docs/results/images
 import hashlib
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -99,6 +100,14 @@ class Start:
     spreads: Array  # prior deviations (q,) of the logarithms of their roots
 
 
+class _PointMoments(NamedTuple):
+    """Moments of the points z′ in each class (C,), with S = $A A^⊤ + D$."""
+
+    radial_reductions: Tensor  # ρ
+    trace: Tensor  # of P S P
+    variance: Tensor  # of ‖z'‖² / k²
+
+
 class ClassParameters(nn.Module):
     """Parameters of Gaussian classes, their likelihood, and their prior.
 
@@ -145,15 +154,15 @@ class ClassParameters(nn.Module):
         label_weight, linear = channel.label_weight, 1 - channel.label_weight
         lengths = self.means.norm(dim=1).clamp_min(_MIN_LENGTH)
         directions = self.means / lengths[:, None]
-        flatness, trace, square = self._traces(lengths, directions, variances)
-        squared_scales = 1 / (lengths**2 + trace)
+        rho, trace, variance_of_square = self._point_moments(lengths, directions, variances)
+        squared_scales = 1 / (lengths**2 + trace)  # k²
         along = (y.points * directions).sum(dim=2)
-        across = y.points - (flatness * along)[:, :, None] * directions
+        across = y.points - (rho * along)[:, :, None] * directions  # P y
         label = math.sqrt(label_weight) * y.labels
         mean = label + math.sqrt(linear) * along * lengths * squared_scales.sqrt()
         spread = ((across @ self.factors) ** 2).sum(dim=2) + across**2 @ variances
         density = self._smooth_step(mean, linear * squared_scales * spread)
-        density = density / self._mass(linear, squared_scales**2 * square)
+        density = density / self._mass(linear, squared_scales**2 * variance_of_square)
         if self.nullable:
             missing = torch.sigmoid(self.missing)
             density_missing = self._smooth_step(label + math.sqrt(linear) * y.missing[:, None], 0.0)
@@ -184,21 +193,22 @@ class ClassParameters(nn.Module):
         step = torch.special.ndtr((mean - channel.threshold) / width)
         return channel.outside + (channel.inside - channel.outside) * step
 
-    def _traces(
+    def _point_moments(
         self, lengths: Tensor, directions: Tensor, variances: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute $ρ_c$, tr $P_c S P_c$ and the variance of $‖z'‖^2 / k_c^2$, (C,), S = $A A^⊤ + D$."""
+    ) -> _PointMoments:
+        """Compute moments for means of these lengths (C,) and directions (C, q), and D (q,)."""
         factors = self.factors
         product = factors.T @ factors
         scaled = directions @ factors @ factors.T + directions * variances
         along = (scaled * directions).sum(dim=1)  # hᵀ S h
         whole = product.diagonal().sum() + variances.sum()  # tr S
-        flatness = lengths**2 / (lengths**2 + whole)
-        removed = 2 * flatness - flatness**2  # 1 − (1 − ρ)²
+        rho = lengths**2 / (lengths**2 + whole)
+        removed = 2 * rho - rho**2  # 1 − (1 − ρ)²
+        # tr S², then tr (P S P)²; for a Gaussian of mean m, Var ‖·‖² = 2 tr (P S P)² + 4 mᵀ P S P m.
         square = (product**2).sum() + 2 * (factors**2).sum(dim=1) @ variances + (variances**2).sum()
         square = square - 2 * removed * (scaled**2).sum(dim=1) + (removed * along) ** 2
-        radial = lengths**2 * (1 - flatness) ** 2 * along
-        return flatness, whole - removed * along, 2 * square + 4 * radial
+        radial = lengths**2 * (1 - rho) ** 2 * along  # mᵀ P S P m
+        return _PointMoments(rho, whole - removed * along, 2 * square + 4 * radial)
 
     def _mass(self, linear: float, variance: Tensor) -> Tensor:
         """Compute $Z_c$ (C,) for squared lengths of mean 1 and these variances (C,)."""
@@ -231,8 +241,8 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
     rank = min(_FACTORS, report.features.num_coordinates)
     classes = ClassParameters(channel, start, rank, report.features.nullable, settings.seed)
     size = min(len(release), settings.batch_size or _BATCH)
-    passes = _PASSES * len(release) // size
-    steps = settings.steps or min(_MAX_STEPS, max(_MIN_STEPS, passes))
+    steps_of_passes = _PASSES * len(release) // size
+    steps = settings.steps or min(_MAX_STEPS, max(_MIN_STEPS, steps_of_passes))
     rate = settings.learning_rate or _RATE
     text = release.randomizer.to_json() + release.rows.digest()
     identity = {"release": hashlib.sha256(text.encode()).hexdigest(), "batch_size": size}
@@ -282,7 +292,7 @@ def linear_start(
     means = moments.first / present[:, None]
     # With one class there is no variance between classes, and the mean is not shrunk.
     deviations = means - means.mean(axis=0)
-    noise = (1 - 1 / count) * stddev**2 / weight * float((present**-2).mean())
+    noise = (1 - 1 / count) * stddev**2 / weight * float((present**-2).mean())  # of a deviation
     total = max(1e-12, float((deviations**2).mean()))
     means = means.mean(axis=0) + max(_MIN_RETAINED, 1 - noise / total) * deviations
     # Points have length 1, so the variance within classes is what the means leave of it.

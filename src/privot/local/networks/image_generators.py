@@ -67,8 +67,9 @@ def fits_images(randomizer: Randomizer) -> bool:
     """Return True if records are an image, alone or with one label by randomized response."""
     images, mechanisms = randomizer.schema.images, randomizer.mechanisms
     whole = randomizer.num_reported == len(mechanisms) == len(randomizer.schema.columns)
-    labels = [mechanism.names_code for name, mechanism in mechanisms.items() if name not in images]
-    return whole and len(images) == 1 and labels in ([], [True])
+    labels = [mechanism for name, mechanism in mechanisms.items() if name not in images]
+    one_image = len(images) == 1 and len(labels) <= 1
+    return whole and one_image and all(mechanism.names_code for mechanism in labels)
 
 
 class LabeledGenerator(nn.Module):

@@ -13,7 +13,7 @@ wave's true distribution, whatever the dependence between columns.
 Privacy: functions of reports, hence post-processing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -57,11 +57,16 @@ class TableDrift:
     ) -> Self:
         """Fit the series of all columns to waves; the seed is not used."""
         without_series = cls(sampler)
+
+        def expand(shares: Iterable[Sequence[Array]]) -> list[tuple[ShareLikelihood, ...]]:
+            """Return each column's likelihoods of all waves, given the columns' shares by wave."""
+            by_wave = map(without_series.likelihoods, waves, shares)
+            return [*zip(*by_wave, strict=True)]
+
         pooled = [each.shares for each in without_series.pieces]
-        by_wave = [without_series.likelihoods(wave, pooled) for wave in waves]
-        likelihoods = [*zip(*by_wave, strict=True)]  # for each column, those of all waves
+        likelihoods = expand([pooled] * len(waves))
         coordinates = [*map(ShareCoordinates.of, pooled, likelihoods)]
-        paths = [np.zeros((len(waves), each.basis.shape[1])) for each in coordinates]
+        paths = [np.zeros((len(waves), each.basis.shape[1])) for each in coordinates]  # u
         for _ in range(_MAX_ROUNDS):
             columns = zip(coordinates, likelihoods, paths, strict=True)
             series = tuple(ShareSeries.of(c, times, own, path) for c, own, path in columns)
@@ -69,11 +74,8 @@ class TableDrift:
             if all(map(_settled, before, series)):
                 break
             # The next round expands likelihoods around the paths of this one.
-            by_wave = [
-                without_series.likelihoods(wave, [*map(ShareCoordinates.at, coordinates, at_wave)])
-                for wave, at_wave in zip(waves, zip(*paths, strict=True), strict=True)
-            ]
-            likelihoods = [*zip(*by_wave, strict=True)]
+            by_wave = zip(*paths, strict=True)
+            likelihoods = expand([*map(ShareCoordinates.at, coordinates, u)] for u in by_wave)
         return cls(sampler, series)
 
     @property
