@@ -201,10 +201,7 @@ class Randomizer(Summarized):
         return shuffled_guarantee(promise, law, num_reports, batches, unit)
 
     def panel_guarantee(self, panel: Panel, num_reports: int | None = None) -> PanelGuarantee:
-        """Return the guarantee of a panel whose shuffled waves have `num_reports` or more accepted ones.
-
-        By default it is the promise's number of people.
-        """
+        """Return the guarantee of a panel with waves of `num_reports` or more (the promise's people)."""
         promise, most = shuffled_promise(self.schema), panel.most_reports()
         least = num_reports or (promise and promise.people) or 1
         composed = None if most is None else self.batch_guarantee(least, most)
