@@ -27,7 +27,12 @@ import pyarrow as pa
 
 from privot.evaluation import check, evaluate
 from privot.evaluation.rehearsal import rehearse
-from privot.evaluation.target_check import CrossFit, LinearPredictor, cross_fitted_score, score
+from privot.evaluation.target_check import (
+    CrossFit,
+    LinearPredictor,
+    cross_fitted_performance,
+    mean_performance,
+)
 from privot.evaluation.verdicts import CHANCE
 from privot.local import LocalModel, fit
 from privot.local.releases import Releases
@@ -69,8 +74,8 @@ def measure(
     halves = CrossFit.of(model, releases, seed), CrossFit.of(whole, reported, seed)
     made_up = model.sample(_TESTED, seed=seed + 1)
     for target in TARGETS[name]:
-        told = cross_fitted_score(*halves, whole, made_up, target, seed=seed)
-        made = score(*LinearPredictor.of(model, target, seed).performance(table))
+        told = cross_fitted_performance(*halves, whole, made_up, target, seed=seed)
+        made = mean_performance(*LinearPredictor.of(model, target, seed).performance(table))
         row = {
             "population": name, "epsilon": epsilon, "people": people, "seed": seed, "target": target,
             "measure": "R²" if schema.coded[target].is_number else "AUC",

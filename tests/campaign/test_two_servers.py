@@ -53,6 +53,10 @@ def made(folder, columns=COLUMNS, addresses=SERVERS):
     return create(encoder, folder / "campaign", **TITLE, **addresses)
 
 
+def two(leader, helper):
+    return {"leader": leader, "helper": helper}
+
+
 def test_a_folder_holds_what_is_public_apart_from_what_is_not(tmp_path):
     campaign = made(tmp_path)
     page = (campaign.web / "index.html").read_text()
@@ -61,6 +65,9 @@ def test_a_folder_holds_what_is_public_apart_from_what_is_not(tmp_path):
     assert {name: facts[name] for name in SERVERS} == SERVERS == campaign.addresses
     assert "connect-src 'self' http://127.0.0.1:9 http://127.0.0.2:9;" in page
     assert facts["promise"] == campaign.rule.guarantee(PEOPLE).describe()
+    dashboard = (campaign.web / "dashboard.html").read_text()  # it can read what the page stores
+    assert "default-src 'none'" in dashboard
+    assert "connect-src 'self';" in dashboard
     for folder in (campaign.folder, campaign.web):
         require_signature(folder / "encoder.json", facts["publicKey"])
     assert stat.S_IMODE((campaign.folder / "signing.pem").stat().st_mode) == 0o600
@@ -91,6 +98,13 @@ def test_what_cannot_be_a_campaign_of_shares_is_refused_and_nothing_is_left(tmp_
             "who has both shares reads the record",
         ),
         (plain, SERVERS | {"helper": "https://a;script-src *"}, "helper is"),
+        (plain, SERVERS | {"helper": "https://a.example:65536"}, "helper is"),
+        (plain, SERVERS | {"helper": "http://a.example"}, "example is not encrypted"),
+        (plain, SERVERS | {"helper": "http://127.evil.example"}, "is not encrypted"),
+        (plain, two("https://a.example", "https://a.example:443"), "are both at"),
+        (plain, two("https://a.example", "HTTPS://A.example.:8443/b"), "are both at"),
+        (plain, two("http://localhost:9", "http://127.0.0.1:9"), "are both at"),
+        (plain, two("http://localhost", "http://127.0.0.1:80"), "are both at"),
     ):
         with pytest.raises(PrivotError, match=words) as refusal:
             create(encoder, tmp_path / "new", **TITLE, **addresses)
@@ -278,7 +292,7 @@ def test_a_browser_sends_the_shares_that_it_showed_and_no_second_ones(page, tmp_
         page.wait("document.querySelectorAll('#told code').length == 3")
         assert shown(page) == [leader, helper, name]
         send(page, DONE)
-        assert "300 people or more" in page.run("document.getElementById('thanks').textContent")
+        assert "300 reports or more" in page.run("document.getElementById('thanks').textContent")
         page.open(url + "/index.html")
         page.wait("document.querySelector('fieldset')")
         page.run("""
@@ -297,6 +311,53 @@ def test_a_browser_sends_the_shares_that_it_showed_and_no_second_ones(page, tmp_
         assert not (own == vector[0]).any(), "a share without its pad"
 
 
+STORED = """(async () => {
+    const [{name}] = await indexedDB.databases();
+    const of = (request) => new Promise((done) => { request.onsuccess = () => done(request.result); });
+    const database = await of(indexedDB.open(name));
+    return (await of(database.transaction('reports').objectStore('reports').getAll())).length;
+})()"""
+
+
+@browser
+def test_nothing_is_stored_of_answers_until_they_are_sent(page, tmp_path):
+    with served(tmp_path) as (_, url, taken):
+        page.open(url + "/index.html")
+        answer(page)
+        assert page.run(STORED) == 0
+        assert page.run("document.querySelector('input')") is None
+        page.open(url + "/index.html")  # who comes back is asked again
+        answer(page)
+        assert taken == {"leader": [], "helper": []}
+        send(page, DONE)
+        assert page.run(STORED) == 1
+
+
+@browser
+def test_two_open_pages_send_one_pair_of_shares(page, tmp_path):
+    busy = (404, {"error": {"reason": "path", "message": "nothing here yet"}})
+    with served(tmp_path, leader=[busy]) as (_, url, taken):
+        page.open(url + "/index.html")
+        answer(page)
+        first = shown(page)
+        # Another page stores its shares meanwhile.
+        page.run("""(async () => {
+            const { Encoder, ShareOutbox } = await import('./privot.js');
+            const encoder = await Encoder.load(await (await fetch('encoder.json')).text());
+            window.other = await ShareOutbox.open(`privot ${encoder.fingerprint}`);
+            await window.other.shares(encoder, { age: 20, travel: 'on foot' });
+        })()""")
+        send(page, TROUBLE)
+        assert page.run(TROUBLE).startswith("Nothing is sent yet: another page of this browser")
+        assert taken == {"leader": [], "helper": []}
+        second = shown(page)
+        assert not {*first} & {*second}
+        send(page, "document.getElementById('trouble').textContent.startsWith('Not sent to both')")
+        send(page, DONE)
+        assert [len(set(taken[role])) for role in ROLES] == [1, 1]
+        assert taken["helper"][0][49:65].hex() == second[1]
+
+
 @browser
 def test_a_share_that_is_refused_for_good_is_said_in_plain_words(page, tmp_path):
     failed = [{"index": 0, "reason": "other", "message": "its report is here with other bytes"}]
@@ -309,7 +370,7 @@ def test_a_share_that_is_refused_for_good_is_said_in_plain_words(page, tmp_path)
         assert said.startswith(
             "The leader refused its share for good: its report is here with other"
         )
-        assert "Your answers are not counted, and nobody can read them." in said
+        assert "Your answers are not counted. No server can read them alone." in said
         assert page.run("document.getElementById('send').disabled")
         assert len(taken["leader"]) == 1
 
@@ -454,7 +515,11 @@ def test_answers_become_a_model_by_the_commands_that_are_printed(chromium, tmp_p
         assert process.wait(60) == 0
         assert "whoever runs both reads every record" in process.said()
         assert "everything that was acknowledged is stored" in process.said()
-    age, travel = json.loads((campaign.web / "status.json").read_text())["columns"]
+    status = campaign.web / "status.json"
+    age, travel = json.loads(status.read_text())["columns"]
+    status.unlink()  # or written by a program that counted while the model was read
+    write_share_status(campaign)
+    assert json.loads(status.read_text())["columns"] == [age, travel]
     # Noise moves a share by 0.02 (standard deviation): 0.12 is six of them, a false alarm below 10⁻⁸.
     assert travel["shares"] == pytest.approx([1 - car.mean(), car.mean()], abs=0.12)
     assert sum(age["shares"]) == pytest.approx(1, abs=0.01)

@@ -96,7 +96,7 @@ def test_window_ratios_are_at_most_e_to_the_epsilon(cells, nullable, epsilon):
     mixture = WindowMixture(WindowCells(*cells), epsilon, nullable)
     domain = box("x") if cells[3] == "box" else ball("x", "y", non_negative=cells[4])
     ratio = worst_ratio(mixture.program | {"blocks": 1}, domain).factor
-    near, outside = len(mixture.cells.window), Fraction(mixture.words[1], WORDS)
+    near, outside = len(mixture.cells.number_offsets), Fraction(mixture.words[1], WORDS)
     assert ratio == 1 + (1 - outside) * mixture.total / (outside * near)
     assert ratio <= exp_below(Fraction(epsilon))
     for blocks in (2, 3):
@@ -115,14 +115,14 @@ def test_every_window_of_a_ball_is_among_the_cells_of_reports(
     """Of all cells that points of the ball round to: whose cubes have a point in it."""
     low = steps // 2 if non_negative else 0
     own = WindowGeometry(dimension, steps, radius, "l2_ball", low)
-    reached = {own.report_cell(i) for i in range(own.count)}
+    reached = {own.report_cell(i) for i in range(own.num_report_cells)}
     grid = [[]]
     for _ in range(dimension):
         grid = [[*cell, k] for cell in grid for k in range(low, steps + 1)]
     inside = [cell for cell in grid if _touches_ball(cell, steps, non_negative)]
     assert len(inside) > 1
     for cell in inside:
-        assert {own.number(cell) + own.offset(i) for i in range(own.window)} <= reached
+        assert {own.number(cell) + own.offset(i) for i in range(own.window_size)} <= reached
 
 
 def _touches_ball(cell, steps, non_negative):

@@ -33,7 +33,7 @@ def test_questions_of_several_releases():
     old = released(OLD, {"size": SIZE}, mechanism="randomized_response")
     new = released(NEW, {"warm": SIZE > 2, "size": SIZE}, report_columns=2)
     reports = CodeReports.of(Releases.of([old, new]))
-    told = [(asked.column, asked.release, asked.size) for asked in reports.questions]
+    told = [(asked.column, asked.release, asked.alphabet.size) for asked in reports.questions]
     assert told == [(1, 0, 2), (0, 1, 2), (1, 1, 4)]
     assert reports.about(1) == [(0,), (2,)]
     assert reports.about(0, 1) == [(1, 2)]

@@ -8,7 +8,12 @@ import privot
 from privot import Randomizer
 from privot.evaluation import target_check
 from privot.evaluation.rehearsal import rehearse
-from privot.evaluation.target_check import CrossFit, LinearPredictor, cross_fitted_score, score
+from privot.evaluation.target_check import (
+    CrossFit,
+    LinearPredictor,
+    cross_fitted_performance,
+    mean_performance,
+)
 from privot.local.releases import Releases
 from rich_people import SCHEMA, people
 
@@ -28,8 +33,10 @@ def fitted():
 @pytest.mark.parametrize("target", ["rich", "size"])
 def test_the_interval_is_about_what_is_made(fitted, target):
     model, rehearsed = fitted
-    told = cross_fitted_score(*rehearsed, target, seed=0)
-    made = score(*LinearPredictor.of(model, target, 0).performance(pa.table(people(10_000, 1))))
+    told = cross_fitted_performance(*rehearsed, target, seed=0)
+    made = mean_performance(
+        *LinearPredictor.of(model, target, 0).performance(pa.table(people(10_000, 1)))
+    )
     width = told.high - told.low
     assert 0.005 < width < 0.3
     assert abs(told.estimate - made) < 5.5 * width / 3.29 + 0.01  # of a 90 % interval
@@ -38,7 +45,7 @@ def test_the_interval_is_about_what_is_made(fitted, target):
 
 def test_a_coin_is_not_told(fitted):
     _, rehearsed = fitted
-    told = cross_fitted_score(*rehearsed, "coin", seed=0)
+    told = cross_fitted_performance(*rehearsed, "coin", seed=0)
     assert told.estimate - 0.5 < 5.5 * (told.high - told.low) / 3.29  # of a 90 % interval
 
 
@@ -54,11 +61,12 @@ def test_what_halves_cost_is_added(fitted):
     _, (own, rehearsed, whole, drawn) = fitted
     half = rehearsed.models[0]
     told, less = (
-        cross_fitted_score(own, rehearsed, each, drawn, "size", seed=0).estimate
+        cross_fitted_performance(own, rehearsed, each, drawn, "size", seed=0).estimate
         for each in (whole, half)
     )
     scores = [
-        score(*LinearPredictor.of(each, "size", 0).performance(drawn)) for each in (whole, half)
+        mean_performance(*LinearPredictor.of(each, "size", 0).performance(drawn))
+        for each in (whole, half)
     ]
     assert scores[0] != scores[1]
     assert told - less == pytest.approx(scores[0] - scores[1], abs=1e-9)
@@ -69,5 +77,5 @@ def test_without_noise_a_normal_score_is_told_exactly():
     gap = np.array([0.4])
     share, spread = 0.5, 1 + gap[0] ** 2 * 0.25
     moments = np.array([gap / 4, [0.0], [spread], [0.0], [share], [share], [1.0]])
-    told = target_check._normal_score(np.ones(1), np.full(1, 0.5**0.5), moments.ravel())
+    told = target_check._normal_performance(np.ones(1), np.full(1, 0.5**0.5), moments.ravel())
     assert told == pytest.approx(gap[0] * 0.5**0.5, rel=1e-6)

@@ -26,8 +26,8 @@ def of_subsets(epsilon):
 
 def of_windows(epsilon):
     mechanism = Window.for_domain(Box((0.0,), (1.0,)), epsilon)
-    cells = mechanism._axes
-    reports = cells.units(cells.cells(np.arange(cells.count)))
+    cells = mechanism._grid
+    reports = cells.units(cells.cells(np.arange(cells.num_report_cells)))
     records = np.linspace(-1, 1, 9)[:, None]
     return mechanism, np.exp(mechanism.log_likelihood(reports[None], records[:, None]))
 

@@ -8,9 +8,8 @@ import typer
 
 from privot.cli.app import app
 
-COMPOSE = (Path(__file__).parents[2] / "examples" / "containers" / "compose.yaml").read_text(
-    encoding="utf-8"
-)
+CONTAINERS = Path(__file__).parents[2] / "examples" / "containers"
+COMPOSE = (CONTAINERS / "compose.yaml").read_text(encoding="utf-8")
 SERVICES = dict(
     re.findall(r"^  (\w+):.*?\n((?:    .*\n|\n)+)", COMPOSE.partition("services:")[2], re.M)
 )
@@ -35,6 +34,13 @@ def test_commands_are_understood(name):
     if name != "dashboard":
         assert context.params["role"] == name
         assert context.params["host"] == "0.0.0.0"  # of the container, published on 127.0.0.1 alone
+
+
+@pytest.mark.parametrize("name", ["leader", "helper"])
+def test_a_copy_of_a_servers_store_is_none_of_what_would_refuse_it(name):
+    store, state = re.findall(r'"([\w-]+):/(?:store|state)"', SERVICES[name])
+    assert store != state
+    assert "PRIVOT_STATE_DIR=/state" in (CONTAINERS / "Containerfile").read_text(encoding="utf-8")
 
 
 def test_no_service_gets_a_private_key():

@@ -74,7 +74,7 @@ def test_every_sheet_has_the_whole_epsilon_and_the_law_of_its_own_cells():
 
 
 def test_the_intervals_of_drawn_sheets_cover_the_unit_interval_in_order():
-    low, high = DESIGN.draw_cells(np.arange(16, dtype=np.int32))
+    low, high = DESIGN.sheet_intervals(np.arange(16, dtype=np.int32))
     np.testing.assert_allclose(low[1:], high[:-1])
     assert (low[0], high[-1]) == (0.0, 1.0)
     np.testing.assert_allclose(high - low, DESIGN.shares)

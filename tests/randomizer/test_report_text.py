@@ -12,6 +12,7 @@ from numbered_people import (
     with_ids,
 )
 from privot import Randomizer, Schema
+from privot.collector import collect
 from privot.core.errors import PrivotError
 from privot.randomizer.reports.csv_reports import write_text
 
@@ -64,3 +65,17 @@ def test_empty_sets_are_not_the_same_as_nothing_reported():
     write_text(pipe, [with_ids(pa.table({"c": reports}))])
     pipe.seek(0)
     assert read_back(pipe, randomizer).table["c"].combine_chunks().equals(reports)
+
+
+def test_an_image_without_numbers_is_one_impossible_report(tmp_path):
+    column = {"kind": "array", "shape": [2, 2], "bounds": [0, 1]}
+    schema = Schema.from_dict({"columns": {"image": column}})
+    randomizer = Randomizer.calibrate(schema, 3.0, mechanism="laplace")
+    path = tmp_path / "release.csv"
+    write_text(path, [randomizer.privatize({"image": np.zeros((3, 2, 2))}).table])
+    header, first, *others = path.read_text().splitlines()
+    assert header == '"image","report_id"'
+    first = '"none",' + first.rpartition(",")[2]
+    path.write_text("\n".join([header, first, *others]) + "\n")
+    found = collect(path, randomizer)
+    assert (len(found.release), found.quarantined.num_rows) == (2, 1)

@@ -53,10 +53,12 @@ def both(dimension, steps, radius, area, non_negative):
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_windows_and_reports_have_the_cells_of_the_mechanism(geometry):
     own, cells = both(*geometry)
-    assert [own.offset(i) for i in range(own.window)] == cells.window.tolist()
-    reached = range(cells.numbers) if cells.reached is None else cells.reached.tolist()
-    assert own.count == cells.count
-    assert [own.report_cell(i) for i in range(own.count)] == list(reached)
+    assert [own.offset(i) for i in range(own.window_size)] == cells.number_offsets.tolist()
+    reached = (
+        range(cells.number_limit) if cells.report_numbers is None else cells.report_numbers.tolist()
+    )
+    assert own.num_report_cells == cells.num_report_cells
+    assert [own.report_cell(i) for i in range(own.num_report_cells)] == list(reached)
 
 
 @pytest.mark.parametrize("nullable", [False, True])
@@ -70,14 +72,14 @@ def test_window_reports_have_the_law_of_the_mechanism(geometry, nullable):
     draw = Window(*geometry, nullable, mixture.words[1], blocks=1)
     assert draw.geometry == own
     inside, outside = mixture.probabilities
-    reached = [own.report_cell(index) for index in range(own.count)]
+    reached = [own.report_cell(index) for index in range(own.num_report_cells)]
     places = product(range(own.low, own.steps + 1), repeat=own.dimension)
     records = [list(place) for place in places if own.number(list(place)) in reached]
     for cell in [*records, None] if nullable else records:
-        near = cells.window + own.number(cell) if cell else []
+        near = cells.number_offsets + own.number(cell) if cell else []
         expected = {number: inside if number in near else outside for number in reached}
         if nullable:
-            expected[own.numbers] = own.window * (outside if cell else inside)
+            expected[own.number_limit] = own.window_size * (outside if cell else inside)
         found = law_of(partial(draw.draw_cell, cell))
         assert found == pytest.approx(expected, rel=1e-9)
 

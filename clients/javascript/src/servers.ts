@@ -49,11 +49,23 @@ export class ShareOutbox {
    * Null if there were some, and they are settled.
    */
   async shares(encoder: Encoder, record: DataRecord, key = ""): Promise<Shares | null> {
-    const fingerprint = OWN + encoder.fingerprint;
-    const kept =
-      (await this.#store.get(fingerprint, key)) ??
-      (await this.#store.add({ fingerprint, key, bytes: together(encoder.encode(record)) }));
-    return kept.bytes && apart(kept.bytes);
+    const kept = await this.#store.get(OWN + encoder.fingerprint, key);
+    return kept ? kept.bytes && apart(kept.bytes) : this.keep(encoder, encoder.encode(record), key);
+  }
+
+  /**
+   * Keep shares that an encoder made, to be sent: for a page that shows them before it stores anything.
+   *
+   * Others than these if another page kept some before, and null if those are settled.
+   */
+  async keep(encoder: Encoder, shares: Shares, key = ""): Promise<Shares | null> {
+    const { bytes } = await this.#store.add({ fingerprint: OWN + encoder.fingerprint, key, bytes: together(shares) });
+    return bytes && apart(bytes);
+  }
+
+  /** Whether shares of this encoder and key were made, and are settled: delivered, or refused for good. */
+  async settled(encoder: Encoder, key = ""): Promise<boolean> {
+    return (await this.#store.get(OWN + encoder.fingerprint, key))?.bytes === null;
   }
 
   /** The shares that wait to be acknowledged. */

@@ -157,6 +157,18 @@ const LAWS = {
     assert.deepEqual([...new Set(leader)], [String(shares.leader)]);
     assert.deepEqual([...new Set(helper)], [String(shares.helper)]);
   },
+  async "shares that were shown are kept, unless others are, or were"(open) {
+    const [shown, late] = [encoder.encode(RECORD), encoder.encode(RECORD)];
+    assert.deepEqual([await open().settled(encoder), await open().waiting()], [false, []]);
+    assert.deepEqual(await open().keep(encoder, shown), shown);
+    assert.deepEqual(await open().keep(encoder, late), shown);
+    assert.deepEqual([await open().settled(encoder), await open().shares(encoder, RECORD)], [false, shown]);
+    const { sent, how } = servers();
+    await open().send(SERVERS, how);
+    assert.deepEqual(sent, { leader: [String(shown.leader)], helper: [String(shown.helper)] });
+    assert.deepEqual([await open().settled(encoder), await open().keep(encoder, late)], [true, null]);
+    assert.deepEqual(await open().waiting(), []);
+  },
   async "what was delivered is neither made nor sent again"(open) {
     await open().shares(encoder, RECORD);
     await open().send(SERVERS, servers().how);

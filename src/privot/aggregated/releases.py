@@ -90,6 +90,22 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
     Raises:
         PrivotError: if a file is damaged or of the other server, or they differ in the encoder or in the
             reports that they sum.
+
+    Examples:
+        >>> import tempfile
+        >>> from privot.aggregated import Server
+        >>> from privot.schema import Schema
+        >>> schema = Schema.from_dict({
+        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
+        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 100},
+        ... })
+        >>> encoder, folder = Encoder.calibrate(schema), Path(tempfile.mkdtemp())
+        >>> servers = [Server.create(folder / role, encoder, role) for role in ROLES]
+        >>> shares = zip(*encoder.encode_table({"old": [True] * 100, "sick": [False] * 100}))
+        >>> _ = [server.accept(*mine) for server, mine in zip(servers, shares)]
+        >>> ids = servers[0].ids() & servers[1].ids()
+        >>> len(open_sums(*(server.release(ids) for server in servers)))
+        100
     """
     found = [_read(Path(path), role) for path, role in zip((leader, helper), ROLES, strict=True)]
     for name in ("encoder", "batch", "reports"):
@@ -165,6 +181,17 @@ def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedM
         release: The opened sums.
         settings: Settings of the fit; chosen from public numbers where they are None. Of images, the
             seed alone.
+
+    Examples:
+        >>> import numpy as np
+        >>> from privot import Schema
+        >>> encoder = Encoder.calibrate(Schema.from_dict({
+        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
+        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
+        ... }))
+        >>> of_nobody = SumRelease(encoder, 1000, np.zeros(encoder.length, np.int64))
+        >>> fit(of_nobody).sample(3, seed=0).column_names
+        ['old', 'sick']
     """
     settings = settings or SumSettings()
     encoder = release.encoder

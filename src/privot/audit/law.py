@@ -45,11 +45,12 @@ from privot.audit.trials import Indices, Mask, PartReports, Trial
 from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable
 
-_MAX_DRAWS, _MIN_DRAWS = 200_000, 1_000
-_MAX_SAMPLE_NUMBERS = 2**22  # most numbers in all reports of a sample
-_MAX_STREAM_NUMBERS, _MAX_STREAM_ROWS = 2**15, 2**11
+_MIN_DRAWS, _MAX_DRAWS = 1_000, 200_000  # default number of reports of each record
+# The limits below bound the time and memory of an audit, whatever the schema.
+_MAX_SAMPLE_NUMBERS = 2**22  # in all reports of a sample
+_MAX_STREAM_ROWS, _MAX_STREAM_NUMBERS = 2**11, 2**15  # drawn in one call, of each stream
 _NUM_SINGLES = 64  # reports of each stream that are drawn one by one
-_COMPARED_ROWS, _COMPARED_NUMBERS = 2**17, 256
+_COMPARED_ROWS, _COMPARED_NUMBERS = 2**17, 256  # in tests of independence, of each part
 
 
 @dataclass(frozen=True)
@@ -133,11 +134,12 @@ def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
 
 
 def _report_width(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator) -> int:
-    """Count the numbers of one report, in the table or among those tested."""
-    sample = _draw_balanced(randomizer, parts, 16, rng)
-    tested = (part.read(sample.table, sample.who[part.name], rng).low.size for part in parts)
-    numbers = int(max(sum(tested), sample.table.nbytes // 8) // 16)
-    return numbers + sum(part.work for part in parts)
+    """Return the cost of one report, in 64-bit numbers: those stored or tested, and its `work`."""
+    rows = 16
+    sample = _draw_balanced(randomizer, parts, rows, rng)
+    tested = sum(part.read(sample.table, sample.who[part.name], rng).low.size for part in parts)
+    stored = sample.table.nbytes // 8
+    return int(max(tested, stored) // rows) + sum(part.work for part in parts)
 
 
 def _test_support(
@@ -200,7 +202,7 @@ def _test_independence(
 def _uniform_columns(
     reads: Mapping[str, PartReports], rng: np.random.Generator
 ) -> tuple[Array, Mask, np.ndarray]:
-    """Return uniform numbers (n, m), at most 256 a part, their mask, and each column's part (m,)."""
+    """Return uniform numbers (n, m), at most 256 a part, their mask, and the part's name (m,)."""
     numbers, present, owners = [], [], []
     for name, read in reads.items():
         uniforms = read.uniforms(rng)
@@ -216,36 +218,43 @@ def _uniform_columns(
 def _test_streams(
     randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
-    """Test the distribution of reports drawn one by one, and that streams have no noise in common."""
+    """Test the distribution of reports drawn one by one, and that streams have no noise in common.
+
+    Every stream has `size` reports of every part's record 0, drawn in one call, and then some that are
+    drawn one by one.
+    """
     width = _report_width(randomizer, parts, rng)
     size = max(32, min(_MAX_STREAM_ROWS, _MAX_STREAM_NUMBERS // width))
-    who = {part.name: np.zeros(size, np.int64) for part in parts}
-    people = _people(parts, who, rng)
+    people = _people(parts, {part.name: np.zeros(size, np.int64) for part in parts}, rng)
 
     def draw() -> pa.Table:
         one_by_one = [_reports(randomizer, people.slice(i, 1)) for i in range(_NUM_SINGLES)]
         return pa.concat_tables([_reports(randomizer, people), *one_by_one]).combine_chunks()
 
     streams = draw_streams(draw)
+    records = np.zeros(size + _NUM_SINGLES, np.int64)
     for part in parts:
-        record = np.zeros(size + _NUM_SINGLES, np.int64)
-        reads = [part.read(table, record, rng) for table in streams.values()]
+        reads = [part.read(table, records, rng) for table in streams.values()]
         numbers = [read.uniforms(rng) for read in reads]
         ways = {"one by one": slice(size, None), "of one record only": slice(size)}
         for way, rows in ways.items():
             drawn = [u[rows][read.present[rows]] for u, read in zip(numbers, reads, strict=True)]
             yield f"{part.name}: reports made {way} have the law, too", fit(np.concatenate(drawn))
-        agreements = []
-        for i, j in combinations(range(len(reads)), 2):
-            present = (reads[i].present & reads[j].present)[:, None]
-            both = np.broadcast_to(present, numbers[i].shape)
-            agreements.append(agreement(numbers[i], numbers[j], both))
-        p_values = [bonferroni(agreements)]
+        p_values = [_test_agreement(reads, numbers)]
         repeated = repeats([piece for read in reads for piece in _pieces(read, size)])
         if repeated is not None:
             p_values.append(repeated)
-        question = f"{part.name}: no noise repeats between {', '.join(streams)}"
-        yield question, bonferroni(p_values)
+        yield f"{part.name}: no noise repeats between {', '.join(streams)}", bonferroni(p_values)
+
+
+def _test_agreement(reads: Sequence[PartReports], numbers: Sequence[Array]) -> float:
+    """Return the p-value of the hypothesis that any two streams are independent, row by row."""
+    p_values = []
+    for i, j in combinations(range(len(reads)), 2):
+        both = (reads[i].present & reads[j].present)[:, None]
+        present = np.broadcast_to(both, numbers[i].shape)
+        p_values.append(agreement(numbers[i], numbers[j], present))
+    return bonferroni(p_values)
 
 
 def _pieces(read: PartReports, size: int) -> Iterator[Stream]:
@@ -307,10 +316,8 @@ def _draw_in_child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
             exit_code = 1
             try:
                 reports = draw()
-                with (
-                    pa.OSFile(str(file), "wb") as sink,
-                    pa.ipc.new_stream(sink, reports.schema) as out,
-                ):
+                sink = pa.OSFile(str(file), "wb")
+                with sink, pa.ipc.new_stream(sink, reports.schema) as out:
                     out.write_table(reports)
                 exit_code = 0
             finally:

@@ -70,19 +70,19 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.privacy.rounding import require_delta
+from privot.schema.columns.identifier import mix_words
 
 # Tests of uniformity, independence and repeats.
 
 Array = NDArray[np.float64]
 
-_BINS = 256
+_BINS = 256  # equal bins of (0, 1)
 _DEGREES = (1, 2, 3, 4)  # of Legendre polynomials
 _LAGS = (1, 2, 3, 4, 5, 6, 7)  # besides powers of two from 8 on
-_LINEAR, _QUADRATIC = np.sqrt(3.0), np.sqrt(5.0)  # largest values of the polynomials
+_LINEAR, _QUADRATIC = np.sqrt(3.0), np.sqrt(5.0)  # largest values of the polynomials of degree 1, 2
 _SPARE_BITS = 40  # surprisal of compared sequences beyond log₂ N bits
 _KEY_BITS = 60.0  # largest surprisal used: different reports have one key with probability 2^−60
-# Multipliers and shifts of the hash are those of SplitMix64 (Steele, Lea, Flood 2014).
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # of SplitMix64, as `mix_words` (Steele et al. 2014)
 
 
 def bonferroni(p_values: Sequence[float]) -> float:
@@ -204,12 +204,11 @@ def _tails(numbers: Array) -> float:
     edge = np.minimum(numbers, 1 - numbers)
     # The level of a number is the largest j with edge < 2^−j; an edge of 0 is below all.
     level = np.where(edge > 0, np.clip(-np.frexp(edge)[1], 0, powers), powers)
+    # Numbers are counted by level, by half (below or above ½) and by column.
     cell = (2 * level + (numbers > 0.5)) * width + np.arange(width)
-    counts = np.bincount(cell.ravel(), minlength=(powers + 1) * 2 * width)
-    counts = counts.reshape(powers + 1, -1)[::-1].cumsum(axis=0)[::-1]  # of this level or higher
-    return bonferroni(
-        [_binomial(counts[power], count, 2.0**-power) for power in range(2, powers + 1)]
-    )
+    counts = np.bincount(cell.ravel(), minlength=(powers + 1) * 2 * width).reshape(powers + 1, -1)
+    in_tail = counts[::-1].cumsum(axis=0)[::-1]  # of this level or higher
+    return bonferroni([_binomial(in_tail[j], count, 2.0**-j) for j in range(2, powers + 1)])
 
 
 def _binomial(counts: NDArray[Any], draws: int, probability: float) -> float:
@@ -232,7 +231,7 @@ def row_keys(values: NDArray[np.generic]) -> NDArray[np.uint64]:
     """Return 64-bit hashes (n,) of the bits of rows (n, w) of 64-bit numbers."""
     keys = np.zeros(len(values), np.uint64)
     for column in np.ascontiguousarray(values).view(np.uint64).T:
-        keys = _mix_bits(keys * _MULTIPLIER + column)
+        keys = mix_words(keys * _MULTIPLIER + column)
     return keys
 
 
@@ -293,15 +292,9 @@ def _sequence_keys(keys: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
         return keys[:0]
     step = 1
     while step < length:
-        keys = _mix_bits(keys[:-step] * _MULTIPLIER + keys[step:])
+        keys = mix_words(keys[:-step] * _MULTIPLIER + keys[step:])
         step *= 2
     return keys
-
-
-def _mix_bits(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))
 
 
 # Lower bounds on ε.
@@ -309,11 +302,11 @@ def _mix_bits(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 AnyArray = NDArray[Any]
 Binning = Callable[[AnyArray], NDArray[np.int64]]  # from outputs to numbers of cells
 Numbering = Callable[[AnyArray], AnyArray]  # from outputs to one float for each
-Score = Callable[[AnyArray, Any, Any], AnyArray]
+Score = Callable[[AnyArray, Any, Any], AnyArray]  # of outputs, for a record and another one
 
 _MIN_DRAWS = 100
 _MAX_VALUES = 1024  # most different outputs that are cells by themselves
-_DIGITS = (-70, 130)  # least and most binary digits after the point that are distinguished
+_DIGITS = (-70, 130)  # numbers of binary digits after the point are clipped to this range
 
 
 @dataclass(frozen=True)
@@ -373,10 +366,9 @@ def audit(
     tested = num_draws - num_draws // 2
     results = []
     for index, (first, second) in enumerate(pairs):
-        of_first, of_second = (np.asarray(randomize(x, num_draws)) for x in (first, second))
-        for swapped, (mine, theirs, record, other) in enumerate(
-            [(of_first, of_second, first, second), (of_second, of_first, second, first)]
-        ):
+        outputs = [np.asarray(randomize(record, num_draws)) for record in (first, second)]
+        for swapped, (record, other) in enumerate([(first, second), (second, first)]):
+            mine, theirs = outputs[swapped], outputs[1 - swapped]
             numbering = None if score is None else _scored_by(score, record, other)
             family, bound = _bound_epsilon(mine, theirs, numbering, delta, error)
             position = 2 * index + swapped
@@ -393,6 +385,7 @@ def require_audit(num_draws: int | None, confidence: float) -> None:
 
 
 def _scored_by(score: Score, record: Any, other: Any) -> Numbering:
+    """Return the function from outputs to their scores for an ordered pair of records."""
     return lambda outputs: np.asarray(score(outputs, record, other), dtype=np.float64)
 
 
@@ -506,13 +499,15 @@ def _event_families(
 
 
 def _column_picker(column: int) -> Numbering:
+    """Return the function from outputs (n,) or (n, d) to one coordinate (n,)."""
     return lambda outputs: np.asarray(outputs.reshape(len(outputs), -1)[:, column], np.float64)
 
 
 def _score_bins(score: Numbering, mine: AnyArray, theirs: AnyArray) -> Binning:
     """Return bins at quantiles of both records' scores, geometrically narrower in both tails."""
     draws = len(mine)
-    tail = np.geomspace(min(0.4, 20 / draws), 0.5, 90)  # the outermost bins have about 20 draws
+    # The outermost bins have about 20 draws: fewer would hardly bound a probability.
+    tail = np.geomspace(min(0.4, 20 / draws), 0.5, 90)
     levels = np.concatenate([tail, 1 - tail])
     quantiles = [np.quantile(score(outputs), levels) for outputs in (mine, theirs)]
     edges = np.unique(np.concatenate(quantiles))
@@ -535,9 +530,8 @@ def _granularity(pick: Numbering) -> Binning:
 
     def cells(outputs: AnyArray) -> NDArray[np.int64]:
         mantissa, exponent = np.frexp(pick(outputs))
-        significand = np.ldexp(mantissa, 53).astype(
-            np.int64
-        )  # the output is it · 2^(exponent − 53)
+        # An output is significand · 2^(exponent − 53).
+        significand = np.ldexp(mantissa, 53).astype(np.int64)
         trailing_zeros = np.log2(np.maximum(significand & -significand, 1)).astype(np.int64)
         needed = np.where(significand == 0, _DIGITS[0], 53 - exponent - trailing_zeros)
         return np.clip(needed, *_DIGITS).astype(np.int64) - _DIGITS[0]

@@ -69,7 +69,7 @@ class Trial(ABC):
     num_records: int  # test records are numbered 0 … num_records − 1
     noisy: bool = False  # reports are grid points: intervals of `read` have exact probabilities
     pairs: tuple[tuple[int, int], ...] = ()  # records to distinguish for a lower bound on ε
-    work: int = 0  # cost of drawing a report, if high, in numbers that cost as much to test
+    work: int = 0  # additional time to draw and test a report, in numbers that take as long to test
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Return raw table columns of the records with indices `who` (n,), some outside the limits."""
@@ -160,13 +160,10 @@ class _PointsTrial(_ColumnTrial):
         # A random point, so that repeated audits test other places, and the center.
         inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
         tested = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
-        # Raw values in unit coordinates, without repetitions, and the rows of all ends, near and far.
         _, first_rows = np.unique(tested, axis=0, return_index=True)
-        self.units = tested[np.sort(first_rows)]
-        rows = [
-            int(np.flatnonzero((self.units == point).all(axis=1))[0])
-            for point in tested[: 2 * len(ends)]
-        ]
+        self.units = tested[np.sort(first_rows)]  # raw values (n, d) in unit coordinates, distinct
+        distinct, near_and_far = self.units.tolist(), tested[: 2 * len(ends)].tolist()
+        rows = [distinct.index(point) for point in near_and_far]
         self.pairs = tuple(zip(rows[::2], rows[1::2], strict=True))
         in_table = self.units
         if self.column.is_number:  # a table rounds dates to whole numbers
@@ -176,7 +173,8 @@ class _PointsTrial(_ColumnTrial):
         if self.column.nullable:
             absent = np.full((1, domain.dimension), np.nan)
             self.units, points = np.vstack([self.units, absent]), np.vstack([points, absent])
-            self.pairs += tuple((len(self.units) - 1, row) for row in rows[: len(ends)])
+            missing = len(self.units) - 1
+            self.pairs += tuple((missing, row) for row in rows[: len(ends)])
         self.records = self.mechanism.records(points, domain)
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
@@ -205,12 +203,16 @@ class _JointTrial(Trial):
     def __init__(self, schema: Schema, joint: JointReport) -> None:
         self.joint, self.unit = joint, schema.unit
         self.columns = {name: schema.coded[name] for name in joint.design.columns}
-        atoms, codes = zip(*(column.atoms for column in self.columns.values()), strict=True)
-        sizes = np.array([alphabet.size for alphabet in atoms])
+        sizes = np.array([column.atoms[0].size for column in self.columns.values()])
         random = np.random.default_rng().random(len(sizes))  # repeated audits test every code
-        places = np.vstack([np.outer([0.0, 0.25, 0.5, 0.75], sizes), random * sizes])
-        self.records = np.vstack([0 * sizes, 0 * sizes + 1, sizes - 1, places]).astype(np.int64)
-        by_column = [table[:, atom] for table, atom in zip(codes, self.records.T, strict=True)]
+        shares = np.vstack([np.outer([0.0, 0.25, 0.5, 0.75], np.ones(len(sizes))), random])
+        # Atoms (records, columns): the first, second and last of all columns, and those at the shares.
+        at_shares = (shares * sizes).astype(np.int64)
+        self.records = np.vstack([0 * sizes, 0 * sizes + 1, sizes - 1, at_shares])
+        by_column = []
+        for column, atoms in zip(self.columns.values(), self.records.T, strict=True):
+            _, codes_of_atoms = column.atoms
+            by_column.append(codes_of_atoms[:, atoms])
         self.codes = np.concatenate(by_column).T
         self.num_records = len(self.records)
 
@@ -254,6 +256,7 @@ class _CandidatesTrial(Trial):
             units.append(np.full((1, domain.dimension), np.nan))
         self.units = np.concatenate(units)
         self.num_records = len(self.units)
+        # 64 candidates are taken to cost as much as one number.
         self.work = self.report.mechanism.codebook.num_candidates // 64
         size = 1 if self.report.labels is None else self.report.labels.alphabet.size
         self.codes = np.arange(self.num_records) % size
@@ -271,9 +274,9 @@ class _CandidatesTrial(Trial):
         return table
 
     def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
-        answers = self.report.read(table)
-        reports = (answers.seeds, answers.indices)
-        low, high = self.report.mechanism.probability_cells(*reports, self.vectors[who])
+        answers, mechanism = self.report.read(table), self.report.mechanism
+        vectors = self.vectors[who]
+        low, high = mechanism.probability_cells(answers.seeds, answers.indices, vectors)
         keys = row_keys(np.stack([answers.seeds, answers.indices.astype(np.uint64)], axis=1))
         return PartReports(low, high, np.ones(len(low), bool), keys)
 
@@ -281,9 +284,8 @@ class _CandidatesTrial(Trial):
         return self.report.guarantee(self.unit)
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        answers, vectors = self.report.read(table), self.vectors
-        reports = (answers.seeds, answers.indices)
-        return self.report.mechanism.log_ratio(*reports, vectors[first], vectors[second])
+        answers, records = self.report.read(table), (self.vectors[first], self.vectors[second])
+        return self.report.mechanism.log_ratio(answers.seeds, answers.indices, *records)
 
 
 class _CoinsTrial(Trial):

@@ -5,6 +5,7 @@
 | `randomizer.json` or `encoder.json`, `.sig` | public: how devices make reports or shares; signature |
 | `signing.pem` | private to the campaign's owner: whoever has it can sign another rule |
 | `analyst.key` | private to the analyst of a shuffled campaign: it opens batches of sealed reports |
+| `columns.json` | public: distributions of a model of two servers' sums, for the dashboard |
 | `web/` | public, on any web server: the page, the client, the same rule, and `status.json` |
 
 `folder` makes and reads the folder, `pages` serves the page on this machine, and `status` writes the
@@ -24,8 +25,9 @@ seals exactly what it showed. The page's server could pin another key, so the sh
 For two servers (`privot.aggregated`) adjacency, Δ and what each party sees are those of
 `privot.aggregated.server`. The page sends each share over a connection of its own, to two origins that
 differ. Its own server sees neither share, but could serve code that sends both to one place: neither of
-the two servers should run it. Until both servers have acknowledged them, both shares are in the
-browser's storage, where together they are the answers: whoever reads that storage reads the record.
+the two servers should run it. From the first try to send them until both servers have acknowledged
+them, both shares are in the browser's storage, and on its disk for some time after. Together they are
+the answers: whoever reads that storage, as can every page of the same origin, reads the record.
 
 The status is computed from reports alone, or from numbers of reports and a published model
 (post-processing), so the campaign may publish it.

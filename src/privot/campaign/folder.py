@@ -6,12 +6,14 @@ Its files, and who may have them, are listed in `privot.campaign`.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from privot.aggregated import Encoder
 from privot.campaign.pages import OF_REPORTS, OF_SHARES, origin_of, read_facts, write_pages
@@ -23,6 +25,7 @@ from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
 
 _RANDOMIZER, _ENCODER = "randomizer.json", "encoder.json"
+_THIS_MACHINE = re.compile(r"localhost|127(?:\.[0-9]+){3}")
 _KEY, _WEB, _ABOUT, _ANALYST = "signing.pem", "web", "campaign.json", "analyst.key"
 
 
@@ -131,7 +134,8 @@ def create(
 
     Raises:
         PrivotError: if browsers cannot draw by the rule, a question names no column of the schema, an
-            address is missing or cannot be one, both servers have the same, or the folder exists.
+            address is missing or cannot be one, both servers are on one host or not encrypted, or the
+            folder exists.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -187,7 +191,7 @@ def _require_for_browsers(rule: Randomizer | Encoder) -> None:
 
 
 def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[str]:
-    """Return the origins of whom the page sends to; two servers must have two."""
+    """Return the origins of whom the page sends to; of two servers, on two machines, and encrypted."""
     names = _addressed(rule)
     if {*addresses} != {*names}:
         raise PrivotError(
@@ -195,12 +199,29 @@ def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[s
             f"{', '.join(addresses) or 'nobody'}: give one of each, and no other"
         )
     origins = [origin_of(name, addresses[name]) for name in names]
-    if len({each.lower() for each in origins}) < len(names):
+    machines = [_machine(each) for each in origins]
+    if len({*machines}) < len(names):
         raise PrivotError(
             f"leader and helper are both at {origins[0]}, and who has both shares reads the record: "
             "give addresses of two organizations"
         )
+    for origin, (_, port) in zip(origins, machines, strict=True):
+        if port is None and len(names) > 1 and origin.startswith("http:"):
+            raise PrivotError(
+                f"{origin} is not encrypted, and who reads both connections has the record: give "
+                "addresses that begin with https://"
+            )
     return origins
+
+
+def _machine(origin: str) -> tuple[str, int | None]:
+    """Return who gets what is sent to an origin: its host, on any port; of this machine, its port."""
+    parts = urlsplit(origin)
+    host = str(parts.hostname).rstrip(".")
+    if not _THIS_MACHINE.fullmatch(host):
+        return host, None
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return "127.0.0.1" if host == "localhost" else host, port
 
 
 def _facts(rule: Randomizer | Encoder) -> dict[str, Any]:

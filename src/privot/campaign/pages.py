@@ -25,18 +25,18 @@ OF_REPORTS = {"index.html": "index.html", "index.js": "index.js", "reported.js":
 OF_SHARES = {"index.html": "shares.html", "shares.js": "shares.js"}
 CLIENT = "privot.js"
 # Addresses whose hosts a Content-Security-Policy can name.
-_ADDRESS = re.compile(r"(https?://[a-z0-9.-]+(?::[0-9]+)?)(?:/[^\s?#]*)?", re.ASCII | re.IGNORECASE)
+_ADDRESS = re.compile(r"(https?://[a-z0-9.-]+(?::([0-9]{1,5}))?)(?:/[^\s?#]*)?", re.ASCII | re.I)
 _FACTS = re.compile(r'<script[^>]*id="campaign"[^>]*>(.*?)</script>', re.DOTALL)
 
 
 def origin_of(name: str, address: str) -> str:
-    """Return scheme, host and port of an address, for the page's policy."""
+    """Return scheme, host and port of an address in lower case, for the page's policy."""
     parts = _ADDRESS.fullmatch(address)
-    if parts is None:
+    if parts is None or int(parts[2] or 0) >= 2**16:
         raise PrivotError(
             f"{name} is {address!r}: give its address, such as https://reports.example.org"
         )
-    return parts[1]
+    return parts[1].lower()
 
 
 def write_pages(

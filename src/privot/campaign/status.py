@@ -82,10 +82,13 @@ def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None =
             f"{campaign.folder} has no folders of both servers: each counts its own shares by `privot "
             "aggregate`; or give --release model/"
         )
-    path = campaign.web / "status.json"
-    columns = json.loads(path.read_text(encoding="utf-8"))["columns"] if path.exists() else []
+    # A file that only a model changes: counts are written meanwhile, by whoever runs the servers.
+    shown = campaign.folder / "columns.json"
     if model is not None:
-        columns = _columns(campaign, model.sample(_ROWS, seed=0), True)
+        with replacing_file(shown) as draft:
+            columns = _columns(campaign, model.sample(_ROWS, seed=0), True)
+            draft.write_text(json.dumps(columns), encoding="utf-8")
+    columns = json.loads(shown.read_text(encoding="utf-8")) if shown.exists() else []
     numbers = {"reports": held, "needed": encoder.people, "opened": opened, "columns": columns}
     _write(campaign, encoder.guarantee(encoder.people), expected_error=None, **numbers)
     line = f"{held:,} reports are held by both servers, {opened:,} were opened; a batch is "

@@ -121,7 +121,7 @@ class _Solved(NamedTuple):
     """An ε and the noise that it needs, of which one was given and the other computed."""
 
     epsilon: float
-    noise: float  # its parameter, such as a scale; or the ε after shuffling
+    noise: float  # parameter of the noise, such as a scale; in `shuffle`, the ε after shuffling
     asks_noise: bool  # whether ε was given and the noise computed
 
     @property
@@ -222,7 +222,7 @@ def shuffle(
         lambda e: calibrate_shuffling(e, people, delta),
         ("central epsilon", "epsilon of each report"),
     )
-    local, central, asks_central = solved
+    local, central, asks_central = solved  # here, the ε after shuffling is in the place of a noise
     bound = shuffled_epsilon(local, people, delta)
     composed = composed_shuffled_epsilon(local, people, delta, batches) if batches != 1 else None
     fields: Fields = {
@@ -325,10 +325,8 @@ def slices(
         unit=unit,
     )
     num_releases = _num_releases(setting, epochs, steps)
-    # A privacy-loss distribution alone reaches a small epsilon, so --accounting pld skips Rényi.
-    methods: list[Literal["rdp", "pld"]] = ["rdp", "pld"]
-    if accounting is _Accounting.pld:
-        methods.remove("rdp")
+    # Rényi accounting cannot reach a small epsilon, so --accounting pld has to do without it.
+    methods: list[Literal["rdp", "pld"]] = ["rdp", "pld"] if accounting == "rdp" else ["pld"]
     solved_by: dict[str, _Solved] = {}
     for method in methods:
         stddev_for = partial(setting.calibrate, delta=delta, steps=num_releases, method=method)

@@ -201,8 +201,8 @@ def plan(
     """Expected error of each way of reporting: of tables, places, numbers, vectors and images.
 
     Reads the schema only, so it costs no privacy; and a model, if it is given one, which is as private
-    as the reports that it was learned from. A simulation takes as long as some fits; one like a table
-    shows rows drawn from it: give no table of private people.
+    as the reports that it was learned from. A simulation takes as long as several fits. With --like
+    TABLE it shows rows drawn from the table: give no table of private people.
 
     Example: privot plan schema.toml --epsilon 4 --people 50000
 
@@ -214,17 +214,17 @@ def plan(
     from privot.randomizer import plan_reports
     from privot.schema import Schema
 
-    if where is not None:
+    if where is not None:  # errors at places of trust
         if rehearse:
             raise PrivotError("--where rehearses every place of trust: leave out --rehearse")
         simulation = _Simulation(schema, like, rehearsals or 1, seed, simulate, force)
-        _compare_trust(simulation, where, epsilon, people, delta, as_json)
+        _plan_trust(simulation, where, epsilon, people, delta, as_json)
         return
     if epsilon is None or people is None or delta is not None:
         raise PrivotError(
             "a plan takes --epsilon and --people, and --delta only with --where: give both, and no delta"
         )
-    if simulate is not None:
+    if simulate is not None:  # a simulated campaign
         if as_json or rehearse:
             raise PrivotError("--simulate makes no plan: leave out --json and --rehearse")
         simulation = _Simulation(schema, like, rehearsals or 3, seed, simulate, force)
@@ -251,12 +251,12 @@ def plan(
             print()
         _print_column(overall, column)
     if fitted is not None:
-        print(_fit_in_words(fitted, like))
+        print(_fit_text(fitted, like))
     print(f"next: {command}")
 
 
 class _Simulation(NamedTuple):
-    """Options of a simulation."""
+    """Options of `privot plan` for simulated campaigns: with --simulate, or --where."""
 
     schema: Path
     like: Path | None  # model or table that the simulated people are like; None makes them up
@@ -288,10 +288,10 @@ class _Simulation(NamedTuple):
         return {"prior": prior, "rehearsals": self.rehearsals, "seed": self.seed}
 
 
-_FACTORS = (0.1, 0.3, 1.0, 3.0)  # multiples of the asked ε at which a picture has errors
+_FACTORS = (0.1, 0.3, 1.0, 3.0)  # multiples of the requested ε at which the page has errors
 
 
-def _compare_trust(
+def _plan_trust(
     simulation: _Simulation,
     where: list[str],
     epsilon: float | None,
@@ -299,7 +299,7 @@ def _compare_trust(
     delta: float | None,
     as_json: bool,
 ) -> None:
-    """Print the error at each place of trust, and write a page of error against ε.
+    """Print the errors for each place of trust (who sees raw records), and write a page by ε.
 
     An ε, δ or number of people that is None is read in the schema's promise.
     """
@@ -314,12 +314,12 @@ def _compare_trust(
     places = [place for place in PLACES if place in where or "all" in where]
     epsilon = _given_or_promised("epsilon", epsilon, promise)
     people = _given_or_promised("people", people, promise)
-    if delta is None and promise is not None and places != ["local"]:
+    if delta is None and promise is not None and places != ["local"]:  # local reports need no δ
         delta = promise.delta or None
     simulation.claim(TRUST_WRITTEN)
     epsilons = [epsilon] if output is None else [factor * epsilon for factor in _FACTORS]
     floor = promise.floor if promise and "shuffled" in places else None
-    if floor:
+    if floor:  # no report may spend more, whatever a batch of them does
         epsilons = [each for each in epsilons if each <= floor]
     promises = promises_at(epsilons, people, where=places, delta=delta, floor=floor)
     arguments = simulation.arguments(declared)
@@ -405,7 +405,8 @@ def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int
     print(f"{STAMP}: {output / WRITTEN[0]}: what the answer will look like")
 
 
-def _fit_in_words(forecast: FitForecast, like: Path | None) -> str:
+def _fit_text(forecast: FitForecast, like: Path | None) -> str:
+    """Return a sentence of the errors to expect of a fit; `like` is the model of rehearsed people."""
     who = f"people with the columns of {like} who depend as strongly as it leaves possible"
     if forecast.made_up:
         who = "made-up people whose pairs of columns depend as a census's do"
@@ -423,10 +424,9 @@ def _print_table_plan(overall: Plan, table: TablePlan) -> None:
     """Print the expected errors of all ways to report the columns of a table."""
     sizes = sorted(table.sizes.values())
     columns = f"{len(sizes)} column{'s' if len(sizes) > 1 else ''}"
-    values = f"{columns} of {_range(sizes[0], sizes[-1])} values"
-    print(
-        f"{values}, {overall.people:,} reports, ε = {exactly(overall.epsilon)} per {overall.unit}"
-    )
+    spent = f"ε = {exactly(overall.epsilon)} per {overall.unit}"
+    values = _range(sizes[0], sizes[-1])
+    print(f"{columns} of {values} values, {overall.people:,} reports, {spent}")
     if table.epsilon < overall.epsilon:
         print(f"{at_most(table.epsilon)} of ε for these columns, an equal share for each vector")
     print()
@@ -498,11 +498,11 @@ def _print_forecasts(heading: str, forecasts: Sequence[Forecast]) -> None:
     lines = [_Line((heading, *(f"ε = {at_most(epsilon)}" for epsilon in epsilons)))]
     for people in sorted({forecast.people for forecast in forecasts}):
         at = {each.epsilon: each for each in forecasts if each.people == people}
-        lines.append(_Line((f"{people:,}", *(_in_words(at[epsilon]) for epsilon in epsilons))))
+        lines.append(_Line((f"{people:,}", *(_error_text(at[epsilon]) for epsilon in epsilons))))
     _print_table(lines)
 
 
-def _in_words(forecast: Forecast) -> str:
+def _error_text(forecast: Forecast) -> str:
     """Format the error of a forecast, with the accuracy in parentheses if it has one."""
     error = f"{forecast.error:.3g}" if forecast.error < 1 else "over 1"
     return error if forecast.accuracy is None else f"{error} ({forecast.accuracy:.2f})"

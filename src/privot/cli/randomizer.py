@@ -34,7 +34,7 @@ from privot.cli.console import (
 )
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, claim_folder, read_text, replacing_folder, require_place
-from privot.device.exact import LARGEST, ExactLaw, Ratio, check_randomizer, exp_below
+from privot.device.exact import ExactLaw, Ratio, check_randomizer, exp_below
 from privot.privacy.rounding import at_least, at_most
 from privot.waves import Panel
 
@@ -296,6 +296,7 @@ def privatize(
 
 def _encoder_in(path: Path) -> Encoder | None:
     """Return the encoder in a file; None if the file holds something else, such as a randomizer."""
+    # Only an encoder's JSON has a query. Other files are refused as randomizers, not as encoders.
     if not path.is_file() or b'"query":{' not in path.read_bytes():
         return None
     from privot.aggregated import Encoder
@@ -451,7 +452,7 @@ def _decimal(number: Fraction, rounding: str) -> str:
 
 def _exp_text(epsilon: float) -> str:
     """Format a lower bound of e^ε."""
-    return _decimal(exp_below(min(Fraction(epsilon), Fraction(LARGEST))), ROUND_FLOOR)
+    return _decimal(exp_below(Fraction(epsilon)), ROUND_FLOOR)
 
 
 def _ratio_text(ratio: Ratio) -> str:

@@ -83,7 +83,7 @@ class Admitted:
     acknowledge: Callable[[bytes], None] = lambda content: None
 
 
-Admission = Callable[[str, str], Admitted]
+Admission = Callable[[str, str], Admitted]  # of an `Authorization` header and a fingerprint
 
 
 def everybody(authorization: str, fingerprint: str) -> Admitted:
@@ -181,9 +181,10 @@ class _TicketBook:
         self._unacknowledged: dict[bytes, set[bytes]] = {}
 
     def require_usable(self, nonce: bytes, until: int, digest: bytes | None = None) -> None:
-        """Refuse a ticket that has expired, or that other reports than those of `digest` have used up.
+        """Refuse a ticket that has expired, or was used up by other reports than those of `digest`.
 
-        Without a digest, the reports are not known yet: a ticket with unacknowledged ones is accepted.
+        While the reports are unknown (no digest), a used-up ticket is accepted until its reports are
+        acknowledged, for they may be sent again.
         """
         self._latest_time = max(self._latest_time, self._clock())
         waiting = self._unacknowledged.get(nonce, set())
@@ -248,7 +249,7 @@ class UsedTickets:
 
     def __init__(self, path: Path) -> None:
         self._path, self.latest = path, 0
-        self._handle = -1
+        self._handle = -1  # of the file once `forget` has opened it
         self.seen: dict[bytes, TicketUses] = {}
         self._lock = locked(path.with_name(path.name + ".lock"))
         data = path.read_bytes() if path.exists() else b""
@@ -266,7 +267,7 @@ class UsedTickets:
                 self.latest = max(self.latest, until)
             else:
                 self._count(nonce, until)
-        self.forget(self.latest)
+        self.forget(self.latest)  # also cuts off half an entry, and opens the file for appending
 
     def use(self, nonce: bytes, until: int) -> None:
         """Count a use, durably.
@@ -289,7 +290,10 @@ class UsedTickets:
         self.seen[nonce] = TicketUses(until, earlier.number + 1)
 
     def forget(self, latest: int) -> None:
-        """Remove tickets that expired by time `latest`, and refuse them from now on."""
+        """Remove tickets that expired by time `latest`, and refuse them from now on.
+
+        The file is replaced by one of the other uses, which is opened for appending.
+        """
         self.latest = latest
         for nonce in [nonce for nonce, uses in self.seen.items() if uses.until <= latest]:
             del self.seen[nonce]

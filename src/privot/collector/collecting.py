@@ -101,8 +101,8 @@ def _randomizer_of_files(files: Iterable[Path]) -> Randomizer:
     """Return the randomizer in the metadata of the first Parquet file that has one."""
     for file in files:
         try:
-            may_be_parquet = file.is_file() and not _is_text(file)
-            text = _randomizer_text(_opened(file)) if may_be_parquet else None
+            may_be_parquet = file.is_file() and not _is_csv(file)
+            text = _randomizer_text(_open_parquet(file)) if may_be_parquet else None
         except (pa.ArrowException, OSError):
             continue
         if text is not None:
@@ -127,7 +127,7 @@ class Quarantine:
     """
 
     def __init__(self, path: Path, types: dict[str, pa.DataType], sources: Sequence[str]) -> None:
-        self._path, self._types = path, types
+        self.path, self._types = path, types
         self._sources = [printable(source) for source in sources]
         self.count = 0
         self.first = ""
@@ -141,18 +141,18 @@ class Quarantine:
         columns |= {"reason": reasons, **dict(as_text(reports.select(list(self._types))))}
         self._write(pa.table(columns))
 
-    def add_file(self, source: int, reason: str, row: int | None = None) -> None:
-        """Add a file, or a row of a file, that cannot be read."""
+    def add_unreadable(self, source: int, reason: str) -> None:
+        """Add a file, or a line of a file, that cannot be read."""
         fields = {
             SOURCE: [self._sources[source]],
-            ROW: pa.array([row], pa.int64()),
+            ROW: pa.nulls(1, pa.int64()),
             "reason": [printable(reason)],
         }
         empty_report = {name: pa.nulls(1, pa.string()) for name in self._types}
         self._write(pa.table(fields | empty_report))
 
     def _write(self, lines: pa.Table) -> None:
-        with open(self._path, "ab") as file:
+        with open(self.path, "ab") as file:
             csv.write_csv(lines, file, csv.WriteOptions(include_header=self.count == 0))
         first = lines.slice(0, 1).to_pylist()[0]
         row = "" if first[ROW] is None else f", report {first[ROW]:,}"
@@ -163,12 +163,18 @@ class Quarantine:
 class _FileReader:
     """Reader of files of reports, all of one randomizer.
 
-    If the curator `named` the randomizer, files of others are set aside, otherwise they raise. Each
-    file or row that cannot be read is given to `aside`: the file's number, the reason, and the row.
+    Arguments:
+        randomizer: Randomizer of the reports.
+        refuse: Function that is given the number of a file that cannot be read, as a whole or in one
+            line, and the reason.
+        is_named: Whether the curator named the randomizer. Then a file of another one is refused, and
+            the others are read; otherwise it raises an error.
     """
 
-    def __init__(self, randomizer: Randomizer, aside: Callable[..., None], named: bool) -> None:
-        self._randomizer, self._aside, self._named = randomizer, aside, named
+    def __init__(
+        self, randomizer: Randomizer, refuse: Callable[[int, str], None], is_named: bool
+    ) -> None:
+        self._randomizer, self._refuse, self._is_named = randomizer, refuse, is_named
         self._text, self._types = randomizer.to_json().encode(), randomizer.types
 
     def read(self, files: Sequence[Path]) -> Iterator[pa.Table]:
@@ -187,13 +193,13 @@ class _FileReader:
 
     def _with_origins(self, number: int, file: Path) -> Iterator[pa.Table]:
         """Yield the reports of a file with its number and their rows, as far as it can be read."""
-        types, aside = self._types, partial(self._aside, number)
+        types, refuse = self._types, partial(self._refuse, number)
         end = 1  # rows are counted from 1
         try:
-            for piece in self._rows(file, aside):
+            for piece in self._rows(file, refuse):
                 fields = dict(zip(piece.schema.names, piece.schema.types, strict=True))
                 if fields != types or len(piece.schema) != len(types):
-                    aside("its columns are not what is reported")
+                    refuse("its columns are not what is reported")
                     return
                 start, end = end, end + len(piece)
                 origin = [np.full(len(piece), number, np.int32), np.arange(start, end)]
@@ -203,26 +209,26 @@ class _FileReader:
             raise
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
             reason = error if isinstance(error, PrivotError) else damage_of(error)
-            aside(f"the file cannot be read ({reason})")
+            refuse(f"the file cannot be read ({reason})")
 
-    def _rows(self, file: Path, aside: Callable[..., None]) -> Iterator[pa.Table]:
-        """Yield the rows of a file in pieces; call `aside` if the file, or a line of it, is refused."""
+    def _rows(self, file: Path, refuse: Callable[[str], None]) -> Iterator[pa.Table]:
+        """Yield the rows of a file in pieces; call `refuse` for the file, or for an unreadable line."""
         if not file.is_file():  # reading a pipe could wait for ever
-            aside("it is no file")
-        elif _is_text(file):
-            if not self._named:
+            refuse("it is no file")
+        elif _is_csv(file):
+            if not self._is_named:
                 raise _OtherRandomizerError(
                     f"release {file} is a table of reports without their randomizer: give it by "
                     "-r randomizer.json"
                 )
-            yield from read_text(file, self._randomizer, aside)
+            yield from read_text(file, self._randomizer, refuse)
         else:
-            with _opened(file) as parquet:
+            with _open_parquet(file) as parquet:
                 if _randomizer_text(parquet) == self._text:
                     for batch in parquet.iter_batches(PIECE, use_threads=False):
                         yield pa.table(batch)
-                elif self._named:
-                    aside("it was made by another randomizer, or carries none")
+                elif self._is_named:
+                    refuse("it was made by another randomizer, or carries none")
                 else:
                     raise _OtherRandomizerError(
                         f"release {file} was made by another randomizer than the first: collect reports "
@@ -234,11 +240,11 @@ class _OtherRandomizerError(PrivotError):
     """Refusal of a file of another randomizer, where the curator named none."""
 
 
-def _is_text(file: Path) -> bool:
+def _is_csv(file: Path) -> bool:
     return file.name.endswith((".csv", ".csv.gz"))
 
 
-def _opened(file: Path) -> pq.ParquetFile:
+def _open_parquet(file: Path) -> pq.ParquetFile:
     # Reading a small file into memory first is four times as fast.
     small = file.stat().st_size < _SMALL_BYTES
     return pq.ParquetFile(pa.BufferReader(file.read_bytes()) if small else file)
@@ -300,14 +306,14 @@ def collect_files(
     work = beside(output)
     try:
         work.mkdir(mode=0o700)
-        refused = Quarantine(work / "aside.csv", made_by.types, [str(f) for f in files])
+        refused = Quarantine(work / "refused.csv", made_by.types, [str(f) for f in files])
         num_buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
-        reports = _FileReader(made_by, refused.add_file, randomizer is not None).read(files)
-        parts = [*_write_parts(reports, made_by, refused, work, num_buckets)]
+        reader = _FileReader(made_by, refused.add_unreadable, is_named=randomizer is not None)
+        parts = [*_write_parts(reader.read(files), made_by, refused, work, num_buckets)]
         copies = 0
 
         def distinct_reports() -> Iterator[pa.Table]:
-            """Yield distinct reports, by increasing id, without their origins."""
+            """Yield distinct reports, by increasing id, without their origins; count the copies."""
             nonlocal copies
             for bucket in range(num_buckets):
                 distinct, num_copies = _distinct(read_buckets(parts, bucket, bucket + 1))
@@ -321,11 +327,12 @@ def collect_files(
                 raise _none_countable(refused.first)
             if strict and refused.count:
                 raise refused_strictly(refused.count, refused.first)
-            quarantine = (quarantine or quarantine_of(output)) if refused.count else None
-            if quarantine is not None:
-                with replacing_file(quarantine) as lines:
-                    shutil.copyfile(work / "aside.csv", lines)
-        return Collection(made_by, rows, copies, refused.count, quarantine, refused.first)
+            listed = None
+            if refused.count:
+                listed = quarantine or quarantine_of(output)
+                with replacing_file(listed) as draft_of_list:
+                    shutil.copyfile(refused.path, draft_of_list)
+        return Collection(made_by, rows, copies, refused.count, listed, refused.first)
     except OSError as error:
         raise cannot_write(output, error) from error
     finally:
@@ -406,7 +413,7 @@ def _is_first_of_equals(reports: pa.Table) -> NDArray[np.bool_]:
     return is_first
 
 
-def _none_countable(first: str = "there is none") -> PrivotError:
+def _none_countable(first: str) -> PrivotError:
     """Return the error of a collection without a countable report; `first` is the first reason."""
     return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
 
@@ -481,18 +488,17 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     paths = [Path(each) for each in given if isinstance(each, str | Path)]
     if len(releases) + len(sent) + len(paths) < len(given):
         raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
-    files, named = _report_files(paths), randomizer is not None or bool(releases)
+    files, is_named = _report_files(paths), randomizer is not None or bool(releases)
     randomizer = _only_randomizer(randomizer, releases, files, bool(sent))
     _require_one_batch(randomizer, paths, files, len(releases) + bool(sent))
     refused: list[str] = []
 
-    def aside(file: int, reason: str, row: int | None = None) -> None:
-        where = "" if row is None else f", report {row:,}"
-        refused.append(f"{printable(str(files[file]))}{where}: {printable(reason)}")
+    def refuse(file: int, reason: str) -> None:
+        refused.append(f"{printable(str(files[file]))}: {printable(reason)}")
 
     tables = [pa.table({name: pa.array([], kind) for name, kind in randomizer.types.items()})]
     tables += [release.table for release in releases]
-    tables += _FileReader(randomizer, aside, named).read(files)
+    tables += _FileReader(randomizer, refuse, is_named).read(files)
     if sent:
         rows, unread = _read_sent(randomizer, sent)
         tables.append(rows)
@@ -503,7 +509,8 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     distinct, copies = _distinct(in_order(reports.filter(pc.is_null(reasons))))
     quarantined = _quarantined(refused, reports.filter(pc.is_valid(reasons)), reasons.drop_null())
     if not len(distinct):
-        raise _none_countable(*quarantined["reason"].slice(0, 1).to_pylist())
+        first = quarantined["reason"][0].as_py() if len(quarantined) else "there is none"
+        raise _none_countable(first)
     return Collected(Release(ReportTable.of(distinct), randomizer), quarantined, copies)
 
 

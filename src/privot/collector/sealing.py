@@ -1,6 +1,7 @@
 """Sealing of stored records into shards of a release, and deletion of reports.
 
-- `seal`: sealing. `write_shuffled`: a shuffler's batch of sealed reports (`privot.collector.analyst`).
+- `seal`: sealing. `write_shuffled`: a shuffler's batch, whose reports are *sealed* in another sense,
+  namely encrypted to the analyst (`privot.collector.analyst`).
 - `delete_reports` and `erase`: deletion by ids.
 - `ReleaseStorage`: where a release is, a folder or an fsspec address. `open_store` opens a store.
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import json
 import re
 import secrets
 import shutil
@@ -151,13 +153,13 @@ def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[in
 def write_shuffled(
     store: FolderStore, campaign: ShuffledCampaign, storage: ReleaseStorage
 ) -> int | None:
-    """Move all stored sealed reports into one batch, in random order.
+    """Move all stored encrypted reports into one batch, in random order.
 
-    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`, with sealed reports
-    alone, each in one batch only. Their order is that of a keyed hash, whose key is drawn from the
-    operating system's entropy once per store, and written before any batch. So if an interruption
-    prevents the store from recording the batch, the same file is written again, byte for byte. The
-    store keeps only sorted hashes of these reports, and no order of arrival. A whole batch is in memory.
+    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`. A report is in one
+    batch only. The order is that of a keyed hash, whose key is drawn from the operating system's entropy
+    once per store, and written before any batch. So if an interruption prevents the store from recording
+    the batch, the same file is written again, byte for byte. The store keeps only sorted hashes of these
+    reports, and no order of arrival. A whole batch is in memory.
 
     Returns:
         The number of reports in the batch; None if there are fewer than the promise's people.
@@ -269,7 +271,10 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
         if MANIFEST in names:
             storage.fetch(MANIFEST, copy)
             # The shards of an interrupted sealing are not named yet.
-            num_named = copy.read_text(encoding="utf-8").count('"file"')
+            try:
+                num_named = len(json.loads(copy.read_text(encoding="utf-8"))["shards"])
+            except (ValueError, KeyError, TypeError):
+                raise PrivotError(f"{MANIFEST} of the release is damaged: restore it") from None
             with storage.writing(MANIFEST) as draft:
                 draft.write_text(manifest_text(rows[:num_named]), encoding="utf-8")
     store.finish_erasing(rows)

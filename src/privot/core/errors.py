@@ -109,6 +109,14 @@ def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     return find
 
 
+def register_kind(kinds: dict[str, Any], kind: str, cls: type, noun: str) -> None:
+    """Enter a class under its kind; raise PrivotError if another class, called `noun`, has it."""
+    known, own = (f"{c.__module__}.{c.__qualname__}" for c in (kinds.setdefault(kind, cls), cls))
+    if known != own:  # reloading a module defines its class again, under the same name
+        raise PrivotError(f"{noun} kind {kind!r} is {known}: give yours a name of its own")
+    kinds[kind] = cls
+
+
 def printable(text: str) -> str:
     r"""Return untrusted text with control characters escaped, so that it cannot steer a terminal.
 

@@ -71,14 +71,7 @@ _IDX_OF_BYTES, _MOST_AXES = b"\0\0\x08", 4
 
 @dataclass(frozen=True)
 class LabeledImages:
-    """Gray images (n, height, width) of bytes with labels (n,), for training and held out.
-
-    Examples:
-        >>> shapes = (2, 4, 4), 2, (1, 4, 4), 1
-        >>> dots = LabeledImages("dots", *(np.zeros(shape, np.uint8) for shape in shapes))
-        >>> dots.x_train.shape, len(dots.checksums())
-        ((2, 4, 4), 4)
-    """
+    """Gray images (n, height, width) of bytes with labels (n,), for training and held out."""
 
     name: str
     x_train: np.ndarray
@@ -190,11 +183,9 @@ def find_source(name: str) -> Source:
 
 
 def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
-    """Load a data set from `folder`, by default the folder in the environment variable PRIVOT_DATA.
+    """Load the data set `name` from a folder with `name.npz`, or the publisher's files in `name/`.
 
-    Arguments:
-        name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
-        folder: Folder with `name.npz`, or with the publisher's files in a subfolder `name`.
+    By default it is the folder in the environment variable PRIVOT_DATA.
 
     Raises:
         PrivotError: if the files are missing or damaged, or their values are not the published ones.
@@ -264,19 +255,11 @@ _PARTIAL, _PAST_THE_END = 206, 416  # HTTP status codes
 
 
 def fetch(
-    name: str,
-    folder: str | Path,
-    *,
-    address: str | None = None,
-    say: Callable[[str], None] = print,
+    name: str, folder: str | Path, *, address: str | None = None, say: Callable[[str], None] = print
 ) -> Path:
     """Fetch the data set `name` into `folder/name` and return that folder.
 
-    Arguments:
-        name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
-        folder: Folder of data sets; created if it does not exist.
-        address: Folder on the web with the files; the publishers' by default.
-        say: Callback for messages.
+    `address` is a folder on the web with the files; the publishers' by default. `say` gets messages.
 
     Raises:
         PrivotError: if no address answers, or the files are not the published data set.
@@ -362,8 +345,9 @@ def download(url: str, path: Path) -> None:
 
 SIDE = 20  # pixels of a sheet
 MOST_PEOPLE = 10**7
-# Side of an interpolated shape, share of held-out shapes, side of a sheet relative to that of a shape.
-_FINE, _HELD_OUT, _MARGIN = 40, 0.2, 1.15
+_FINE = 40  # pixels of an interpolated shape's side
+_HELD_OUT = 0.2  # share of the shapes
+_MARGIN = 1.15  # side of a sheet relative to that of a shape
 # Pixels up to the first value become white, from the second on black: counting had blurred strokes.
 _PAPER, _INK = 0.25, 0.85
 # Standard deviations of a hand: rotation in radians, slant, log of both stretches, shift (of the sheet).
@@ -374,9 +358,7 @@ _AT_ONCE = 4096  # digits that are transformed at once
 def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
     """Draw digits as made-up people write them, and held-out digits that nobody copied.
 
-    Arguments:
-        num_people: Number of people.
-        seed: Seed of shapes and hands; the held-out shapes are always the same.
+    The held-out digits are the same for all seeds.
 
     Raises:
         PrivotError: if scikit-learn is missing, or the number of people is out of range.
@@ -419,7 +401,10 @@ def _shapes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw affine maps (n, 2, 3) from places (row, column) on a sheet to a shape, both [−1, 1]²."""
+    """Draw affine maps (n, 2, 3) from places (row, column) on a sheet to a shape, both [−1, 1]².
+
+    Each is the matrix, rotation times slant times stretches, and the shift as the last column.
+    """
     turn, slant, tall, wide, down, right = rng.standard_normal((6, count))
     cosine, sine = np.cos(_TURN * turn), np.sin(_TURN * turn)
     turned = np.moveaxis(np.array([[cosine, -sine], [sine, cosine]]), 2, 0)
@@ -432,11 +417,13 @@ def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
 
 def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
     """Return gray bytes (n, side, side): each shape (n, 40, 40) transformed by its map (n, 2, 3)."""
-    centers = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1
+    centers = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1  # of the sheet's pixels, in [−1, 1]
     sheet = np.stack([*np.meshgrid(centers, centers, indexing="ij"), np.ones((SIDE, SIDE))])
+    # Row and column in the shape of each of the sheet's pixels (n, 2, side, side), 0 at a first center.
     places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
     places = places.reshape(len(shapes), 2, SIDE, SIDE)
-    # Bilinear interpolation between the four pixels around each place; white beyond the shape.
+    # Bilinear interpolation between the four pixels around each place; the first is at or above its
+    # upper left. White beyond the shape: padding moves pixel i to i + 1.
     padded = np.pad(shapes, ((0, 0), (1, 2), (1, 2)))
     corner = np.floor(places).clip(-1, _FINE).astype(np.int64)
     down, right = (places - corner).clip(0, 1).swapaxes(0, 1)
@@ -453,27 +440,20 @@ def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
 
 # People.
 
-# Bounds of longitude and of latitude, in degrees, as in the schema below.
-BOX = ((-8.7, 1.8), (49.8, 60.9))
+BOX = ((-8.7, 1.8), (49.8, 60.9))  # bounds of longitude and of latitude, in degrees
 PLACES_FILE = Path(__file__).with_name("places.csv")
-SCHEMA_TOML = """\
+SCHEMA_TOML = f"""\
 unit = "person"
 
 [columns.home]
 kind = "vector"
 columns = ["longitude", "latitude"]
-bounds = [[-8.7, 1.8], [49.8, 60.9]]
+bounds = {[list(limits) for limits in BOX]}
 """
 
 
 def draw_people(num_people: int, seed: int) -> pa.Table:
-    """Draw home towns of made-up people in proportion to population: longitude, latitude.
-
-    Examples:
-        >>> people = draw_people(3, seed=0)
-        >>> people.num_rows, people.column_names
-        (3, ['longitude', 'latitude'])
-    """
+    """Draw home towns of made-up people in proportion to population: longitude, latitude."""
     num_people = require_count("people", num_people, MOST_ROWS)
     places = pa_csv.read_csv(PLACES_FILE)
     population = places["population"].to_numpy().astype(float)

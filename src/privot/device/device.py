@@ -105,6 +105,7 @@ def _project_ball(point: list[float], radius: float, non_negative: bool) -> list
     if non_negative:
         point = [max(x, 0.0) for x in point]
     # Squares of coordinates might overflow or underflow; those of their shares of the largest do not.
+    # The largest is at least a tiny share of the radius, so that it can divide the point 0.
     largest = max(*(abs(x) for x in point), radius * 2.0**-60)
     direction = [x / largest for x in point]
     square = 0.0

@@ -6,12 +6,10 @@ Before anything is drawn,
 
 - `read_sealed` compares the fingerprint;
 - `require_program` refuses programs that no proof covers. Every code that a column takes is below the
-  number of codes that its draws are for. Windows have at most three coordinates, and N is a power of
-  two, so that N/2 is an integer: the cell x of unit coordinates u has $‖2x − N‖_2 ≤ N ‖u‖_2 + \sqrt
-  d$ (rounding moves each coordinate by half a cell), and $\sqrt d < 2$ leaves room for floating-point
-  errors within the report cells' $N + 2$. A missing value has its own code or symbol, and a payload of
-  the same length as all others. Bounds of uniform integers are at most 2^64: for larger ones `below`
-  would never end;
+  number of codes that its draws are for. Windows have at most three coordinates and a power of two as
+  number of steps, as the proof of `privot.wire.draws.Window` assumes. A missing value has its own code
+  or symbol, and a payload of the same length as all others. Bounds of uniform integers are at most 2^64:
+  for larger ones `below` would never end;
 - `law_of` multiplies the largest likelihood ratios R of the draws, which each class of
   `privot.wire.draws` derives, and tests $R ≤ e^ε$ by a rational lower bound of $e^ε$.
 
@@ -32,7 +30,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -54,10 +52,10 @@ from privot.wire.draws import (
 )
 
 VERSION = 2
-LARGEST = 2**16  # exponent beyond which `exp_below` does not grow, and there is no upper bound
+MAX_EXPONENT = 2**16  # beyond it `exp_below` does not grow, and `Ratio.above` is None
 _FINGERPRINT_FIELD = ',"fingerprint":"'  # the last field of a randomizer's JSON
 _MAX_FORMS, _MAX_SHEETS = 2**16, 2**20
-_SMALLEST, _LARGEST = 2.0**-500, 2.0**500  # whose squares and quotients are floats
+_SMALLEST, _LARGEST = 2.0**-500, 2.0**500  # squares and quotients of numbers between are floats
 _BITS, _TERMS = 320, 64  # bits after the point, and terms, of series of e^t
 
 
@@ -215,8 +213,7 @@ def _check_domain(where: str, value: object, dimension: int) -> None:
 
 def _check_joint(value: object, codes: Mapping[str, list[int]]) -> None:
     """Check the joint report: every sheet has a set draw for as many cells as its columns' codes."""
-    names = ("columns", "sizes", "views", "forms", "weights", "sets")
-    joint = _fields("joint", value, *names)
+    joint = _fields("joint", value, "columns", "sizes", "views", "forms", "weights", "sets")
     columns, sizes = items("columns", joint["columns"]), items("sizes", joint["sizes"])
     forms, weights = items("forms", joint["forms"]), items("weights", joint["weights"])
     need(len(sizes) == len(columns), "sizes", sizes, "one list a column")
@@ -262,7 +259,7 @@ def exp_below(x: Fraction) -> Fraction:
     >>> float(exp_below(Fraction(1)))
     2.718281828459045
     """
-    return _exp(min(x, Fraction(LARGEST)), lambda number, by: number // by)
+    return _exp(min(x, Fraction(MAX_EXPONENT)), lambda number, by: number // by)
 
 
 def exp_above(x: Fraction) -> Fraction:
@@ -292,10 +289,6 @@ class Ratio(NamedTuple):
     factor: Fraction = Fraction(1)
     exponent: Fraction = Fraction(0)
 
-    def times(self, other: Ratio) -> Ratio:
-        """Return the product."""
-        return Ratio(self.factor * other.factor, self.exponent + other.exponent)
-
     def is_within(self, epsilon: float) -> bool:
         """Return whether it is proved to be at most e^ε, for the exact value of the float ε."""
         remaining = Fraction(epsilon) - self.exponent
@@ -303,8 +296,8 @@ class Ratio(NamedTuple):
 
     @property
     def above(self) -> Fraction | None:
-        """Rational upper bound, exact if the exponent is 0; None beyond e^65536."""
-        return self.factor * exp_above(self.exponent) if self.exponent <= LARGEST else None
+        """Rational upper bound, exact if the exponent is 0; None if the exponent is above 2^16."""
+        return self.factor * exp_above(self.exponent) if self.exponent <= MAX_EXPONENT else None
 
 
 @dataclass(frozen=True)
@@ -342,26 +335,39 @@ class ExactLaw:
 
     @cached_property
     def totals(self) -> list[Ratio]:
-        """Ratios of whole reports with j split parts of Laplace noise, the largest, for each j."""
+        """Candidates for the largest likelihood ratio of a whole report.
+
+        A split part's ratio is a power of e (Laplace noise) or a rational number. For each possible
+        number j of powers in a report, the candidate has the largest j powers and rational numbers.
+        """
         ratios = [part.ratio for part in self.split]
-        exponents = sorted((ratio for ratio in ratios if ratio.exponent), key=lambda r: -r.exponent)
-        factors = sorted((ratio for ratio in ratios if not ratio.exponent), reverse=True)
+        powers = sorted((ratio for ratio in ratios if ratio.exponent), key=lambda r: -r.exponent)
+        rationals = sorted((ratio for ratio in ratios if not ratio.exponent), reverse=True)
         always = [part.ratio for part in self.always]
-        return [
-            _product([*always, *exponents[:j], *factors[: self.choose - j]])
-            for j in range(self.choose + 1)
-            if j <= len(exponents) and self.choose - j <= len(factors)
-        ]
+        candidates = []
+        for j in range(self.choose + 1):
+            if j <= len(powers) and self.choose - j <= len(rationals):
+                factors = [*always, *powers[:j], *rationals[: self.choose - j]]
+                factor = math.prod((ratio.factor for ratio in factors), start=Fraction(1))
+                candidates.append(Ratio(factor, sum((r.exponent for r in factors), Fraction(0))))
+        return candidates
 
     @property
     def total(self) -> Ratio:
         """The largest of `totals`."""
-        return max(self.totals, key=lambda ratio: ratio.above or Fraction(2) ** 100_000)
+        beyond = Fraction(2) ** 100_000  # above e^65536, and so every bound that is not None
+        return max(self.totals, key=lambda ratio: ratio.above or beyond)
 
     @property
     def holds(self) -> bool:
         """Whether the likelihood ratios of all reports are proved to be at most e^ε."""
         return all(ratio.is_within(self.epsilon) for ratio in self.totals)
+
+
+_NO_INTEGERS = (
+    "the exact law cannot be bounded: {}, so a program alone does not decide what is drawn; use `privot "
+    "audit` without --exact, or calibrate with windows, joint reports, or Laplace noise on tables"
+)
 
 
 def check_randomizer(text: str) -> ExactLaw:
@@ -386,12 +392,6 @@ def check_randomizer(text: str) -> ExactLaw:
     return law_of(require_program(fields["device"]), epsilon)
 
 
-_NO_INTEGERS = (
-    "the exact law cannot be bounded: {}, so a program alone does not decide what is drawn; use `privot "
-    "audit` without --exact, or calibrate with windows, joint reports, or Laplace noise on tables"
-)
-
-
 def _columns_and_kinds(mechanisms: object) -> str:
     """Return the names of columns with the kinds of their mechanisms, as text."""
     if not isinstance(mechanisms, Mapping):
@@ -404,15 +404,11 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
     """Return the stated ε of a randomizer; raise PrivotError unless it is a finite number ≥ 0."""
     guarantee = fields.get("guarantee")
     epsilon = guarantee.get("epsilon") if isinstance(guarantee, Mapping) else None
-    if (
-        not isinstance(epsilon, int | float)
-        or isinstance(epsilon, bool)
-        or not 0 <= epsilon < math.inf
-    ):
+    if type(epsilon) not in (int, float) or not 0 <= epsilon < math.inf:  # type: ignore[operator]
         raise PrivotError(
             f"the randomizer states epsilon {epsilon!r:.40}, which is no promise: calibrate it again"
         )
-    return float(epsilon)
+    return float(epsilon)  # type: ignore[arg-type]  # it is a number, or refused
 
 
 def law_of(program: Program, epsilon: float) -> ExactLaw:
@@ -427,10 +423,3 @@ def law_of(program: Program, epsilon: float) -> ExactLaw:
         split.append(Part(name, draw.kind, ratio, getattr(draw, "blocks", 1)))
     choose = program["split"]["choose"] if split else 0
     return ExactLaw(tuple(always), tuple(split), choose, epsilon)
-
-
-def _product(ratios: Iterable[Ratio]) -> Ratio:
-    product = Ratio()
-    for ratio in ratios:
-        product = product.times(ratio)
-    return product

@@ -43,6 +43,7 @@ from privot.evaluation.verdicts import Finding, Grade, percent
 from privot.local import LocalModel
 from privot.local.releases import Releases
 from privot.randomizer import Release
+from privot.schema.columns.alphabet import Alphabet
 
 MIN_REPORTS = 100
 _NO_DEPENDENCE = 0.005  # a strongest dependence below is that of a model without dependence
@@ -312,23 +313,27 @@ class _ReportComparison:
         return cls(model, reports, samples)
 
     def column(self, column: int, fit: Fit) -> ColumnCheck:
-        """Check a column's shares in the schema's alphabet, and its mean and quantiles if any."""
+        """Check a column's shares in the schema's alphabet, and its mean and quantiles if a number."""
         name, declared = list(self.model.schema.coded.items())[column]
-        questions = self.reports.questions
         about = [question for (question,) in self.reports.by_columns[column,]]
-        newest = [q for q in about if questions[q].release == questions[about[-1]].release]
-        # The schema's own alphabet, if the newest release reports the column in it.
-        shown = next((q for q in newest if questions[q].alphabet == declared.alphabet), newest[0])
-        labels = declared.labels_in(questions[shown].alphabet)
-        model_shares = cell_shares(sampler_of(self.model).atoms, questions[shown])
+        shown = self._shown_question(about, declared.alphabet)
+        labels = declared.labels_in(self.reports.questions[shown].alphabet)
+        model_shares = cell_shares(sampler_of(self.model).atoms, self.reports.questions[shown])
         shares = estimate(self.reports, (shown,)).checks(model_shares)
-        samples, number = {q: self.samples[q] for q in about if q in self.samples}, None
+        number, samples = None, {q: self.samples[q] for q in about if q in self.samples}
         if samples and not np.isnan(samples[about[0]].values).all():
             number = check_number(self.reports, samples)
         people = self.reports.people(column)
         return ColumnCheck(
             name, people, labels, shares, fit.error, fit.p_value, fit.contradicted, number
         )
+
+    def _shown_question(self, about: Sequence[int], alphabet: Alphabet) -> int:
+        """Return the newest release's question in this alphabet, or else its first question."""
+        questions = self.reports.questions
+        newest_release = max(questions[q].release for q in about)
+        newest = [q for q in about if questions[q].release == newest_release]
+        return next((q for q in newest if questions[q].alphabet == alphabet), newest[0])
 
     def pair(self, columns: Columns, fit: Fit) -> PairCheck:
         """Check the dependence of two columns, and the correlation of two columns of numbers."""

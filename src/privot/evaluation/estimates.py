@@ -1,8 +1,9 @@
 r"""Unbiased estimates of shares of codes from reports alone, with 90 % confidence intervals.
 
 No model is used, and nothing is assumed of the population. A *question* is a column in one of a
-release's alphabets, `CodeReports` has all reports by the questions that they answer, and `estimate`
-estimates means of functions of the codes of one or two questions.
+release's alphabets; its codes are unions of the column's *atoms*, the finest sets of values that reports
+distinguish. `CodeReports` has all reports by the questions that they answer, and `estimate` estimates
+means of functions of the codes of one or two questions: of *cells*, combinations of their codes.
 
 A report is a set S of cells, among K: it contains the true cell with probability p, and any given other
 cell with probability q. So for any function g of the cell
@@ -67,9 +68,9 @@ class SetSource:
     def of(cls, group: ReportGroup) -> Self:
         """Compute p and q: each set of w cells with the true one is r times as likely as one without."""
         (factor,) = group.factors
-        cells, width = factor.likelihood.shape[1], float(factor.likelihood[[0]].sum())
-        p = factor.ratio * width / (factor.ratio * width + cells - width)
-        q = (width - p) / (cells - 1)
+        num_cells, width = factor.likelihood.shape[1], float(factor.likelihood[[0]].sum())
+        p = factor.ratio * width / (factor.ratio * width + num_cells - width)
+        q = (width - p) / (num_cells - 1)  # since w = p + (K − 1) q is the size of a set
         sets = scipy.sparse.csr_array(factor.likelihood)[group.answers[:, 0]]
         return cls(factor.queries, factor.shape, group.counts, sets, (p, q))
 
@@ -121,14 +122,9 @@ class Question:
 
     column: int  # number of the column, among the newest release's coded columns
     release: int  # number of the release
-    codes: Codes  # (a,) the code of each of the column's atoms
+    codes: Codes  # (a,) code of each of the column's atoms
     alphabet: Alphabet
     declared: CodedColumn  # as the release's schema declares it
-
-    @property
-    def size(self) -> int:
-        """Number of codes."""
-        return self.alphabet.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,9 +200,8 @@ def _split_sources(release: Release, first: int) -> Iterator[Source]:
         form = cast(CodeForm, release.randomizer.mechanisms[name].form(column))
         indicators.append(form.indicators(values[distinct]))
         ranks_by_column.append(np.where(reported, ranks, -1))
-    answers = np.stack(
-        ranks_by_column, axis=1
-    )  # (people, columns), −1 where a column is not reported
+    # (people, columns): rank of the answer, −1 where the column is not reported.
+    answers = np.stack(ranks_by_column, axis=1)
     numbers = range(len(indicators))
     for columns in (*combinations(numbers, 1), *combinations(numbers, 2)):
         complete = answers[(answers[:, columns] >= 0).all(axis=1)][:, columns]
@@ -314,7 +309,7 @@ def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
 
 def sum_by_code(question: Question, table: Array, axis: int) -> Array:
     """Sum a table over the atoms of each code of a question; `axis` has the atoms, then the codes."""
-    has_code = (np.arange(question.size)[:, None] == question.codes) * 1.0
+    has_code = (np.arange(question.alphabet.size)[:, None] == question.codes) * 1.0
     return np.moveaxis(np.tensordot(has_code, table, (1, axis)), 0, axis)
 
 

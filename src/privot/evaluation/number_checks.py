@@ -161,9 +161,9 @@ def _quantiles(reports: CodeReports, shapes: Sequence[ByQuestion]) -> Iterator[V
 
 
 def _grid(numbers: Sequence[Array]) -> tuple[Array, NDArray[np.bool_]]:
-    """Return places (G,) for the distribution functions of samples, and whether each is a jump (G,).
+    """Return increasing places (G,) for the distribution functions of samples, and a mask (G,) of jumps.
 
-    Quantiles are interpolated where there is a density, but not at a jump.
+    Quantiles are interpolated between places where there is a density, but not at a jump.
     """
     values = np.concatenate(numbers)
     places = np.unique(values)
@@ -173,6 +173,7 @@ def _grid(numbers: Sequence[Array]) -> tuple[Array, NDArray[np.bool_]]:
     quantiles = [np.quantile(each, ranks, method="inverted_cdf") for each in numbers]
     places, counts = np.unique(np.concatenate([*quantiles, [values.max()]]), return_counts=True)
     are_integers = np.array_equal(values, np.round(values))
+    # Ranks are .5 % apart, so a place that is three quantiles of a sample has 1 % of its numbers.
     return places, (counts > 2 * len(numbers)) | are_integers
 
 

@@ -41,6 +41,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from privot.core.errors import PrivotError
@@ -70,22 +71,15 @@ class ClassifierScore:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Scores of classifiers that predict one column from the others, trained on either table.
-
-    Arguments:
-        target: The predicted column.
-        num_synthetic: Number of synthetic records for training.
-        num_real: Number of real records for testing; each real-trained classifier was trained on four
-            fifths of them, and tested on the other fifth.
-        scores: Scores of each classifier, or regression.
-        measure: Measure of the scores: the area under the curve, or R² of a number.
-    """
+    """Scores of classifiers, or regressions, that predict one column, trained on either table."""
 
     target: str
-    num_synthetic: int
-    num_real: int
+    num_synthetic: int  # records for training
+    num_real: (
+        int  # records for testing; in turn, four fifths train a classifier that the fifth tests
+    )
     scores: tuple[ClassifierScore, ...]
-    measure: str = "AUC"
+    measure: str = "AUC"  # or "R²" of a number
 
 
 @dataclass(frozen=True)
@@ -97,6 +91,21 @@ class LabelScore:
     real: float
     num_synthetic: int
     num_real: int
+
+
+class Examples(NamedTuple):
+    """Records with a target that is not missing, for training or testing."""
+
+    codes: dict[str, Codes]  # codes (n,) of each other column
+    answers: Any  # codes or numbers (n,) of the target
+
+
+class _Task(NamedTuple):
+    """Kind of prediction, with the measure of its quality."""
+
+    predict: Callable[..., Array]  # (learner, inputs, answers, other inputs) → predictions at these
+    measure: Callable[[Array], float]  # score of predictions for all real records
+    name: str  # name of the measure
 
 
 def predict_target(
@@ -166,21 +175,6 @@ def predict_number(
     return _cross_validated(
         schema, target, tables, folds, learners, _Task(predict, explained, "R²")
     )
-
-
-class Examples(NamedTuple):
-    """Records with a target that is not missing, for training or testing."""
-
-    codes: dict[str, Codes]  # codes (n,) of each other column
-    answers: Any  # codes or numbers (n,) of the target
-
-
-class _Task(NamedTuple):
-    """Kind of prediction, with the measure of its quality."""
-
-    predict: Callable[..., Array]  # trains a learner on inputs and answers, and predicts at others
-    measure: Callable[[Array], float]  # score of predictions for all real records
-    name: str  # name of the measure
 
 
 def _encode_both(
@@ -306,11 +300,19 @@ def _require_target(schema: Schema, target: str) -> None:
         )
 
 
+def encode_target(
+    schema: Schema, target: str, table: pa.Table
+) -> tuple[dict[str, Codes], Codes, NDArray[np.bool_]]:
+    """Return codes (n,) of each other column and of the target, and a mask (n,) of known targets."""
+    codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
+    answers, missing = codes.pop(target), schema.coded[target].alphabet.missing
+    return codes, answers, answers != (-1 if missing is None else missing)
+
+
 def with_known_target(schema: Schema, target: str, table: pa.Table) -> Examples:
     """Encode the records whose target is not missing."""
-    codes = {name: column.encode_codes(name, table) for name, column in schema.coded.items()}
-    answers, column = codes.pop(target), schema.coded[target]
-    known = answers != (-1 if column.alphabet.missing is None else column.alphabet.missing)
+    codes, answers, known = encode_target(schema, target, table)
+    column = schema.coded[target]
     if column.is_number:
         answers = column.accept(target, table)
     return Examples({name: values[known] for name, values in codes.items()}, answers[known])
@@ -366,7 +368,7 @@ def infer_labels(release: Release, people: pa.Table) -> float:
 
 
 def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple[Array, Array]:
-    """Return the parts of reported directions for labels (n, C), and for points by label (n, C, q)."""
+    """Return the coordinates of reported directions for labels (n, C) and for their points (n, C, q)."""
     answers, codebook = report.read(release.table), report.mechanism.codebook
     y = codebook.rows(answers.seeds[rows], answers.indices[rows])
     labels, points, _ = report.features.parts(y)
@@ -374,7 +376,11 @@ def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple
 
 
 def _scores_by_candidates(release: Release, people: pa.Table, known: np.ndarray) -> Array:
-    """Return scores (n, C): products of each label's mean features with the reported direction."""
+    """Return scores (n, C): products of each label's mean features with the reported direction.
+
+    The features of a record are its label, times the root of the label's weight, and its point, times
+    the root of the rest (`privot.mechanisms.candidates.features`).
+    """
     report = release.randomizer.candidates
     assert report is not None
     records = report.encode(people)

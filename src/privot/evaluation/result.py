@@ -169,12 +169,8 @@ def evaluate(
         PrivotError: if a table has no schema or does not fit it, or the target cannot be predicted.
 
     Examples:
-        >>> schema = Schema.from_toml('''
-        ... [columns.color]
-        ... kind = "categorical"
-        ... categories = ["red", "blue"]
-        ... ''')
-        >>> evaluate({"color": ["red"] * 90 + ["blue"] * 10}, {"color": ["red"] * 100}, schema)
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> evaluate({"bit": [True] * 90 + [False] * 10}, {"bit": [True] * 100}, schema)
         Evaluation(one_way: 0.1000 (floor 0.0000))
     """
     model = synthetic if isinstance(synthetic, Model) else None
@@ -291,6 +287,6 @@ def _judge(
         names = [f"{name} ({formatted(score.synthetic)})" for name, score in others]
         words += f"; not: {verdicts.join_names(names)}"
     overall = verdicts.grade_share(good / len(named))
-    if overall == "poor" and "poor" not in grades:
+    if overall == "poor" and "poor" not in grades:  # few are good, but all others are fair
         overall = "fair"
     return Finding(topic, overall, f"{words} ({measure})")

@@ -1,11 +1,11 @@
-r"""Check of a target by reports alone: the score of synthetic-trained classifiers on real people.
+r"""Check of a target by reports alone: how well synthetic-trained classifiers predict real people.
 
-With real records, `prediction` scores classifiers that are trained on synthetic rows. From reports
-alone, this module estimates the **score on people**, and the share that is **retained** of the score of
-real-trained classifiers. Classifiers are logistic regression for a column of categories and ridge
-regression for a number, trained as in `prediction`; with several classes each is compared with the
-rest, and only the twelve most frequent classes are used. They are linear in the codes of columns $c$,
-and score a record x by $s(x) = \sum_c w_c(x_c)$.
+With real records, `prediction` tests classifiers that are trained on synthetic rows. From reports alone,
+this module estimates their **performance** (AUC or R²) on people, and the share that is **retained** of
+the performance of real-trained classifiers. Classifiers are logistic regression for a column of
+categories and ridge regression for a number, trained as in `prediction`; with several classes each is
+compared with the rest, and only the twelve most frequent classes are used. They are linear in the codes
+of columns $c$: the **score** of a record x is $s(x) = \sum_c w_c(x_c)$, up to a constant.
 
 **Moments.** Let f(x) be a function of the target, 0 if it is missing, and $κ(x)$ be 1 if it is present,
 else 0. All of
@@ -14,12 +14,12 @@ $$ E[s f] = \sum_c E[w_c f] , \quad E[s κ] , \quad E[s^2] = \sum_{c,d} E[w_c w_
    E[f] , \quad E[f^2] , \quad E[κ] $$
 
 are sums of means over single columns and pairs of columns, which reports estimate without a model
-(`estimates`). A report may contribute to several pairs; its contributions are added before covariances
-are computed over people, so no independence is assumed. If a column is reported in another alphabet
-than the schema's, a code contributes the model's mean over the values that it covers. Pairs that no
-report covers contribute the model's mean.
+(`estimates` defines questions, atoms, cells and sources). A report may contribute to several pairs; its
+contributions are added before covariances are computed over people, so no independence is assumed. If a
+column is reported in another alphabet than the schema's, a code contributes the model's mean over the
+values that it covers. Pairs that no report covers contribute the model's mean.
 
-**Score on people, by cross-fitting.** Reports are randomly divided into two halves. A model is fitted to
+**Performance by cross-fitting.** Reports are randomly divided into two halves. A model is fitted to
 each half, with the settings of the given model, and a classifier is trained on rows sampled from it. The
 other half's reports are independent of it and estimate the moments of its score. For a number these
 determine $R^2$. For a class with share p, with ρ the correlation of its score and its indicator,
@@ -32,14 +32,14 @@ value of c is that of the half's model, whose d and AUC are known. The interval 
 **Correction for halves.** A model of half of the reports is worse than one of all, and scores of people
 are distributed neither normally nor as in such a model. Both effects are measured on people sampled from
 the model (`rehearsal`): models are fitted to the reports of all of them and of both halves. The
-difference between the exact score with all reports and the score by moments with half of them is added
+difference between the exact performance with all reports and that by moments with half of them is added
 to the estimate, for Φ⁻¹ of the AUC or for R². The correction does not depend on the real reports and
 adds little variance, which is estimated from the difference of the two halves. **Assumption**: the
 difference is the same for real people as for people sampled from the model.
 
-**Retained share.** In the rehearsal the model is the population. Let A be the score, on its people, of a
-classifier trained on its rows, A′ that of one trained on rows of the rehearsed model, $A_0$ the score of
-guessing, and $g^2$ the ratio of true to rehearsed squared errors (`rehearsal`). The retained share is
+**Retained share.** In the rehearsal the model is the population. Let A be the performance, on its
+people, of a classifier trained on its rows, A′ that of one trained on rows of the rehearsed model, $A_0$
+that of guessing, and $g^2$ the ratio of true to rehearsed squared errors (`rehearsal`). The share is
 
 $$ 1 − g^2 \frac{A − A′}{A − A_0} . $$
 
@@ -59,7 +59,7 @@ References:
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -85,6 +85,7 @@ from privot.evaluation.estimates import (
 )
 from privot.evaluation.prediction import (
     area_under_curve,
+    encode_target,
     one_hot,
     require_sklearn,
     sklearn,
@@ -115,9 +116,7 @@ class Scores:
     """G additive scores s, each with a function f of the target column."""
 
     column: int  # number of the target column
-    weights: tuple[
-        Array, ...
-    ]  # weights (a, G) of each column's atoms; for the target the values of f
+    weights: tuple[Array, ...]  # (a, G) of each column's atoms; for the target, values of f
     known: Array  # κ by atom of the target (a,): 1 if it is not missing
 
     def terms(self, columns: Columns) -> Array:
@@ -156,27 +155,41 @@ def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> 
     functions = [np.zeros((int(np.prod(source.shape)), size)) for source in reports.sources]
     mean, spread = np.zeros(size), np.zeros((size, size))
     for columns in _columns_and_pairs(len(scores.weights)):
-        if not reports.about(*columns):
+        estimators = list(_source_estimators(reports, law, scores, columns))
+        if not estimators:
             mean += _mean_terms(law, scores, columns).ravel()
-            continue
-        terms, shares = scores.terms(columns), law.marginal(columns)
-        contributions = []  # number of a source, its weight, and its function (cells, 7 G)
-        for numbers in reports.about(*columns):
-            ordered = reports.columns(numbers) == columns
-            questions = [reports.questions[number] for number in numbers]
-            by_code = _mean_by_code(questions, terms, shares, ordered)
-            for place, source in enumerate(reports.sources):
-                if set(numbers) <= set(source.questions):
-                    weight = source_weight(source, math.prod(q.size for q in questions))
-                    contributions.append((place, weight, by_code[cells_of(source, numbers)]))
-        total = sum(weight for _, weight, _ in contributions)
-        for place, weight, function in contributions:
-            functions[place] += weight / total * function
+        total = sum(each.weight for each in estimators)
+        for each in estimators:
+            functions[each.source] += each.weight / total * each.function
     for source, g in zip(reports.sources, functions, strict=True):
         if g.any():
             part = estimate_from(source, g, full=True)
             mean, spread = mean + part.mean, spread + part.spread
     return Estimate(mean, spread, int(sum(source.counts.sum() for source in reports.sources)))
+
+
+class _SourceEstimator(NamedTuple):
+    """Function whose mean over one source's reports estimates contributions to the moments."""
+
+    source: int  # number of the source
+    weight: float  # in the average over sources
+    function: Array  # (cells of the source, 7 G)
+
+
+def _source_estimators(
+    reports: CodeReports, law: LatentClasses, scores: Scores, columns: Columns
+) -> Iterator[_SourceEstimator]:
+    """Yield estimators of the contributions of one or two columns, by every source about them."""
+    terms, shares = scores.terms(columns), law.marginal(columns)
+    for numbers in reports.about(*columns):
+        questions = [reports.questions[number] for number in numbers]
+        num_cells = math.prod(question.alphabet.size for question in questions)
+        same_order = reports.columns(numbers) == columns
+        by_cell = _mean_by_cell(questions, terms, shares, same_order)
+        for index, source in enumerate(reports.sources):
+            if set(numbers) <= set(source.questions):
+                function = by_cell[cells_of(source, numbers)]
+                yield _SourceEstimator(index, source_weight(source, num_cells), function)
 
 
 def _columns_and_pairs(number: int) -> list[Columns]:
@@ -190,11 +203,14 @@ def _mean_terms(law: LatentClasses, scores: Scores, columns: Columns) -> Array:
     return np.asarray(np.tensordot(terms, shares, axes))
 
 
-def _mean_by_code(
-    questions: Sequence[Question], terms: Array, shares: Array, ordered: bool
+def _mean_by_cell(
+    questions: Sequence[Question], terms: Array, shares: Array, same_order: bool
 ) -> Array:
-    """Return means (cells, 7 G) of terms over the atoms that codes of one or two questions cover."""
-    if not ordered:
+    """Return means (cells, 7 G) of terms over the atoms in each cell of one or two questions.
+
+    `same_order` is False if two questions are about the second column first.
+    """
+    if not same_order:
         terms, shares = np.swapaxes(terms, 1, 2), shares.T
     sums = terms * shares[..., None]
     for axis, question in enumerate(questions):
@@ -242,7 +258,7 @@ class LinearPredictor:
         return not self.classes.size
 
     def scores(self) -> Scores:
-        """Return the scores as weights of atoms, with the function of the target that they predict."""
+        """Return the scores as weights of atoms; f is the class, or the number, that they predict."""
         schema, weights, start = self.model.schema, [], 0
         for name, place in zip(schema.coded, sampler_of(self.model).places, strict=True):
             size = schema.coded[name].alphabet.size
@@ -266,10 +282,7 @@ class LinearPredictor:
 
     def _encoded(self, table: pa.Table) -> tuple[Array, Codes, NDArray[np.bool_]]:
         """Return scores (n, G), codes of the target (n,), and a mask (n,) where it is not missing."""
-        coded = self.model.schema.coded
-        codes = {name: column.encode_codes(name, table) for name, column in coded.items()}
-        answers, missing = codes.pop(self.target), coded[self.target].alphabet.missing
-        known = np.ones(len(answers), bool) if missing is None else answers != missing
+        codes, answers, known = encode_target(self.model.schema, self.target, table)
         return self.linear_scores(codes), answers, known
 
     def performance(self, table: pa.Table) -> tuple[Array, Array]:
@@ -296,14 +309,17 @@ class LinearPredictor:
         return np.array([term.mean(axis=0) for term in terms])
 
     def square_where_known(self, table: pa.Table) -> Array:
-        """Return the share (G,) of E[s²] that comes from records whose target is not missing."""
+        """Return the share E[s² κ] / E[s²] (G,) of records whose target is not missing.
+
+        No sum over pairs of columns gives E[s² κ], so the reports' E[s²] is multiplied by this share.
+        """
         points, _, is_known = self._encoded(table)
         square = points**2
         return np.asarray(square[is_known].sum(axis=0) / np.maximum(square.sum(axis=0), 1e-12))
 
 
-def score(areas: Array, shares: Array) -> float:
-    """Return the mean AUC, or R², over classes, weighted by their shares."""
+def mean_performance(areas: Array, shares: Array) -> float:
+    """Return the mean AUC over classes, weighted by their shares, or R²."""
     return float(areas @ shares / max(shares.sum(), 1e-12))
 
 
@@ -331,7 +347,7 @@ class CrossFit:
         return cls(models, (CodeReports.of(second), CodeReports.of(first)))
 
 
-def cross_fitted_score(
+def cross_fitted_performance(
     own: CrossFit,
     rehearsed: CrossFit,
     whole: LocalModel,
@@ -340,7 +356,7 @@ def cross_fitted_score(
     *,
     seed: int,
 ) -> Interval:
-    """Estimate the score on people of a classifier, or regression, trained on synthetic records.
+    """Estimate the performance on people of a classifier, or regression, of synthetic records.
 
     Arguments:
         own: Halves of the real reports.
@@ -355,57 +371,58 @@ def cross_fitted_score(
         return LinearPredictor.of(model, target, seed)
 
     pairs = zip(own.models, own.others, strict=True)
-    estimates = [_scores_by_reports(trained(model), other, seed) for model, other in pairs]
-    means, variances = np.mean(estimates, axis=0).T  # by shape of scores
+    estimates = [_performance_by_reports(trained(model), other, seed) for model, other in pairs]
+    means, variances = np.mean(estimates, axis=0).T  # by shape of the scores' distribution
     of_whole = trained(whole)
-    halves = [_scores_by_moments(trained(model), people, seed) for model in rehearsed.models]
-    corrections = _exact_score(of_whole, people) - np.array(halves)  # (halves, shapes)
-    # The mean of both halves' moments has half of the variance of one. With V the variance between
-    # halves by their training, the mean of two halves adds V/2 and the whole V/2, real and rehearsed.
+    halves = [_performance_by_moments(trained(model), people, seed) for model in rehearsed.models]
+    corrections = _exact_performance(of_whole, people) - np.array(halves)  # (halves, shapes)
+    # Variance by reports: half of that of one half's estimate, since the halves are independent.
+    # Variance by training, with V that of a half's model: V/2 for the mean of two halves and V/2 for
+    # the model of all reports, which has twice as many; and the same again in the rehearsal.
     error = Z * np.sqrt(variances / 2 + 2 * corrections.var(axis=0, ddof=1))
     means = means + corrections.mean(axis=0)
     ends = np.array([means[0], (means - error).min(), (means + error).max()])
-    scores = np.clip(ends, -1.0, 1.0) if of_whole.is_number else scipy.special.ndtr(ends)
-    return Interval(*map(float, scores))
+    values = np.clip(ends, -1.0, 1.0) if of_whole.is_number else scipy.special.ndtr(ends)
+    return Interval(*map(float, values))
 
 
-def _scores_by_moments(learned: LinearPredictor, people: pa.Table, seed: int) -> list[float]:
-    """Return the score by the exact moments among these people, for each shape of scores."""
+def _performance_by_moments(learned: LinearPredictor, people: pa.Table, seed: int) -> list[float]:
+    """Return R², or Φ⁻¹ of the AUC, by the exact moments among these people, for each shape."""
     if learned.is_number:
-        return [_exact_score(learned, people)]
+        return [_exact_performance(learned, people)]
     exact = learned.moments(people).ravel()
     return [shape.of_moments(exact) for shape in _shapes(learned, seed)]
 
 
-def _exact_score(learned: LinearPredictor, people: pa.Table) -> float:
+def _exact_performance(learned: LinearPredictor, people: pa.Table) -> float:
     """Return R², or Φ⁻¹ of the AUC, on records."""
-    value = score(*learned.performance(people))
+    value = mean_performance(*learned.performance(people))
     if learned.is_number:
         return value
     return float(scipy.special.ndtri(np.clip(value, 1e-6, 1 - 1e-6)))
 
 
-def _scores_by_reports(
+def _performance_by_reports(
     learned: LinearPredictor, reports: CodeReports, seed: int
 ) -> list[tuple[float, float]]:
-    """Estimate R², or Φ⁻¹ of the AUC, with its variance, for each shape of scores."""
+    """Estimate R², or Φ⁻¹ of the AUC, with its variance, for each shape."""
     moments = report_moments(reports, sampler_of(learned.model).atoms, learned.scores())
-    scores = []
+    estimates = []
     for shape in _shapes(learned, seed):
         value, variance = delta_method(shape.of_moments, moments.mean, moments.spread)
-        scores.append((value + shape.correction, variance))
-    return scores
+        estimates.append((value + shape.correction, variance))
+    return estimates
 
 
 class _Shape(NamedTuple):
-    """Score by moments, under an assumption on the shape of the distribution of scores."""
+    """Performance by moments, under an assumption on the shape of the distribution of scores."""
 
     of_moments: Callable[[Array], float]  # R², or Φ⁻¹ of the AUC, of moments (7 G,)
     correction: float  # added to the result of `of_moments`
 
 
 def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
-    """Return the score by moments, for scores distributed as in the model, and for normal ones.
+    """Return the performance by moments, for scores distributed as in the model, and for normal ones.
 
     For a number there is one shape, with a correction measured on the model's rows: moments use the
     middle of an atom for all numbers within it, which changes R².
@@ -417,10 +434,10 @@ def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
         explained = partial(_explained, known_part)
         return [_Shape(explained, float(exact[0]) - explained(moments))]
     d, c_normal = _separation(moments, known_part), np.full(len(exact), 0.5**0.5)
-    is_clear = abs(d) > _MIN_DISTANCE
+    is_clear = abs(d) > _MIN_DISTANCE  # otherwise c = Φ⁻¹(AUC)/d is not determined
     quantiles = scipy.special.ndtri(np.clip(exact, 1e-6, 1 - 1e-6))
     c_model = np.where(is_clear, quantiles / np.where(is_clear, d, 1.0), c_normal)
-    return [_Shape(partial(_normal_score, known_part, c), 0.0) for c in (c_model, c_normal)]
+    return [_Shape(partial(_normal_performance, known_part, c), 0.0) for c in (c_model, c_normal)]
 
 
 def _explained(known_part: Array, moments: Array) -> float:
@@ -432,14 +449,16 @@ def _explained(known_part: Array, moments: Array) -> float:
     return float(1 - square / known / max(variance, 1e-9))
 
 
-def _normal_score(known_part: Array, c: Array, moments: Array) -> float:
+def _normal_performance(known_part: Array, c: Array, moments: Array) -> float:
     """Return Φ⁻¹ of the AUC by the moments; of several classes, of their weighted mean AUC."""
     table = moments.reshape(7, len(c))
     quantiles = c * _separation(table, known_part)
     if len(quantiles) == 1:
         return float(quantiles[0])
     areas, shares = scipy.special.ndtr(quantiles), np.clip(table[TARGET], 0.0, 1.0)
-    return float(scipy.special.ndtri(np.clip(score(areas, shares + 1e-9), 1e-9, 1 - 1e-9)))
+    return float(
+        scipy.special.ndtri(np.clip(mean_performance(areas, shares + 1e-9), 1e-9, 1 - 1e-9))
+    )
 
 
 def _separation(moments: Array, known_part: Array) -> Array:
@@ -459,16 +478,16 @@ def _separation(moments: Array, known_part: Array) -> Array:
 
 @dataclass(frozen=True)
 class TargetCheck:
-    """Score of a synthetic-trained classifier that predicts one column, by reports alone.
+    """Performance of a synthetic-trained classifier that predicts one column, by reports alone.
 
     Arguments:
         target: The predicted column.
         classifier: Name of the method.
-        measure: Measure of the score: the area under the curve, or R² of a number.
-        reports: Score on people, estimated from reports; None if no report covers the target together
-            with another column.
-        retained: Share of a real-trained classifier's score above guessing that is retained; None if
-            the target is independent of all other columns in the model.
+        measure: Measure of performance: the area under the curve, or R² of a number.
+        reports: Performance on people, estimated from reports; None if no report covers the target
+            together with another column.
+        retained: Share of a real-trained classifier's performance above guessing that is retained; None
+            if the target is independent of all other columns in the model.
     """
 
     target: str
@@ -535,18 +554,18 @@ def check_target(
     is_number = model.schema.coded[target].is_number
     name, measure = ("ridge regression", "R²") if is_number else ("logistic regression", "AUC")
     people = model.sample(_NUM_TESTED, seed=seed + 1)
-    own, rehearsed_score = (
-        score(*LinearPredictor.of(each, target, seed).performance(people))
+    own, by_rehearsed = (
+        mean_performance(*LinearPredictor.of(each, target, seed).performance(people))
         for each in (model, rehearsed.model)
     )
     above_chance, retained = own - CHANCE[measure], None
     if above_chance >= MIN_ABOVE_CHANCE:
-        lost = growth**2 * max(own - rehearsed_score, 0.0) / above_chance
+        lost = growth**2 * max(own - by_rehearsed, 0.0) / above_chance
         retained = float(np.clip(1 - lost, 0.0, 1.0))
     column, reports = list(model.schema.coded).index(target), CodeReports.of(releases)
     if not any(len(columns) == 2 and column in columns for columns in reports.by_columns):
         return TargetCheck(target, name, measure, None, retained)
     halves, whole = CrossFit.of(model, releases, seed), rehearsed.model
     rehearsed_halves = CrossFit.of(whole, rehearsed.releases, seed)
-    interval = cross_fitted_score(halves, rehearsed_halves, whole, people, target, seed=seed)
+    interval = cross_fitted_performance(halves, rehearsed_halves, whole, people, target, seed=seed)
     return TargetCheck(target, name, measure, interval, retained)

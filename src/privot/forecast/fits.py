@@ -21,8 +21,8 @@ pairs of columns from independence. So the forecast has four steps (`_Rehearsals
 
    $$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
 
-   or 0 where it is below 5 % of the largest. Whether a fit finds any dependence is decisive: if some
-   t with $|d_t − d| ≤ 2 h$ agrees with the pilot on that, those that disagree have weight 0.
+   or 0 where it is below 5 % of the largest. A fit may find no dependence at all (d or $d_t$ is 0). If
+   some t with $|d_t − d| ≤ 2 h$ agrees with the pilot on that, all t that disagree have weight 0.
 3. *Errors of the planned reports*, for each t of positive weight: the weighted mean, and the weighted
    10 % and 90 % quantiles (`low`, `high`).
 4. *Structure.* Random classes are harder to learn than real records, people of the pilot's model are
@@ -78,6 +78,8 @@ _DEPENDENCE, _MAX_SCALE, _HALVINGS = 0.1, 8.0, 12  # of `made_up`: dependence, s
 _COSINES = 3  # in the deviation of a number
 _SCALES = np.geomspace(0.05, 6.0, 24)  # scales of deviations that `with_dependence` tries
 _TOLERANCE, _MIN_SHARE = 1e-5, 1e-9  # of raked columns; of a value
+# Random streams of one seed, one for each purpose; `simulation` uses others.
+_STREAM_OF_CLASSES, _STREAM_OF_RECORDS, _STREAM_OF_DEPENDENCE = 1, 2, 3
 Progress = Callable[[int, int], None]
 Marginal = Callable[[Columns], Array]  # shares of one column's codes, or of two columns' cells
 
@@ -154,7 +156,7 @@ def with_dependence(model: LocalModel, strength: float, seed: int) -> LocalModel
     if not strength > 0:
         one_class = LatentClasses(np.ones(1), tuple(each[:, None] for each in marginals))
         return replace(model, sampler=replace(sampler, atoms=one_class))
-    rng = np.random.default_rng([seed, 3])
+    rng = np.random.default_rng([seed, _STREAM_OF_DEPENDENCE])
     weights = rng.dirichlet(np.ones(_CLASSES))
     pairs = zip(shares, sampler.places, strict=True)
     tilts = [np.exp(_deviations(each, places, rng)) for each, places in pairs]
@@ -185,7 +187,7 @@ def _deviations(shares: Array, places: Places, rng: np.random.Generator) -> Arra
 
 def made_up(schema: Schema, seed: int) -> Population:
     """Return a population of random latent classes, with dependence of pairs as in a census."""
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng([seed, _STREAM_OF_CLASSES])
     sizes = [column.alphabet.size for column in schema.coded.values()]
     weights = rng.dirichlet(np.ones(_CLASSES))
     common = [rng.standard_normal((size, 1)) for size in sizes]
@@ -207,7 +209,7 @@ def made_up(schema: Schema, seed: int) -> Population:
         law = with_scale(low)
 
     def draw(people: int, seed: int) -> pa.Table:
-        rng = np.random.default_rng([seed, 2])
+        rng = np.random.default_rng([seed, _STREAM_OF_RECORDS])
         codes, columns = law.sample(people, rng), dict[str, pa.Array]()
         for index, (name, column) in enumerate(schema.coded.items()):
             columns |= column.decode_codes(name, codes[:, index], rng)
@@ -274,7 +276,7 @@ def forecast_fit(
         means, ends = run.with_random_populations(rehearsals), None
     else:
         means, ends = run.with_pilot(like, max(1, rehearsals // 2))
-    scale = (run.people / people) ** 0.5
+    scale = (run.people / people) ** 0.5  # of errors, from rehearsed to all people
     one_way, two_way = np.minimum(means * scale, 1.0).tolist()
     if np.isnan(two_way):
         return FitForecast(one_way, None, run.num_done, like is None)
@@ -384,7 +386,7 @@ def likelihood_weights(found: Array, pilot: float) -> Array:
     """
     log_weights = -(((found - pilot) / (_WIDTH + _RELATIVE_WIDTH * pilot)) ** 2) / 2
     agrees = (found > _NO_DEPENDENCE) == (pilot > _NO_DEPENDENCE)
-    # Whether a fit finds any dependence is decisive, if some population that agrees is near.
+    # If a population near the pilot agrees on whether there is any dependence, others do not count.
     if log_weights[agrees].max(initial=-np.inf) > -(_FAR**2) / 2:
         log_weights[~agrees] = -np.inf
     weights = np.exp(log_weights - log_weights.max())
@@ -394,5 +396,6 @@ def likelihood_weights(found: Array, pilot: float) -> Array:
 def quantiles(values: Array, weights: Array) -> Array:
     """Return the weighted 10 % and 90 % quantiles; weights add up to 1."""
     order = np.argsort(values)
+    # A value is the quantile of the weight below it and half of its own.
     below = np.cumsum(weights[order]) - weights[order] / 2
     return np.asarray(np.interp(_LEVELS, below, values[order]))

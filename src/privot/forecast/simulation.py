@@ -2,8 +2,8 @@ r"""Errors to expect of a campaign, by simulation: with noise and without, for e
 
 **People** are rows of a *prior*, drawn with replacement: a public or older table, 200 000 samples of a
 model, or, without either, of a made-up population (`made_up`, `made_up_places`). The prior is taken for
-the population: errors are distances of what is learned from the prior. The error **without noise**,
-the floor, is that of the people's own records.
+the population: errors are distances of what is learned from the prior. The error **without noise**
+is that of the people's own records.
 
 **Reports** (`local`, `shuffled`). People are privatized by the calibrated randomizer, shuffled reports
 with the ε₀ that the number of people allows, and `privot.fit` learns from their reports.
@@ -127,7 +127,7 @@ class TrustPlan:
     people: int
     made_up: bool  # whether the population is made up; otherwise a prior was given
     rehearsals: int  # of each row
-    floor: Errors  # of the people's own records, without any noise
+    floor: Errors  # without noise: of the people's own records
     rows: tuple[TrustForecast, ...]  # by ε and then in the order of `PLACES`
 
     @property
@@ -151,7 +151,7 @@ def promises_at(
         people: Number of people, and the least number in a batch.
         where: Places of trust.
         delta: δ wherever somebody is trusted; by default .01 over the number of people.
-        floor: Largest ε₀ of a shuffled report by itself.
+        floor: Largest ε₀ of a shuffled report by itself (`Promise.floor`).
 
     Raises:
         PrivotError: if a number does not suit a place of trust, or no place of trust needs it.
@@ -226,14 +226,14 @@ def forecast_trust(
         for run_seed in range(seed, seed + rehearsals):
             if progress is not None:
                 progress(len(rows) * rehearsals + len(errors), len(promises) * rehearsals)
-            learned = simulator.learn_and_sample(run_seed)
-            errors.append(_scaled(errors_of(learned, run_seed), simulator.scale))
+            learned = errors_of(simulator.learn_and_sample(run_seed), run_seed)
+            errors.append(_extrapolate(learned, simulator.num_simulated, people))
         forecast = replace(forecast, predicted=_mean(errors), epsilon0=simulator.epsilon0)
         rows.append(replace(forecast, report_bytes=simulator.report_bytes))
     if all(row.refused for row in rows):
         raise PrivotError(rows[-1].refused or "give at least one promise")
-    floor = _floor(plain, reference, people, rehearsals, seed)
-    return TrustPlan(people, prior is None, rehearsals, floor, tuple(rows))
+    without_noise = _errors_without_noise(plain, reference, people, rehearsals, seed)
+    return TrustPlan(people, prior is None, rehearsals, without_noise, tuple(rows))
 
 
 class _ReportSimulator:
@@ -245,25 +245,25 @@ class _ReportSimulator:
         self.report_bytes = _report_bytes(randomizer, promise.where)
         # Fewer people may be simulated than the promise of a shuffled batch allows.
         self._randomizer = replace(randomizer, schema=schema)
-        self._people, self._reference = min(people, MAX_REHEARSED), reference
-        self.scale = (self._people / people) ** 0.5  # of errors, from simulated to all people
+        self.num_simulated, self._reference = min(people, MAX_REHEARSED), reference
 
     def learn_and_sample(self, seed: int) -> pa.Table:
         """Draw people, learn from their reports, and sample the model."""
-        release = self._randomizer.privatize(_resample(self._reference, self._people, seed))
+        people = _resample(self._reference, self.num_simulated, seed)
+        release = self._randomizer.privatize(people)
         return fit_silently(release, seed).sample(_NUM_REFERENCE, seed=seed)
 
 
 class _SumSimulator:
     """Simulation of sums with the noise of a curator, or of two servers."""
 
-    epsilon0, scale = None, 1.0  # devices add no noise, and all people are simulated
+    epsilon0 = None  # devices add no noise
 
     def __init__(self, schema: Schema, promise: Promise, people: int, reference: pa.Table) -> None:
         budget = Budget(promise.epsilon, promise.delta, people, schema.unit)
         fitted = fit_of(schema, SumSettings(), budget)
         assert isinstance(fitted, OneSumFit)  # as places and tables are
-        self._fit, self._people, self._num_noises = fitted, people, 1
+        self._fit, self.num_simulated, self._num_noises = fitted, people, 1
         self.report_bytes: int | None = None
         plan = fitted.plan()
         assert isinstance(plan, SumPlan)
@@ -277,7 +277,7 @@ class _SumSimulator:
     def learn_and_sample(self, seed: int) -> pa.Table:
         """Draw how often each record occurs, learn from the noisy sums, and sample the model."""
         fitted = self._fit
-        occurrences = _draw_occurrences(len(self._records[0]), self._people, seed)
+        occurrences = _draw_occurrences(len(self._records[0]), self.num_simulated, seed)
         sums = weighted_sums(fitted.query, self._records, occurrences)
         for _ in range(self._num_noises):
             sums = sums + sample_rounded_gaussian(sums.shape, self._stddev)
@@ -291,9 +291,10 @@ class _SumSimulator:
 def weighted_sums(query: Query, records: tuple[Any, ...], weights: Integers) -> Integers:
     """Return the integer sums of a query of one slot over records that occur `weights` (n,) times."""
     if isinstance(query, Indicators):
-        places = query.positions(records) + np.cumsum(query.sizes) - query.sizes
-        cell_weights = np.repeat(weights, places.shape[1])
-        return np.bincount(places.ravel(), cell_weights, query.width).astype(np.int64)
+        first_entries = np.cumsum(query.sizes) - query.sizes  # of each block
+        entries = query.positions(records) + first_entries
+        entry_weights = np.repeat(weights, entries.shape[1])
+        return np.bincount(entries.ravel(), entry_weights, query.width).astype(np.int64)
     drawn = np.flatnonzero(weights)
     total: Any = 0
     for start in range(0, len(drawn), _CHUNK):
@@ -345,23 +346,25 @@ def errors_against(schema: Schema, reference: pa.Table) -> ErrorsOf:
     return (_share_errors if coded else _place_errors)(schema, reference)
 
 
-def _floor(schema: Schema, reference: pa.Table, people: int, rehearsals: int, seed: int) -> Errors:
-    """Return the mean errors of people's own records, without noise."""
+def _errors_without_noise(
+    schema: Schema, reference: pa.Table, people: int, rehearsals: int, seed: int
+) -> Errors:
+    """Return the mean errors of people's own records."""
     own, others = reference, reference
     if kind_of_records(schema) == "places":  # a point in both samples would be at distance 0
         order = np.random.default_rng([seed, _STREAM_OF_HALVES]).permutation(reference.num_rows)
         own, others = (reference.take(half) for half in np.array_split(order, 2))
     errors_of, errors = errors_against(schema, others), []
-    simulated_people = min(people, MAX_REHEARSED)
-    scale = (simulated_people / people) ** 0.5
+    num_simulated = min(people, MAX_REHEARSED)
     for run_seed in range(seed, seed + rehearsals):
-        records = _resample(own, simulated_people, run_seed)
-        errors.append(_scaled(errors_of(records, run_seed), scale))
+        records = _resample(own, num_simulated, run_seed)
+        errors.append(_extrapolate(errors_of(records, run_seed), num_simulated, people))
     return _mean(errors)
 
 
-def _scaled(errors: Errors, scale: float) -> Errors:
-    """Return errors with total variations multiplied by a scale; a W₂ of samples stays as it is."""
+def _extrapolate(errors: Errors, num_simulated: int, people: int) -> Errors:
+    """Scale total variations from simulated to all people; a W₂ of samples stays as it is."""
+    scale = (num_simulated / people) ** 0.5
     return {name: error if name == "W2" else error * scale for name, error in errors.items()}
 
 
@@ -425,16 +428,15 @@ def simulate_campaign(
     reference = _reference(schema, prior, seed)
     errors_of = (_share_errors if coded else _place_errors)(stamped, reference)
     rehearsed = min(people, MAX_REHEARSED)
-    scale = (rehearsed / people) ** 0.5
     with_noise, without_noise, models, tables = [], [], [], []
     for number in range(rehearsals):
         if progress is not None:
             progress(number, rehearsals)
         records = _resample(reference, rehearsed, seed + number)
         model = fit_silently(randomizer.privatize(records), seed + number)
-        sample = model.sample(_NUM_REFERENCE, seed=seed)
-        with_noise.append(_scaled(errors_of(sample, number), scale))
-        without_noise.append(_scaled(errors_of(records, number), scale))
+        learned = errors_of(model.sample(_NUM_REFERENCE, seed=seed), number)
+        with_noise.append(_extrapolate(learned, rehearsed, people))
+        without_noise.append(_extrapolate(errors_of(records, number), rehearsed, people))
         models.append(model)
         tables.append(records)
     return SimulatedCampaign(

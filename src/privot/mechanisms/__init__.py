@@ -15,14 +15,6 @@ with naming_extra("privot.mechanisms"):
     from privot.mechanisms.window import Window
 
 __all__ = [
-    "Choice",
-    "FrequencyOracle",
-    "Gaussian",
-    "Laplace",
-    "Mechanism",
-    "RandomizedResponse",
-    "SubsetSelection",
-    "Window",
-    "choose_mechanism",
-    "compare_mechanisms",
-]
+    "Choice", "FrequencyOracle", "Gaussian", "Laplace", "Mechanism", "RandomizedResponse",
+    "SubsetSelection", "Window", "choose_mechanism", "compare_mechanisms",
+]  # fmt: skip

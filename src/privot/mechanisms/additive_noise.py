@@ -41,7 +41,7 @@ from privot.privacy.rounding import percent_at_most, require_finite, round_up, s
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
-_COARSEST, _FINEST = 2.0**-10, 2.0**-40
+_COARSEST, _FINEST = 2.0**-10, 2.0**-40  # limits of the grid
 _STEPS_LOG2 = 19  # noise is 2^19 to 2^20 steps wide
 _MAX_CELL = 2.0**52  # integers up to here, and their sums, are exact floats
 _SLACK = 1 + 2.0**-20  # covers the rounding of images, which are stored in 32 bits
@@ -57,7 +57,7 @@ def choose_grid(noise: float) -> float:
 def rounded_sensitivity(domain: Domain | None, norm: int, grid: float) -> float:
     """Return the largest ℓ_norm distance of two rounded records in unit coordinates, rounded up."""
     if domain is None:
-        raise PrivotError("domain is None: additive noise hides what its domain's diameter bounds")
+        raise PrivotError("domain is None: give the domain, whose diameter is the sensitivity")
     unit = domain.unit
     diameter = Fraction(unit.diameter(norm))
     if unit.on_grid:
@@ -116,7 +116,9 @@ class AdditiveNoise(Mechanism):
     def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
         """See `Mechanism`: mask (n,) of the reports within D + r(d) of the center (see the module)."""
         if domain is None:
-            raise PrivotError("domain is None: how far noise carries depends on where records are")
+            raise PrivotError(
+                "domain is None: give the domain, on which the possible reports depend"
+            )
         farthest = domain.unit.diameter(self.norm) / (2 if domain.symmetric else 1)
         reach = self._reach(np.shape(y)[-1])
         with np.errstate(all="ignore"):  # some reports may not be finite
@@ -351,9 +353,8 @@ class NullableNoise(Mechanism, kind="nullable"):
     ) -> tuple[Array, Array]:
         """See `Mechanism`: cells of the point's coordinates, then of the flag."""
         point_low, point_high = self.value.probability_cells(reports[:, :-1], x[:, :-1], rng)
-        flag_low, flag_high = self.flag.probability_cells(
-            reports[:, -1:].astype(np.int32), x[:, -1].astype(np.int64), rng
-        )
+        flags, missing = reports[:, -1:].astype(np.int32), x[:, -1].astype(np.int64)
+        flag_low, flag_high = self.flag.probability_cells(flags, missing, rng)
         return np.hstack([point_low, flag_low]), np.hstack([point_high, flag_high])
 
     def impossible(self, reports: Array) -> NDArray[np.bool_]:

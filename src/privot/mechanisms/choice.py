@@ -48,9 +48,8 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
     **κ** is the cost of not knowing which waves exceed the noise: 1 for the best linear estimate. For
     `privot.fit` on public synthetic data (clusters and filaments, `python -m studies reports.windows`)
     it is 6 in the plane and in space, for W₂, and 3 on the line, for W₁. With this κ the planned error
-    was within 20 % of the error of an earlier fit in the plane, from ε = 1 to 8 and 10⁴ to 2·10⁵ people,
-    and within 40 % elsewhere; for the current fit it is as close or closer
-    (docs/results/best_report.md).
+    is within 20 % of a fit's error in the plane, from ε = 1 to 8 and 10⁴ to 2·10⁵ people, and within
+    40 % elsewhere (docs/results/best_report.md).
 
     >>> from privot.mechanisms import Laplace, Window
     >>> from privot.schema import Box
@@ -131,9 +130,9 @@ def choose_mechanism(
         PrivotError: if epsilon is not positive, or `among` names a kind that is not for the column.
     """
     require_finite("epsilon", epsilon, positive=True)
-    codes, fitting = not takes_points(column), mechanism_kinds(column)
+    by_codes, fitting = not takes_points(column), mechanism_kinds(column)
     if among is None:
-        kinds = [k for k, c in fitting.items() if c.among_auto and c.takes_codes == codes]
+        kinds = [k for k, c in fitting.items() if c.among_auto and c.takes_codes == by_codes]
     elif not among or set(among) - set(fitting):
         raise PrivotError(
             f"among is {list(among)}: choose one or more of {', '.join(sorted(fitting))}"
@@ -151,7 +150,7 @@ def choose_mechanism(
             candidates[kind] = mechanism
     if not candidates:
         raise refusals[0]
-    if codes:
+    if by_codes:
         return _choose_codes(candidates, column, epsilon)
     assert column.domain is not None
     errors = {kind: planned_error(each, column.domain) for kind, each in candidates.items()}
@@ -180,7 +179,8 @@ def _reason_of_points(kind: str, errors: Mapping[str, float], epsilon: float, al
     start = f"{kind}: at ε = {at_most(epsilon)}"
     others = sorted((other for other in errors if other != kind), key=errors.__getitem__)
     if not others:
-        return f"{start} no other kind is for it" + ", beside other columns" * (not alone)
+        beside = "" if alone else ", beside other columns"
+        return f"{start} no other kind is for it{beside}"
     # The range is 2 in unit coordinates.
     percent = {each: percent_at_least(error / 2, 2) for each, error in errors.items()}
     rest = ", ".join(f"{other} {percent[other]}" for other in others)
@@ -203,8 +203,9 @@ def _choose_codes(candidates: Mapping[str, Mechanism], column: Column, epsilon: 
     if not others:
         why = "and no other kind fits"
     else:
-        compared = [f"{other} {information[other]:.3g}" for other in others]
-        compared[0] = compared[0].replace(" ", " tells ")
+        first, *more = others
+        compared = [f"{first} tells {information[first]:.3g}"]
+        compared += [f"{other} {information[other]:.3g}" for other in more]
         tied = any(information[other] >= _NEARLY_BEST * bits for other in others)
         claim = "as much as any but for 2 %, in the shortest report" if tied else "the most"
         why = f"{claim}; {', '.join(compared)}"

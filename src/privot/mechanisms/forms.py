@@ -210,27 +210,29 @@ class WindowForm(Form):
 
         `column` holds numbers or dates, in bins. A missing value has a code and a report of its own.
         """
-        bins, domain, width = column.alphabet, column.domain, 2 / self.steps
+        bins, domain, step = column.alphabet, column.domain, 2 / self.steps
         assert isinstance(bins, Bins)
         assert domain is not None
         reports = np.arange(-self.radius, self.steps + self.radius + 1)[:, None]
-        columns = []
+        by_bin = []  # probabilities (reports,) given each bin
         for low, high in pairwise(bins.edges):
             if bins.integer and high - low <= _MAX_VALUES:
                 values = np.arange(low, high)
             else:
                 values = low + (high - low) * (np.arange(_MAX_VALUES) + 0.5) / _MAX_VALUES
             units = (values - domain.center[0]) / domain.scale[0]
-            cells, count = np.unique(np.rint((units + 1) / width), return_counts=True)
+            cells, count = np.unique(np.rint((units + 1) / step), return_counts=True)
             by_cell = np.where(np.abs(reports - cells) <= self.radius, self.inside, self.outside)
-            columns.append(by_cell @ (count / count.sum()))
-        table = np.stack(columns, axis=1)
+            by_bin.append(by_cell @ (count / count.sum()))
+        table = np.stack(by_bin, axis=1)
         if self.nullable:
-            p_flag = self.inside * len(self.offsets), self.outside * len(self.offsets)
-            others = (1 - p_flag[0]) / len(table)  # any other report of a missing value
-            table = np.pad(table, ((0, 1), (0, 1)), constant_values=others)
-            table[-1, :-1], table[-1, -1] = p_flag[1], p_flag[0]
-        return TableForm(table, -self.radius * width - 1, width, self.nullable)
+            flag_if_missing = self.inside * len(self.offsets)
+            other_if_missing = (1 - flag_if_missing) / len(table)
+            # The last row is the flagged report, the last column the code of a missing value.
+            table = np.pad(table, ((0, 1), (0, 1)), constant_values=other_if_missing)
+            table[-1, :-1] = self.outside * len(self.offsets)
+            table[-1, -1] = flag_if_missing
+        return TableForm(table, -self.radius * step - 1, step, self.nullable)
 
     def cells(self, reports: Array) -> NDArray[np.int64]:
         """Return the cells (n, d), each −r … N + r, of reports in unit coordinates; ignore flags."""

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, register_kind
 from privot.mechanisms.forms import Form
 from privot.privacy.guarantees import ApproximateDP, PureDP
 from privot.privacy.rounding import at_least, at_most, percent_at_least
@@ -58,14 +58,8 @@ class Mechanism(ABC):
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
-            known = _KINDS.setdefault(kind, cls)
-            # Reloading a module defines its class again, under the same name.
-            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise PrivotError(
-                    f"mechanism kind {kind!r} is {known.__module__}.{known.__qualname__}: give yours a "
-                    "name of its own"
-                )
-            cls.kind, _KINDS[kind] = kind, cls
+            cls.kind = kind
+            register_kind(_KINDS, kind, cls, "mechanism")
 
     @classmethod
     @abstractmethod

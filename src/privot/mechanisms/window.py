@@ -55,7 +55,7 @@ _CHUNK = 2**15  # reports drawn at once
 
 
 class _Geometry(NamedTuple):
-    """Set of a domain's records: number of coordinates (1 on a curve), area, and sign."""
+    """Set of a domain's records; on a curve they have one coordinate, the arc length."""
 
     dimension: int
     area: Area | None
@@ -110,7 +110,7 @@ class Window(Mechanism, kind="window"):
             raise PrivotError("shape is 'product': give a 'box' as area, and not nullable")
         if self.dimension not in (1, 2, 3):
             raise PrivotError(f"dimension is {self.dimension!r}: give 1, 2 or 3")
-        _ = self._axes  # building it checks the other fields
+        _ = self._grid  # building the cells checks the other fields
 
     @classmethod
     def unfit(cls, column: Column) -> str:
@@ -166,7 +166,7 @@ class Window(Mechanism, kind="window"):
         return self.nullable
 
     @cached_property
-    def _axes(self) -> WindowCells:
+    def _grid(self) -> WindowCells:
         """Cells of the coordinates that share a window: all d in a ball, one in a product."""
         dimension = 1 if self.shape == "product" else self.dimension
         return WindowCells(dimension, self.steps, self.radius, self.area, self.non_negative)
@@ -176,7 +176,7 @@ class Window(Mechanism, kind="window"):
         """Draws and probabilities of one window; in a product, of each window at ε/d, rounded down."""
         ball = self.shape == "ball"
         epsilon = self.epsilon if ball else math.nextafter(self.epsilon / self.dimension, 0.0)
-        return WindowMixture(self._axes, epsilon, self.nullable)
+        return WindowMixture(self._grid, epsilon, self.nullable)
 
     @property
     def probabilities(self) -> tuple[float, float]:
@@ -190,12 +190,13 @@ class Window(Mechanism, kind="window"):
 
     def point_form(self, column: Column) -> WindowForm:
         """Return the likelihood given a record's cell."""
-        size = self.dimension, self.steps, self.radius, self.shape, self.area
-        return WindowForm(*size, *self.probabilities, self.nullable)
+        inside, outside = self.probabilities
+        d, steps, radius = self.dimension, self.steps, self.radius
+        return WindowForm(d, steps, radius, self.shape, self.area, inside, outside, self.nullable)
 
     def attenuation(self, frequencies: Array) -> Array:
         """See `Mechanism`; in a product, the factors of all windows are multiplied."""
-        by_window = frequencies.reshape(-1, self._axes.dimension)
+        by_window = frequencies.reshape(-1, self._grid.dimension)
         factors = np.where((by_window == 0).all(axis=1), 1.0, self._mixture.attenuation(by_window))
         return factors.reshape(len(frequencies), -1).prod(axis=1)
 
@@ -215,36 +216,36 @@ class Window(Mechanism, kind="window"):
 
     def _privatize(self, x: Array) -> Array:
         """Draw reports of records (n, d), or (n, d+1) with a flag."""
-        axes, points, missing = self._axes, x[:, : self.dimension], None
+        cells, points, missing = self._grid, x[:, : self.dimension], None
         if self.nullable:
             flags = x[:, self.dimension]
             missing = flags == 1.0
             if not (missing | (flags == 0.0)).all():
                 raise PrivotError("x has a flag that is neither 0 nor 1: mark what is missing")
         in_box = np.abs(points) <= 1  # False for NaN
-        own = self._cells(np.where(in_box, points, 0.0)).reshape(-1, axes.dimension)
-        if not in_box.all() or (axes.reached is not None and not axes.may_record(own).all()):
+        own = self._cells(np.where(in_box, points, 0.0)).reshape(-1, cells.dimension)
+        if not in_box.all() or not (cells.is_box or cells.is_record_cell(own).all()):
             raise PrivotError("x has a value outside its domain: project it to the domain")
-        return self._points(self._mixture.report(axes.number(own), missing))
+        return self._points(self._mixture.report(cells.number(own), missing))
 
     def program(self, column: Column) -> dict[str, Any] | None:
         """See `Mechanism`: for boxes and ℓ2 balls only."""
         if self.area not in ("box", "l2_ball"):
             return None
-        return self._mixture.program | {"blocks": self.dimension // self._axes.dimension}
+        return self._mixture.program | {"blocks": self.dimension // self._grid.dimension}
 
     def of_device(self, answers: NDArray[np.int64]) -> Array:
-        """See `Mechanism`: points of cell numbers; invalid numbers become impossible reports."""
+        """See `Mechanism`: points of cell numbers; invalid ones become −1, no report cell's number."""
         return self._points(np.where(answers > self._mixture.symbol, -1, answers).ravel())
 
     def _points(self, numbers: Integers) -> Array:
-        """Return reports (n, …) of cell numbers (n · windows,)."""
+        """Return reports (n, d), or (n, d+1) with a flag, of cell numbers (n · windows,)."""
         return self._mixture.points(numbers).reshape(-1, self.dimension + self.nullable)
 
     def _cells(self, x: Array) -> Integers:
         """Return cells (…, windows, coordinates of a window) of points (…, d) in unit coordinates."""
-        cells, each = self._axes.of_units(x[..., : self.dimension]), self._axes.dimension
-        return cells.reshape(*cells.shape[:-1], self.dimension // each, each)
+        cells, per_window = self._grid.nearest(x[..., : self.dimension]), self._grid.dimension
+        return cells.reshape(*cells.shape[:-1], self.dimension // per_window, per_window)
 
     def log_likelihood(self, y: Array, x: Array) -> Array:
         """Evaluate $\\ln P(y | x)$ of possible reports; a flagged one has the m cells of its symbol."""
@@ -256,7 +257,7 @@ class Window(Mechanism, kind="window"):
             return np.asarray(np.where(near, log_inside, log_outside).sum(axis=-1))
         flagged, missing = y[..., -1] == 1, x[..., -1] == 1
         in_window = np.where(flagged | missing, flagged & missing, near[..., 0])
-        log_cells = np.where(flagged, math.log(len(self._axes.window)), 0.0)
+        log_cells = np.where(flagged, math.log(self._grid.window_size), 0.0)
         return np.asarray(np.where(in_window, log_inside, log_outside) + log_cells)
 
     def probability_cells(
@@ -264,14 +265,13 @@ class Window(Mechanism, kind="window"):
     ) -> tuple[Array, Array]:
         """See `Mechanism`: cells of the flag, if there is one, then of each coordinate."""
         present = np.ones(len(x), bool) if not self.nullable else x[:, -1] == 0
-        low, high = self._mixture.probability_cells(
-            self._cells(reports), self._cells(x), present[:, None]
-        )
-        low, high = low.reshape(len(x), self.dimension), high.reshape(len(x), self.dimension)
+        cells, own = self._cells(reports), self._cells(x)
+        ends = self._mixture.probability_cells(cells, own, present[:, None])
+        low, high = (end.reshape(len(x), self.dimension) for end in ends)
         if not self.nullable:
             return low, high
         flagged, (inside, outside) = reports[:, -1:] == 1, self.probabilities
-        p_flag = np.where(present, outside, inside)[:, None] * len(self._axes.window)
+        p_flag = np.where(present, outside, inside)[:, None] * self._grid.window_size
         low = np.hstack([np.where(flagged, 0.0, low), np.where(flagged, 0.0, p_flag)])
         return low, np.hstack([np.where(flagged, 1.0, high), np.where(flagged, p_flag, 1.0)])
 
@@ -279,7 +279,7 @@ class Window(Mechanism, kind="window"):
         """Return a mask (n,) of reports that are no report cell, or have a flag other than 0 or 1."""
         bounded = np.asarray((np.abs(reports) <= 2.0**32).all(axis=1))  # False for NaN
         reports = np.where(bounded[:, None], reports, 0.0)
-        possible = self._axes.may_report(self._cells(reports)).all(axis=1)
+        possible = self._grid.is_report_cell(self._cells(reports)).all(axis=1)
         if self.nullable:
             points, flag = reports[:, : self.dimension], reports[:, -1]
             possible &= (flag == 0) | ((flag == 1) & (points == 0).all(axis=1))
@@ -288,7 +288,7 @@ class Window(Mechanism, kind="window"):
     def to_grid(self, y: Array) -> Array:
         """See `Mechanism`: the points of the cells nearest to `y`."""
         y = np.asarray(y, np.float64)
-        points = self._axes.units(self._axes.of_units(y[:, : self.dimension]))
+        points = self._grid.units(self._grid.nearest(y[:, : self.dimension]))
         return np.hstack([points, y[:, self.dimension :]])
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
@@ -300,7 +300,7 @@ class Window(Mechanism, kind="window"):
         """See `Mechanism`: a record supports the cells of its window; unknown for a product."""
         if self.shape == "product":
             return None
-        return ReportLaw.of_sets(self.epsilon, len(self._axes.window), self._mixture.total)
+        return ReportLaw.of_sets(self.epsilon, self._grid.window_size, self._mixture.total)
 
     @property
     def variance(self) -> float:

@@ -136,7 +136,7 @@ class WindowCells:
             raise PrivotError(f"steps is {self.steps}: give a power of two")
         if self.area not in get_args(Area):
             raise PrivotError(f"area is {self.area!r}: give one of {get_args(Area)}")
-        if self.numbers > _MAX_CELLS:
+        if self.number_limit > _MAX_CELLS:
             raise PrivotError(f"steps is {self.steps}, which are too many cells: give fewer")
 
     @property
@@ -145,15 +145,15 @@ class WindowCells:
         return self.steps + 2 * self.radius + 1
 
     @property
-    def numbers(self) -> int:
-        """Number base^d of different cell numbers."""
+    def number_limit(self) -> int:
+        """Limit base^d of cell numbers, which are smaller."""
         return self.base**self.dimension
 
     def units(self, cells: Integers) -> Array:
         """Return unit coordinates of cells."""
         return np.asarray(cells * (2 / self.steps) - 1.0)
 
-    def of_units(self, x: Array) -> Integers:
+    def nearest(self, x: Array) -> Integers:
         """Return the cells nearest to unit coordinates."""
         return np.rint((x + 1.0) * (self.steps / 2)).astype(np.int64)
 
@@ -177,8 +177,8 @@ class WindowCells:
         return digits
 
     @cached_property
-    def window(self) -> Integers:
-        """Differences (m,) of the numbers of a window's cells from the record's, in increasing order."""
+    def number_offsets(self) -> Integers:
+        """Numbers (m,) of a window's cells minus the record's number, in increasing order."""
         return self.number(self.offsets) - self.number(np.zeros(self.dimension, np.int64))
 
     @cached_property
@@ -186,31 +186,41 @@ class WindowCells:
         """Window (m, d) of cell 0, in lexicographic order."""
         return window_offsets(self.dimension, self.radius)
 
+    @property
+    def window_size(self) -> int:
+        """Number m of cells of a window."""
+        return len(self.offsets)
+
+    @property
+    def is_box(self) -> bool:
+        """Whether all cells are report cells, as in a box and on a curve."""
+        return self.area in ("box", "curve")
+
     @cached_property
-    def reached(self) -> Integers | None:
+    def report_numbers(self) -> Integers | None:
         """Numbers of the report cells, in increasing order; None if all cells are report cells."""
-        if self.area in ("box", "curve"):
+        if self.is_box:
             return None
         axis = np.arange(self.base) - self.radius
         axes = np.meshgrid(*[axis] * self.dimension, indexing="ij", sparse=True)
         return np.flatnonzero(self._within(axes, self.radius))
 
     @cached_property
-    def count(self) -> int:
+    def num_report_cells(self) -> int:
         """Number of report cells."""
-        return self.numbers if self.reached is None else len(self.reached)
+        return self.number_limit if self.report_numbers is None else len(self.report_numbers)
 
     def rank(self, numbers: Integers) -> Integers:
         """Return how many report cells have a smaller number, for each of `numbers`."""
-        if self.reached is None:
-            return np.clip(numbers, 0, self.numbers)
-        return np.searchsorted(self.reached, numbers)
+        if self.report_numbers is None:
+            return np.clip(numbers, 0, self.number_limit)
+        return np.searchsorted(self.report_numbers, numbers)
 
-    def may_record(self, cells: Integers) -> Mask:
+    def is_record_cell(self, cells: Integers) -> Mask:
         """Return a mask (…) of the cells (…, d) that are record cells."""
         return self._within(np.moveaxis(cells, -1, 0), 0)
 
-    def may_report(self, cells: Integers) -> Mask:
+    def is_report_cell(self, cells: Integers) -> Mask:
         """Return a mask (…) of the cells (…, d) that are report cells."""
         return self._within(np.moveaxis(cells, -1, 0), self.radius)
 
@@ -267,17 +277,17 @@ class WindowMixture:
     @property
     def symbol(self) -> int:
         """Cell number of a missing value."""
-        return self.cells.numbers
+        return self.cells.number_limit
 
     @cached_property
     def total(self) -> int:
         """Number K of report cells, including those of a missing value."""
-        return self.cells.count + self.nullable * len(self.cells.window)
+        return self.cells.num_report_cells + self.nullable * self.cells.window_size
 
     @cached_property
     def words(self) -> tuple[int, int]:
         """Numbers of 64-bit words that lead to a cell of the window, and to any report cell."""
-        size = len(self.cells.window)
+        size = self.cells.window_size
         anywhere = words_outside(self.epsilon, size, self.total - size, self.total)
         return WORDS - anywhere, anywhere
 
@@ -286,7 +296,7 @@ class WindowMixture:
         """Probabilities of one cell inside the window, and of one outside."""
         near, anywhere = self.words
         outside = anywhere / WORDS / self.total
-        return outside + near / WORDS / len(self.cells.window), outside
+        return outside + near / WORDS / self.cells.window_size, outside
 
     @property
     def program(self) -> dict[str, Any]:
@@ -317,21 +327,21 @@ class WindowMixture:
 
         Both come from the same uniform integer below m K, since a report uses only one of them.
         """
-        window_size = len(self.cells.window)
+        window_size = self.cells.window_size
         uniform = uniforms_below(window_size * self.total, count)
         index = uniform % self.total
         # The last indices are the cells of a missing value, which all have the number `symbol`.
-        if self._report_numbers is not None:
-            index = self._report_numbers.take(index, mode="clip")
+        if self._answer_numbers is not None:
+            index = self._answer_numbers.take(index, mode="clip")
         elif self.nullable:
             index = np.minimum(index, self.symbol)
-        return self.cells.window.take(uniform % window_size), index
+        return self.cells.number_offsets.take(uniform % window_size), index
 
     @cached_property
-    def _report_numbers(self) -> Integers | None:
+    def _answer_numbers(self) -> Integers | None:
         """Numbers of the report cells, then `symbol`; None if all cells are report cells."""
-        reached = self.cells.reached
-        return None if reached is None else np.append(reached, self.symbol)
+        numbers = self.cells.report_numbers
+        return None if numbers is None else np.append(numbers, self.symbol)
 
     def attenuation(self, frequencies: Array) -> Array:
         r"""Return $(a − b) \sum_{k ∈ W(0)} e^{i⟨ω, k⟩}$ of frequencies ω (k, d), up to discretization.
@@ -339,7 +349,7 @@ class WindowMixture:
         The sum is approximated by the integral over a ball of volume m and radius r, which is m times
         $Γ(\tfrac d2 + 1) (2/z)^{d/2} J_{d/2}(z)$ with z = ‖ω‖ r.
         """
-        half, size = self.cells.dimension / 2, len(self.cells.window)
+        half, size = self.cells.dimension / 2, self.cells.window_size
         inside, outside = self.probabilities
         radius = (size * math.gamma(half + 1)) ** (0.5 / half) / math.sqrt(math.pi)  # in cells
         length = np.sqrt((frequencies**2).sum(axis=1))
@@ -348,26 +358,32 @@ class WindowMixture:
         return np.asarray((inside - outside) * size * ball)
 
     def variance(self) -> float:
-        """Return the largest variance, over all records, of a coordinate's affine unbiased estimate."""
+        r"""Return the largest variance, over all records, of a coordinate's affine unbiased estimate.
+
+        With s = (a − b) m, the slope of the mean report, the estimate is $(y_1 − b \sum k_1) / s$. Sums
+        are over report cells k, whose coordinates are relative to the middle of the grid.
+        """
         cells, (inside, outside) = self.cells, self.probabilities
         excess = inside - outside
-        gain = excess * len(cells.window)  # the slope of the mean
-        numbers = np.arange(cells.numbers) if cells.reached is None else cells.reached
+        slope = excess * cells.window_size
+        numbers = cells.report_numbers
+        if numbers is None:
+            numbers = np.arange(cells.number_limit)
         first = numbers // cells.base ** (cells.dimension - 1) - cells.radius - cells.steps / 2
         # The variance is convex in the record, so it is largest at an end.
         record = np.array([0.0 if cells.non_negative else -1.0, 1.0]) * cells.steps / 2
-        mean = outside * first.sum() + gain * record
-        mean_square = outside * (first**2).sum() + gain * record**2
+        mean = outside * first.sum() + slope * record
+        mean_square = outside * (first**2).sum() + slope * record**2
         mean_square += excess * (cells.offsets[:, 0] ** 2).sum()
-        return float(((mean_square - mean**2) / gain**2).max()) * (2 / cells.steps) ** 2
+        return float(((mean_square - mean**2) / slope**2).max()) * (2 / cells.steps) ** 2
 
     def probability_cells(
         self, reports: Integers, records: Integers, present: Mask
     ) -> tuple[Array, Array]:
         """Return the ends (…, d) of each coordinate's cell of (0, 1), given the coordinates before it.
 
-        Cells with equal first coordinates, a block, have consecutive numbers, so two searches count
-        the cells of a block.
+        The cells that agree in their first coordinates are a *block*: their numbers are consecutive, so
+        that two searches count the report cells and the window's cells of a block.
 
         Arguments:
             reports: Cells (…, d) of reports.
@@ -380,13 +396,13 @@ class WindowMixture:
 
         def mass(low: Integers, high: Integers) -> Array:
             """Probability of the cells with numbers from `low` to `high` − 1."""
-            near = np.searchsorted(cells.window, high - record)
-            near -= np.searchsorted(cells.window, low - record)
+            near = np.searchsorted(cells.number_offsets, high - record)
+            near -= np.searchsorted(cells.number_offsets, low - record)
             return outside * (cells.rank(high) - cells.rank(low)) + excess * near
 
         lows, highs = [], []
         for block in cells.base ** np.arange(cells.dimension, 0, -1):
-            part = block // cells.base  # numbers of a block with the same next coordinate
+            part = block // cells.base  # size of a block that agrees in one more coordinate
             block_start, part_start = report // block * block, report // part * part
             whole = mass(block_start, block_start + block)
             lows.append(mass(block_start, part_start) / whole)

@@ -174,6 +174,7 @@ def _log_delta(m: float, epsilon: float) -> float:
     """Return log δ(ε) at Δ/σ = m > 0, plus a bound on its rounding error; u is the module's."""
     u = epsilon / m - m / 2
     log_density = -u * u / 2 - _LOG_SQRT_TWO_PI
+    # The multiples of the unit below exceed the errors of erfc, exp and R, at most about 16 units.
     u_error = _UNIT * (epsilon / m + m)
     error = 32 * _UNIT + 4 * _UNIT * abs(log_density) + (abs(u) + 1) * u_error
     if m < 0.5 and u * m < 1:  # the difference would cancel

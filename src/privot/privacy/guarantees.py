@@ -374,10 +374,8 @@ class RenyiDP(Guarantee):
     def to_approximate(self, delta: float) -> ApproximateDP:
         """Return (ε, δ), the best over the orders (Canonne, Kamath, Steinke 2020)."""
         require_delta(delta, positive=True)
-        epsilon = min(
-            _renyi_to_epsilon(order, epsilon, delta)
-            for order, epsilon in zip(self.orders, self.epsilons, strict=True)
-        )
+        curve = zip(self.orders, self.epsilons, strict=True)
+        epsilon = min(_renyi_to_epsilon(order, at_order, delta) for order, at_order in curve)
         return ApproximateDP(epsilon, delta, self.neighboring, self.unit)
 
 
@@ -538,9 +536,7 @@ def weakest(*guarantees: Any) -> Any:
         PrivotError: if `neighboring`, `unit` or the trusted party differ.
     """
     if {type(each) for each in guarantees} == {PureDP, ApproximateDP}:
-        guarantees = tuple(
-            each.to_approximate() if isinstance(each, PureDP) else each for each in guarantees
-        )
+        guarantees = tuple(g.to_approximate() if isinstance(g, PureDP) else g for g in guarantees)
     return reduce(_weaker, guarantees)
 
 

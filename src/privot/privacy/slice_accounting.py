@@ -34,7 +34,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -79,8 +79,8 @@ _COUNTS = {
     "records": MOST_PEOPLE,
     "batch_size": MOST_PEOPLE,
 }
-_GRID_CELLS, _MAX_REFINEMENTS = 160, 8  # cells per ε/√steps of a grid of losses; finer grids tried
-_COARSE = 2.5  # a grid that was made for an ε so many times the result is too coarse
+_GRID_CELLS = 160  # cells per ε/√steps of a grid of losses
+_MAX_REFINEMENTS, _LARGE_DECREASE = 8, 2.5  # finer grids are tried if ε decreased by this factor
 
 
 def full_batch_renyi(
@@ -101,7 +101,7 @@ def without_replacement_renyi(
     log_moments = _log_moments(length, stddev, j)
     log_factors = math.log(2) + log_moments
     log_factors[0] = min(math.log(4) + _log_expm1(log_moments[:1])[0], log_factors[0])
-    return _log_sums(j, log_factors + j * math.log(rate), np.zeros(len(j)))
+    return _log_sums(j, log_factors + j * math.log(rate), 0.0)
 
 
 def padded_poisson_renyi(
@@ -112,7 +112,7 @@ def padded_poisson_renyi(
     j = np.arange(2, SAMPLED_ORDERS[-1] + 1)
     log_factors = _log_expm1(_log_moments(length, stddev, j)) + j * math.log(rate)
     left_out = math.log1p(-rate) if rate < 1 else -math.inf
-    return _log_sums(j, log_factors, np.full(len(j), left_out))
+    return _log_sums(j, log_factors, left_out)
 
 
 _CURVES = {
@@ -127,8 +127,8 @@ def _log_moments(length: ProjectedLength, stddev: float, j: Floats) -> Floats:
     return length.log_moment(j * (j - 1) / (2 * stddev**2)) * (1 + 1e-15)
 
 
-def _log_sums(j: Floats, log_factors: Floats, log_left_out: Floats) -> tuple[Floats, Floats]:
-    """Return (α, log(1 + Σ_j C(α, j) e^(log_factors_j + (α−j) log_left_out_j))/(α−1))."""
+def _log_sums(j: Floats, log_factors: Floats, log_left_out: float) -> tuple[Floats, Floats]:
+    """Return (α, log(1 + Σ_j C(α, j) e^(log_factors_j + (α−j) log_left_out))/(α−1))."""
     alpha = SAMPLED_ORDERS[:, None].astype(np.float64)
     remaining = np.maximum(alpha - j, 0)
     log_binomial = (
@@ -313,7 +313,7 @@ class SlicedAccounting:
         for _ in range(_MAX_REFINEMENTS):
             grid = best / (_GRID_CELLS * math.sqrt(steps))
             before, best = best, min(best, self._epsilon_on_grid(grid, stddev, steps, delta))
-            if best > before / _COARSE:
+            if best > before / _LARGE_DECREASE:
                 break
         return best
 
@@ -344,13 +344,8 @@ def _calibrated(
 
     The result is cached because a plan, its run and its report all need it.
     """
-
-    def by_renyi(stddev: float) -> float:
-        return setting._epsilon_at(stddev, steps, delta, "rdp")
-
-    def by_losses(stddev: float) -> float:
-        return setting._epsilon_at(stddev, steps, delta, "pld")
-
+    epsilon_at = partial(setting._epsilon_at, steps=steps, delta=delta)
+    by_renyi, by_losses = partial(epsilon_at, method="rdp"), partial(epsilon_at, method="pld")
     start = setting.sensitivity
     stddev = _least_stddev(by_renyi, epsilon, start, width=1.0, tolerance=1e-9)
     if method == "rdp":

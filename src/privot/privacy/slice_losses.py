@@ -203,7 +203,9 @@ class SampledPair:
 def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     """Return the ε at `delta` of `steps` steps of the loss distribution, rounded up.
 
-    It is infinite if infinite losses alone exceed δ, or the window has more than 8 million points.
+    Sums of tilted losses are computed in a window around the ε of Chernoff's bound, and weighted so that
+    the tilt is undone; ε is the smallest at which the weights give δ (see the module). It is infinite if
+    infinite losses alone exceed δ, or the window has more than 8 million points.
     """
     infinite = -math.expm1(steps * math.log1p(-loss.infinite))
     target = delta - infinite
@@ -226,13 +228,9 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     size = scipy.fft.next_fast_len(math.ceil((below + above) / loss.step) + 2, real=True)
     if size > _MAX_POINTS:
         return math.inf
-    folded = np.bincount((loss.first + np.arange(len(tilted))) % size, tilted, minlength=size)
-    sums = scipy.fft.irfft(scipy.fft.rfft(folded) ** steps, size)
-    index = math.floor((bound - below) / loss.step) + np.arange(size)
-    sums = np.maximum(sums[index % size], 0.0)
-    grid = loss.step * index
+    grid, probabilities = _sums_of_losses(loss, tilted, steps, bound - below, size)
     # Weights relative to Chernoff's bound at ε = `bound`, which equals the target there.
-    weights = sums * np.exp(np.minimum(tilt * (bound - grid), _WEIGHT_EXPONENT)) * target
+    weights = probabilities * np.exp(np.minimum(tilt * (bound - grid), _WEIGHT_EXPONENT)) * target
     rounding = _ROUNDING * max(1.0, 1e-5 * steps)
     lost = target * (math.exp(-tilt * (grid[-1] - bound)) + rounding)
     # ε must be above the losses whose weights were cut off.
@@ -240,6 +238,19 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     epsilon = _smallest_epsilon(grid, weights, bound, target - lost, lowest_valid)
     # The rounding error of a cell's totals, about 2⁻⁵³, shifts the mean loss by as much.
     return max(0.0, epsilon + steps * len(tilted) * 2.0**-52)
+
+
+def _sums_of_losses(
+    loss: LossDistribution, masses: Floats, steps: int, lowest: float, size: int
+) -> tuple[Floats, Floats]:
+    """Return (a window of sums of `steps` losses with these masses, the probabilities of its sums).
+
+    The window has `size` grid points from `lowest` on; those outside are aliased into it.
+    """
+    folded = np.bincount((loss.first + np.arange(len(masses))) % size, masses, minlength=size)
+    probabilities = scipy.fft.irfft(scipy.fft.rfft(folded) ** steps, size)
+    index = math.floor(lowest / loss.step) + np.arange(size)
+    return np.asarray(loss.step * index), np.maximum(probabilities[index % size], 0.0)
 
 
 def _cumulant(log_masses: Floats, losses: Floats, tilt: float) -> float:
@@ -256,9 +267,8 @@ def _chernoff_bound(
         tilt = math.exp(log_tilt)
         return (steps * _cumulant(log_masses, losses, tilt) - math.log(target)) / tilt
 
-    best = scipy.optimize.minimize_scalar(
-        bound, bounds=(-14.0, 14.0), method="bounded", options={"xatol": 1e-3}
-    )
+    limits, options = (-14.0, 14.0), {"xatol": 1e-3}
+    best = scipy.optimize.minimize_scalar(bound, bounds=limits, method="bounded", options=options)
     tilt, epsilon = math.exp(best.x), float(best.fun)
     # Where the largest losses alone spend δ, the best tilt is infinite, and lower sums lose all digits.
     if best.x > 12 and epsilon > 0:

@@ -165,9 +165,7 @@ class _Peak:
         while (inside := self.drop(sign * outer) < _DROP).any():
             outer = np.where(inside, 2 * outer, outer)
         inner = outer / 2
-        for _ in range(
-            12
-        ):  # bisection to 2⁻¹² of the distance is ample: the drop need not be exact
+        for _ in range(12):  # bisection to 2⁻¹² of the distance: the drop need not be exact
             half = (inner + outer) / 2
             inside = self.drop(sign * half) < _DROP
             inner, outer = np.where(inside, half, inner), np.where(inside, outer, half)
@@ -272,12 +270,12 @@ class ProjectedLength:
         widest = widths[-1]
         if widest < _FINE:
             at_zero, at_widest = log_kummer(*self.beta, x), log_kummer(*self.beta, (1 + widest) * x)
-            shares = [at_zero + t / widest * (at_widest - at_zero) for t in widths]
+            by_width = [at_zero + t / widest * (at_widest - at_zero) for t in widths]
         else:
-            shares = [log_kummer(*self.beta, (1 + t) * x) for t in widths]
+            by_width = [log_kummer(*self.beta, (1 + t) * x) for t in widths]
         bounds = [
-            self.copies * share + (1 + 1 / t) * scale * self.rounding**2
-            for t, share in zip(widths, shares, strict=True)
+            self.copies * of_share + (1 + 1 / t) * scale * self.rounding**2
+            for t, of_share in zip(widths, by_width, strict=True)
         ]
         return np.asarray(np.min(bounds, axis=0))
 
@@ -291,17 +289,17 @@ class DiscreteLaw(NamedTuple):
 
 def length_law(length: ProjectedLength) -> DiscreteLaw:
     """Return a discrete law that is stochastically above that of H, by the rules of this module."""
-    shares = _grid_of_shares(length)
-    above = _tail_probabilities(length, shares)
-    above[-1] = 0.0  # no share exceeds 1
+    sums = _grid_of_sums(length)
+    above = _tail_probabilities(length, sums)
+    above[-1] = 0.0  # no sum exceeds the largest
     weights = -np.diff(np.minimum.accumulate(above), prepend=1.0)
     positive = weights > 0
-    scaled = length.sensitivity * np.sqrt(shares[positive]) * (1 + 1e-12) + length.rounding
+    scaled = length.sensitivity * np.sqrt(sums[positive]) * (1 + 1e-12) + length.rounding
     return DiscreteLaw(np.asarray(scaled**2), np.asarray(weights[positive]))
 
 
-def _grid_of_shares(length: ProjectedLength) -> Floats:
-    """Return the values of H/Δ² of the discretized law, ascending up to the maximum."""
+def _grid_of_sums(length: ProjectedLength) -> Floats:
+    """Return the values of H/Δ², a sum of shares, in the discretized law, ascending to the largest."""
     (a, b), copies = length.beta, length.copies
     mean = copies * a / b
     spread = math.sqrt(copies * a * (b - a) / (b + 1)) / b
@@ -319,20 +317,20 @@ def _grid_of_shares(length: ProjectedLength) -> Floats:
     return np.append(edges[(edges > 0) & (edges < copies)], float(copies))
 
 
-def _tail_probabilities(length: ProjectedLength, shares: Floats) -> Floats:
-    """Return P(H/Δ² > h) for each h, rounded up."""
+def _tail_probabilities(length: ProjectedLength, sums: Floats) -> Floats:
+    """Return P(H/Δ² > h) for each h of `sums`, rounded up."""
     (a, b), copies = length.beta, length.copies
     if a == b:
-        return np.zeros_like(shares)
+        return np.zeros_like(sums)
     if copies == 1:
-        return np.asarray(scipy.special.betaincc(a, b - a, shares) * (1 + 1e-12))
+        return np.asarray(scipy.special.betaincc(a, b - a, sums) * (1 + 1e-12))
     step, law = _sum_law(length.dim, copies)
     beyond = np.append(np.cumsum(law[::-1])[::-1], 0.0)
-    summed = beyond[np.searchsorted(step * np.arange(len(law)), shares, side="right")]
+    by_transform = beyond[np.searchsorted(step * np.arange(len(law)), sums, side="right")]
     tilts = b * np.geomspace(1e-4, 1e4, 600)
-    exponents = copies * log_kummer(a, b, tilts) - np.multiply.outer(shares, tilts)
+    exponents = copies * log_kummer(a, b, tilts) - np.multiply.outer(sums, tilts)
     chernoff = np.exp(np.minimum(exponents.min(axis=1), 0.0))
-    return np.minimum(summed + 1e-15 * (10 + copies), chernoff)
+    return np.minimum(by_transform + 1e-15 * (10 + copies), chernoff)
 
 
 def _rounded_beta(b: float, step: float, cells: int) -> Floats:
@@ -348,8 +346,8 @@ def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
     if count <= _DIRECT_SUMMANDS:
         step = _sum_quantile(dim, count) / _DIRECT_CELLS
         size = scipy.fft.next_fast_len(_DIRECT_CELLS + count + 1, real=True)
-        share = min(_sum_quantile(dim, 1), _sum_quantile(dim, count))
-        one = _rounded_beta(b, step, math.ceil(share / step))
+        largest_share = min(_sum_quantile(dim, 1), _sum_quantile(dim, count))
+        one = _rounded_beta(b, step, math.ceil(largest_share / step))
         return step, _normalized(scipy.fft.irfft(scipy.fft.rfft(one, size) ** count, size))
     step, half = _sum_law(dim, count // 2)
     total = _convolved(half, half)
@@ -385,8 +383,7 @@ def _sum_quantile(dim: int, count: int) -> float:
         moment = float(log_kummer(0.5, dim / 2, np.array([scale]))[0])
         return (count * moment - _LOG_TAIL) / scale
 
-    best = scipy.optimize.minimize_scalar(
-        bound, bounds=(math.log(dim) - 12, math.log(dim) + 12), method="bounded"
-    )
+    limits = math.log(dim) - 12, math.log(dim) + 12
+    best = scipy.optimize.minimize_scalar(bound, bounds=limits, method="bounded")
     # Every scale gives a valid bound, so the search need not be exact.
     return min(float(count), float(best.fun))

@@ -54,7 +54,11 @@ from privot.randomizer.reports.joint import FormDesign, JointReport
 from privot.schema import Column, Schema
 from privot.schema.columns.column import CodedColumn
 
+REPORTS = ("auto", "joint", "split")  # values of `report` in calibration
 _ROUNDING_MARGIN = 1 + 2.0**-38  # factor of the noise, for rounding errors of many columns
+_FEW_ROUNDINGS = (
+    2.0**-50
+)  # relative, 8 half units in the last place: errors of one or two operations
 
 
 def require_kind(mechanism: str, delta: float) -> None:
@@ -98,10 +102,10 @@ def calibrate_columns(
     gaussian = [n for n, kind in kinds.items() if kind != "auto" and not mechanism_kind(kind).pure]
     if shares:
         _check_shares(shares, names, gaussian, epsilon, num_reported)
-    # Rounded down, so that the sum of the rounded shares does not exceed ε.
+    # Shares are rounded down, so that their sum does not exceed ε.
     rest, num_sharing = epsilon - math.fsum(shares.values()), num_reported - len(shares)
     if shares:
-        rest -= epsilon * 2.0**-50
+        rest -= epsilon * _FEW_ROUNDINGS
     equal_share = math.nextafter(rest / num_sharing, 0.0)
     mechanisms: dict[str, Mechanism] = {}
     for name, kind in kinds.items():
@@ -222,16 +226,13 @@ def split_guarantee(
         if not j:
             worst = round_up(pure_loss)
             continue
-        joint_mu = math.hypot(*mus[:j]) * (1 + 2.0**-50)
+        joint_mu = math.hypot(*mus[:j]) * (1 + _FEW_ROUNDINGS)
         # The exact ε is needed only if j Gaussian columns exceed the worst report so far.
-        gaussian_loss = float(Fraction(worst) - pure_loss) * (1 - 2.0**-50)
+        gaussian_loss = float(Fraction(worst) - pure_loss) * (1 - _FEW_ROUNDINGS)
         if gaussian_loss <= 0 or gaussian_delta(1.0, joint_mu, gaussian_loss) > delta:
             exact = Fraction(gaussian_epsilon(1.0, joint_mu, delta))
             worst = max(worst, round_up(exact + pure_loss))
     return ApproximateDP(worst, delta, unit=schema.unit)
-
-
-REPORTS = ("auto", "joint", "split")
 
 
 class ReportParts(NamedTuple):
@@ -305,8 +306,7 @@ def _calibrate_joint(
     """Return the joint report of the `coded` columns, and mechanisms of all others."""
     apart, share = [name for name in schema.columns if name not in coded], epsilon
     if apart:
-        # Rounded down, so that the sum of the rounded shares does not exceed ε.
-        share = math.nextafter(epsilon / (len(apart) + 1), 0.0)
+        share = math.nextafter(epsilon / (len(apart) + 1), 0.0)  # rounded down, as above
     elif mechanism is not None:
         raise PrivotError(
             f"mechanism {mechanism!r} would be ignored: a joint report of a table has its own; "

@@ -8,7 +8,7 @@ the error of the chosen one are found by bisection.
 
 **Long vectors and images**: the error is that of the mean of each label's records. Let n people have one
 of C labels, equally often. The mean of a label errs in each of q coordinates with standard deviation τ,
-so the error has the expected length $τ \sqrt q$, while records have length at most 1:
+so the error has the expected length $τ \sqrt q$, in units in which records have length at most 1:
 
 - candidates: $τ = C / (g \sqrt{a_1 n})$, with the gain g of the codebook and the weight $a_1$ of the
   coordinates among the features (`privot.mechanisms.candidates`);
@@ -136,7 +136,8 @@ def compare_ways(
     """Return all possible ways, the one `chosen` first and the others by their error."""
     goal = ways[chosen](epsilon, people)
     first = PlannedReport(chosen, goal.error, goal.accuracy, epsilon, people)
-    others = [_compare(k, w, goal.error, epsilon, people) for k, w in ways.items() if k != chosen]
+    rivals = {kind: way for kind, way in ways.items() if kind != chosen}
+    others = [_compare(kind, way, goal.error, epsilon, people) for kind, way in rivals.items()]
     possible = [option for option in others if option is not None]
     return (first, *sorted(possible, key=lambda option: option.error))
 
@@ -232,9 +233,9 @@ def _expected_distance(
     return Expected(planned_error(mechanism, column.domain, people))
 
 
-# Simulated images: variance between classes, its ratio to that within, and number of coordinates.
-_BETWEEN, _BETWEEN_TO_WITHIN, _COSINES = 0.25, 1.5, 100
-_POPULATIONS, _RECORDS = 20, 1000
+# Simulated images (see the module): Σ b_k, divisor of the variance within classes, most coordinates.
+_BETWEEN, _BETWEEN_TO_WITHIN, _MOST_COORDINATES = 0.25, 1.5, 100
+_POPULATIONS, _RECORDS = 20, 1000  # number of simulations, and of records in each
 
 
 def ways_of_means(
@@ -258,7 +259,7 @@ def _expected_of_candidates(
     """Return the expected error of the means by candidates, with the accuracy for labeled images."""
     report = CandidatesReport.calibrate(schema, name, label, epsilon)
     features, gain = report.features, report.mechanism.gain
-    root = math.sqrt(people * (1 - features.label_weight))
+    root = math.sqrt(people * (1 - features.label_weight))  # of n times the weight a₁
     tau, accuracy = features.num_labels / gain / root, None
     if features.num_labels > 1 and report.coordinates.column.image_shape is not None:
         accuracy = partial(simulated_accuracy, features.num_labels, features.num_coordinates, tau)
@@ -273,12 +274,13 @@ def _stddev_of_one(
     delta: float,
     epsilon: float,
 ) -> float:
-    """Return the standard deviation τ of noise for n = 1, in unit coordinates."""
+    """Return the standard deviation τ of noise for n = 1, in unit coordinates (range −1 to 1)."""
     column = schema.point_column(name)
     if label is None:
         return math.sqrt(calibrate_as(column, kind, epsilon, delta).variance)
     classes = schema.coded[label].alphabet.size
     same, other = RandomizedResponse(classes, epsilon / 2).probabilities
+    # E w²: each of the C labels is reported with probability 1/C, since all are equally frequent.
     mean_squared_weight = (1 - 2 * other + classes * other**2) / (classes * (same - other) ** 2)
     variance = calibrate_as(column, kind, epsilon / 2, delta).variance
     return classes * math.sqrt(variance * mean_squared_weight)
@@ -289,6 +291,7 @@ def _expected_of_noise(
 ) -> Expected:
     """Return the expected error of the means by noise, over the coordinates that candidates report."""
     coordinates = coordinates_at(column, epsilon)
+    # Records of length `large_length` in unit coordinates have length 1 in the plan.
     tau = stddev_of_one(epsilon) / math.sqrt(people) / coordinates.large_length
     return Expected(tau * math.sqrt(coordinates.count))
 
@@ -307,8 +310,8 @@ def simulated_accuracy(classes: int, numbers: int, tau: float) -> float:
         [0.84, 0.79, 0.51]
     """
     rng, correct = np.random.default_rng(0), 0
-    order = np.arange(1, min(numbers, _COSINES) + 1)
-    between = _BETWEEN / order / (1 / np.arange(1, _COSINES + 1)).sum()
+    order = np.arange(1, min(numbers, _MOST_COORDINATES) + 1)
+    between = _BETWEEN / order / (1 / np.arange(1, _MOST_COORDINATES + 1)).sum()
     within = between * order / _BETWEEN_TO_WITHIN
     shrinkage = between / (between + tau**2)  # of the posterior mean of a class mean
     spread = within + shrinkage * tau**2

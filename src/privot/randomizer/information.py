@@ -61,11 +61,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from privot.core.errors import MOST_PEOPLE, PrivotError
 from privot.mechanisms import Mechanism, RandomizedResponse, SubsetSelection
@@ -125,20 +124,19 @@ class Incidence:
         """Compute the gradient in the shares (forms,) from those in the two results of `information`."""
         return np.asarray(self.columns.T @ of_columns + self.pairs.T @ of_pairs)
 
-    def pair_indices(self, pairs: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
-        """Return the indices of pairs (i, j) in the second result of `information`."""
-        return np.array(pairs, np.int64) @ np.array([self.columns.shape[0], 1])
 
+class Errors(NamedTuple):
+    """Expected total variation of every column (m,) and every pair (m, m).
 
-# Expected total variation of every column (m,) and pair (m, m).
-Errors = tuple[Array, Array]
+    It is infinite for a pair of which nothing is reported, and 0 on the diagonal.
+    """
+
+    one_way: Array
+    two_way: Array
 
 
 def joint_errors(design: FormDesign, epsilon: float, people: int) -> Errors:
-    """Compute the expected total variation of every column (m,) and pair (m, m) from joint reports.
-
-    It is infinite for a pair in no form, and 0 on the diagonal. Of several codings, the longest counts.
-    """
+    """Compute the errors of joint reports; of several codings of a column, the longest counts."""
     sizes = design.sizes
     weights = np.array(design.weights, np.float64)
     cells = [math.prod(sizes[column] for column in form) for form in design.forms]
@@ -149,7 +147,7 @@ def joint_errors(design: FormDesign, epsilon: float, people: int) -> Errors:
 
 
 def split_errors(sizes: Sequence[int], report_columns: int, epsilon: float, people: int) -> Errors:
-    """Compute the errors of `joint_errors` for randomized response with ε/k on each of k columns."""
+    """Compute the errors of randomized response with ε/k on each of k columns."""
     responses = [RandomizedResponse(size, epsilon / report_columns) for size in sizes]
     slopes = np.array([np.subtract(*response.probabilities) for response in responses])
     of_columns = slopes**2 * report_columns / len(sizes)
@@ -163,7 +161,7 @@ def pair_share(k: int, total: int) -> float:
 
 
 def _errors(sizes: Sequence[int], of_columns: Array, of_pairs: Array, people: int) -> Errors:
-    """Compute the errors of `joint_errors`, given the mean information J/n on columns and pairs."""
+    """Compute the errors, given the mean information J/n on columns (m,) and pairs (m, m)."""
     dimensions = np.array(sizes, np.float64) - 1
     # Variances of a cell times K_i², or K_i² K_j²: the sum over K cells of deviations (…/K²)^½ is (…)^½.
     with np.errstate(divide="ignore"):
@@ -172,7 +170,7 @@ def _errors(sizes: Sequence[int], of_columns: Array, of_pairs: Array, people: in
     two_way = one_way[:, None] + one_way + interactions
     two_way_error = _PER_DEVIATION * np.sqrt(two_way)
     np.fill_diagonal(two_way_error, 0.0)
-    return _PER_DEVIATION * np.sqrt(one_way), two_way_error
+    return Errors(_PER_DEVIATION * np.sqrt(one_way), two_way_error)
 
 
 Forms = tuple[tuple[int, ...], ...]
@@ -231,7 +229,7 @@ def _possible_forms(sizes: Sequence[int]) -> list[tuple[int, ...]]:
     """Return all sets of columns that may be forms, as increasing column indices."""
     possible: list[tuple[int, ...]] = []
     for length in range(1, min(_MAX_LENGTH, len(sizes)) + 1):
-        most = _MAX_TABLES if length > 2 else MOST_FORMS - len(sizes)
+        most = _MAX_TABLES if length > 2 else MOST_FORMS - len(sizes)  # beside the m single columns
         if length == 1 or math.comb(len(sizes), length) <= most:
             possible += [
                 form
@@ -257,14 +255,14 @@ def _optimal_shares(
     dimensions = np.array([(sizes[i] - 1.0) * (sizes[j] - 1.0) for i, j in pairs])
     gamma = _INTERACTION_SHARE * min(1.0, epsilon / 8) ** 3 + 1 / len(sizes) ** 2 / dimensions
     a_pairs = np.minimum(1.0, gamma * pair_weights) * a[first] * a[second]
-    indices = incidence.pair_indices(pairs)
+    indices = first * len(sizes) + second  # of the pairs in the second result of `information`
     unpaired = np.setdiff1d(np.arange(len(sizes)), pairs)  # columns too large for a pair
     shares = np.full(len(forms), 1 / len(forms))
     for _ in range(_ITERATIONS):
         of_columns, of_all_pairs = incidence.information(shares)
         of_pairs = of_all_pairs[indices]
         column_terms, pair_terms = a / of_columns, a_pairs / of_pairs
-        # Derivatives of the errors with respect to their terms, and minus those with respect to J.
+        # Derivatives of the errors with respect to their terms, then minus those with respect to J.
         slope = 0.5 / np.sqrt(column_terms[first] + column_terms[second] + pair_terms)
         column_slope = np.bincount(first, slope, len(sizes))
         column_slope += np.bincount(second, slope, len(sizes))
@@ -278,13 +276,15 @@ def _optimal_shares(
 
 
 def guess_error(cells: Sequence[int]) -> float:
-    """Return the mean total variation of the uniform guess over tables with these numbers of cells."""
+    """Return the mean of (1 − 1/K)^K over K: the error of uniform guesses if all tables are likely."""
     return float(np.mean([(1 - 1 / size) ** size for size in cells]))
 
 
 def min_informative_reports(randomizer: Randomizer) -> int | None:
     """Return the least number of reports that improve on an estimate without reports.
 
+    Columns of codes are then guessed to be uniform. The error of n reports is that of one, divided by
+    √n. For points with few coordinates, the planned error must be below that of one report.
     Returns None if no number does, and for long vectors, images and candidates.
 
     Examples:
@@ -297,11 +297,11 @@ def min_informative_reports(randomizer: Randomizer) -> int | None:
     joint, splits = randomizer.joint, randomizer.splits
     if joint is not None:
         guess = guess_error(joint.design.sizes)
-        errors, _ = joint_errors(joint.design, joint.epsilon, 1)
+        errors = joint_errors(joint.design, joint.epsilon, 1).one_way
     elif splits and all(split.mechanism.takes_codes for split in splits.values()):
         sizes = [randomizer.schema.coded[name].alphabet.size for name in splits]
         guess, epsilon = guess_error(sizes), randomizer.guarantee.epsilon
-        errors, _ = split_errors(sizes, randomizer.num_reported, epsilon, 1)
+        errors = split_errors(sizes, randomizer.num_reported, epsilon, 1).one_way
     elif len(splits) == 1:
         ((name, split),) = splits.items()
         return _least_number_of_points(split.mechanism, randomizer.schema.point_column(name).domain)
@@ -314,7 +314,8 @@ def min_informative_reports(randomizer: Randomizer) -> int | None:
 def _least_number_of_points(mechanism: Mechanism, domain: Domain) -> int | None:
     """Bisect for the least number of reports whose planned error is below that of one report."""
     prior = planned_error(mechanism, domain, 1) if domain.dimension <= 3 else math.nan
-    most = next((2**k for k in range(40) if planned_error(mechanism, domain, 2**k) < prior), None)
+    powers = (2**k for k in range(40))  # up to more people than ever lived
+    most = next((n for n in powers if planned_error(mechanism, domain, n) < prior), None)
     if most is None:
         return None
     least = most // 2

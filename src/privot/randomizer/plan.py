@@ -18,12 +18,6 @@ errs less, above all if reports are noisy: on ten columns of a census (40 000 pe
 ε = 8, 3 at ε = 4 and 6 at ε = 2, with the same order of the options. The factor for other data is not
 known in advance; `privot.forecast.fits` simulates the errors for given populations.
 
-**Least informative number of reports.** Without reports, a column of codes is best estimated by a
-uniform distribution, whose mean total variation is $(1 − 1/K)^K$ if all distributions on K values are
-equally likely. The error of n reports decreases like $1/\sqrt n$, so they are informative if n is at
-least $n\,(\mathrm{error}_n / \mathrm{guess})^2$. For points with few coordinates, the variance of some
-Fourier coefficient must be below its prior variance (`privot.mechanisms.mechanism`).
-
 **Privacy review.** Inputs are public (schema, randomizer, ε, number of people); no record is seen.
 
 References:
@@ -177,7 +171,9 @@ def _forecasts(
     for loss in forecast_epsilons(epsilon):
         expected = chosen
         if loss != epsilon:
-            expected = _expected_joint(_chosen_design(codings, loss), None, loss, people, 0.5)
+            design = _chosen_design(codings, loss)
+            # The target only determines `people_needed`, which a forecast has not.
+            expected = _expected_joint(design, None, loss, people, target=1.0)
         error = expected.one_way if expected.two_way is None else expected.two_way
         for count in forecast_people(people):
             forecasts.append(Forecast(count, loss, error * math.sqrt(people / count), None))
@@ -217,10 +213,9 @@ def _expected_joint(
 
 
 def _mean_errors(errors: Errors, people: int, target: float) -> dict[str, Any]:
-    """Return the fields of `ExpectedError` that follow from errors of columns (m,) and pairs (m, m)."""
-    one_way, two_way = errors
-    pairs = two_way[np.triu_indices(len(one_way), 1)]
-    mean_one_way = float(one_way.mean())
+    """Return the fields of `ExpectedError` that follow from the errors of columns and pairs."""
+    pairs = errors.two_way[np.triu_indices(len(errors.one_way), 1)]
+    mean_one_way = float(errors.one_way.mean())
     mean_two_way = float(pairs.mean()) if pairs.size and np.isfinite(pairs).all() else None
     error, needed = mean_two_way if pairs.size else mean_one_way, None
     if error is not None and math.isfinite(error):  # decreases like 1/√people
@@ -247,10 +242,10 @@ def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -
     if rivals:
         next_best = _least_error(rivals)
         words += f" ({next_best.report} with {next_best.report_columns}: {next_best.two_way:.3g})"
-    alone = min(o.one_way for o in options if o.marginals_only)
-    if alone < _WORTH_SAYING * best.one_way:
-        words += f"; where marginals are all you want, one column a report has {alone:.3g} instead "
-        words += f"of {best.one_way:.3g}"
+    one_column = min(o.one_way for o in options if o.marginals_only)
+    if one_column < _WORTH_SAYING * best.one_way:
+        words += "; where marginals are all you want, one column a report has "
+        words += f"{one_column:.3g} instead of {best.one_way:.3g}"
     return words
 
 

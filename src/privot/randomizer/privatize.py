@@ -72,8 +72,7 @@ except ImportError:  # not POSIX: the system does not report what was read
 _BATCH_VALUES = 2**20  # most numbers in the reports of a batch
 _PART_BATCHES = 8  # batches in a part
 # For a source whose number of rows is unknown: bytes of a file per bucket, and buckets of a pipe.
-_BUCKET_BYTES = 2**25
-_PIPE_BUCKETS = 64
+_BUCKET_BYTES, _PIPE_BUCKETS = 2**25, 64
 
 
 class NewReports(NamedTuple):
@@ -135,7 +134,7 @@ def privatize_records(
             parts of another run, exist; if a disk is full or a pipe breaks (parts stay).
     """
     identity = records.identity()
-    identified = identity is not None  # records from a pipe are identified after they were read
+    identified = identity is not None  # other records (a pipe's) are identified by what was read
     if isinstance(output, Path):
         refuse_unknown_output(output)
         require_none_unsent(records, randomizer, left)
@@ -153,15 +152,16 @@ def privatize_records(
             parts, resumed = adopt_stored(parts, records, randomizer, left)
             num_new = 0 if resumed else num_new
     except BaseException as error:
+        # Parts stay only if a resumed run can recognize their records, and publish them.
         if isinstance(error, RefusedRecordsError) or not identified:
-            parts.remove()
+            discard(parts.folder)
         raise
     text = randomizer.to_json()
     if isinstance(output, Path):
         num_rows = publish(parts, output, text, progress)
     else:
         num_rows = send(parts, output, text, progress)
-    parts.remove()
+    discard(parts.folder)
     return Privatized(num_rows, num_rows - num_new, outside)
 
 
@@ -285,7 +285,7 @@ def path_for_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) ->
         if left != "refuse" and records.content() is None:
             raise PrivotError(f"{left}: records from memory are not recognized again: use a file")
         return _pipes_folder() / f"reading-{secrets.token_hex(8)}"
-    path = _path_of(records, randomizer)
+    path = _hashed_path(records, randomizer)
     if left == "resume" and not unfinished(path).exists():
         raise _nothing_stored_error()
     return path
@@ -300,15 +300,18 @@ def adopt_stored(
     """
     if records.content() is None:
         return fresh, False
-    stored = replace(fresh, folder=_folder_of(records, randomizer, left), deleted_drafts=0)
-    if stored.folder.exists():
+    folder = unfinished(_hashed_path(records, randomizer))
+    stored = replace(fresh, folder=folder, deleted_drafts=0)
+    if left == "discard":
+        discard(folder)
+    if folder.exists():
         if left == "refuse":
-            raise left_behind_error(stored.folder)
-        fresh.remove()
+            raise left_behind_error(folder)
+        discard(fresh.folder)
         return stored, True
     if left == "resume":
         raise _nothing_stored_error()
-    os.rename(fresh.folder, stored.folder)
+    os.rename(fresh.folder, folder)
     return stored, False
 
 
@@ -317,7 +320,9 @@ def require_none_unsent(records: RecordBatches, randomizer: Randomizer, left: Le
     pipes = state_folder() / "pipes"
     if not pipes.is_dir() or not any(pipes.iterdir()) or records.content() is None:
         return
-    folder = _folder_of(records, randomizer, left)
+    folder = unfinished(_hashed_path(records, randomizer))
+    if left == "discard":
+        discard(folder)
     if folder.exists():
         raise PrivotError(
             f"reports of these records are stored in {folder}, of which a pipe's reader may have some: "
@@ -326,15 +331,7 @@ def require_none_unsent(records: RecordBatches, randomizer: Randomizer, left: Le
         )
 
 
-def _folder_of(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
-    """Return the folder of these records' stored parts; delete it if `left` is "discard"."""
-    folder = unfinished(_path_of(records, randomizer))
-    if left == "discard":
-        discard(folder)
-    return folder
-
-
-def _path_of(records: RecordBatches, randomizer: Randomizer) -> Path:
+def _hashed_path(records: RecordBatches, randomizer: Randomizer) -> Path:
     """Return the path that stands for a pipe: a keyed hash of the records and the randomizer."""
     text = f"{records.content()} {randomizer.to_json()}".encode()
     return _pipes_folder() / blake2b(text, key=secret_key(), digest_size=16).hexdigest()

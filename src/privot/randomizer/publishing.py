@@ -63,8 +63,6 @@ Progress = Callable[[str, int, int | None], None]
 Left = Literal["refuse", "resume", "discard"]  # treatment of the parts that a stopped run has left
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
 _FORMAT = 1
 _MANIFEST = "unfinished.json"
 # Fields of the manifest that must agree when a run is resumed, and the meaning of a difference.
@@ -175,10 +173,6 @@ class Parts:
         if not numbers or numbers != list(range(len(numbers))):
             raise PrivotError(f"{self.folder} lacks parts: run again with --resume")
         return [self.path(number) for number in numbers]
-
-    def remove(self) -> None:
-        """Delete all parts."""
-        discard(self.folder)
 
 
 def discard(folder: Path) -> None:

@@ -36,11 +36,15 @@ MAX_PAIRED = 30  # columns of a heat map
 WIDTH, HEIGHT = 320.0, 110.0  # of a histogram, in points
 _MAX_BARS = 16  # of a column, without the bar of missing values
 _MAX_NUMBERS, _MAX_LETTERS = 12, 16  # columns of a heat map with numbers, letters of their names
-_CELL, _LETTER, _GAP, _SCALE = 40.0, 7.2, 6.0, 70.0  # of a heat map, in points
+# Points of a heat map: side of a cell, width of a letter, space beside labels, room for color bars.
+_CELL, _LETTER, _GAP, _COLOR_BARS = 40.0, 7.2, 6.0, 70.0
+_TURN, _TURNED_HEIGHT = 48, 0.78  # of labels below: degrees, height relative to length
 _BORDER, _STEPS = 6.0, 24  # border of a tile in points, steps of a color bar
 _STRONG = 0.62  # color strength above which numbers are white
 _CENTER: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
-_BASELINE, _ROOM, _LINE = 36.0, 42.0, 16.0  # points below a histogram: labels, all, another line
+# Points below a histogram's axis: ticks of one table and of a second, intervals, labels, all of these.
+_TICKS, _MORE_TICKS, _INTERVALS, _BASELINE, _ROOM = 3.0, 12.0, 16.0, 36.0, 42.0
+_LINE = 16.0  # height of another line of text, in points
 _BINS, _MAX_MARKS = 40, 4  # bins of a histogram, round numbers on its axis
 # Shares left out at each end of a wide and of a narrow axis. The axis is narrow if the central 90 % of
 # the numbers take less than a tenth of the wide one.
@@ -202,12 +206,13 @@ def _square(labels: Sequence[str]) -> Field:
     """Return a field with a square of cells of size 1, and labels at its left and below."""
     count = len(labels)
     margin, side = max(map(len, labels)) * _LETTER + _GAP, _CELL * count
-    field = Field.of(margin + side + _SCALE, side + 0.78 * margin + _GAP, (margin, 0), _CELL)
+    height = side + _TURNED_HEIGHT * margin + _GAP
+    field = Field.of(margin + side + _COLOR_BARS, height, (margin, 0), _CELL)
     field.add(Rectangle((0, 0), count, count, facecolor=SOFT, linewidth=0))
     style: dict[str, Any] = {"size": 12, "color": INK, "ha": "right", "va": "center_baseline"}
     for number, label in enumerate(labels):
         field.write(-0.12, number + 0.5, label, **style)
-        turned = {"rotation": 48, "rotation_mode": "anchor"}
+        turned = {"rotation": _TURN, "rotation_mode": "anchor"}
         field.write(number + 0.6, count + 0.2, label, **style, **turned)
     return field
 
@@ -222,17 +227,21 @@ def _tile(field: Field, cell: _Cell, strength: float) -> None:
 
 
 def _color_bars(field: Field, count: int, largest: float) -> None:
-    """Draw the scales of errors and of dependence, up to the largest value, at the right."""
-    height = min(count - 10 / _CELL, 6.0)
+    """Draw the scales of errors and of dependence, up to the largest value, at the right.
+
+    Sizes are in cells, of which there are `count` in a row.
+    """
+    top, height, width = 0.2, min(count - 10 / _CELL, 6.0), 0.225
     for left, color in ((0.3, ERROR), (0.58, PRIVATE)):
         for step in range(_STEPS):
-            y = 0.2 + height * (1 - (step + 1) / _STEPS)
+            y = top + height * (1 - (step + 1) / _STEPS)
             style: dict[str, Any] = {"alpha": (step + 0.5) / _STEPS, "antialiased": False}
-            box = Rectangle((count + left, y), 0.225, height / _STEPS, facecolor=color, **style)
+            box = Rectangle((count + left, y), width, height / _STEPS, facecolor=color, **style)
             box.set_linewidth(0)
             field.add(box)
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y, words = 0.2 + height * (1 - share), f"{largest * share**2:.2g}"
+    for strength in (0.0, 0.25, 0.5, 0.75, 1.0):
+        # The strength is the root of an error relative to the largest.
+        y, words = top + height * (1 - strength), f"{largest * strength**2:.2g}"
         field.write(count + 0.93, y, words, size=10.5, color=MUTED, va="center_baseline")
 
 
@@ -264,16 +273,18 @@ def draw_histogram(
     field.line((0, WIDTH), (0, 0), LINE, 1.0)
     _draw_shapes(field, tables, edges, place_of(edges))
     if len(tables) > 1:
-        _ticks(field, tables[1], place_of, 3, PRIVATE)
-    _ticks(field, synthetic, place_of, 12 if len(tables) > 1 else 3, LEARNED)
+        _draw_ticks(field, tables[1], place_of, _TICKS, PRIVATE)
+    _draw_ticks(field, synthetic, place_of, _MORE_TICKS if len(tables) > 1 else _TICKS, LEARNED)
     for quantile in () if check is None else check.quantiles:
         # A horizontal line from end to end of the interval, with a vertical mark at each end.
         left, right = place_of([quantile.reports.low, quantile.reports.high])
-        x, y = (left, left, left, right, right, right), (13.5, 18.5, 16, 16, 13.5, 18.5)
+        top, middle, bottom = _INTERVALS - 2.5, _INTERVALS, _INTERVALS + 2.5
+        x, y = (left, left, left, right, right, right), (top, bottom, middle, middle, top, bottom)
         field.line(x, y, INK, 1.5)
     for value, label in _marks(schema, name, number, edges, step if not log else None):
         place = float(place_of(value))
         share = place / WIDTH
+        # Labels near an end of the axis would be cut off if they were centered.
         side = "left" if share < 0.08 else "right" if share > 0.92 else "center"
         field.write(place, _BASELINE, label, size=12, color=MUTED, ha=side)
     field.write(0.0, _BASELINE + _LINE, beyond, size=12, color=MUTED)
@@ -294,9 +305,10 @@ def _draw_shapes(field: Field, tables: Sequence[Array], edges: Array, places: Ar
     """Draw the histogram of synthetic values, as an outline before that of real values if any."""
     # Bins may be unequal: areas, not heights, are shares.
     widths = np.maximum(np.diff(places), 0.1)
-    heights = [np.histogram(each, edges)[0] / len(each) / widths for each in tables]
-    unit = (4 - HEIGHT) / (max(float(each.max()) for each in heights) or 1.0)
-    shapes = [partial(StepPatch, unit * each, places) for each in heights]
+    densities = [np.histogram(each, edges)[0] / len(each) / widths for each in tables]
+    # Coordinates run downwards, so heights are negative; 4 points stay free above the highest bin.
+    unit = (4 - HEIGHT) / (max(float(each.max()) for each in densities) or 1.0)
+    shapes = [partial(StepPatch, unit * each, places) for each in densities]
     if len(shapes) > 1:
         field.add(shapes[1](facecolor=PRIVATE, alpha=0.38, linewidth=0))
         field.add(shapes[0](fill=False, edgecolor=LEARNED, linewidth=1.8))
@@ -315,7 +327,7 @@ def _axis(edges: Array, log: bool) -> Callable[[Any], Array]:
     return place_of
 
 
-def _ticks(
+def _draw_ticks(
     field: Field, values: Array, place_of: Callable[[Any], Array], top: float, color: str
 ) -> None:
     """Draw ticks at the quantiles of some values, `top` points below the axis."""

@@ -18,14 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from privot.core.files import replacing_folder
-from privot.forecast.simulation import (
-    PLACES,
-    SERVERS,
-    STAMP,
-    TRUSTED,
-    SimulatedCampaign,
-    TrustPlan,
-)
+from privot.forecast.simulation import PLACES, SERVERS, STAMP, TRUSTED, SimulatedCampaign, TrustPlan
 from privot.local import LocalModel
 from privot.models import History, Model
 from privot.randomizer import Release
@@ -264,12 +257,8 @@ def write_rehearsal(
     paths = [folder / name for name in WRITTEN]
     page, picture, numbers, with_noise, without_noise = paths
     about = {"stamp": STAMP, "epsilon": epsilon, "people": people, "rehearsals": rehearsals}
-    errors = {
-        "predicted": campaign.predicted,
-        "low": campaign.low,
-        "high": campaign.high,
-        "without_noise": campaign.without_noise,
-    }
+    kinds = ("predicted", "low", "high", "without_noise")
+    errors = {kind: getattr(campaign, kind) for kind in kinds}
     shown = [key for key in NAMES if key in campaign.predicted]
     fields = {
         "figure": data_uri(figure, dpi=130),

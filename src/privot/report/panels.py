@@ -1,4 +1,7 @@
-"""Style of figures and pages, and figures of several panels: images, maps, and trends over time."""
+"""Style of figures and pages, and figures of several panels: images, maps, and trends over time.
+
+Images and maps are dark figures of panels in a row (`dark_axes`); others have the style of the pages.
+"""
 
 from __future__ import annotations
 
@@ -175,10 +178,7 @@ def dark_axes(
         margin: Space for labels around the axes, in inches.
         width: Width of an axis, in inches.
     """
-    height, step = (
-        width * ratio,
-        width + _GAP,
-    )  # of an axis, and from each axis to the next, in inches
+    height, step = width * ratio, width + _GAP  # of an axis, from one to the next, in inches
     heading = _HEADING + (_GROUP if any(panel.group for panel in panels) else 0.0)
     left, bottom = max(_GAP, margin), max(_GAP, 0.6 * margin)
     across, up = left + step * len(panels) - _GAP + left, height + heading + bottom
@@ -193,6 +193,7 @@ def dark_axes(
         words: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
         bold = words | {"color": "white", "fontsize": 15 * text_scale, "weight": "bold"}
         small = words | {"color": DIM, "fontsize": 11 * text_scale}
+        # In units of the axis: the title is 0.34 inches above it, the caption 0.1 inches.
         axis.text(0, 1 + 0.34 / height, panel.title, **bold)
         axis.text(0, 1 + 0.1 / height, panel.caption, **small)
     for name, adjacent in groupby(range(len(panels)), key=lambda i: panels[i].group):
@@ -201,12 +202,8 @@ def dark_axes(
             ends = left + members[0] * step, left + members[-1] * step + width
             x, y = [end / across for end in ends], (height + bottom + _HEADING + 0.04) / up
             figure.add_artist(Line2D(x, [y, y], color=FAINT, linewidth=1.2, gid="group"))
-            style: dict[str, Any] = {
-                "color": "#ffd27a",
-                "fontsize": 13 * text_scale,
-                "va": "bottom",
-            }
-            figure.text(x[0], y + 0.08 / up, name, **style)
+            gold: dict[str, Any] = {"color": "#ffd27a", "fontsize": 13 * text_scale}
+            figure.text(x[0], y + 0.08 / up, name, va="bottom", **gold)
     return figure, figure.axes
 
 
@@ -309,6 +306,7 @@ def draw_maps(
     with styled():
         figure, axes = dark_axes(panels, height, margin, width)
         for axis, share in zip(axes, shares, strict=True):
+            # A power below 1 brightens the cells of few people.
             axis.imshow(
                 (share / brightest).clip(0, 1).T ** 0.42, origin="lower", aspect=stretch,
                 extent=(west, east, south, north), cmap=LIGHT, vmin=0, vmax=1,
@@ -336,12 +334,7 @@ def _degrees(low: float, high: float, below: str, above: str) -> list[tuple[floa
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """Return evenly spaced round numbers between two bounds.
-
-    Examples:
-        >>> _round_numbers(-8.7, 1.8)
-        [-8.0, -6.0, -4.0, -2.0, 0.0]
-    """
+    """Return evenly spaced round numbers between two bounds."""
     ticker = MaxNLocator(nbins=_MAX_TICKS, steps=[1, 2, 5, 10])
     return [float(x) for x in ticker.tick_values(low, high) if low <= x <= high]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -113,10 +113,10 @@ def cards(
     """
     synthetic_series = number_series(schema, synthetic)
     real_series = {} if real is None else number_series(schema, real)
-    scores = {} if comparison is None else {n.name: n for n in comparison.numbers}
+    number_scores = {} if comparison is None else {n.name: n for n in comparison.numbers}
     checks = {} if check is None else {column.column: column for column in check.columns}
     table = None if comparison is None else comparison.table
-    errors = {} if table is None else {c.column: c.total_variation for c in table.columns}
+    code_scores = {} if table is None else {c.column: c.total_variation for c in table.columns}
     every: list[Card] = []
     for name, column in schema.columns.items():
         column_check = checks.get(name)
@@ -124,21 +124,23 @@ def cards(
             continue
         if name in schema.points:
             for part in column.table_columns(name):
-                if part in scores or (comparison is None and check is not None):
-                    values = synthetic_series[part], real_series.get(part)
-                    card = _number_card(schema, part, values, scores.get(part), column_check)
-                    every.append(card)
+                # In a comparison, a column without a value in one of the tables has no score.
+                if comparison is None or part in number_scores:
+                    values = _Values(synthetic_series[part], real_series.get(part))
+                    score = number_scores.get(part)
+                    every.append(_number_card(schema, part, values, score, column_check))
         elif name in schema.coded:
-            checked = () if column_check is None else column_check.shares
-            bars = bars_of(schema, name, synthetic, real, checked)
-            if name in errors:
-                score = errors[name]
-                words = f"{percent(score.synthetic)} off, floor {percent(score.floor)}"
-                graded = grade(score.synthetic, COLUMN, score.floor)
-                every.append(Card(name, score.synthetic, words, graded, bars))
-            elif column_check is not None:
-                every.append(Card(name, *_graded_by(column_check), bars, note=_note(column_check)))
+            shares = () if column_check is None else column_check.shares
+            bars = bars_of(schema, name, synthetic, real, shares)
+            every.append(_bar_card(name, bars, code_scores.get(name), column_check))
     return [every[i] for i in worst([card.error for card in every], MAX_COLUMNS)]
+
+
+class _Values(NamedTuple):
+    """Values (n,) of one column of numbers, NaN where missing."""
+
+    synthetic: Array
+    real: Array | None
 
 
 def _graded_by(check: ColumnCheck) -> tuple[float, str, Grade]:
@@ -150,16 +152,23 @@ def _note(check: ColumnCheck | None) -> str:
     return "The reports contradict the model here." if check and check.contradicted else ""
 
 
+def _bar_card(
+    name: str, bars: tuple[Bar, ...], score: Score | None, check: ColumnCheck | None
+) -> Card:
+    """Return the card of codes, graded by the score against real records, or else by the check."""
+    if score is None:
+        assert check is not None  # there is a comparison or a check
+        return Card(name, *_graded_by(check), bars, note=_note(check))
+    words = f"{percent(score.synthetic)} off, floor {percent(score.floor)}"
+    return Card(name, score.synthetic, words, grade(score.synthetic, COLUMN, score.floor), bars)
+
+
 def _number_card(
-    schema: Schema,
-    part: str,
-    values: tuple[Array, Array | None],
-    score: NumberScore | None,
-    check: ColumnCheck | None,
+    schema: Schema, part: str, values: _Values, score: NumberScore | None, check: ColumnCheck | None
 ) -> Card:
     """Return the card of numbers, graded by the score against real numbers, or else by the check."""
-    synthetic = values[0][~np.isnan(values[0])]
-    real = None if values[1] is None else values[1][~np.isnan(values[1])]
+    synthetic = values.synthetic[~np.isnan(values.synthetic)]
+    real = None if values.real is None else values.real[~np.isnan(values.real)]
     number = None if check is None else check.number
     figure = draw_histogram(schema, part, synthetic, real, number)
     error, words = 0.0, ""
@@ -177,7 +186,7 @@ def _number_card(
 def _facts(
     schema: Schema,
     part: str,
-    values: tuple[Array, Array | None],
+    values: _Values,
     score: NumberScore | None,
     number: NumberCheck | None,
 ) -> Iterator[Fact]:
@@ -201,7 +210,7 @@ def _facts(
             yield Fact(name, percent(tail.synthetic), percent(tail.real))
     missing = [0.0 if each is None else float(np.isnan(each).mean()) for each in values]
     if any(missing):
-        real = "" if values[1] is None else percent(missing[1])
+        real = "" if values.real is None else percent(missing[1])
         yield Fact("missing", percent(missing[0]), real)
 
 

@@ -14,19 +14,7 @@ with naming_extra("privot.schema"):
     from privot.schema.schema import Schema
 
 __all__ = [
-    "ArrayColumn",
-    "BooleanColumn",
-    "Box",
-    "CategoricalColumn",
-    "Column",
-    "DatetimeColumn",
-    "Domain",
-    "IdentifierColumn",
-    "ImageDomain",
-    "L1Ball",
-    "L2Ball",
-    "NumericColumn",
-    "Polyline",
-    "Schema",
-    "VectorColumn",
-]
+    "ArrayColumn", "BooleanColumn", "Box", "CategoricalColumn", "Column", "DatetimeColumn",
+    "Domain", "IdentifierColumn", "ImageDomain", "L1Ball", "L2Ball", "NumericColumn", "Polyline",
+    "Schema", "VectorColumn",
+]  # fmt: skip

@@ -292,9 +292,8 @@ class L2Ball(_Ball):
         direction = x / largest
         length = np.sqrt((direction**2).sum(axis=1, keepdims=True))
         outside = length > self.radius / largest
-        return np.where(
-            outside, direction / np.where(outside, length, 1.0) * (self.radius * _INSIDE), x
-        )
+        projected = direction / np.where(outside, length, 1.0) * (self.radius * _INSIDE)
+        return np.where(outside, projected, x)
 
 
 @dataclass(frozen=True)
@@ -414,11 +413,9 @@ class Polyline:
         """Return the largest ℓ1 or ℓ2 distance of two corners, rounded up."""
         check_norm(norm)
         points = np.asarray(self.corners)
-        largest = max(
-            float(np.linalg.norm(points - corner, ord=norm, axis=1).max()) for corner in points
-        )
+        farthest = [np.linalg.norm(points - corner, ord=norm, axis=1).max() for corner in points]
         # Covers the rounding errors, at most a dozen of half a unit in the last place.
-        return largest * (1 + 2.0**-48)
+        return float(max(farthest)) * (1 + 2.0**-48)
 
     def far_apart(self) -> list[tuple[Array, Array]]:
         """See `Domain`: the two corners that are farthest in ℓ1, and those farthest in ℓ2."""
@@ -441,9 +438,8 @@ class Polyline:
         smallest, lengths = np.full(len(x), np.inf), np.zeros(len(x))
         points = np.array(x, dtype=float)
         corners, before = np.asarray(self.corners), self._arc_lengths
-        for start, end, start_length, end_length in zip(
-            corners, corners[1:], before, before[1:], strict=False
-        ):
+        segments = zip(corners, corners[1:], before, before[1:], strict=False)
+        for start, end, start_length, end_length in segments:
             direction = end - start
             square = float(direction @ direction) or 1.0  # 1 for a repeated corner
             share = np.clip((x - start) @ direction / square, 0, 1)

@@ -65,9 +65,8 @@ def write_draft(
     for column in columns:
         if column.fields:
             lines += ["", f"[columns.{_toml_key(column.name)}]"]
-            lines += [
-                f"{_toml_key(name)} = {_toml_value(value)}" for name, value in column.fields.items()
-            ]
+            fields = column.fields.items()
+            lines += [f"{_toml_key(name)} = {_toml_value(value)}" for name, value in fields]
             lines += column.comments
         else:
             lines += ["", f"# {quoted(column.name)} is left out: {'; '.join(column.comments)}"]
@@ -385,9 +384,6 @@ def write_metadata(schema: Schema) -> str:
 
     It contains kinds and patterns of identifiers; SDV's metadata has no bounds. The format is
     `SINGLE_TABLE_V1`, which SDV reads from version 1.0 on. It is a function of the public schema.
-
-    References:
-        SDV documentation, *Metadata JSON* and *Sdtypes*.
 
     Examples:
         >>> schema = Schema.from_toml('[columns.owner]\nkind = "boolean"')

@@ -24,13 +24,14 @@ encoded records, which `diameter` bounds from above; nothing else of an image is
   $‖x − x'‖^2 ≤ ‖x − c‖^2 + ‖x' − c‖^2 ≤ 2R^2$ and $Δ_2 = \sqrt 2 R$. An ℓ1 ball has Δ₁ = 2R. Both
   projections, around a center in the box, only shrink differences to it, so a record lies in box **and**
   ball, and Δ is the smaller of the two diameters.
-- Box and ℓ1 ball together, in ℓ2 (`_l1_ball_in_box`): let one pixel be at most s from the center, and
-  R = qs + f, q whole, 0 ≤ f < s. A sum of squares, being convex, is largest at a corner of what box and
-  ball have in common: q pixels at the end of their range, one at f, if there are as many. Around gray,
-  s = 1, and no two records are farther apart than x and −x: $Δ_2 = 2 \sqrt{q + f^2}$, and $2\sqrt N$ if
-  R ≥ N. Around the darkest, s = 2: of v = x − x′ the parts $v_+ ≤ x − c$ and $v_- ≤ x' − c$ lie in box
-  and ball too, and share no pixel, so that N pixels hold min(2q, N) ends and at most two f among
-  the others: $Δ_2^2 = 4 \min(2q, N) + \min(2, (N − 2q)_+) f^2$. Both are reached (`far_apart`).
+- Intersection of box and ℓ1 ball, in ℓ2 (`_l1_ball_in_box`): let s be the largest distance of a pixel
+  from the center's, and R = qs + f with an integer q and 0 ≤ f < s. A sum of squares is convex, so it is
+  largest at a corner of the intersection, at which q pixels have the distance s, one has the distance f
+  (if N > q), and all others 0. Around gray, s = 1. The set is symmetric, so the farthest records are x
+  and −x: $Δ_2 = 2 \sqrt{q + f^2}$, and $2\sqrt N$ if R ≥ N. Around the darkest image, s = 2. The parts
+  $v_+ ≤ x − c$ and $v_- ≤ x' − c$ of v = x − x′ are each in box and ball, relative to c, and differ from
+  0 in disjoint pixels: min(2q, N) pixels of v have size 2, and at most two of the others size f, so
+  $Δ_2^2 = 4 \min(2q, N) + \min(2, (N − 2q)_+) f^2$. `far_apart` has records that reach both.
 - $T T^⊤ = I$, so $‖T x − T x'‖_2 ≤ ‖x − x'‖_2$: **the transform and its mask never enlarge Δ₂**. The
   box's bound is reached for every mask, by a white and a black image, whose difference has the lowest
   frequency only. In ℓ1, $‖u‖_1 ≤ \sqrt d ‖u‖_2$: Δ₁ ≤ √d Δ₂.
@@ -173,20 +174,15 @@ class ImageDomain:
             bound *= math.sqrt(self.dimension) if norm == 1 else 1.0
             if self._coefficient_ball is not None:
                 bound = min(bound, self._coefficient_ball.diameter(norm))
-        return self._enlarged(bound, norm)
-
-    def _enlarged(self, diameter: float, norm: int) -> float:
-        """Return a diameter plus a bound on the rounding errors of encoding."""
         length = self.num_pixels * (self.dimension if norm == 1 else 1)
-        return diameter * _RELATIVE_MARGIN + _LENGTH_MARGIN * math.sqrt(length)
+        return bound * _RELATIVE_MARGIN + _LENGTH_MARGIN * math.sqrt(length)
 
     def encode(self, pixels: Array) -> Array:
         """Encode images (n, N), in unit coordinates, as records (n, d)."""
         x = np.clip(pixels, -1.0, 1.0)
         if self._pixel_ball is not None:
-            x = np.clip(
-                self._pixel_ball.project(x - self.center_pixel) + self.center_pixel, -1.0, 1.0
-            )
+            inside = self._pixel_ball.project(x - self.center_pixel) + self.center_pixel
+            x = np.clip(inside, -1.0, 1.0)
         u = self.transform(x)
         if self._coefficient_ball is not None:
             center = self.transform(np.full((1, self.num_pixels), self.center_pixel))
@@ -209,9 +205,8 @@ class ImageDomain:
         cube = points.reshape(len(points), *self.low_pass, *self.shape[2:] or (1,))
         for rows in self.cosines:
             cube = np.tensordot(cube, rows, axes=(1, 0))
-        return np.ascontiguousarray(cube.transpose(0, 2, 3, 1)).reshape(
-            len(points), self.num_pixels
-        )
+        images = np.ascontiguousarray(cube.transpose(0, 2, 3, 1))
+        return images.reshape(len(points), self.num_pixels)
 
     def project(self, x: Array) -> Array:
         """Return the records of the decoded images of points (n, d).

@@ -158,9 +158,8 @@ class Schema(Summarized, BaseModel):
     @cached_property
     def images(self) -> dict[str, ArrayColumn]:
         """Columns of images."""
-        return {
-            n: cast(ArrayColumn, c) for n, c in self.columns.items() if c.image_shape is not None
-        }
+        columns = self.columns.items()
+        return {n: cast(ArrayColumn, c) for n, c in columns if c.image_shape is not None}
 
     @cached_property
     def vectors(self) -> dict[str, PointColumn]:

@@ -71,9 +71,8 @@ class Term:
 
 def column_term(name: str, kind: Type, listed: tuple[str, ...] | None) -> Term:
     """Return the term of a table column."""
-    return Term(
-        kind, lambda table: _term_values(table.column(name), kind), frozenset([name]), name, listed
-    )
+    columns = frozenset([name])
+    return Term(kind, lambda table: _term_values(table.column(name), kind), columns, name, listed)
 
 
 def constant(kind: Type, value: float | bool | str, words: str) -> Term:

@@ -85,7 +85,9 @@ COMMA_SEPARATED = RecordForm()
 def read_csv_pieces(
     file: BinaryIO, source: str, columns: Sequence[str] | None, form: RecordForm
 ) -> Iterator[pa.Table]:
-    """Yield tables of some thousand rows of a CSV; declared `columns` are text.
+    """Yield tables of some thousand rows of a CSV, named `source` in errors, that stays open.
+
+    The declared `columns` are text.
 
     Raises:
         RecordError: for text that is not UTF-8, and for fields that contain a line break.
@@ -98,7 +100,7 @@ def read_csv_pieces(
         ragged.append(row)
         return "error"
 
-    first = 0
+    first = 0  # number of the first row of a piece
     try:
         _require_csv(stream.peek(4), source)
         with csv.open_csv(
@@ -128,7 +130,7 @@ def read_csv_pieces(
             raise _ragged_error(ragged[0], form) from None
         raise PrivotError(f"{source} cannot be read as csv: {_reason(error)}") from None
     finally:
-        stream.detach()  # the caller closes the file
+        stream.detach()  # leaves the file open
 
 
 def _require_csv(head: bytes, source: str) -> None:
@@ -184,17 +186,17 @@ def open_csv_file(path: Path, packed: BinaryIO) -> BinaryIO:
 
 def line_of(path: Path, row: int) -> int:
     """Return the line number, from 1, of a row, from 0, after the header; blank lines are no rows."""
-    current = -2
     with open(path, "rb") as packed:
+        filled = -1  # number of lines that are not blank, without the header
         for number, line in enumerate(open_csv_file(path, packed), start=1):
-            current += bool(line.strip(b"\r\n"))
-            if current == row:
+            filled += bool(line.strip(b"\r\n"))
+            if filled == row + 1:
                 return number
-    return row + 2
+    return row + 2  # the file has fewer rows, such as a file that was cut short meanwhile
 
 
 def _require_text(piece: pa.Table, first: int) -> None:
-    """Raise RecordError for text that is not UTF-8 or contains a line break."""
+    """Raise RecordError for text that is not UTF-8 or has a line break, in rows from `first` on."""
     for name, values in zip(piece.column_names, piece.columns, strict=True):
         if not pa.types.is_string(values.type):
             continue
@@ -225,7 +227,7 @@ def _is_utf8(text: bytes | None) -> bool:
 
 def _ragged_error(row: csv.InvalidRow, form: RecordForm) -> RecordError:
     return RecordError(
-        row.number - 2,
+        row.number - 2,  # Arrow counts lines from 1, with the header
         f"it has {row.actual_columns} fields, the first line {row.expected_columns}: correct it, or "
         f"quote fields that hold {form.separator!r}",
     )

@@ -28,10 +28,6 @@ class MLP(nn.Module):
         num_features: Dimension of G(z).
         hidden: Widths of the hidden layers.
         seed: Seed of the initial weights.
-
-    Examples:
-        >>> MLP(latent_dim=2, num_features=3, hidden=(8,), seed=0)(torch.zeros(5, 2)).shape
-        torch.Size([5, 3])
     """
 
     def __init__(

@@ -158,7 +158,7 @@ class _RunningMeans:
     """Means of loss and marginal error since the history's last row."""
 
     def __init__(self) -> None:
-        self._losses = self._marginal_errors = 0.0
+        self.loss = self.marginal_error = self._losses = self._marginal_errors = 0.0
         self._count = 0
 
     def add(self, loss: float, marginal_error: float) -> None:
@@ -167,14 +167,8 @@ class _RunningMeans:
         self._losses += loss
         self._marginal_errors += marginal_error
         self._count += 1
-
-    @property
-    def loss(self) -> float:
-        return self._losses / self._count
-
-    @property
-    def marginal_error(self) -> float:
-        return self._marginal_errors / self._count
+        self.loss = self._losses / self._count
+        self.marginal_error = self._marginal_errors / self._count
 
 
 class TrainingState:

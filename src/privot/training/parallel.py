@@ -18,7 +18,7 @@ References:
 import atexit
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
 from privot.core.processes import started_by_torchrun
+from privot.transport.ground import product_precision
 
 _TIMEOUT = timedelta(minutes=10)
 
@@ -208,18 +209,9 @@ def threads_for(num_entries: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@contextmanager
-def short_products() -> Iterator[None]:
-    """Allow bfloat16 in matrix products of single precision inside the block.
-
-    This is twice as fast on processors with bfloat16, and has no effect on others.
-    """
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+def short_products() -> AbstractContextManager[None]:
+    """Return a context in which products of float32 matrices may use bfloat16."""
+    return product_precision("medium")
 
 
 @cache

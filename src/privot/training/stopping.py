@@ -35,10 +35,6 @@ class Interrupted(KeyboardInterrupt):
     Attributes:
         history: History of the run until the signal.
         model: Model learned until the signal, if the fit can build one.
-
-    Examples:
-        >>> Interrupted("stopped after 0 steps").history.done()
-        {'steps': 0, 'seconds': 0.0}
     """
 
     def __init__(self, message: str, history: "History | None" = None, model: Any = None) -> None:

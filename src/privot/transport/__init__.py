@@ -18,14 +18,10 @@ if TYPE_CHECKING:
         entropic_cost,
     )
 
-_PLACES = {
-    **dict.fromkeys(("sliced_wasserstein", "wasserstein"), "privot.transport.exact"),
-    **dict.fromkeys(("manhattan", "squared_euclidean"), "privot.transport.ground"),
-    **dict.fromkeys(
-        ("Problem", "SinkhornResult", "SinkhornSolver", "Status", "entropic_cost"),
-        "privot.transport.sinkhorn",
-    ),
-}
+_OF_SINKHORN = ("Problem", "SinkhornResult", "SinkhornSolver", "Status", "entropic_cost")
+_PLACES = dict.fromkeys(_OF_SINKHORN, "privot.transport.sinkhorn")
+_PLACES |= dict.fromkeys(("sliced_wasserstein", "wasserstein"), "privot.transport.exact")
+_PLACES |= dict.fromkeys(("manhattan", "squared_euclidean"), "privot.transport.ground")
 __getattr__ = lazy_names(__name__, _PLACES)
 
 __all__ = [

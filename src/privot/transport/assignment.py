@@ -30,7 +30,7 @@ Indices = NDArray[np.int64]
 _MIN_REDUCED_SIZE = 300  # of smaller samples, the assignment takes less time than the potentials
 # Regularizations of the potentials, relative to the mean cost, and Sinkhorn steps at each.
 _REGULARIZATION, _STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001), 50
-_LARGEST_EXPONENT = 16  # kernels may omit entries below e^−16
+_LARGEST_EXPONENT = 16  # sparse kernels omit entries below e^−16: the potentials hardly change
 _SPARSE_SHARE = 0.25  # up to this share of larger entries, a sparse kernel is faster
 _POINTS_PER_CELL = 2  # potentials of single points would cost as much time as they save
 _METRICS = {1: "cityblock", 2: "sqeuclidean"}
@@ -77,15 +77,19 @@ def wasserstein(x: Array, y: Array, p: int = 2) -> float:
 
 
 def _potentials(x: Array, y: Array, p: int) -> Array:
-    """Return potentials (n,) of the points y, relative to the mean cost, from the means of cells."""
+    r"""Return potentials g (n,) of the points y, in units of the mean cost, from the means of cells.
+
+    They are the c-transform $g_j = \min_i (C_{ij} − f_i)$ of the potentials f of the cells of x.
+    """
     depth = max(0, int(math.log2(len(x) / _POINTS_PER_CELL)))
     means_x, means_y = _cell_means(x, depth), _cell_means(y, depth)
     cost = cdist(means_x, means_y, _METRICS[p])
     mean_cost = cost.mean() or 1.0
     cost /= mean_cost
-    # The costs are reduced by f_i + g_j, so a column of the difference is f up to a constant.
+    # Reduced costs are C_ij − f_i − g_j, so any column of the difference is f up to a constant.
     f = (cost - _reduced_by_sinkhorn(_reduced(cost)))[:, 0]
-    return np.asarray((cdist(means_x, y, _METRICS[p]) / mean_cost - f[:, None]).min(axis=0))
+    cost_to_points = cdist(means_x, y, _METRICS[p]) / mean_cost
+    return np.asarray((cost_to_points - f[:, None]).min(axis=0))
 
 
 def _cell_means(points: Array, depth: int) -> Array:
@@ -123,7 +127,7 @@ def _reduced_by_sinkhorn(reduced: Array) -> Array:
 
 
 def _kernel(reduced: Array, reg: np.float32) -> tuple[Any, Any]:
-    """Return exp(−reduced/reg) and its transpose, sparse if less than a quarter exceeds e^−16."""
+    """Return exp(−reduced/reg) and its transpose, sparse if at most a quarter exceeds e^−16."""
     large = reduced < _LARGEST_EXPONENT * reg
     if large.mean() > _SPARSE_SHARE:
         kernel = np.exp(reduced / -reg)

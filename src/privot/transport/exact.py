@@ -92,11 +92,6 @@ def random_directions(dimension: int, num_projections: int, rng: torch.Generator
     """Draw independent uniform directions, the unit columns of a (dimension, num_projections) matrix.
 
     They are in double precision and on the generator's device, so that they depend on the seed only.
-
-    Examples:
-        >>> directions = random_directions(3, 10, torch.Generator().manual_seed(0))
-        >>> directions.norm(dim=0).allclose(torch.ones(10, dtype=torch.float64))
-        True
     """
     if dimension < 1 or num_projections < 1:
         raise PrivotError(

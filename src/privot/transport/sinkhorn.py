@@ -11,7 +11,8 @@ distance of that problem from the given one. The distance of the plans, of mass 
 $$ λ\, \mathrm{KL}(π^* ‖ π) = D^* − D(f, g) , $$
 
 with D the dual value and $π^*, D^*$ the optimum, and from Pinsker's $‖π^* − π‖_1 ≤ \sqrt{2\,
-\mathrm{KL}(π^* ‖ π)}$. For a contraction ρ near 1, it can be the marginal error over $\sqrt{1−ρ}$.
+\mathrm{KL}(π^* ‖ π)}$. If an iteration shrinks errors only by a factor ρ near 1, plans may differ by as
+much as the marginal error over $\sqrt{1−ρ}$.
 
 **Precision.** Single precision sums thousands of terms with relative errors near 1e-6. For a tolerance
 below 1e-5, or after an overflow, the solver works in double precision; the result names the precision.
@@ -26,14 +27,13 @@ K_{ij} v_j b_j$, and a step is $u ← 1/K(bv)$, $v ← 1/K^⊤(au)$. Three thing
    that every row and every column of K holds an entry 1.
 2. **Absorption.** If a scaling leaves $[e^{−20}, e^{20}]$, scalings are added to the potentials, and K
    is rebuilt. After the first step, a plain step changes a scaling by at most a factor $1/\min(a, b)$
-   (in the worst case a column takes all of a row's mass), so scalings stay close to the limit, and no
-   row or column of K vanishes. With a limit of $e^{60}$, entries of K that were rounded to zero would
+   (in the worst case a column takes all of a row's mass), so scalings exceed the limit by no more, and
+   no row or column of K vanishes. With a limit of $e^{60}$, entries of K that were rounded to zero would
    have mass in the plan, which would be wrong although its marginals are right.
 3. **Potentials and exponents** are in double precision, for any precision of K.
 
-`solve_compiled` runs the compiled loops of `privot.transport.sweeps` over parts of the rows, one part
-for each thread, which computes sums and minima over its own rows. `solve_tensors` does the same by
-tensor operations, on any device, without over-relaxation (Schmitzer 2019).
+On the CPU, `privot.transport.sweeps` iterates over parts of the rows, one for each thread. Elsewhere,
+and for fewer than four rows, tensor operations do the same without over-relaxation (Schmitzer 2019).
 
 **Gradient.** By the envelope theorem, the derivative of the minimum (`entropic_cost`) with respect to C
 is the optimal plan π. Nothing is propagated back through the iterations.
@@ -87,7 +87,11 @@ class Iterated:
 
 
 def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) -> Iterated:
-    """Iterate by compiled loops, on the CPU, with K in single or double precision."""
+    """Iterate by compiled loops, on the CPU, with K in single or double precision.
+
+    Each round builds K for the present potentials f and g, and iterates until scalings u and v leave
+    their limits (`ABSORB`) or the iterations end. K and the plan share one array.
+    """
     cost, reg = problem.cost.detach().contiguous().numpy(), problem.reg
     rows = RowParts.of(*cost.shape)
     a, b = problem.a.double().numpy(), problem.b.double().numpy()
@@ -107,9 +111,9 @@ def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype)
             f += reg * np.log(u)
             g += reg * np.log(v)
         elif state[sweeps.LARGEST] > 1.0 and np.isfinite(g).all():
-            # Over-relaxation overflowed: continue with plain steps from potentials for which every row
-            # and every column of K has an entry 1.
-            state[sweeps.OMEGA], state[sweeps.EXACT], state[sweeps.LARGEST] = 1.0, 0.0, 1.0
+            # Over-relaxation overflowed: continue by plain steps alone (ω ≤ 1), from potentials for
+            # which every row and every column of K has an entry 1.
+            state[sweeps.OMEGA], state[sweeps.WAS_PLAIN], state[sweeps.LARGEST] = 1.0, 0.0, 1.0
             f[:] = (cost - g).min(axis=1)
             g[:] = (cost - f[:, None]).min(axis=0)
             outcome = sweeps.ABSORB
@@ -171,7 +175,7 @@ class RowParts:
 
     @classmethod
     def of(cls, num_rows: int, num_columns: int) -> RowParts:
-        """Split rows into as many parts as torch has threads, or one."""
+        """Split rows into as many parts as torch has threads; into one if there are few pairs."""
         large = num_rows * num_columns >= _MIN_DIVIDED_PAIRS
         most = max(1, num_rows // sweeps.FEWEST_ROWS)
         count = min(torch.get_num_threads(), most) if large else 1
@@ -309,9 +313,8 @@ class SinkhornResult:
 
     Examples:
         >>> result = SinkhornSolver().solve(Problem(torch.zeros(2, 2)))
-        >>> result.status.name, result.plan
-        ('CONVERGED', tensor([[0.2500, 0.2500],
-                [0.2500, 0.2500]]))
+        >>> result.status.name, result.plan.tolist()
+        ('CONVERGED', [[0.25, 0.25], [0.25, 0.25]])
     """
 
     problem: Problem
@@ -403,8 +406,7 @@ def entropic_cost(
         >>> round(float(cost), 4), result.status.name
         (1.0, 'CONVERGED')
     """
-    solver = solver or SinkhornSolver()
-    result = solver.solve(Problem(cost.detach(), reg))
+    result = (solver or SinkhornSolver()).solve(Problem(cost.detach(), reg))
     return _Envelope.apply(cost, result.plan, result.value), result
 
 

@@ -17,7 +17,9 @@ $\sum_i a_i |u_i s_i - 1|$. K is summed in its own precision.
 and one with ω = 2/(1 + √(1 − ρ)) by ω − 1, which is much less for ρ near 1 (Young). ρ is estimated
 from the errors of three plain steps; later, if the errors shrink by r > ω − 1 per step, Young's
 relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow instead, some plain steps, which
-cannot diverge, follow. The last step is plain, so that columns are exact.
+cannot diverge, follow. Once both marginals' errors are within a target, which begins as the tolerance,
+steps are plain: the last must be, so that columns are exact. They move the columns' error to the rows;
+if it then exceeds the tolerance, over-relaxation goes on to half of the target.
 
 References:
     Schmitzer, *Stabilized sparse scaling algorithms* (2019). Thibault, Chizat, Dossal, Papadakis,
@@ -118,13 +120,13 @@ def build(cost, f, g, reg, kernel):
             kernel[i, j] = row[j] if row[j] > NEGLIGIBLE else 0.0
 
 
-# Settings of the rule for ω.
+# Settings of `next_omega`: heuristic, for they affect the number of steps but not the solution.
 _PLAIN_STEPS = 3  # plain steps before ρ is estimated
 _PATIENCE = 5  # fewest steps with one ω before it is judged
 _WINDOW = 3  # fewest steps over which the shrinking of the errors is measured
 _MAX_OMEGA = 1.995  # from 2 on, relaxed steps diverge
-_GROWN = 3.0  # growth of the error after which an ω that was judged is given up
-_EXPLODED = 30.0  # growth of the error after which it is given up at once
+_GROWN = 3.0  # growth of the error at which ω is given up when it is judged
+_EXPLODED = 30.0  # growth of the error at which ω is given up at once
 
 
 @compiled_part
@@ -135,9 +137,12 @@ def _best_omega(contraction):
 
 @compiled_part
 def next_omega(omega, errors, now, changed):
-    """Return the next ω by the rule of the module, and the iteration of its last change or judgment.
+    """Return the next ω, and the iteration at which an ω was last set or judged.
 
-    `errors` are those of the row marginal before each iteration, up to index `now`.
+    An ω > 1 is judged after max(5, 1/(2 − ω)) steps by the errors since: if they have grown, plain steps
+    follow; if they do not shrink, ω − 1 is reduced by a tenth; if they shrink by r > ω − 1 per step, ω
+    rises to the best one by Young's relation. `errors` are the row marginal's before each iteration, up
+    to index `now`; `changed` is the iteration at which `omega` was set or last judged.
     """
     watched = now - changed
     if omega == 1.0:
@@ -146,7 +151,7 @@ def next_omega(omega, errors, now, changed):
         return 1.0, changed
     if errors[now] > _EXPLODED * errors[changed]:
         return 1.0, now
-    # An ω near 2 takes about 1/(2 − ω) steps to show its rate, and errors may grow meanwhile.
+    # An ω near 2 takes about 1/(2 − ω) steps to show its rate; errors may grow in proportion meanwhile.
     if watched < _PATIENCE or watched < 1 / (2 - omega):
         return omega, changed
     if errors[now] > max(_GROWN, 0.5 / (2 - omega)) * errors[changed]:
@@ -193,7 +198,7 @@ def move(x, towards, omega, count, scratch, rounded):
 CONTINUE, CONVERGED, ABSORB, EXHAUSTED, BROKEN = range(-1, 4)
 
 # Indices of the numbers in `Pace.state`.
-OMEGA, DONE, CHANGED, EXACT, TARGET, LARGEST = range(6)
+OMEGA, DONE, CHANGED, WAS_PLAIN, TARGET, LARGEST = range(6)
 
 # Sweeps process four rows together, and update scalings in blocks of sixteen rows.
 FEWEST_ROWS = 4
@@ -222,9 +227,9 @@ class Pace(NamedTuple):
     """State and limits of the iterations.
 
     Arguments:
-        state: Six numbers, updated: ω (at index OMEGA), number of iterations (DONE), iteration of ω's
-            last change (CHANGED), 1 if the last step was plain, so columns are exact, else 0 (EXACT),
-            error that ends over-relaxation (TARGET), largest ω (LARGEST).
+        state: Six numbers, updated: ω (at index OMEGA), number of iterations (DONE), iteration at which
+            ω was set or judged (CHANGED), 1 if the last step was plain, so columns are exact, else 0
+            (WAS_PLAIN), error that ends over-relaxation (TARGET), largest ω (LARGEST).
         errors: Row marginal's error (most + 1,) before each iteration, updated.
         tolerance: Error at which to stop.
         most: Number of iterations at which to stop.
@@ -246,11 +251,11 @@ class Pace(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """Result of a sweep: the rows' error, whether scalings are within limits, whether one overflowed."""
+    """Result of an update of row or column scalings."""
 
-    error: float
-    inside: bool
-    broken: bool
+    error: float  # of this marginal before the update
+    inside: bool  # whether all scalings are within the limits
+    broken: bool  # whether one overflowed
 
 
 @compiled_reordering_part
@@ -326,48 +331,52 @@ def begin(b, v, w, t, pace):
     return pace.state[OMEGA]
 
 
-@compiled
-def finish(b, v, t, swept, pace):
-    """Write column scalings, the rows' error and the next ω; return the outcome."""
-    error, inside, broken = swept
-    state, errors, tolerance, most, widest = pace
+@compiled_part
+def _update_columns(b, v, t, omega, widest):
+    """Move the column scalings v towards 1/t, ω times as far as the plain step."""
     m = v.size
     fitted, scratch, rounded = np.empty(m), np.empty(m), np.empty(m)
-    omega, target, exact = state[OMEGA], state[TARGET], state[EXACT] > 0
-    plain = omega == 1.0
-    column_error = 0.0
+    error, inside, broken = 0.0, True, False
     for j in range(m):
         fitted[j] = 1.0 / np.float64(t[j]) if t[j] > 0 else np.inf
-        column_error += b[j] * abs(v[j] * np.float64(t[j]) - 1.0)
+        error += b[j] * abs(v[j] * np.float64(t[j]) - 1.0)
         broken |= not 0.0 < fitted[j] < np.inf
-    if plain:
+    if omega == 1.0:
         for j in range(m):
             v[j] = fitted[j]
     else:
         move(v, fitted, omega, m, scratch, rounded)
-    broken |= not error < np.inf
     for j in range(m):
         inside &= (v[j] < widest) & (v[j] * widest > 1.0)
+    return Swept(error, inside, broken)
+
+
+@compiled
+def finish(b, v, t, rows, pace):
+    """Update column scalings after the rows', record the rows' error, set ω; return the outcome."""
+    state, errors, tolerance, most, widest = pace
+    omega, plain, was_plain = state[OMEGA], state[OMEGA] == 1.0, state[WAS_PLAIN] > 0
+    columns = _update_columns(b, v, t, omega, widest)
     done = int(state[DONE]) + 1
-    errors[done] = error
+    errors[done] = rows.error
     outcome = CONTINUE
-    if broken:
+    if rows.broken or columns.broken or not rows.error < np.inf:
         outcome = BROKEN
-    elif error <= tolerance and plain and exact:
+    elif rows.error <= tolerance and plain and was_plain:
         outcome = CONVERGED
     elif done >= most:
         outcome = EXHAUSTED
-    elif not inside:
+    elif not (rows.inside and columns.inside):
         outcome = ABSORB
-    # The plain steps that end over-relaxation move the columns' error to the rows: aim lower next time.
-    if exact and plain and error > tolerance and errors[done - 2] <= target:
-        target *= 0.5
-    if max(error, 0.0 if plain else column_error) <= target:
+    # Over-relaxation ended two steps ago, and the plain step after it raised the rows' error again.
+    if plain and was_plain and rows.error > tolerance and errors[done - 2] <= state[TARGET]:
+        state[TARGET] *= 0.5
+    if rows.error <= state[TARGET] and (plain or columns.error <= state[TARGET]):
         state[OMEGA] = 1.0
     else:
         omega, state[CHANGED] = next_omega(omega, errors, done, int(state[CHANGED]))
         state[OMEGA] = min(omega, state[LARGEST])
-    state[DONE], state[EXACT], state[TARGET] = done, plain, target
+    state[DONE], state[WAS_PLAIN] = done, plain
     return outcome
 
 

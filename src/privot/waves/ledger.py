@@ -377,15 +377,14 @@ class DeviceLedger:
                     self.limit.require(panel.name, promise, journal.draws, seconds)
                 report = device.report(record, word=word, now=seconds)
                 content = (report if seal is None else seal(report)).to_bytes()
-                journal.append(
-                    {
-                        "campaign": panel.to_dict(),
-                        "wave": wave,
-                        "promise": promise.to_dict(),
-                        "time": max([seconds, *(float(line["time"]) for line in journal.draws)]),
-                        "report": base64.b64encode(content).decode(),
-                    }
-                )
+                draw = {
+                    "campaign": panel.to_dict(),
+                    "wave": wave,
+                    "promise": promise.to_dict(),
+                    "time": max([seconds, *(float(line["time"]) for line in journal.draws)]),
+                    "report": base64.b64encode(content).decode(),
+                }
+                journal.append(draw)
                 drawn[wave] = content
         return Report.from_bytes(drawn[wave])
 

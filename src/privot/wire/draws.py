@@ -30,7 +30,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, register_kind
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers
 from privot.wire.windows import WindowGeometry
 
@@ -86,9 +86,8 @@ def need(holds: bool, where: str, value: object, wanted: str) -> None:
 
 def items(where: str, value: object, least: int = 1) -> list[Any]:
     """Return a field that is a list of at least `least` items."""
-    need(
-        isinstance(value, list) and len(value) >= least, where, value, f"a list of {least} or more"
-    )
+    fits = isinstance(value, list) and len(value) >= least
+    need(fits, where, value, f"a list of {least} or more")
     return value  # type: ignore[return-value]  # it is a list, or refused
 
 
@@ -128,14 +127,8 @@ class Draw(ABC):
 
     def __init_subclass__(cls, kind: str = "") -> None:
         if kind:
-            known = Draw.kinds.setdefault(kind, cls)
-            # Reloading a module defines its class again, under the same name.
-            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise PrivotError(
-                    f"draw kind {kind!r} is {known.__module__}.{known.__qualname__}: give yours a name "
-                    "of its own"
-                )
-            cls.kind, Draw.kinds[kind] = kind, cls
+            cls.kind = kind
+            register_kind(Draw.kinds, kind, cls, "draw")
 
     @staticmethod
     def from_dict(program: Program) -> Draw:
@@ -391,19 +384,18 @@ class Window(Draw, kind="window"):
     @cached_property
     def _total(self) -> int:
         """Number of answers: report cells, and m more that stand for a missing value."""
-        return self.geometry.count + (self.geometry.window if self.nullable else 0)
+        return self.geometry.num_report_cells + (self.geometry.window_size if self.nullable else 0)
 
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
         """See `Draw`."""
-        extra = Fraction(
-            (WORDS - self.anywhere) * self._total, self.anywhere * self.geometry.window
-        )
+        near = (WORDS - self.anywhere) * self._total
+        extra = Fraction(near, self.anywhere * self.geometry.window_size)
         return (1 + extra) ** self.blocks, Fraction(0)
 
     @cached_property
     def layout(self) -> Layout:
         """See `Draw`: the number of each block's cell; a missing value has the next larger number."""
-        return Numbers(self.geometry.numbers + self.nullable, self.blocks)
+        return Numbers(self.geometry.number_limit + self.nullable, self.blocks)
 
     def draw(self, value: list[float] | None, word: NextWord) -> list[int]:
         """See `Draw`."""
@@ -414,14 +406,17 @@ class Window(Draw, kind="window"):
 
     def draw_cell(self, cell: list[int] | None, word: NextWord) -> int:
         """Draw the number of a reported cell; None is a missing record."""
-        cells, near, total = self.geometry, self.geometry.window, self._total
-        drawn = below(
-            near * total, word
-        )  # modulo `total` any answer, modulo `near` one of the window
+        cells, near, total = self.geometry, self.geometry.window_size, self._total
+        # Only one of `drawn` modulo `total`, any answer, and modulo `near`, one of the window, is used.
+        drawn = below(near * total, word)
         if word() < self.anywhere:
             index = drawn % total
-            return cells.report_cell(index) if index < cells.count else cells.numbers
-        return cells.numbers if cell is None else cells.number(cell) + cells.offset(drawn % near)
+            return (
+                cells.report_cell(index) if index < cells.num_report_cells else cells.number_limit
+            )
+        return (
+            cells.number_limit if cell is None else cells.number(cell) + cells.offset(drawn % near)
+        )
 
 
 @dataclass(frozen=True)

@@ -124,8 +124,8 @@ class CellSet(Layout):
         else:
             bits = int.from_bytes(data, "little")
             answer = [place for place in range(8 * len(data)) if bits >> place & 1]
-        _require_valid(len(answer) == self.count)
-        _require_valid(answer == sorted(set(answer)) and answer[-1:] < [self.cells])
+        _require_valid(len(answer) == self.count and answer == sorted(set(answer)))
+        _require_valid(all(cell < self.cells for cell in answer))
         return answer
 
 
@@ -159,6 +159,5 @@ def _split(data: bytes, width: int) -> list[int]:
 
 def _require_valid(valid: bool) -> None:
     if not valid:
-        raise WireError(
-            "format", "a payload has bytes that no device writes: send it as it was made"
-        )
+        message = "a payload has bytes that no device writes: send it as it was made"
+        raise WireError("format", message)

@@ -27,7 +27,7 @@ class WindowGeometry:
         low: Smallest coordinate of a record: 0, or N/2 in the non-negative part.
 
     >>> cells = WindowGeometry(dimension=1, steps=4, radius=1, area="box", low=0)
-    >>> [cells.number([2]) + cells.offset(i) for i in range(cells.window)], cells.count
+    >>> [cells.number([2]) + cells.offset(i) for i in range(cells.window_size)], cells.num_report_cells
     ([2, 3, 4], 7)
     """
 
@@ -43,7 +43,7 @@ class WindowGeometry:
         return self.steps + 2 * self.radius + 1
 
     @cached_property
-    def numbers(self) -> int:
+    def number_limit(self) -> int:
         """Number base^d of cells of the box; cell numbers are smaller."""
         return int(self.base**self.dimension)
 
@@ -61,14 +61,14 @@ class WindowGeometry:
         return self._window_rows.cell(index)
 
     @cached_property
-    def window(self) -> int:
+    def window_size(self) -> int:
         """Number m of cells of a window."""
         return self._window_rows.count
 
     @cached_property
-    def count(self) -> int:
+    def num_report_cells(self) -> int:
         """Number n of report cells."""
-        return self.numbers if self.area == "box" else self._report_rows.count
+        return self.number_limit if self.area == "box" else self._report_rows.count
 
     def report_cell(self, index: int) -> int:
         """Return the number of the index-th report cell."""
@@ -76,14 +76,20 @@ class WindowGeometry:
 
     @cached_property
     def _window_rows(self) -> Rows:
+        """Rows of the differences k of a window's cells from the record's: ‖k‖ ≤ r."""
         r = self.radius
-        return Rows.of_ball(self.dimension, self.base, -r, r, 1, 0, r**2)
+        return Rows.of_ball(
+            self.dimension, self.base, low=-r, high=r, factor=1, center=0, square=r**2
+        )
 
     @cached_property
     def _report_rows(self) -> Rows:
-        n, r = self.steps, self.radius
-        square = (n + 2 + 2 * r) ** 2
-        return Rows.of_ball(self.dimension, self.base, self.low - r, n + r, 2, n, square)
+        """Rows of the report cells y of an ℓ2 ball: ‖2y − N‖ ≤ N + 2 + 2r."""
+        low, high = self.low - self.radius, self.steps + self.radius
+        square = (self.steps + 2 + 2 * self.radius) ** 2
+        return Rows.of_ball(
+            self.dimension, self.base, low, high, factor=2, center=self.steps, square=square
+        )
 
 
 @dataclass(frozen=True)
@@ -111,17 +117,17 @@ class Rows:
     @staticmethod
     @lru_cache(maxsize=128)
     def of_ball(
-        dimension: int, base: int, low: int, high: int, times: int, center: int, square: int
+        dimension: int, base: int, low: int, high: int, factor: int, center: int, square: int
     ) -> Rows:
-        """Return the rows of the cells y with low ≤ yᵢ ≤ high and ‖times · y − center‖² ≤ square."""
+        """Return the rows of the cells y with low ≤ yᵢ ≤ high and ‖factor · y − center‖² ≤ square."""
         firsts, starts = [], [0]
         for row in product(range(low, high + 1), repeat=dimension - 1):
-            rest = square - sum((times * k - center) ** 2 for k in row)
+            rest = square - sum((factor * k - center) ** 2 for k in row)
             if rest < 0:
                 continue
-            reach = isqrt(rest)  # |times · y − center| ≤ reach
-            first = max(low, -((reach - center) // times))
-            last = min(high, (center + reach) // times)
+            reach = isqrt(rest)  # |factor · y − center| ≤ reach
+            first = max(low, -((reach - center) // factor))
+            last = min(high, (center + reach) // factor)
             if first <= last:
                 firsts.append(_sum_digits([*row, first], base))
                 starts.append(starts[-1] + last - first + 1)

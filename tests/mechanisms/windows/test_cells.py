@@ -26,21 +26,21 @@ def test_every_window_is_among_the_reports_and_has_the_same_size(domain):
     records = domain.unit.project(np.vstack([points, np.concatenate(domain.unit.far_apart())]))
     cells = WindowCells(domain.dimension, 32, 5, domain.area, not domain.symmetric)
     own = np.rint((records + 1) * 16).astype(np.int64)
-    assert cells.may_record(own).all()
-    assert cells.may_report(own[:, None] + cells.offsets).all()
-    numbers = cells.number(own)[:, None] + cells.window
+    assert cells.is_record_cell(own).all()
+    assert cells.is_report_cell(own[:, None] + cells.offsets).all()
+    numbers = cells.number(own)[:, None] + cells.number_offsets
     np.testing.assert_array_equal(cells.cells(numbers), own[:, None] + cells.offsets)
     assert (cells.rank(numbers + 1) - cells.rank(numbers) == 1).all()
     assert (np.diff(numbers, axis=1) > 0).all()
-    reports = cells.numbers if cells.reached is None else len(cells.reached)
-    assert cells.count == reports == cells.rank(np.array([cells.numbers]))[0]
+    reports = cells.number_limit if cells.report_numbers is None else len(cells.report_numbers)
+    assert cells.num_report_cells == reports == cells.rank(np.array([cells.number_limit]))[0]
 
 
 def test_a_ball_wastes_few_cells():
     """What no window reaches is left out, but for a margin of roundings."""
     for area, volume in (("box", 3.0**2), ("l2_ball", np.pi * 1.5**2)):
         cells = WindowCells(2, 512, 128, area, False)
-        assert 1 <= cells.count / (volume * 256**2) < 1.03
+        assert 1 <= cells.num_report_cells / (volume * 256**2) < 1.03
 
 
 def test_offsets_are_a_ball_in_order():

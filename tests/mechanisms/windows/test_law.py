@@ -29,9 +29,9 @@ def test_waves_are_kept_as_the_window_s_sum_says(dimension):
 
 def test_cells_are_a_tiling_of_the_interval():
     cells = WindowCells(2, 8, 2, "l1_ball", True)
-    count = cells.count
+    count = cells.num_report_cells
     law = WindowMixture(cells, 2.0, False)
-    reports = cells.cells(cells.reached)
+    reports = cells.cells(cells.report_numbers)
     records = np.broadcast_to([[6, 5]], reports.shape)
     low, high = law.probability_cells(reports, records, np.ones(count, bool))
     assert (high - low).prod(axis=1).sum() == pytest.approx(1.0)

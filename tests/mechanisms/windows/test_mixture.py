@@ -23,7 +23,7 @@ def test_integers_keep_epsilon_and_waste_nothing(epsilon, dimension, radius, are
     mixture = WindowMixture(cells, epsilon, nullable)
     near, anywhere = mixture.words
     assert near + anywhere == 2**64
-    share = Fraction(mixture.total, len(cells.window))
+    share = Fraction(mixture.total, len(cells.number_offsets))
     ratio = 1 + Fraction(near, anywhere) * share
     with mpmath.workdps(60):
         loss = mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
@@ -51,7 +51,7 @@ def test_draws_look_at_no_record(monkeypatch):
 def test_words_beyond_the_last_full_multiple_are_drawn_again(monkeypatch):
     """Or some cells would be likelier by 1 in 2^64/mK, which no sample of tests can show."""
     mixture = WindowMixture(WindowCells(2, 64, 9, "l2_ball", False), 2.0, False)
-    window = mixture.cells.window
+    window = mixture.cells.number_offsets
     limit = 2**64 - 2**64 % (len(window) * mixture.total)
     assert limit < 2**64
     drawn = iter([[limit, 7, 2**64 - 1], [limit - 1, limit], [8]])
@@ -59,5 +59,5 @@ def test_words_beyond_the_last_full_multiple_are_drawn_again(monkeypatch):
     near, far = mixture.draw(3)
     used = [limit - 1, 7, 8]
     assert near.tolist() == [window[word % len(window)] for word in used]
-    assert far.tolist() == [mixture.cells.reached[word % mixture.total] for word in used]
+    assert far.tolist() == [mixture.cells.report_numbers[word % mixture.total] for word in used]
     assert [*drawn] == []

@@ -75,11 +75,13 @@ async function show() {
       "Whoever receives it sees your network address and the time, and cannot open it. Whoever opens it sees no sender, and many reports at once.";
   }
   at("bytes").textContent = JSON.stringify(report.toJson(), null, 1);
+  at("questions").replaceChildren(); // the answers, which nothing needs any more
   at("ask").hidden = true;
   at("report").hidden = false;
 }
 
 function done(words) {
+  at("questions").replaceChildren();
   at("ask").hidden = at("report").hidden = true;
   at("done").hidden = false;
   at("thanks").textContent = words;

@@ -6,16 +6,17 @@ const campaign = JSON.parse(document.getElementById("campaign").textContent);
 const at = (id) => document.getElementById(id);
 const servers = { leader: campaign.leader, helper: campaign.helper };
 const [HEAD, ID, SHOWN] = [33, 16, 16]; // bytes of the fingerprint with the server's number, of the id; that are shown
-let [encoder, outbox] = [null, null];
+const ALREADY = "This browser has sent its shares already, and makes no others.";
+let [encoder, outbox, shares] = [null, null, null]; // shares: what is shown; stored from the first try to send them on
 
 // Before there are questions: names of columns become names of the form's inputs, and hide its own.
 at("form").addEventListener("submit", async (event) => {
   event.preventDefault();
   at("trouble").textContent = "";
   try {
-    const record = answers(at("form"), encoder.program.columns);
-    if (!(await outbox.shares(encoder, record))) return done("You have taken part already.");
-    await show();
+    const made = encoder.encode(answers(at("form"), encoder.program.columns));
+    if (await outbox.settled(encoder)) done(ALREADY);
+    else show((await outbox.waiting())[0] ?? made);
   } catch (error) {
     at("trouble").textContent = error.message;
   }
@@ -29,7 +30,8 @@ try {
   const [text, signature] = await Promise.all(files);
   encoder = await Encoder.load(text, { fingerprint: campaign.fingerprint, publicKey: campaign.publicKey, signature });
   at("questions").append(...boxes(encoder.program.columns, asker(campaign.questions)));
-  if ((await outbox.waiting()).length) await show(); // made at an earlier visit, and not sent
+  const [waiting] = await outbox.waiting();
+  if (waiting) show(waiting); // of an earlier visit, and not sent to both
 } catch (error) {
   at("ask").hidden = true;
   at("trouble").textContent = error.message;
@@ -38,23 +40,37 @@ try {
 at("send").addEventListener("click", async () => {
   at("send").disabled = true;
   at("trouble").textContent = "";
+  try {
+    const kept = await outbox.keep(encoder, shares);
+    if (!kept) return done(ALREADY);
+    if (hex(kept.helper) === hex(shares.helper)) return await send();
+    show(kept);
+    at("trouble").textContent = "Nothing is sent yet: another page of this browser made these shares before yours.";
+  } catch (error) {
+    at("trouble").textContent = error.message;
+  }
+  at("send").disabled = false;
+});
+
+async function send() {
   const { delivered, refused, trouble } = await outbox.send(servers);
   if (delivered) {
     const people = campaign.people.toLocaleString("en");
-    done(`Both servers have their share. They add up the shares of ${people} people or more, and publish the sums with noise.`);
+    done(`Both servers have their share. They add up ${people} reports or more, and publish the sums with noise.`);
   } else if (refused.length) {
     const [{ server, message }] = refused;
     at("trouble").textContent =
-      `The ${server} refused its share for good: ${message}. Your answers are not counted, and nobody can read them. ` +
-      "Please tell whoever runs this survey.";
+      `The ${server} refused its share for good: ${message}. Your answers are not counted. ` +
+      "No server can read them alone. Please tell whoever runs this survey.";
   } else {
     at("trouble").textContent = `Not sent to both yet: ${trouble ?? "another page is sending them"}.`;
     at("send").disabled = false;
   }
-});
+}
 
-async function show() {
-  const [shares] = await outbox.waiting();
+function show(found) {
+  shares = found;
+  at("questions").replaceChildren(); // the answers, which nothing needs any more
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
   for (const title of ["to", "what", "begins with"]) {
@@ -83,6 +99,7 @@ function hex(bytes) {
 }
 
 function done(words) {
+  at("questions").replaceChildren();
   at("ask").hidden = at("report").hidden = true;
   at("done").hidden = false;
   at("thanks").textContent = words;

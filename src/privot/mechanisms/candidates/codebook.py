@@ -87,7 +87,8 @@ _LAST_SHIFT = np.uint64(31)
 _SCORE_STEPS = 2**11
 _MIN_SCORE, _MAX_SCORE = -(2**15), 2**15 - 1
 _FEATURE_STEPS = np.float32(2**20)  # records are rounded to multiples of 2^−20
-_MIN_CLOSEST, _MOST_WANTED = 4, 2**17  # so many candidates are close, unless that needs more in all
+# Candidates are as many as give four close ones, but at most 2^17, rounded up to whole blocks.
+_WANTED_CLOSEST, _MOST_WANTED = 4, 2**17
 _CHUNK = 2**17  # scores that are computed at once
 _NODES = 2**15 + 1  # number of points of a quadrature
 
@@ -204,11 +205,11 @@ def _flip(x: Floats, flips: NDArray[np.uint32]) -> Floats:
 
 
 def best_close_share(epsilon: float) -> float:
-    """Return the share Q(t) of close candidates that maximizes the gain g(t)."""
-    odds = math.exp(-epsilon) / -math.expm1(-epsilon)
+    """Return the share Q(t) of close candidates that maximizes g(t) = φ(t) / (Q(t) + 1/(e^ε − 1))."""
+    constant = math.exp(-epsilon) / -math.expm1(-epsilon)  # 1/(e^ε − 1), without overflow
     grid = np.linspace(0.0, 9.0, 2**16 + 1)
     share = scipy.special.ndtr(-grid)
-    return float(share[(np.exp(-(grid**2) / 2) / (share + odds)).argmax()])
+    return float(share[(np.exp(-(grid**2) / 2) / (share + constant)).argmax()])
 
 
 def mean_of_closest(size: int, blocks: int, closest: int) -> float:
@@ -326,7 +327,7 @@ class ClosestCandidates:
             )
         size = max(SMALLEST_DIMENSION, 1 << (dimension - 1).bit_length())
         share = best_close_share(epsilon)
-        blocks = math.ceil(min(_MIN_CLOSEST / share, _MOST_WANTED) / size)
+        blocks = math.ceil(min(_WANTED_CLOSEST / share, _MOST_WANTED) / size)
         codebook = Codebook(size, blocks)
         return cls(epsilon, codebook, max(1, round(codebook.num_candidates * share)))
 

@@ -26,13 +26,14 @@ from privot.schema.columns.column import PointColumn
 from privot.schema.domains import Array
 from privot.schema.images import ImageDomain
 
-_LABEL_WEIGHT = 0.02  # a₀ of features with labels, of nearly least error
+# Weights and priors were chosen on training images and synthetic people (docs/results/best_report.md).
+_LABEL_WEIGHT = 0.02  # a₀ of features with labels
 _LENGTH_WEIGHT = 0.3  # β, the weight of a vector's length and of an image's brightness
-_MAX_OCTAVES = 2.0  # octaves by which a length differs from ρ₀ at |t| = 1
 # Prior variances of length and brightness, relative to those of the direction's coordinates.
 _LENGTH_VARIANCE, _BRIGHTNESS_VARIANCE = 1.0, 0.6
 # Prior standard deviations of the log standard deviations of coordinates.
 _DIRECTION_SPREAD, _OTHER_SPREAD = 0.3, 1.0
+_MAX_OCTAVES = 2.0  # octaves by which a length differs from ρ₀ at |t| = 1
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class LowestCosines:
 
     Arguments:
         domain: Domain of the images, of N numbers each.
-        count: Number q of coefficients.
+        count: Number k of coefficients.
     """
 
     domain: ImageDomain
@@ -58,7 +59,7 @@ class LowestCosines:
         return math.prod(self.domain.shape[2:])
 
     def from_pixels(self, pixels: Array) -> tuple[Array, Array]:
-        """Return the coefficients (n, q) and the brightness (n, channels) of images (n, N)."""
+        """Return the coefficients (n, k) and the brightness (n, channels) of images (n, N)."""
         cosines = self._low_pass.transform(np.clip(pixels, -1.0, 1.0))[:, self._order]
         bright = cosines[:, : self.channels] * math.sqrt(self.channels / self.domain.num_pixels)
         return cosines[:, self.channels :] * self.weights, np.clip(bright, -1.0, 1.0)
@@ -72,18 +73,18 @@ class LowestCosines:
 
     @cached_property
     def frequencies(self) -> Array:
-        """Frequencies f (q,) of the coefficients, increasing."""
+        """Frequencies f (k,) of the coefficients, increasing."""
         rows, columns, _ = self._lowest
         return np.hypot(rows, columns)[self.channels :]
 
     @cached_property
     def weights(self) -> Array:
-        """Factors √(1 + f) (q,) of the coefficients."""
+        """Factors √(1 + f) (k,) of the coefficients."""
         return np.sqrt(1 + self.frequencies)
 
     @cached_property
     def _lowest(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Frequencies along height and width, and channels, of brightness and the q coefficients."""
+        """Frequencies along height and width, and channels, of brightness and the k coefficients."""
         shape = self.domain.low_pass or self.domain.shape[:2]
         rows, columns, channel = (part.ravel() for part in np.indices((*shape, self.channels)))
         order = np.lexsort((channel, rows, rows**2 + columns**2))[: self.channels + self.count]
@@ -98,8 +99,9 @@ class LowestCosines:
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
-        """Indices of brightness and the q coefficients among the coefficients of `_low_pass`."""
-        return np.ravel_multi_index(self._lowest, (*(self._low_pass.low_pass or ()), self.channels))
+        """Indices of brightness and the k coefficients among the coefficients of `_low_pass`."""
+        assert self._low_pass.low_pass is not None
+        return np.ravel_multi_index(self._lowest, (*self._low_pass.low_pass, self.channels))
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ class Moments:
 
     Arguments:
         shares: Shares of the labels (C,).
-        first: E[z 1(label c)] (C, q), not divided by the shares; z is 0 if it is missing.
+        first: First moments E[z · 1(label is c)] (C, q), not divided by the shares; a missing z is 0.
         missing: Share of missing points.
     """
 

@@ -43,7 +43,7 @@ CANDIDATES = "candidates"  # the name of the mechanism
 FEW_COORDINATES = 3  # vectors with at most so many coordinates are reported with noise instead
 _MAX_LABELED = 2**14  # most features with a label
 _RECORDS_AT_ONCE = 2**8  # records that are randomized together, to bound memory
-# Cosines of an image that are reported, from each ε on: more are worth it if reports are less noisy.
+# Number of cosines of an image that are reported, by the least ε: less noise allows more of them.
 _COSINES = {0: 48, 4: 64, 8: 98}
 
 
@@ -171,9 +171,10 @@ class CandidatesReport:
         return CandidateAnswers(seeds, indices)
 
     def moments(self, answers: CandidateAnswers) -> tuple[Moments, float]:
-        """Estimate moments of the coordinates without bias; return also the deviation of each feature.
+        """Return unbiased estimates of the moments, and the standard deviation of each mean feature.
 
-        The standard deviation of a moment is that of a feature divided by the root of its weight.
+        A feature is a coordinate times the root of a weight (`Features`). A moment's deviation is that
+        of its feature, divided by this root.
         """
         mean, stddev = self.mechanism.moments(answers.seeds, answers.indices)
         return self.features.decode(mean[: self.features.dimension]), stddev
@@ -188,8 +189,9 @@ class CandidatesReport:
     @property
     def stddev(self) -> float:
         """Standard deviation of one report's estimate of a coordinate's mean, in unit coordinates."""
-        length = math.sqrt(1 - self.features.label_weight)  # of a record's coordinates as features
-        return self.coordinates.large_length / (self.mechanism.gain * length)
+        # Coordinates of length `large_length` become features of length √(1 − weight of the label).
+        feature_length = math.sqrt(1 - self.features.label_weight)
+        return self.coordinates.large_length / (self.mechanism.gain * feature_length)
 
     @property
     def laplace_stddev(self) -> float:
@@ -275,9 +277,10 @@ def reason_beside_others(schema: Schema, name: str) -> str:
 
 def coordinates_at(column: PointColumn, epsilon: float) -> Coordinates:
     """Return the reported coordinates: all of a vector, and 48 to 98 cosines of an image by ε."""
-    most = column.domain.dimension
+    dimension = column.domain.dimension
     if column.image_shape is None:
-        return Coordinates(column, most)
-    most -= math.prod(column.image_shape[2:])  # each channel's brightness is reported besides
-    counts = [count for least, count in _COSINES.items() if epsilon >= least]
-    return Coordinates(column, min(most, counts[-1]))
+        return Coordinates(column, dimension)
+    num_channels = math.prod(column.image_shape[2:])
+    wanted = [count for least, count in _COSINES.items() if epsilon >= least][-1]
+    # The brightness of each channel is a cosine, too, which `Coordinates` adds to those counted here.
+    return Coordinates(column, min(dimension - num_channels, wanted))

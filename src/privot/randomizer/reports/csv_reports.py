@@ -103,16 +103,16 @@ def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Convert text to lists of numbers of type `kind`."""
     # Splitting text cannot give an empty list: "none" is replaced by one number, which is dropped.
     empty = np.asarray(pc.fill_null(pc.equal(column, _EMPTY), False))
-    numbers = pa.list_(kind.value_type)
-    lists = pc.split_pattern(pc.if_else(empty, "0", column), " ").cast(numbers)
-    width = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
-    values = lists.flatten().filter(pa.array(np.repeat(~empty, width)))
-    ends = np.concatenate([[0], np.cumsum(np.where(empty, 0, width))]).astype(np.int32)
+    lists = pc.split_pattern(pc.if_else(empty, "0", column), " ").cast(pa.list_(kind.value_type))
+    split_width = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
+    values = lists.flatten().filter(pa.array(np.repeat(~empty, split_width)))
+    width = np.where(empty, 0, split_width)
     absent = np.asarray(lists.is_null())
     if pa.types.is_fixed_size_list(kind):
         return _lists_of_fixed_size(kind, values, width, absent)
-    ends = pa.array(ends, mask=np.concatenate([absent, [False]]))
-    return pa.ListArray.from_arrays(ends, values)
+    offsets = np.concatenate([[0], np.cumsum(width)]).astype(np.int32)
+    masked = pa.array(offsets, mask=np.append(absent, False))  # a null start makes a null list
+    return pa.ListArray.from_arrays(masked, values)
 
 
 def _lists_of_fixed_size(
@@ -138,11 +138,14 @@ def _pattern(kind: pa.DataType) -> str:
         return r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
     if pa.types.is_unsigned_integer(kind):
         return f"^({_at_most(2**kind.bit_width - 1)})$"
-    return r"^-?\d{1,9}$"
+    return r"^-?\d{1,9}$"  # signed numbers are codes, cells and sheets: int32, below 10⁹
 
 
 def _at_most(largest: int) -> str:
-    """Return a regular expression of the integers from 0 to `largest`, in decimals."""
+    """Return a regular expression of the integers from 0 to `largest`, in decimals.
+
+    They have fewer digits, or equal `largest`, or have a smaller digit after an equal prefix.
+    """
     digits = str(largest)
     alternatives = [rf"\d{{1,{len(digits) - 1}}}", digits]
     for place, digit in enumerate(digits):

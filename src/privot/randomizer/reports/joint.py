@@ -54,9 +54,8 @@ from privot.schema.domains import Array
 
 # With more cells, reports would be long, and tables could not be estimated.
 MOST_CELLS = 2**16
-MOST_FORMS, _MAX_SHEETS = 2**16, 2**20
+MOST_FORMS, _MAX_SHEETS = 2**16, 2**20  # bound the memory and the length of a program for devices
 _MAX_TOTAL_WEIGHT = 2**31 - 1
-_MAX_LISTED = 2**20  # up to this sum of weights, forms are looked up in a list
 _MAX_OFFSET = 2**31 - 1  # largest offset in a list column
 
 # Names of a release's columns, which no column of a schema may have.
@@ -81,9 +80,9 @@ class _SheetLayout(NamedTuple):
     """Questions and cells of s sheets of up to k columns; the cell is the sum of strides times codes.
 
     Arguments:
-        questions: Numbers of the questions (k, s).
-        strides: Strides of the questions' codes (k, s), 0 where a form has fewer columns.
-        num_cells: Number of cells (s,).
+        questions: Numbers of the questions (k, s); 0 where a form has fewer columns.
+        strides: Products of the sizes of all later questions (k, s); 0 where a form has fewer columns.
+        num_cells: Number of cells (s,), at most `MOST_CELLS` + 1.
     """
 
     questions: Codes
@@ -197,7 +196,7 @@ class FormDesign:
     @cached_property
     def shares(self) -> Array:
         """Probability of every sheet (sheets,)."""
-        low, high = self.draw_cells(np.arange(self.num_sheets))
+        low, high = self.sheet_intervals(np.arange(self.num_sheets))
         return high - low
 
     def questions(self, sheet: int) -> tuple[tuple[int, int], ...]:
@@ -206,7 +205,7 @@ class FormDesign:
         return tuple((column, view % int(self._num_codings[column])) for column in self.forms[form])
 
     def numbers(self, sheet: int) -> tuple[int, ...]:
-        """Return the numbers of a sheet's questions, counted through the codings of all columns."""
+        """Return the numbers of a sheet's questions among all codings of all columns, in order."""
         first = self._first_question
         return tuple(int(first[column]) + coding for column, coding in self.questions(sheet))
 
@@ -233,31 +232,29 @@ class FormDesign:
         absent = forms < 0
         questions = self._first_question[forms] + view[:, None] % self._num_codings[forms]
         sizes = np.concatenate(list(self.codings.values()))[questions]
-        sizes = np.where(absent, 1.0, sizes)[:, ::-1]  # floats, whose products cannot overflow
-        products = np.cumprod(np.insert(sizes, 0, 1.0, axis=1), axis=1)
-        limited = np.minimum(products, MOST_CELLS + 1).astype(np.int64)
-        strides = np.where(absent, 0, limited[:, -2::-1])
+        sizes = np.where(absent, 1.0, sizes)  # floats, whose products cannot overflow
+        # Column j has the product of the sizes of questions j, j+1, …, and the last column 1.
+        products = np.cumprod(np.insert(sizes[:, ::-1], 0, 1.0, axis=1), axis=1)[:, ::-1]
+        products = np.minimum(products, MOST_CELLS + 1).astype(np.int64)
+        strides = np.where(absent, 0, products[:, 1:])
         questions = np.where(absent, 0, questions)
-        return _SheetLayout(questions.T.copy(), strides.T.copy(), limited[:, -1])
+        return _SheetLayout(questions.T.copy(), strides.T.copy(), products[:, 0])
 
     @property
     def num_cells(self) -> Codes:
-        """Number of cells of every sheet (sheets,); a number above `MOST_CELLS` if there are more."""
+        """Number of cells of every sheet (sheets,); `MOST_CELLS` + 1 if there are more."""
         return self._layout.num_cells
 
     def draw(self, number: int) -> Sheets:
         """Draw the sheets of `number` reports."""
-        drawn = uniforms_below(int(self._ends[-1]), number)
-        if self._form_of.size:
-            form = self._form_of[drawn]
-        else:
-            form = np.searchsorted(self._ends, drawn, side="right")
+        ends = np.cumsum(self.weights, dtype=np.int64)  # of each form's integers
+        sheets = np.searchsorted(ends, uniforms_below(int(ends[-1]), number), side="right")
         if self.views > 1:
-            form = form * self.views + uniforms_below(self.views, number)
-        return form.astype(np.int32)
+            sheets = sheets * self.views + uniforms_below(self.views, number)
+        return sheets.astype(np.int32)
 
-    def draw_cells(self, sheets: NDArray[Any]) -> tuple[Array, Array]:
-        """Return the ends of an interval in (0, 1) for each sheet, whose length is its probability."""
+    def sheet_intervals(self, sheets: NDArray[Any]) -> tuple[Array, Array]:
+        """Return both ends (n,) of disjoint intervals in (0, 1), of the sheets' probabilities."""
         weights = np.repeat(np.array(self.weights, np.int64), self.views)
         ends = np.cumsum(weights)
         return (ends - weights)[sheets] / ends[-1], ends[sheets] / ends[-1]
@@ -269,16 +266,6 @@ class FormDesign:
         for question, stride in zip(self._layout.questions, self._layout.strides, strict=True):
             cell += stride[sheets] * flat[question[sheets] * number + rows]
         return cell
-
-    @cached_property
-    def _ends(self) -> Codes:
-        return np.cumsum(self.weights, dtype=np.int64)
-
-    @cached_property
-    def _form_of(self) -> Codes:
-        """Form of every integer below the sum of the weights; empty if the sum is too large."""
-        few = self._ends[-1] <= _MAX_LISTED
-        return np.repeat(np.arange(len(self.forms)), self.weights if few else 0)
 
 
 def _require_codings(codings: Mapping[str, Sequence[int]]) -> None:
@@ -424,13 +411,12 @@ class JointReport:
 
         See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism].
         """
-        drawn = self.design.draw_cells(answers.sheets)
+        low, high = self.design.sheet_intervals(answers.sheets)
         truth = self.design.cell(answers.sheets, codes)
-        ends = np.zeros((2, len(truth), 4))
+        set_low, set_high = np.zeros((2, len(truth), 4))
         for rows, mechanism, sets in self._by_size(answers):
-            ends[:, rows] = mechanism.probability_cells(sets, truth[rows], rng)
-        low, high = (np.column_stack(side) for side in zip(drawn, ends, strict=True))
-        return low, high
+            set_low[rows], set_high[rows] = mechanism.probability_cells(sets, truth[rows], rng)
+        return np.column_stack([low, set_low]), np.column_stack([high, set_high])
 
     def log_ratio(self, answers: JointAnswers, codes: Codes, other: Codes) -> Array:
         """Return $\\ln f(y | x) / f(y | x′)$ of whole reports, for records of `codes` (n, q)."""
@@ -498,9 +484,7 @@ class JointReport:
         return JointAnswers(drawn.to_numpy(), offsets - offsets[0], lists.flatten().to_numpy())
 
 
-@lru_cache(maxsize=4096)
-def _mechanism(num_cells: int, epsilon: float) -> SubsetSelection:
-    return SubsetSelection(num_cells, epsilon)
+_mechanism = lru_cache(maxsize=4096)(SubsetSelection)
 
 
 def _span(least: str, most: str) -> str:

@@ -1,4 +1,4 @@
-"""Alphabets: the finitely many codes by which a column of a table is reported.
+"""Alphabets: the finitely many codes by which a column of a table is reported, and the choice of bins.
 
 A joint report names *cells*, so every column of a table needs finitely many codes $0 … K−1$:
 
@@ -8,9 +8,10 @@ A joint report names *cells*, so every column of a table needs finitely many cod
   spreads it over its bin;
 - a column that may be missing has one more code, the last.
 
-Bins are declared or follow from the bounds; they are never computed from data. Joint reports may use
-further binnings of a number (`standard_codings`). A report does not distinguish the values of a bin, so
-a decoded number is uniform over its bin: over an interval, or over its integers except spikes.
+Bins are declared or follow from the bounds (`choose_edges`); they are never computed from data. Joint
+reports may use further alphabets of a number, its codings (`standard_codings`). Bins of equal mass
+(`equal_mass`) are chosen from a model's draws. A report does not distinguish the values of a bin, so a
+decoded number is uniform over its bin: over an interval, or over its integers except spikes.
 
 Values are encoded (`encode`) on the device; an alphabet stores no raw value.
 """
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,62 +33,30 @@ from numpy.typing import NDArray
 from privot.core.errors import MOST_CODES, PrivotError
 from privot.schema.domains import Array
 
-_SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
-_ALL_DIGITS, _SAVED_DIGITS = 17, 3
-_LABEL_ERROR = 1 / 200  # of the width of the narrower bin
-
-
-def short_edges(edges: Sequence[float]) -> list[str]:
-    """Return short texts for two or more increasing edges.
-
-    An edge between bins is written with the fewest digits that are
-
-    - within the rounding error of a sum, if these are at least three digits fewer than its exact text
-      has: an edge computed as `0.6900000000000001` is written as 0.69, as it was declared;
-    - else within 1/200 of the narrower bin: $10^{4/3} = 21.54434690031884$ is written as 21.5.
-
-    The bounds are written in full. The texts increase as the edges do. They are labels: edges code the
-    values.
-
-    >>> short_edges([0.1, 0.6900000000000001, 1.28, 1.87])
-    ['0.1', '0.69', '1.28', '1.87']
-    >>> short_edges([10.0, 21.54434690031884, 46.41588833612777, 1000.0])
-    ['10', '21.5', '46.4', '1000']
-    """
-    rounding = _SUM_ERROR * max(abs(edges[0]), abs(edges[-1]))
-    texts = []
-    for below, edge, above in zip(edges, edges[1:], edges[2:], strict=False):
-        tolerance = _LABEL_ERROR * min(edge - below, above - edge)
-        text, digits = _shortest(edge, min(rounding, tolerance))
-        exact_digits = math.log10(max(abs(edge), rounding) / rounding)
-        if digits > exact_digits - _SAVED_DIGITS:
-            text, _ = _shortest(edge, tolerance)
-        texts.append(text)
-    return [exact_text(edges[0]), *texts, exact_text(edges[-1])]
-
-
-def exact_text(number: float) -> str:
-    """Return the shortest text that is read back as exactly this number."""
-    return _shortest(number, 0.0)[0]
-
-
-def _shortest(number: float, error: float) -> tuple[str, int]:
-    """Return (text, digits) of the number within `error` of `number` that has the fewest digits."""
-    if abs(number) <= error:
-        return "0", 1
-    for digits in range(1, _ALL_DIGITS + 1):
-        rounded = float(f"{number:.{digits}g}")
-        if abs(rounded - number) <= error:
-            break
-    return f"{rounded:.{max(digits, 15)}g}", digits  # 15 digits, lest 1200 be written as 1.2e+03
-
-
 Codes = NDArray[np.int64]
 Scale = Literal["linear", "log"]
 
 MISSING = "(missing)"
+
 DEFAULT_BINS = 10
 _EVERY_INTEGER = 16  # by default, integers with at most so many values have a bin each
+
+NUM_CODINGS = 8
+_NUM_EQUAL = NUM_CODINGS // 2  # codings with equal bins on a linear scale; the others are geometric
+_NUM_EDGES = 10  # inner edges of a geometric coding
+_DIGITS = 2  # edges are rounded to so many digits after the first one of their bins' width
+# (Ratio r, offset) of geometric codings: edges are at distances width · r^−(offset + k), k = 0, 1, …
+# Offsets differ, so that edges of different codings do not coincide.
+_AT_BOUNDS = ((2.0, 0.33), (3.0, 0.6))
+_AT_ZERO = ((3.0, 0.33), (4.0, 0.75))
+
+_QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
+_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of an outer bin, if there are so many bins
+
+_SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
+_ALL_DIGITS = 17  # so many write every float exactly
+_SAVED_DIGITS = 3  # at least so many must a rounded edge save
+_LABEL_ERROR = 1 / 200  # of the narrower bin's width
 
 
 class Alphabet(ABC):
@@ -275,6 +244,9 @@ class Bins(Alphabet):
         return np.where(codes < self.num_bins, numbers, values[codes])
 
 
+# Edges of bins.
+
+
 def choose_edges(
     low: float,
     high: float,
@@ -328,18 +300,9 @@ def _log_edges(
     return tuple(float(edge) for edge in edges)
 
 
-NUM_CODINGS = 8
-_EQUAL = NUM_CODINGS // 2  # codings with equal bins on a linear scale; the others are geometric
-_EDGES = 10  # number of inner edges of a geometric coding
-_DIGITS = 2  # edges are rounded to so many digits after the first one of their bins' width
-# (Ratio r, offset) of geometric codings: edges are at distances width · r^−(offset + k), k = 0, 1, …
-_AT_BOUNDS = ((2.0, 0.33), (3.0, 0.6))
-_AT_ZERO = ((3.0, 0.33), (4.0, 0.75))
-
-
 def num_fine_bins(log: bool) -> int:
     """Return the number of equal bins whose unions are the bins of all codings of equal bins."""
-    return DEFAULT_BINS * (NUM_CODINGS if log else _EQUAL)
+    return DEFAULT_BINS * (NUM_CODINGS if log else _NUM_EQUAL)
 
 
 def standard_codings(
@@ -356,9 +319,8 @@ def standard_codings(
     - if 0 lies strictly within the bounds: the low and the high bound with r = 2, and 0, on both
       sides, with r = 3 and 4.
 
-    The first distance $s$ is a different share of the whole width in each coding, so that edges of
-    different codings do not coincide. Geometric codings resolve a mass at a bound or at 0, and
-    distributions a hundred times narrower than the bounds. The bounds, or 0, of integers have own bins.
+    Geometric codings resolve a mass at a bound or at 0, and distributions a hundred times narrower than
+    the bounds. The bounds, or 0, of integers have own bins.
 
     On a log scale, all eight codings have bins equal in ln x, shifted by an eighth of a bin each.
 
@@ -384,7 +346,7 @@ def standard_codings(
         >>> refine(codings)[0].num_bins
         80
     """
-    inner_edges = list(_shifted_edges(fine, NUM_CODINGS if log else _EQUAL))
+    inner_edges = list(_shifted_edges(fine, NUM_CODINGS if log else _NUM_EQUAL))
     if not log:
         inner_edges += _geometric_edges(alphabet, zero)
     return (alphabet, *(_coding(alphabet, edges) for edges in inner_edges))
@@ -410,14 +372,14 @@ def _geometric_edges(alphabet: Bins, zero: bool) -> Iterator[list[float]]:
     for ratio, offset in _AT_ZERO if zero_inside else ():
         distances = _distances(max(-low, high), ratio, offset, alphabet.integer)
         both_sides = [e for distance in distances for e in (distance, -distance) if low < e < high]
-        yield [0.0, *one, *both_sides[: _EDGES - 1]]
+        yield [0.0, *one, *both_sides[: _NUM_EDGES - 1]]
 
 
 def _distances(width: float, ratio: float, offset: float, integer: bool) -> list[float]:
     """Return ten geometrically decreasing distances; for integers the last is at least 1."""
     if integer:
-        ratio = min(ratio, width ** (1 / (_EDGES - 1 + offset)))
-    return [width / ratio ** (place + offset) for place in range(_EDGES)]
+        ratio = min(ratio, width ** (1 / (_NUM_EDGES - 1 + offset)))
+    return [width / ratio ** (place + offset) for place in range(_NUM_EDGES)]
 
 
 def _coding(alphabet: Bins, inner: Iterable[float]) -> Bins:
@@ -473,10 +435,6 @@ def without_empty(edges: Sequence[float], spikes: Sequence[float]) -> list[float
     return retained[::-1]
 
 
-_QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
-_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of an outer bin, if there are so many bins
-
-
 def equal_mass(
     values: Array, num_bins: int, integer: bool, round_between: Callable[[float, float], float]
 ) -> tuple[list[float], list[float]]:
@@ -506,9 +464,9 @@ def equal_mass(
     rest = np.sort(values[~np.isin(values, spikes)])
     num_rest = max(2, num_bins - len(spikes))
     edges: list[float] = []
-    for level, mass in _levels(num_rest) if len(rest) else ():
+    for share, mass in _quantiles(num_rest) if len(rest) else ():
         margin = _QUANTILE_MARGIN * mass
-        low, high = np.quantile(rest, [level - margin, level + margin])
+        low, high = np.quantile(rest, [share - margin, share + margin])
         edge = round_between(float(low), float(high)) if low < high else float(low)
         edge = math.ceil(edge) if integer else edge
         last = edges[-1] if edges else -math.inf
@@ -518,12 +476,18 @@ def equal_mass(
     return edges, [float(spike) for spike in spikes]
 
 
-def _levels(num_bins: int) -> list[tuple[float, float]]:
-    """Return (share of values below, mass of the lighter neighboring bin) of every inner edge."""
-    tails = 2 * (num_bins >= _MIN_BINS_WITH_TAILS)
-    mass = 1 / (num_bins - tails)
-    inner = [(place * mass, mass) for place in range(1, num_bins - tails)]
-    return [(_TAIL, _TAIL), *inner, (1 - _TAIL, _TAIL)] if tails else inner
+class _Quantile(NamedTuple):
+    share: float  # of the values that are below
+    mass: float  # of the lighter neighboring bin
+
+
+def _quantiles(num_bins: int) -> list[_Quantile]:
+    """Return the place of every inner edge of bins of equal mass; the outer two bins may be light."""
+    has_tails = num_bins >= _MIN_BINS_WITH_TAILS
+    num_equal = num_bins - 2 if has_tails else num_bins
+    mass = 1 / num_equal
+    inner = [_Quantile(place * mass, mass) for place in range(1, num_equal)]
+    return [_Quantile(_TAIL, _TAIL), *inner, _Quantile(1 - _TAIL, _TAIL)] if has_tails else inner
 
 
 def roundest(low: float, high: float) -> float:
@@ -545,3 +509,51 @@ def roundest(low: float, high: float) -> float:
         step /= 10
         if step < (high - low) * 1e-3 or step == 0:
             return middle
+
+
+# Edges as text.
+
+
+def short_edges(edges: Sequence[float]) -> list[str]:
+    """Return short texts for two or more increasing edges.
+
+    An edge between bins is written with the fewest digits that are
+
+    - within the rounding error of a sum, if these are at least three digits fewer than its exact text
+      has: an edge computed as `0.6900000000000001` is written as 0.69, as it was declared;
+    - else within 1/200 of the narrower bin: $10^{4/3} = 21.54434690031884$ is written as 21.5.
+
+    The bounds are written in full. The texts increase as the edges do. They are labels: edges code the
+    values.
+
+    >>> short_edges([0.1, 0.6900000000000001, 1.28, 1.87])
+    ['0.1', '0.69', '1.28', '1.87']
+    >>> short_edges([10.0, 21.54434690031884, 46.41588833612777, 1000.0])
+    ['10', '21.5', '46.4', '1000']
+    """
+    rounding = _SUM_ERROR * max(abs(edges[0]), abs(edges[-1]))
+    texts = []
+    for below, edge, above in zip(edges, edges[1:], edges[2:], strict=False):
+        tolerance = _LABEL_ERROR * min(edge - below, above - edge)
+        text, digits = _shortest(edge, min(rounding, tolerance))
+        exact_digits = math.log10(max(abs(edge), rounding) / rounding)
+        if digits > exact_digits - _SAVED_DIGITS:
+            text, _ = _shortest(edge, tolerance)
+        texts.append(text)
+    return [exact_text(edges[0]), *texts, exact_text(edges[-1])]
+
+
+def exact_text(number: float) -> str:
+    """Return the shortest text that is read back as exactly this number."""
+    return _shortest(number, 0.0)[0]
+
+
+def _shortest(number: float, error: float) -> tuple[str, int]:
+    """Return (text, digits) of the number within `error` of `number` that has the fewest digits."""
+    if abs(number) <= error:
+        return "0", 1
+    for digits in range(1, _ALL_DIGITS + 1):
+        rounded = float(f"{number:.{digits}g}")
+        if abs(rounded - number) <= error:
+            break
+    return f"{rounded:.{max(digits, 15)}g}", digits  # 15 digits, lest 1200 be written as 1.2e+03

@@ -62,15 +62,15 @@ class _ListedColumn(CodedColumn):
             texts = pc.utf8_lower(texts)
         names, other = self.alphabet.names, self.alphabet.other
         places = find_texts(texts, self._codes)
+        unlisted = places < 0
         absent = places >= len(self._codes)  # null, or an empty field that is not listed
+        codes = np.array([*self._codes.values()])[np.where(unlisted | absent, 0, places)]
+        codes[absent] = self.alphabet.size - 1
         if other is None:
-            problems += explain_unlisted(texts, name, names, places < 0)
-        last, other_code = self.alphabet.size - 1, 0 if other is None else names.index(other)
-        # Codes by place: of the listed texts, twice of what is absent, and of unlisted texts (place −1).
-        code_of_place = np.array([*self._codes.values(), last, last, other_code], np.int64)
-        return code_of_place[places], problems + missing_values(
-            absent, self.nullable, name, problems
-        )
+            problems += explain_unlisted(texts, name, names, unlisted)
+        else:
+            codes[unlisted] = names.index(other)
+        return codes, problems + missing_values(absent, self.nullable, name, problems)
 
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator

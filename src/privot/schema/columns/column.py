@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, register_kind
 from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
 from privot.schema.columns.raw_values import Problem, refuse
 from privot.schema.domains import Array, Domain, to_unit
@@ -52,15 +52,13 @@ class Column(BaseModel):
     kind: str
 
     kinds: ClassVar[dict[str, type[Column]]] = {}  # all kinds, by name
-    reported: ClassVar[bool] = (
-        True  # if not, it is generated for samples and never read on a device
-    )
+    # If not reported, it is generated for samples and never read on a device.
+    reported: ClassVar[bool] = True
     # Type of its values in rules; None if rules cannot name it.
     in_rules: ClassVar[Literal["number", "date", "text", "truth"] | None] = None
     holds_numbers: ClassVar[bool] = False  # whether texts in a CSV are parsed as numbers
-    is_number: ClassVar[bool] = (
-        False  # one number or date, reported as a point or the code of a bin
-    )
+    # Whether it is one number or date, reported as a point or as the code of a bin.
+    is_number: ClassVar[bool] = False
 
     def __eq__(self, other: object) -> bool:
         """Compare what is declared, not what was computed from it since."""
@@ -71,12 +69,7 @@ class Column(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         for kind in get_args(cls.model_fields["kind"].annotation):
-            known = Column.kinds.setdefault(kind, cls)
-            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise PrivotError(
-                    f"column kind {kind!r} is {known.__module__}.{known.__qualname__}: name another"
-                )
-            Column.kinds[kind] = cls
+            register_kind(Column.kinds, kind, cls, "column")
 
     @classmethod
     def of_kind(cls, fields: Any) -> Column:

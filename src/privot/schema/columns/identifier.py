@@ -185,13 +185,13 @@ def permuted(numbers: Words, size: int, keys: Words) -> Words:
     while len(outside):
         left, right = images[outside] >> half, images[outside] & mask
         for key in keys:
-            left, right = right, left ^ (_mixed(right + key) & mask)
+            left, right = right, left ^ (mix_words(right + key) & mask)
         images[outside] = (left << half) | right
         outside = outside[images[outside] >= size]
     return images
 
 
-def _mixed(words: Words) -> Words:
+def mix_words(words: Words) -> Words:
     """Hash words by SplitMix64's finalizer, in which every output bit depends on every input bit."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

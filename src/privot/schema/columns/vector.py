@@ -1,22 +1,22 @@
 r"""Vector columns, and the sampling of positions within the cells of a sampled code.
 
 **Density within cells.** Within a cell the density is interpolated, so that samples show no steps. Where
-a cell of mean density d and width w meets a neighbor of mean density d′ and width w′, the density is a
+a cell of mean density ρ and width w meets a neighbor of mean density ρ′ and width w′, the density is a
 harmonic mean,
 
-$$ e = \min\Bigl( \frac{w + w'}{w'/d + w/d'},\ 2d,\ 2d' \Bigr) . $$
+$$ e = \min\Bigl( \frac{w + w'}{w'/ρ + w/ρ'},\ 2ρ,\ 2ρ' \Bigr) . $$
 
 Between its two ends, of densities $e_-$ and $e_+$, the density of a cell is **two line segments** that
-meet at a knot: in the middle, at the height $2d − (e_- + e_+)/2 ≥ 0$ that preserves the mass. If d lies
+meet at a knot: in the middle, at the height $2ρ − (e_- + e_+)/2 ≥ 0$ that preserves the mass. If ρ lies
 between $e_-$ and $e_+$, the height is clipped between them and the knot moved, so that a density that
 decreases from cell to cell decreases within each cell, too.
 
 On the **line** (`LineCells`) cells may have any widths, and each class of a latent-class model has its
-own densities. The outer end of an outer cell has density $\max(0, 2d − e)$. Integer i gets the mass of
+own densities. The outer end of an outer cell has density $\max(0, 2ρ − e)$. Integer i gets the mass of
 $[i, i+1)$. Cells of width 0 are points. On a **grid** (`end_densities`) the density is a product over
 the axes, whose steps between cells are of second order. There the mass of a cell is the number of points
 to be drawn in it plus a constant, so that few points are drawn nearly uniformly. At the edge of the
-grid, and of the domain, $e = d$.
+grid, and of the domain, $e = ρ$.
 
 Privacy review: samples are a function of a model's codes and probabilities and of random numbers;
 nobody's record is used.
@@ -50,7 +50,7 @@ _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
 def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -> Array:
-    """Return the end densities $e_-/d, e_+/d$ of each point's cell along each axis, (2, n, d).
+    """Return the end densities $e_-/ρ, e_+/ρ$ of each point's cell along each axis, (2, n, d).
 
     Arguments:
         places: Cell of each point (n, d), from 0 to side − 1.
@@ -63,7 +63,8 @@ def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_
     masses = np.where(exists, counts.reshape(shape) + _PSEUDO_POINTS, np.nan)
     ends = np.empty((2, *places.shape))
     for axis in range(dimension):
-        padded = np.pad(masses, [(int(j == axis),) * 2 for j in range(dimension)], mode="edge")
+        padding = [(1, 1) if j == axis else (0, 0) for j in range(dimension)]
+        padded = np.pad(masses, padding, mode="edge")
         # In `padded`, the neighbors below have places 0 … side − 1, those above 2 … side + 1.
         for end in (0, 1):
             neighbors = np.take(padded, np.arange(side) + 2 * end, axis=axis)
@@ -74,6 +75,8 @@ def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_
 
 def draw_within(ends: Array, rng: np.random.Generator) -> Array:
     """Draw positions (…) in [0, 1) by densities of mean 1: two segments, end densities (2, …) ≤ 2.
+
+    On either segment the density is linear, so a quantile is the root of a quadratic equation.
 
     Examples:
         >>> ends = np.array([[[0.0]], [[2.0]]]) * np.ones((2, 10_000, 1))  # the density is 2u
@@ -88,10 +91,10 @@ def draw_within(ends: Array, rng: np.random.Generator) -> Array:
     gap = np.where(monotone, below - above, 1.0)
     knot = np.where(monotone, (2 - height - above) / gap, 0.5)
     left_mass = knot * (below + height) / 2
-    share = rng.random(below.shape)
-    left = share < left_mass
-    share_of_right = (share - left_mass) / (1 - left_mass)
-    share = np.where(left, share / np.maximum(left_mass, 1e-300), share_of_right)
+    uniform = rng.random(below.shape)
+    left = uniform < left_mass
+    left_share = uniform / np.maximum(left_mass, 1e-300)
+    share = np.where(left, left_share, (uniform - left_mass) / (1 - left_mass))
     start, end = np.where(left, below, height), np.where(left, height, above)
     # Quantile `share` of a linear density from `start` to `end`.
     root = np.sqrt(np.maximum(start**2 + (end**2 - start**2) * share, 0.0))
@@ -142,7 +145,7 @@ class LineCells:
         return np.asarray(np.maximum(high - low - inside, 1.0))
 
     def ends(self, masses: Array) -> Array:
-        """Return end densities $e_-/d, e_+/d$ (2, a, classes) for cell masses (a, classes)."""
+        """Return end densities $e_-/ρ, e_+/ρ$ (2, a, classes) for cell masses (a, classes)."""
         order, widths = self.in_order, self.widths[:, None]
         ends = np.ones((2, *masses.shape))
         if len(order) < 2:
@@ -153,7 +156,7 @@ class LineCells:
         edge = np.minimum(edge, 2 * np.minimum(below, above))
         left, right = np.empty_like(density), np.empty_like(density)
         left[1:], right[:-1] = edge / above, edge / below
-        left[0], right[-1] = 2 - right[0], 2 - left[-1]
+        left[0], right[-1] = 2 - right[0], 2 - left[-1]  # the outer ends
         ends[:, order] = left, right
         return np.clip(ends, 0.0, 2.0)
 
@@ -273,9 +276,8 @@ class Cells(Alphabet):
         """Labels of all codes: the intervals of a cell."""
         low = self._corners(self._places)
         ends = np.stack([from_unit(self.domain, low), from_unit(self.domain, low + 2 / self.side)])
-        cells = [
-            " x ".join(f"[{a:.6g}, {b:.6g}]" for a, b in pair.T) for pair in ends.swapaxes(0, 1)
-        ]
+        pairs = ends.swapaxes(0, 1)
+        cells = [" x ".join(f"[{a:.6g}, {b:.6g}]" for a, b in pair.T) for pair in pairs]
         return tuple(cells) + (MISSING,) * self.nullable
 
     @property
@@ -362,9 +364,8 @@ class VectorColumn(PointColumn, CodedColumn):
     @cached_property
     def domain(self) -> Domain:
         """Declared domain."""
-        declared = [
-            field for field in ("bounds", "radius", "support") if getattr(self, field) is not None
-        ]
+        fields = ("bounds", "radius", "support")
+        declared = [field for field in fields if getattr(self, field) is not None]
         if len(declared) != 1:
             raise PrivotError(
                 f"bounds are missing or not alone (declared: {', '.join(declared) or 'nothing'}): "
