@@ -30,7 +30,7 @@ ALONE = {"transport": {"core"}}
 FORBIDDEN = {"training": {"randomizer", "privacy", "mechanisms", "schema"}}
 MOST_LINES, MOST_ARGUMENTS = 60, 8
 MOST_MODULE_LINES, MOST_MODULES = 600, 10
-MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 59_790, 209, 31
+MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 59_930, 209, 31
 # Modules that one sibling alone imports: each is a concept with a name in the literature, an engine, or
 # loops that are compiled apart from what calls them.
 CONCEPTS = {
@@ -44,7 +44,7 @@ COMMANDS = {
     "campaign.serve",
     "central.adapt", "central.fit", "central.fit_integral", "evaluation.evaluate",
     "evaluation.plan", "models.demo", "models.fit", "models.sample", "randomizer.calibrate",
-    "randomizer.privatize", "schema.new", "waves.report",
+    "randomizer.privatize", "schema.new", "waves.new", "waves.report",
 }  # fmt: skip
 UNDIVIDED: set[str] = set()
 CROWDED: set[str] = set()

@@ -20,8 +20,8 @@ CASES = cases(
     ("fit release.parquet -o out --batch-size 10", "batch_size"),
     ("fit release.parquet -o out --learning-rate 0.1", "learning_rate"),
     ("fit release.parquet -o out --estimator latent_classes --steps 10", "steps"),
-    ("fit release.parquet -o out --estimator trees", "estimator 'trees'"),
-    ("fit release.parquet -o out --loss huber", "loss 'huber'"),
+    ("fit release.parquet -o out --estimator trees", "estimator is 'trees'"),
+    ("fit release.parquet -o out --loss huber", "loss is 'huber'"),
     ("fit release.parquet -o out --device tpu", "device"),
     ("fit release.parquet -o people.csv", "people.csv"),
 )  # fmt: skip

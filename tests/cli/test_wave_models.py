@@ -8,8 +8,10 @@ import pytest
 
 from commands import typed
 from moving_people import USES, uses_only, waves
+from privot import Randomizer
 from privot.collector.waves import wave_metadata
 from privot.randomizer.reports.rows import shard_name, write_manifest, write_reports
+from privot.schema.promise import Promise
 from privot.waves import Panel
 
 
@@ -59,6 +61,35 @@ def test_waves_are_fitted_followed_sampled_and_added_to(run, folder):
         assert (code, len(err.splitlines()), words in err) == (2, 1, True), (arguments, err)
 
 
+def test_shuffled_waves_state_the_smallest_batch_and_all_together(folder, run):
+    promise = Promise(1.0, "shuffled", delta=1e-4, people=700)
+    randomizer = Randomizer.calibrate(USES.model_copy(update={"promise": promise}))
+    for number, count in enumerate((900, 800, 850, 600)):
+        wave = randomizer.privatize(uses_only(0.3 + 0.1 * number, count, number))
+        wave.save(folder / f"batch-{number}.parquet")
+    Panel("uses", 2, 1_767_571_200, 604_800, "2026").save(folder / "panel.json")
+    two = "batch-0.parquet batch-1.parquet --start 2026-01-05 --every 7"
+    code, out, err = run(f"fit {two} --panel panel.json -o mixed --force")
+    assert code == 0, err
+    one, both = (randomizer.batch_guarantee(800, batches) for batches in (1, 2))
+    assert f"2 waves, 2026-01-05 to 2026-01-12, 1,700 reports, {one} for one wave" in out
+    assert f"all waves together: {one}" in out
+    page = (folder / "mixed" / "report.html").read_text()
+    assert page.count(str(one)) == 2
+    code, out, err = run("fit batch-2.parquet --onto mixed --times 2026-01-19 -o mixed")
+    assert code == 0, err
+    assert f"all waves together: {both}" in out  # waves 0 and 2 are of one slot
+    assert f"all waves together: {both}" in run(f"fit {two} -o every --force")[1]
+    before = {path: path.read_bytes() for path in (folder / "mixed").iterdir()}
+    for arguments in (f"fit {two.replace('-1', '-3')} -o few", "fit batch-3.parquet --onto mixed "
+                      "--times 2026-01-26 -o few"):  # fmt: skip
+        code, _, err = run(arguments)
+        assert (code, len(err.splitlines())) == (2, 1)
+        assert "600 reports were accepted, and the promise is of a batch of 700" in err
+        assert not (folder / "few").exists()
+    assert before == {path: path.read_bytes() for path in (folder / "mixed").iterdir()}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -105,7 +136,7 @@ def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
     assert told["times"] == days
     for arguments, words in {
         "fit sealed --onto longer -o other": "no wave after the model's last",
-        "fit sealed --start 2026-01-05 -o other": "leave out --times and --start",
+        "fit sealed --start 2026-01-05 -o other": "leave out --times, --start and --panel",
     }.items():
         code, _, err = run(arguments)
         assert (code, words in err) == (2, True), err

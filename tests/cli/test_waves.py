@@ -7,12 +7,15 @@ import pytest
 
 from commands import privot
 from privot import Randomizer, Schema
+from privot.collector.analyst import _opened, read_analyst_key
 from privot.device import Report
+from privot.privacy.rounding import at_most
 from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.signing import new_key, public_key, read_key, sign
 from privot.waves import Panel
 
 SCHEMA = '[columns.smokes]\nkind = "boolean"\n'
+PROMISE = '[promise]\nepsilon = 1\nwhere = "shuffled"\ndelta = 1e-4\npeople = 50\n'
 
 
 @pytest.fixture
@@ -82,6 +85,67 @@ def test_reports_are_what_a_collector_takes_and_limits_hold(folder):
     assert words in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
     done(folder, second, "4")
+
+
+@pytest.fixture
+def shuffled(folder):
+    """A randomizer of shuffled reports in place of the local one."""
+    randomizer = Randomizer.calibrate(Schema.from_toml(SCHEMA + PROMISE))
+    randomizer.save(folder / "randomizer.json")
+    return randomizer
+
+
+def test_a_panel_of_shuffled_waves_shows_their_composition(folder, shuffled):
+    panel = Panel("commute", 6, 1_767_571_200, 604_800, "2026", 52)
+    panel.save(folder / "panel.json")
+    line = "waves show panel.json -r randomizer.json"
+    for more, least in (("", 50), (" --reports 400", 400)):
+        shown = done(folder, line + more).stdout.splitlines()
+        promise = shuffled.panel_guarantee(panel, least)
+        assert shown[1:] == [str(promise), promise.describe()]
+        assert " of 9 batches if the shuffler is honest, else ε = " in shown[1]
+        assert f"the batch of {least} reports" in shown[2]
+    refusals = {
+        f"{line} --reports 49": "49 reports were accepted, and the promise is of a batch of 50",
+        "waves show panel.json --reports 50": "--reports is of waves of shuffled reports",
+        "waves show model --column smokes --reports 50": "leave --randomizer, --reports and --person",
+    }
+    for arguments, words in refusals.items():
+        refused = privot(folder, *arguments.split())
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert words in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_a_shuffled_report_is_sealed_once_to_its_waves_key(folder, shuffled):
+    """Only sealed bytes leave, the same again; the ledger counts ε of a report by itself."""
+    new = "waves new daily --window 1 --waves 2 --start 2026-01-05 --keys keys"
+    made = done(folder, new).stdout.splitlines()
+    public, other = (each.split()[-1] for each in made[:2])
+    assert [each.split(":")[0] for each in made[:2]] == ["wave 0", "wave 1"]
+    assert {file.stat().st_mode & 0o777 for file in (folder / "keys").iterdir()} == {0o600}
+    line = asked(folder, "daily", window=1) + " --first"
+    told = done(folder, line, "--analyst-key", public)
+    assert done(folder, line, "--analyst-key", other).stdout == told.stdout
+    assert (
+        f"ε = {at_most(shuffled.guarantee.epsilon)}, δ = 0, local, per person so far" in told.stderr
+    )
+    sealed = Report.from_json(json.loads(told.stdout)["reports"][0])
+    assert sealed.time == 0
+    own, stranger = (read_analyst_key(folder / "keys" / f"wave-{wave}.key") for wave in (0, 1))
+    fingerprint = bytes.fromhex(shuffled.fingerprint)
+    (report,), dropped = _opened([sealed.payload], fingerprint, own)
+    assert (report.fingerprint, dropped) == (fingerprint, [])
+    assert len(_opened([sealed.payload], fingerprint, stranger)[1]) == 1
+    refusals = {line: "--analyst-key is for shuffled reports, and each of those needs it"}
+    refusals[f"{new} --force"] = "a name that is free"
+    refusals["waves new ever --window 1 --start 2026-01-05 --keys more --force"] = "of --waves"
+    for arguments, words in refusals.items():
+        refused = privot(folder, *arguments.split())
+        assert (refused.returncode, refused.stdout, words in refused.stderr) == (2, "", True)
+    Randomizer.calibrate(Schema.from_toml(SCHEMA), epsilon=2.0).save(folder / "randomizer.json")
+    refused = privot(folder, *line.split(), "--analyst-key", public)
+    assert (refused.returncode, refused.stdout) == (2, "")
 
 
 @pytest.mark.parametrize("changed", ["randomizer.json", "daily.json"])

@@ -168,7 +168,7 @@ def test_roles_are_of_what_randomizers_promise():
     with pytest.raises(PrivotError, match="--role shuffler is of randomizers that promise"):
         ShuffledCampaign(LOCAL.to_json().encode())
     panel = Panel("bits", window=2, start=0, length=3600, seed="public", waves=100)
-    with pytest.raises(PrivotError, match="--panel 'bits'.*a campaign of its own"):
+    with pytest.raises(PrivotError, match="--panel 'bits'.*a store of its own.* a key of its own"):
         ShuffledCampaign(TEXT.encode(), panel=panel)
 
 
@@ -422,6 +422,32 @@ def test_a_report_sealed_again_into_a_later_batch_is_told_from_all_others(tmp_pa
     found = [open_batch(file, RANDOMIZER, KEY) for file in sorted(tmp_path.glob("batches/*"))]
     first, second = (set(each.release.table.column("report_id").to_pylist()) for each in found)
     assert first & second == {mine[0].id}
+
+
+def test_a_sealed_report_of_one_wave_does_not_open_in_the_next(tmp_path):
+    """Why each wave has a key of its own: no shuffler sees that its bytes were in another batch."""
+    waves = [tmp_path / name for name in ("wave-0", "wave-1")]
+    keys = [KEY, ec.generate_private_key(ec.SECP256R1())]
+    replayed, others = drawn(3), [drawn(PEOPLE), drawn(PEOPLE)]
+    once = sealed(replayed, keys[0])
+    for place, key, people in zip(waves, keys, others, strict=True):
+        place.mkdir()
+        store = opened(place)
+        assert store.append(*rows([*once, *sealed(people, key)])).tolist() == [NEW] * (PEOPLE + 3)
+        assert write(store, place) == PEOPLE + 3
+        store.close()
+    first, second = (
+        open_batch(place / "batches" / "batch-000000.sealed", RANDOMIZER, key)
+        for place, key in zip(waves, keys, strict=True)
+    )
+    assert (len(first.release), len(first.quarantined)) == (PEOPLE + 3, 0)
+    assert (len(second.release), second.copies) == (PEOPLE, 0)
+    reason = "it was sealed to another key, for another campaign, or was damaged"
+    assert second.quarantined["reason"].to_pylist() == [reason] * 3
+    ids = [{*each.release.table.column("report_id").to_pylist()} for each in (first, second)]
+    assert {each.id for each in replayed} < ids[0]
+    assert not ids[0] & ids[1]
+    assert second.release.guarantee == RANDOMIZER.batch_guarantee(PEOPLE)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,11 @@ from commands import privot
 from privot.aggregated import Server
 from privot.aggregated.shares import ROLES
 from privot.campaign import CampaignFolder, create, write_share_status
+from privot.collector.analyst import seal_report
+from privot.collector.arrivals import ShuffledCampaign
 from privot.collector.folder import FolderStore
+from privot.collector.sealing import FolderStorage, write_shuffled
+from privot.device import Device, write_batch
 from privot.schema import Schema
 
 stays = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "hospital.py"))["stays"]
@@ -127,3 +131,37 @@ def test_the_campaign_of_two_servers_goes_as_the_guide_shows(tmp_path, monkeypat
     said = [output(tmp_path, command) for command in others[2:]]
     assert "learned from the sums of 5,000 reports, ε = 1, δ = 1e-06" in said[-2]
     assert "0 reports are held by both servers, 5,000 were opened" in said[-1]
+
+
+def test_shuffled_waves_go_as_the_guide_shows(tmp_path):
+    """All but the server and a device: their bytes are made here, three waves of them."""
+    text = (DOCS / "guides" / "waves.md").read_text()
+    section = text.split("## Shuffled waves")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("privot ")]
+    calibrate, new, show, serve, report, collect, fit = lines
+    (tmp_path / "schema.toml").write_text(
+        '[columns.old]\nkind = "boolean"\n'
+        '[promise]\nepsilon = 1\nwhere = "shuffled"\ndelta = 1e-5\npeople = 300\n'
+    )
+    output(tmp_path, calibrate)
+    keys = [line.split()[-1] for line in output(tmp_path, new).splitlines()[:3]]
+    assert " of 3 batches if the shuffler is honest" in output(tmp_path, show)
+    assert "--role shuffler --store wave-0" in serve
+    assert "--analyst-key KEY" in report
+    text = (tmp_path / "randomizer.json").read_text()
+    campaign, device = ShuffledCampaign(text.encode()), Device.from_json(text)
+    for wave, public in enumerate(keys):
+        drawn = [device.report({"old": i % 10 < 3 + wave}) for i in range(400)]
+        sealed = [seal_report(each, public).to_bytes() for each in drawn]
+        place = tmp_path / f"wave-{wave}" / campaign.fingerprint
+        store = FolderStore(place, campaign.format)
+        read = campaign.read(write_batch(sealed), as_json=False)
+        store.append(read.records, read.entries)
+        write_shuffled(store, campaign, FolderStorage(place / "release"))
+        store.close()
+        opens = collect.replace("FINGERPRINT", campaign.fingerprint)
+        assert "400 reports, ε = " in output(tmp_path, opens.replace("wave-0", f"wave-{wave}"))
+    printed = output(tmp_path, fit)
+    one, two = (campaign.randomizer.batch_guarantee(400, batches) for batches in (1, 2))
+    assert f"1,200 reports, {one} for one wave" in printed
+    assert f"all waves together: {two}" in printed

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from privot.privacy import (
     ZeroConcentratedDP,
     compose,
     guarantee_from_dict,
+    weakest,
 )
 
 EVERY_KIND = [
@@ -97,3 +99,36 @@ def test_two_batches_of_one_person_add_up_and_the_smaller_is_named():
         compose(first, DistributedDP(0.5, 1e-7, "aggregated", 1_000))
     with pytest.raises(PrivotError, match="cannot be composed"):
         compose(first, ApproximateDP(0.5, 1e-7, "replace_one"))
+
+
+def test_batches_with_reports_of_the_same_person_say_how_many_and_floors_add_up():
+    one = DistributedDP(0.5, 1e-6, "shuffled", 2000, floor=3.0)
+    both = one.plus(replace(one, epsilon=0.25, people=1000))
+    assert both == DistributedDP(0.75, 2e-6, "shuffled", 1000, floor=6.0, batches=2)
+    assert one.times(3) == DistributedDP(1.5, 3e-6, "shuffled", 2000, floor=9.0, batches=3)
+    assert replace(one, floor=None).times(2).floor is None
+    assert one.weaker(both) == replace(both, people=1000)
+    assert str(both).startswith(
+        "ε = 0.75, δ = 2e-06 of 2 batches if the shuffler is honest, else ε = 6"
+    )
+    words = both.describe()
+    assert "2 batches of 1,000 reports or more, with one of the same person in each, have" in words
+    assert "batches" not in str(one)
+    assert guarantee_from_dict(both.to_dict()) == both
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_losses_of_many_uses_are_those_of_their_composition(count):
+    for each in (PureDP(0.1), ApproximateDP(0.1, 1e-7), ZeroConcentratedDP(0.3)):
+        for name in each.losses:
+            summed = getattr(compose(*[each] * count), name)
+            assert getattr(each.times(count), name) == pytest.approx(summed, rel=1e-12)
+    curve = RenyiDP(orders=(2.0, 8.0), epsilons=(0.25, 0.5))
+    assert curve.times(count) == compose(*[curve] * count)
+    with pytest.raises(PrivotError, match="count 0 cannot be"):
+        PureDP(1.0).times(0)
+
+
+def test_guarantees_of_two_places_of_trust_have_no_weakest():
+    with pytest.raises(PrivotError, match="fit releases of one place of trust together"):
+        weakest(PureDP(1.0), DistributedDP(1.0, 1e-6, "shuffled", 1000, floor=4.0))

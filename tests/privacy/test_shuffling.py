@@ -425,3 +425,72 @@ def test_more_batches_cost_about_their_root():
     assert composed_shuffled_epsilon(0.0, 50_000, 1e-6, batches=9) == 0.0
     with pytest.raises(PrivotError, match="batches 0 cannot be"):
         composed_shuffled_epsilon(4.0, 50_000, 1e-6, batches=0)
+
+
+def together(*laws):
+    """Return the law of independent outcomes, one of each."""
+    joint = {(): 1.0}
+    for law in laws:
+        joint = {(*a, b): p * q for a, p in joint.items() for b, q in law.items()}
+    return joint
+
+
+def least_epsilon(first, second, delta):
+    """Return ε at which the δ between two laws falls to `delta`, from below."""
+    broken, proven = 0.0, 10.0
+    for _ in range(30):
+        middle = (broken + proven) / 2
+        kept = hockey_stick(first, second, middle) <= delta
+        broken, proven = (broken, middle) if kept else (middle, proven)
+    return broken
+
+
+@pytest.mark.parametrize(("epsilon0", "num_people"), [(1.0, 24), (2.0, 36), (3.0, 30)])
+@pytest.mark.parametrize("delta", [1e-3, 1e-5])
+def test_two_batches_of_randomized_response_need_no_more_and_hardly_less(
+    epsilon0, num_people, delta
+):
+    """All that others may hold, by enumeration of both batches together; the second may be larger."""
+    first, second = subset_laws(1, 2, epsilon0)
+    law = ReportLaw.of_subsets(epsilon0, 1, 2)
+    epsilon = composed_shuffled_epsilon(law, num_people, delta, batches=2)
+    exact = []
+    for ones in (0, num_people // 2, num_people - 1):
+        for more in (0, 5):
+            pair = []
+            for own in (first, second):
+                rest = [second] * ones + [first] * (num_people - 1 - ones)
+                batches = ([own, *rest], [own, *rest, *[first] * more])
+                pair.append(together(*map(shuffled_counts, batches)))
+            exact.append(least_epsilon(*pair, delta))
+    assert max(exact) <= epsilon <= 1.1 * max(exact)
+
+
+@pytest.mark.parametrize("law", [3.0, ReportLaw.of_sets(3.0, 5, 100)])
+def test_composition_grows_with_batches_falls_with_people_and_is_below_the_sum(law):
+    sizes = [200, 1000, 5000]
+    found = np.array(
+        [
+            [composed_shuffled_epsilon(law, people, 1e-6, batches) for batches in (1, 2, 3, 9, 30)]
+            for people in sizes
+        ]
+    )
+    assert (np.diff(found, axis=1) > 0).all()
+    assert (np.diff(found, axis=0) < 0).all()
+    for row, people in zip(found, sizes, strict=True):
+        for epsilon, batches in zip(row, (1, 2, 3, 9, 30), strict=True):
+            share = shuffled_epsilon(law, people, 1e-6 / batches).epsilon
+            assert epsilon <= batches * share * (1 + 1e-12)
+
+
+def test_of_few_people_the_sum_is_what_holds():
+    """Batches that hide nobody compose as local reports do."""
+    assert composed_shuffled_epsilon(1.0, 1, 1e-9, batches=7) <= 7.0
+
+
+def test_larger_batches_have_a_smaller_bound_at_every_epsilon():
+    """Why the smallest of several batches counts for all."""
+    law = ReportLaw.of_subsets(2.0, 2, 7)
+    for epsilon in (0.0, 0.1, 0.4, 1.0, 1.9):
+        deltas = [shuffled_delta(law, people, epsilon) for people in (1, 2, 3, 10, 50, 51, 400)]
+        assert (np.diff(deltas) <= 1e-15).all()

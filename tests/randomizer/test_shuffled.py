@@ -1,5 +1,7 @@
 """Shuffled reports: ε₀ from the promise, ε from the accepted count."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from privot.privacy.shuffling import (
 )
 from privot.randomizer import weight_pairs
 from privot.schema.promise import Promise
+from privot.waves import Panel, PanelGuarantee
 
 PLACE = '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nbounds = [[0, 1], [0, 1]]\n'
 TABLE = (
@@ -131,15 +134,47 @@ def test_a_model_has_the_guarantee_of_its_batch_and_of_several_the_weaker(tmp_pa
     assert (both.people, both.epsilon) == (1200, few.guarantee.epsilon)
 
 
-def test_small_batches_are_not_fitted_nor_waves():
+def test_small_batches_are_not_fitted():
     randomizer = calibrated(PLACE, 0.5, 1000)
     rng = np.random.default_rng(2)
-    places = [{"x": rng.random(count), "y": rng.random(count)} for count in (400, 1000, 1000)]
-    few, first, second = map(randomizer.privatize, places)
+    few = randomizer.privatize({"x": rng.random(400), "y": rng.random(400)})
     with pytest.raises(PrivotError, match="400 reports were accepted"):
         privot.fit(few)
-    with pytest.raises(PrivotError, match="a guarantee of several batches of the same people"):
-        privot.fit([first, second], times=[1, 2])
+
+
+def test_batches_of_the_same_people_are_composed_at_the_promises_delta():
+    randomizer = calibrated(PLACE, 0.5, 1000)
+    one, four = (randomizer.batch_guarantee(1500, batches) for batches in (1, 4))
+    assert one == randomizer.batch_guarantee(1500)
+    assert (four.batches, four.delta, four.people) == (4, 1e-6, 1500)
+    assert 1.9 * one.epsilon < four.epsilon < 2.5 * one.epsilon
+    assert four.floor == 4 * one.floor
+    with pytest.raises(PrivotError, match="900 reports were accepted"):
+        randomizer.batch_guarantee(900, 4)
+    for wrong in (randomizer, Randomizer.calibrate(Schema.from_toml(PLACE), 1.0)):
+        with pytest.raises(PrivotError, match="0 cannot be"):
+            wrong.batch_guarantee(1500, 0)
+
+
+def test_a_panel_of_shuffled_waves_promises_one_batch_a_window_and_their_composition():
+    randomizer = calibrated(PLACE, 0.5, 1000)
+    panel = Panel("homes", window=6, start=0, length=3600, seed="public", waves=52)
+    promise = randomizer.panel_guarantee(panel)
+    assert promise.report == randomizer.batch_guarantee(1000)
+    assert promise.in_all == randomizer.batch_guarantee(1000, 9)
+    assert randomizer.panel_guarantee(panel, 5000).in_all.epsilon < promise.in_all.epsilon
+    assert randomizer.panel_guarantee(replace(panel, waves=None)).in_all is None
+    assert PanelGuarantee.from_dict(promise.to_dict()) == promise
+    assert "in any 6 consecutive waves, ε = 1." in str(promise)
+    assert str(promise).endswith("over 52, replace_one, per person, for any values")
+    words = promise.describe()
+    assert "Each wave is a batch." in words
+    assert "If the shuffler is honest" in words
+    assert "All 52 waves together promise ε = 1." in words
+    by_sum = PanelGuarantee(promise.report, 6, 52)
+    assert by_sum.in_all == promise.report.times(9)
+    with pytest.raises(PrivotError, match="999 reports were accepted"):
+        randomizer.panel_guarantee(panel, 999)
 
 
 def test_pairs_that_are_weighed_keep_the_promise():

@@ -36,6 +36,24 @@ def test_asked_again_it_gives_the_same_bytes_whatever_the_value_is_now(tmp_path)
     assert held.spent(now=0.0).epsilon == 2.0
 
 
+def test_a_report_is_sealed_once_before_it_is_stored(tmp_path):
+    """Sealed again into another batch, it would be told from all others there, by its id."""
+    seals = []
+
+    def seal(drawn):
+        seals.append(drawn)
+        return replace(drawn, time=0, payload=bytes([len(seals)]) * 9)
+
+    first, again = (
+        ledger(tmp_path).report(DEVICE, {"bit": True}, PANEL, now=3600 * SLOT, seal=seal)
+        for _ in range(2)
+    )
+    assert (first, len(seals), first.time) == (again, 1, 0)
+    assert ledger(tmp_path).reports(PANEL) == {SLOT: first}
+    assert seals[0].to_bytes() not in (tmp_path / "ledger").read_bytes()
+    assert ledger(tmp_path).spent(now=0.0).epsilon == 1.0  # of the report by itself
+
+
 def test_nothing_is_drawn_in_a_wave_that_is_not_due(tmp_path):
     held = ledger(tmp_path)
     for wave in range(PANEL.waves):

@@ -28,20 +28,20 @@ def answer_law():
 def test_loss_over_all_sequences_is_within_the_promise_and_reaches_it(window, waves):
     panel = Panel("bits", window, 0, 1, "seed", waves)
     promise, answers, every = (
-        PanelGuarantee.of(panel, BIT.guarantee),
+        BIT.panel_guarantee(panel),
         answer_law(),
         sequences(waves),
     )
     slots = {panel.slot(str(number)): str(number) for number in range(200)}
     assert len(slots) == window
-    for span in (window, waves):
+    for span, stated in ((window, promise.report), (waves, promise.in_all)):
         found = []
         for person in slots.values():
             for first in range(waves - span + 1):
                 due = [t for t in panel.waves_of(person) if first <= t < first + span]
                 found.append(loss(product_law([answers[every[:, t]] for t in due])))
-        assert max(found) <= promise.over(span).epsilon + 1e-9
-        assert max(found) >= 0.999 * promise.over(span).epsilon
+        assert max(found) <= stated.epsilon + 1e-9
+        assert max(found) >= 0.999 * stated.epsilon
 
 
 def test_slots_drawn_anew_for_every_window_would_break_the_promise():
@@ -52,7 +52,7 @@ def test_slots_drawn_anew_for_every_window_would_break_the_promise():
 
 def test_in_figures_and_words():
     promise = PanelGuarantee(PureDP(2.0), window=6, waves=52)
-    assert (promise.in_window, promise.in_all) == (PureDP(2.0), PureDP(18.0))
+    assert (promise.report, promise.in_all) == (PureDP(2.0), PureDP(18.0))
     words = promise.describe()
     assert "at most once in any 6 consecutive waves" in words
     assert "All 52 waves together promise ε = 18 (pure)" in words
@@ -77,5 +77,3 @@ def test_promises_come_back_from_plain_values():
 def test_a_curators_promise_is_no_panels():
     with pytest.raises(PrivotError, match="neighboring"):
         PanelGuarantee(PureDP(1.0, "replace_one"), 2)
-    with pytest.raises(PrivotError, match="waves"):
-        PanelGuarantee(PureDP(1.0), 2).over(0)

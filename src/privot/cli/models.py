@@ -51,7 +51,7 @@ def fit(
         False,
         "--waves",
         help="Each release is one wave of a population that moves; or one release of `privot serve "
-        "--panel` contains all waves. The next four options imply it.",
+        "--panel` contains all waves. The next five options imply it.",
     ),
     times: str | None = Option(
         None, help="Times of waves: numbers or dates with commas between; 1,2,3 … by default."
@@ -59,6 +59,9 @@ def fit(
     start: str | None = Option(None, help="Instead: time of the first wave, a number or a date."),
     every: float = Option(1.0, help="With --start: time between waves, in days if it is a date."),
     onto: Path | None = Option(None, help="Model of earlier waves, to which these are added."),
+    panel: Path | None = Option(
+        None, help="panel.json of the waves: who reports when, for the guarantee of all together."
+    ),
     force: Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
@@ -88,7 +91,7 @@ def fit(
     from privot.training import Interrupted
 
     # `context.obj` has the values of the options that app.py declares from `FitSettings`.
-    settings, wave_times = FitSettings(**context.obj), WaveTimes(times, start, every, onto)
+    settings, wave_times = FitSettings(**context.obj), WaveTimes(times, start, every, onto, panel)
     if [path.suffix for path in release] == [".json", ".json"]:
         _fit_sums(release, output, settings.seed, force)
         return

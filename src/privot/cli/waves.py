@@ -6,8 +6,9 @@ import json
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -18,7 +19,7 @@ from typer import Argument, Option
 from privot.cli.console import Force, note, open_releases, training_bar
 from privot.core.errors import PrivotError, printable
 from privot.core.files import claim_file, claim_folder, read_text, require_place
-from privot.waves import DeviceLedger, Limit, Panel, PanelGuarantee
+from privot.waves import DeviceLedger, Limit, Panel
 
 if TYPE_CHECKING:
     from privot.collector.waves import SealedWaves
@@ -41,6 +42,9 @@ def new(
     waves: int | None = Option(None, help="How many; without end by default."),
     days: float = Option(7.0, help="Length of a wave."),
     seed: str | None = Option(None, help="Seed of the public coins; drawn if none is given."),
+    keys: Path | None = Option(
+        None, help="Of shuffled reports: folder to make, with an analyst's key for each wave."
+    ),
     output: Path = Option(Path("panel.json"), "-o", "--output", help="File to write."),
     force: Force = False,
 ) -> None:
@@ -59,14 +63,31 @@ def new(
     coins = secrets.token_hex(16) if seed is None else seed
     panel = Panel(name, window, int(begin.timestamp()), length, coins, waves)
     claim_file(output, suffixes=(".json",), force=force)
+    if keys is not None:
+        _make_keys(keys, waves)
     panel.save(output)
     print(f"{output}: {_span(panel)}, one report of a person in any {window} consecutive waves")
+
+
+def _make_keys(folder: Path, waves: int | None) -> None:
+    """Make the analyst's key of each wave of shuffled reports, and print the public ones."""
+    from privot.collector.analyst import new_analyst_key
+    from privot.core.files import replacing_folder
+
+    if waves is None or folder.exists():
+        raise PrivotError(f"--keys {folder} needs the number of --waves, and a name that is free")
+    with replacing_folder(folder) as draft:
+        for wave in range(waves):
+            print(f"wave {wave}: devices seal to {new_analyst_key(draft / f'wave-{wave}.key')}")
 
 
 def show(
     panel: Path = Argument(help="The panel, panel.json; with --column, a model of waves."),
     randomizer: Path | None = Option(
         None, "-r", "--randomizer", help="Show the guarantee of this randomizer.json."
+    ),
+    reports: int | None = Option(
+        None, help="Of shuffled reports: least number of a wave; by default the promise's people."
     ),
     person: str | None = Option(None, help="A person's public id: when they report."),
     column: str | None = Option(None, help="Instead: the column whose trend to show."),
@@ -83,20 +104,22 @@ def show(
     For a model: privot waves show model/ --column uses --value yes
     """
     from privot.randomizer import Randomizer
+    from privot.randomizer.reports.shuffled import shuffled_promise
 
     if column is not None:
-        if randomizer is not None or person is not None:
+        if (randomizer, reports, person) != (None, None, None):
             raise PrivotError(
-                "--column is of a model of waves: leave --randomizer and --person out"
+                "--column is of a model of waves: leave --randomizer, --reports and --person out"
             )
         _show_trend(panel, column, value, level, as_json)
         return
     if value is not None or as_json or panel.is_dir():
         raise PrivotError("--column is missing: name the column of the model whose trend to show")
     shown = Panel.load(panel)
-    guarantee = None
-    if randomizer is not None:
-        guarantee = PanelGuarantee.of(shown, Randomizer.load(randomizer).guarantee)
+    made_by = None if randomizer is None else Randomizer.load(randomizer)
+    if reports is not None and not (made_by and shuffled_promise(made_by.schema)):
+        raise PrivotError("--reports is of waves of shuffled reports: give -r a randomizer of such")
+    guarantee = None if made_by is None else made_by.panel_guarantee(shown, reports)
     print(f"{shown.name}: {_span(shown)}, one report in any {shown.window} consecutive waves")
     if guarantee is not None:
         print(guarantee)
@@ -152,12 +175,16 @@ def report(
     limit_days: float | None = Option(None, help="Period of the limit in days; default: all time."),
     first: bool = Option(False, "--first", help="The person had no ledger before: do not wait."),
     public_key: PublicKey = None,
+    analyst_key: str | None = Option(
+        None, help="Of shuffled reports: public key of the wave's analyst, to which it is sealed."
+    ),
 ) -> None:
     """Draw this wave's report once, store it in the ledger, and print it in a collector's form.
 
     Called again in the same wave, it prints the same report. It refuses in waves that are not the
     person's, near one that is spent, and beyond the limit. With --public-key, the key's holder must have
-    signed both randomizer and panel; where one of them is signed, the key must be given.
+    signed both randomizer and panel; where one of them is signed, the key must be given. A shuffled
+    report is sealed to its wave's --analyst-key, once; the ledger counts the ε of the report by itself.
 
     Example: privot waves report today.json -r randomizer.json --panel panel.json --ledger my.ledger
     """
@@ -166,12 +193,20 @@ def report(
     if limit is None and limit_days is not None:
         raise PrivotError("--limit-days limits nothing without --limit: give both")
     _require_signed(public_key, randomizer, panel)
-    device = Device.from_json(read_text(randomizer, "randomizer"))
+    text = read_text(randomizer, "randomizer")
+    device, seal = Device.from_json(text), None
+    promise = json.loads(text)["schema"].get("promise") or {}
+    if (promise.get("where") == "shuffled") != (analyst_key is not None):
+        raise PrivotError("--analyst-key is for shuffled reports, and each of those needs it")
+    if analyst_key is not None:
+        from privot.collector.analyst import seal_report
+
+        seal = partial(seal_report, public_key=analyst_key)
     schedule, values = Panel.load(panel), _read_record(record)
     schedule.wave_at(time.time())  # refuses a panel that does not run, before a ledger exists
     spending_limit = None if limit is None else Limit(limit, limit_days)
     device_ledger = DeviceLedger(ledger, person, limit=spending_limit, wait=not first)
-    drawn = device_ledger.report(device, values, schedule)
+    drawn = device_ledger.report(device, values, schedule, seal=seal)
     print(json.dumps({"version": 1, "reports": [drawn.to_json()]}))
     note(f"{printable(str(ledger))}: {device_ledger.spent()} so far, in all campaigns")
 
@@ -228,11 +263,12 @@ class WaveTimes(NamedTuple):
     start: str | None  # instead: time of the first wave
     every: float  # with `start`: time between waves, in days if it is a date
     onto: Path | None  # folder of the model of earlier waves, to which these are added
+    panel: Path | None  # who reports when, if no release says it
 
     @property
     def given(self) -> bool:
         """Whether any of the options was given that imply `--waves`."""
-        return any(option is not None for option in (self.times, self.start, self.onto))
+        return any(option is not None for option in (self.times, self.start, self.onto, self.panel))
 
 
 def learn_waves(
@@ -253,15 +289,17 @@ def learn_waves(
 
     onto = times.onto
     require_place(output, waves)
-    replace = force or onto == output
+    replaced = force or onto == output
     before = None if onto is None else _require_wave_model(onto, load(onto))
-    claim_folder(output, FILES, inputs=waves, force=replace)
+    panel = None if times.panel is None else Panel.load(times.panel)
+    claim_folder(output, FILES, inputs=waves, force=replaced)
     sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
     if sealed is None:
         paths, model_times = waves, _times(times, len(waves))
-    elif times.times is not None or times.start is not None:
-        raise PrivotError("the release says the times of its waves: leave out --times and --start")
+    elif (times.times, times.start, times.panel) != (None, None, None):
+        raise PrivotError("the release states them: leave out --times, --start and --panel")
     else:
+        panel = sealed.panel
         new_waves = _new_waves(sealed, before)
         folder = Path(context.with_resource(TemporaryDirectory(prefix="privot-")))
         paths = [folder / f"wave-{number}" for number in range(len(new_waves))]
@@ -269,20 +307,21 @@ def learn_waves(
             _link_release(path, shards)
         model_times = [*new_waves]
     beside = [output.with_name(f"{output.name}.{number}") for number in range(len(paths))]
-    releases = open_releases(context, paths, beside, strict=strict, replace=replace, inputs=waves)
+    releases = open_releases(context, paths, beside, strict=strict, replace=replaced, inputs=waves)
     if before is not None:
-        model = before
+        model = before if panel is None else replace(before, panel=panel)
         for release, after in zip(releases, model_times or [], strict=True):
             model = model.add(release, after)
     else:
         with training_bar(then="") as progress:
-            model = fit_waves(releases, model_times, settings, progress=progress)
+            model = fit_waves(releases, model_times, settings, panel=panel, progress=progress)
     model.save(output)
     write_wave_report(output / "report.html", model)
     print(
         f"{output}: {len(model.times)} waves, {model.times[0]} to {model.times[-1]}, "
-        f"{sum(model.people):,} reports, {model.guarantee} for one report"
+        f"{sum(model.people):,} reports, {model.guarantee} for one wave"
     )
+    print(f"  all waves together: {model.guarantee_of_all}")
     print(f"{output / 'report.html'}: trends of all columns, and sudden changes")
 
 

@@ -425,8 +425,9 @@ class ShuffledCampaign(Campaign):
     def _format_of(self, empty: Report, panel: Panel | None) -> RecordFormat:
         if panel is not None:
             raise PrivotError(
-                f"--panel {panel.name!r} puts reports into waves by their hour, and a sealed report has "
-                "none: serve each wave as a campaign of its own"
+                f"--panel {panel.name!r} sorts reports by their hour, and sealed ones have none: leave "
+                "it out, and give each wave a store of its own (--store wave-0), and a key of its own "
+                "(`privot waves new --keys keys/`)"
             )
         sealed = bytes(SEAL_BYTES + len(empty.to_bytes()))
         return SealedRecordFormat(sealed_report(empty.fingerprint, sealed).to_bytes())

@@ -136,12 +136,10 @@ class LocalModel(Model):
     @property
     def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
         """Guarantee of the release, by post-processing; the weakest one of several releases."""
-        randomizers = (*self.earlier, self.randomizer)
-        if len(randomizers) == 1:
-            return self.randomizer.batch_guarantee(self.made_with.get("num_reports", 1))
-        counts = [each["reports"] for each in self.made_with.get("promises", [])]
-        counts += [1] * (len(randomizers) - len(counts))  # waves, whose reports are not shuffled
-        return weakest(*map(Randomizer.batch_guarantee, randomizers, counts))
+        alone = [{"reports": self.made_with.get("num_reports", 1)}]
+        counts = [each["reports"] for each in self.made_with.get("promises", alone)]
+        pairs = zip((*self.earlier, self.randomizer), counts, strict=True)
+        return weakest(*(each.batch_guarantee(count) for each, count in pairs))
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""

@@ -31,9 +31,10 @@ _TRUST_SENTENCE = {
 class DistributedDP(Guarantee):
     r"""(ε, δ)-privacy of a batch if a named party is honest, and the weaker guarantee if it is not.
 
-    Adjacency `replace_one`: batches of equal size that differ in one unit's record. No curator holds
-    records. `"shuffled"`: each report is ε₀-locally private by itself, and a shuffler, which cannot read
-    reports, permutes them (`privot.privacy.shuffling`); if it colludes with the analyst, ε₀ remains.
+    Adjacency `replace_one`: batches of equal size that differ in one unit's record; of several batches,
+    in that unit's record of each, so in its whole sequence of values. No curator holds records.
+    `"shuffled"`: each report is ε₀-locally private by itself, and a shuffler, which cannot read reports,
+    permutes them (`privot.privacy.shuffling`); if it colludes with the analyst, ε₀ remains.
     `"aggregated"`: each of two servers receives a secret share of every record's counts, uniform by
     itself, and adds noise that suffices alone; if both collude, no guarantee remains.
 
@@ -41,9 +42,11 @@ class DistributedDP(Guarantee):
         epsilon: ε of the batch.
         delta: δ of the batch.
         where: `"shuffled"` or `"aggregated"`.
-        people: Number of reports in the batch, without those who collude with the analyst.
+        people: Number of reports in the batch, without those who collude with the analyst; of several
+            batches, in the smallest.
         floor: ε₀ that holds even if all other parties collude; None if nothing does.
         unit: Whom one record belongs to.
+        batches: Number of batches, all of which have a report of the same unit.
 
     >>> print(DistributedDP(1.0, 1e-6, "shuffled", 200_000, floor=8.5))
     ε = 1, δ = 1e-06 if the shuffler is honest, else ε = 8.5 (pure, local), replace_one, per person
@@ -57,6 +60,7 @@ class DistributedDP(Guarantee):
     floor: float | None = None
     unit: str = "person"
     neighboring: Neighboring = "replace_one"
+    batches: int = 1
 
     def __post_init__(self) -> None:
         require_delta(self.delta)
@@ -73,6 +77,7 @@ class DistributedDP(Guarantee):
         """See `Guarantee`."""
         without = "nothing" if self.floor is None else f"ε = {at_most(self.floor)} (pure, local)"
         trusted = f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
+        trusted += f" of {self.batches:,} batches" if self.batches > 1 else ""
         return f"{trusted} if {_TRUST_ASSUMPTION[self.where]}, else {without}"
 
     def describe(self) -> str:
@@ -85,8 +90,12 @@ class DistributedDP(Guarantee):
                 f"report: odds change by a factor of at most {odds_factor(self.floor)}. Reports that "
                 "whoever sees the batch made, or knows, hide nobody: the number is that of the others."
             )
+        subject = f"the batch of {self.people:,} reports has this promise."
+        if self.batches > 1:
+            each = f"{self.people:,} reports or more, with one of the same {self.unit} in each"
+            subject = f"{self.batches:,} batches of {each}, have this promise together."
         return (
-            f"{_TRUST_SENTENCE[self.where]}the batch of {self.people:,} reports has this promise. "
+            f"{_TRUST_SENTENCE[self.where]}{subject} "
             f"{self.to_approximate().describe_bound()} {left} Another batch with a report of the same "
             f"{self.unit} is not covered: the ε and δ of both add up."
         )
@@ -98,15 +107,17 @@ class DistributedDP(Guarantee):
         if self.floor is not None and other.floor is not None:
             floor = sum_up([self.floor, other.floor])
         losses = {name: self._sum(other, name) for name in self.losses}
-        return replace(self, **losses, people=min(self.people, other.people), floor=floor)
+        people, batches = min(self.people, other.people), self.batches + other.batches
+        return replace(self, **losses, people=people, floor=floor, batches=batches)
 
     def weaker(self, other: Self) -> Self:
-        """Return what both batches imply: the larger losses and floor, the fewer people."""
+        """Return what both imply: the larger losses, floor and number of batches, the fewer people."""
         require_same(self, other, ("where", "unit"))
         floors = (self.floor, other.floor)
         floor = None if None in floors else max(each for each in floors if each is not None)
         larger = super().weaker(other)
-        return replace(larger, people=min(self.people, other.people), floor=floor)
+        people, batches = min(self.people, other.people), max(self.batches, other.batches)
+        return replace(larger, people=people, floor=floor, batches=batches)
 
     def to_approximate(self) -> ApproximateDP:
         """Return (ε, δ) between neighboring batches, if the trusted party is honest."""

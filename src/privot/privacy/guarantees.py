@@ -72,7 +72,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from privot.core.errors import PrivotError, require_choice
+from privot.core.errors import MOST_STEPS, PrivotError, require_choice, require_count
 from privot.privacy.rounding import (
     at_least,
     at_most,
@@ -152,6 +152,13 @@ class Guarantee(ABC):
         """
         require_same(self, other, [f.name for f in fields(self) if f.name not in self.losses])
         return replace(self, **{name: self._sum(other, name) for name in self.losses})
+
+    def times(self, count: int) -> Self:
+        """Return the guarantee of `count` such uses together, by sums of halves."""
+        if require_count("count", count, MOST_STEPS) == 1:
+            return self
+        half = self.times(count // 2)
+        return half.plus(half).plus(self) if count % 2 else half.plus(half)
 
     def weaker(self, other: Self) -> Self:
         """Return the guarantee, of the same kind, that both imply: the larger of each loss."""
@@ -528,9 +535,6 @@ def weakest(*guarantees: Any) -> Any:
     Raises:
         PrivotError: if `neighboring`, `unit` or the trusted party differ.
     """
-    first, *others = guarantees
-    for other in others:
-        require_same(first, other, ("neighboring", "unit"))
     if {type(each) for each in guarantees} == {PureDP, ApproximateDP}:
         guarantees = tuple(g.to_approximate() if isinstance(g, PureDP) else g for g in guarantees)
     return reduce(_weaker, guarantees)
@@ -541,6 +545,7 @@ def _weaker(first: Any, second: Any) -> Any:
         raise PrivotError(
             f"one guarantee is {first}, another {second}: fit releases of one place of trust together"
         )
+    require_same(first, second, ("neighboring", "unit"))
     return first.weaker(second)
 
 

@@ -46,11 +46,13 @@ from privot.randomizer.reports.shuffled import (
     promised,
     require_promised,
     shuffled_guarantee,
+    shuffled_promise,
 )
 from privot.randomizer.reports.split import SplitReport, privatize_columns
 from privot.randomizer.reports.validation import first_fault, first_reasons, seal, unseal
 from privot.schema import Schema
 from privot.tables.files import as_table
+from privot.waves.panel import Panel, PanelGuarantee
 
 PROGRAM_VERSION = 2
 TIME_STEP = 3600  # seconds to which devices round the times of reports
@@ -181,16 +183,29 @@ class Randomizer(Summarized):
             )
         return ReportLaw.worst(self.guarantee.epsilon)
 
-    def batch_guarantee(self, num_reports: int) -> PureDP | ApproximateDP | DistributedDP:
-        """Return the guarantee of a report in a batch, shuffled if the schema promises shuffling.
+    def batch_guarantee(
+        self, num_reports: int, batches: int = 1
+    ) -> PureDP | ApproximateDP | DistributedDP:
+        """Return the guarantee of batches with a report of the same unit, shuffled if so promised.
+
+        Each is shuffled by itself, and the smallest, of `num_reports`, counts for all. ε is at the
+        promise's δ. Local guarantees are multiplied.
 
         Raises:
             PrivotError: if there are fewer shuffled reports than the promise's number of people.
         """
         promise = self.schema.promise
         if promise is None or promise.where == "local":
-            return self.guarantee
-        return shuffled_guarantee(promise, self.report_law, num_reports, self.schema.unit)
+            return self.guarantee.times(batches)
+        law, unit = self.report_law, self.schema.unit
+        return shuffled_guarantee(promise, law, num_reports, batches, unit)
+
+    def panel_guarantee(self, panel: Panel, num_reports: int | None = None) -> PanelGuarantee:
+        """Return the guarantee of a panel with waves of `num_reports` or more (the promise's people)."""
+        promise, most = shuffled_promise(self.schema), panel.most_reports()
+        least = num_reports or (promise and promise.people) or 1
+        composed = None if most is None else self.batch_guarantee(least, most)
+        return PanelGuarantee(self.batch_guarantee(least), panel.window, panel.waves, composed)
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""

@@ -431,6 +431,7 @@ def write_wave_report(path: str | Path, model: WaveModel) -> None:
         "changes": changes,
         "promise": model.guarantee.describe(),
         "guarantee": str(model.guarantee),
+        "all": str(model.guarantee_of_all),
         "unit": model.schema.unit,
     }
     write_page(path, "waves.html", fields)

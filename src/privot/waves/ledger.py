@@ -20,6 +20,10 @@ within them. A ledger whose file is removed or replaced while in use refuses to 
 older copy of the file that is restored, two devices of one person, and a clock that is set back before a
 ledger is created.
 
+*Shuffled reports* are sealed before they are stored, once: sealed again into another batch, a report
+would be told from all others there. The ledger counts ε₀ of each report by itself, the safe side: that
+its shuffler is honest and its batch large is not known on the device.
+
 *Several campaigns.* Guarantees to one person add up. The owner's limit is on all draws of all campaigns
 together; `Limit` says how a wrong clock affects it.
 
@@ -37,7 +41,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -345,6 +349,7 @@ class DeviceLedger:
         *,
         now: float | None = None,
         word: NextWord = system_word,
+        seal: Callable[[Report], Report] | None = None,
     ) -> Report:
         """Return the report of the current wave; the stored one if it was drawn before.
 
@@ -354,6 +359,7 @@ class DeviceLedger:
             panel: The campaign's panel.
             now: Seconds since 1970; the clock's by default.
             word: Source of uniform 64-bit words.
+            seal: Function that seals a report of a shuffled wave to that wave's analyst.
 
         Raises:
             NotDue: if the person may not report in this wave, or reported fewer than w waves away.
@@ -369,7 +375,8 @@ class DeviceLedger:
                 self._require_due(panel, wave, [*drawn])
                 if self.limit is not None:
                     self.limit.require(panel.name, promise, journal.draws, seconds)
-                content = device.report(record, word=word, now=seconds).to_bytes()
+                report = device.report(record, word=word, now=seconds)
+                content = (report if seal is None else seal(report)).to_bytes()
                 draw = {
                     "campaign": panel.to_dict(),
                     "wave": wave,

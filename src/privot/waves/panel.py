@@ -14,13 +14,30 @@ Slot, waves and number of reports are functions of the seed and the id, and are 
 sequences. Given them, report t is drawn from x_t alone with fresh coins, so its probability changes
 by a factor of at most e^ε, whatever was reported before; the factors multiply. ∎
 
+**Shuffled waves.** Now let the reports of each wave be a batch of at least n accepted ones, mixed by an
+honest shuffler, and let (ε₁, δ) be the guarantee of one such batch, (ε_k, δ) that of k of them
+(`privot.privacy.shuffling`, which composes them numerically). Then, for whoever knows everybody else's
+values, the batches of any w consecutive waves together are (ε₁, δ)-private, and those of all T waves
+(ε_k, δ)-private, k = ⌈T/w⌉; adjacency is `replace_one`, of the person's whole sequence.
+
+*Proof.* As above, one of w consecutive batches holds a report of the person, and at most k of T do,
+whatever the values are. Given what was published before, on which other people's values and the number
+of reports may depend, a batch is a function of x_t and fresh coins, and its divergence between x_t and
+x′_t is at most that of one batch of n, since more reports only lower it. A batch without the person has
+one law under both sequences. Adaptive composition of dominated batches gives k of them. ∎
+
+It needs that each batch is mixed by itself and opened once as a whole, and that a report is in one batch
+only: a report that is repeated in another batch is told from all others there by its id. A key of the
+analyst for each wave (`privot.collector.analyst`) rules that out.
+
 The slot must not change: if it were drawn again for every w waves, a person could report in the last
 wave of one window and in the first of the next, twice in two consecutive waves. The bound is tight: two
 sequences that differ in every wave attain it under randomized response.
 
 **Privacy review.** Adjacency: one person's whole sequence of values is replaced. The panel and the ids
 are public, and they determine who reports when; so an observer who sees that a person sent a report
-learns nothing that they could not compute. No report contains the id. A device that does not report in
+learns nothing that they could not compute. Which batch holds a person's reports is public as well, and
+its size is that of the wave. No report contains the id. A device that does not report in
 its wave (switched off, away) is observably absent; the guarantee does not cover absence.
 
 References:
@@ -31,15 +48,14 @@ References:
 import hashlib
 import hmac
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 from privot.core.errors import PrivotError, require_count
 from privot.core.files import read_text, replacing_file
-from privot.privacy import ApproximateDP, PureDP
+from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.guarantees import guarantee_from_dict
-from privot.privacy.rounding import multiply_up
 
 MOST_WAVES = 10**6
 _MAX_SECONDS, _MAX_TEXT, _FORMAT = 2**40, 200, 1
@@ -161,58 +177,42 @@ class Panel:
 
 @dataclass(frozen=True)
 class PanelGuarantee:
-    """Guarantee of a rotating panel: ε in any w consecutive waves, ⌈k/w⌉ ε in any k.
+    """Guarantee of a rotating panel: of any w consecutive waves, and of all T.
 
-    The module's docstring has the proof. **Adjacency**: one person's whole sequence of values is
-    replaced by any other; people, and when they report, are public. For (ε, δ)-private reports both
-    numbers are multiplied, by adaptive composition (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
+    The module's docstring has the proofs. **Adjacency**: one person's whole sequence of values is
+    replaced by any other; people, and when they report, are public. Without `composed` all numbers are
+    multiplied by ⌈T/w⌉, by adaptive composition (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
     **Privacy review.** Arithmetic of public numbers; no record is read.
 
     Arguments:
-        report: Guarantee of one report, under local privacy.
+        report: Guarantee of any w consecutive waves: of one local report, or of the smallest batch.
         window: Number w of consecutive waves in which a person reports once.
         waves: Number T of waves; None for a panel without end.
+        composed: Guarantee of all T waves, if a better one is known (`Randomizer.panel_guarantee`).
 
     >>> promise = PanelGuarantee(PureDP(2.0), window=6, waves=52)
     >>> print(promise)
     ε = 2 (pure) in any 6 consecutive waves, ε = 18 (pure) over 52, local, per person, for any values
     """
 
-    report: PureDP | ApproximateDP
+    report: PureDP | ApproximateDP | DistributedDP
     window: int
     waves: int | None = None
+    composed: PureDP | ApproximateDP | DistributedDP | None = None
 
     def __post_init__(self) -> None:
-        if self.report.neighboring != "local":
+        if self.report.neighboring != "local" and not isinstance(self.report, DistributedDP):
             raise PrivotError(
-                f"neighboring is {self.report.neighboring!r}: a panel's reports are local; give the "
-                "guarantee of a randomizer"
+                f"neighboring is {self.report.neighboring!r}: a panel's reports are local, or mixed in "
+                "batches; give the guarantee of a randomizer"
             )
 
-    @classmethod
-    def of(cls, panel: Panel, report: PureDP | ApproximateDP) -> Self:
-        """Return the guarantee of a panel whose reports each have the guarantee `report`."""
-        return cls(report, panel.window, panel.waves)
-
-    def over(self, waves: int) -> PureDP | ApproximateDP:
-        """Return the guarantee of all reports of one person in `waves` consecutive waves."""
-        if waves < 1:
-            raise PrivotError(f"waves {waves!r} cannot be: give a number of waves, at least 1")
-        count, report = -(-waves // self.window), self.report
-        losses: dict[str, Any] = {
-            name: multiply_up(getattr(report, name), count) for name in report.losses
-        }
-        return replace(report, **losses)
-
     @property
-    def in_window(self) -> PureDP | ApproximateDP:
-        """Guarantee of the reports in any w consecutive waves."""
-        return self.over(self.window)
-
-    @property
-    def in_all(self) -> PureDP | ApproximateDP | None:
+    def in_all(self) -> PureDP | ApproximateDP | DistributedDP | None:
         """Guarantee of the reports in all T waves; None if waves have no end, as ε is then unbounded."""
-        return None if self.waves is None else self.over(self.waves)
+        if self.waves is None or self.composed is not None:
+            return self.composed
+        return self.report.times(-(-self.waves // self.window))
 
     def __str__(self) -> str:
         whole_course = self.in_all
@@ -222,13 +222,14 @@ class PanelGuarantee:
             else f"{whole_course.losses_text()} over {self.waves}"
         )
         return (
-            f"{self.in_window.losses_text()} in any {self.window} consecutive waves, {total}, local, "
-            f"per {self.report.unit}, for any values"
+            f"{self.report.losses_text()} in any {self.window} consecutive waves, {total}, "
+            f"{self.report.neighboring}, per {self.report.unit}, for any values"
         )
 
     def describe(self) -> str:
         """Return the guarantee as plain sentences."""
         unit, whole_course = self.report.unit, self.in_all
+        batch = " Each wave is a batch." if isinstance(self.report, DistributedDP) else ""
         total = (
             "The waves have no end, and what all of them together tell has no bound."
             if whole_course is None
@@ -236,17 +237,21 @@ class PanelGuarantee:
         )
         return (
             f"Each {unit} reports at most once in any {self.window} consecutive waves, in a slot that "
-            f"public coins chose, whatever their values are and however those change. Everything that a "
-            f"{unit} reports in any {self.window} consecutive waves together: {self.report.describe()} "
-            f"{total} Two sequences of values are compared as wholes: nothing is assumed of how values "
-            "of one week tell those of another."
+            f"public coins chose, whatever their values are and however those change.{batch} Everything "
+            f"that a {unit} reports in any {self.window} consecutive waves together: "
+            f"{self.report.describe()} {total} Two sequences of values are compared as wholes: nothing "
+            "is assumed of how values of one week tell those of another."
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {"report": self.report.to_dict(), "window": self.window, "waves": self.waves}
+        values = {"report": self.report.to_dict(), "window": self.window, "waves": self.waves}
+        return values | {"composed": self.composed and self.composed.to_dict()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
-        return cls(guarantee_from_dict(values["report"]), values["window"], values["waves"])
+        report, composed = (
+            v and guarantee_from_dict(v) for v in (values["report"], values["composed"])
+        )
+        return cls(report, values["window"], values["waves"], composed)

@@ -11,10 +11,15 @@ $$ \mathrm{Var}(a^⊤ θ) = \sum_k (B^⊤ a)_k^2\, \mathrm{Var}(u_k) . $$
 
 Means are over people whose number is not missing. The band includes the uncertainty about the shares and
 the drift, but not about the distribution within a bump.
+
+**Privacy review.** Post-processing of public releases, their sizes and times. `guarantee` is of one
+wave, the weakest; shuffled ones are batches, each opened once, which no file shows. Adjacency of
+`guarantee_of_all` (`privot.waves.panel`): one person's whole sequence of values.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, ClassVar, Self
@@ -32,12 +37,13 @@ from privot.local.waves.grid_drift import GridDrift
 from privot.local.waves.paths import Paths, ShareRatio
 from privot.local.waves.table_drift import TableDrift
 from privot.models import History, Model, ModelKind, Stored
-from privot.privacy import ApproximateDP, PureDP, weakest
+from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
 from privot.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema import Schema
 from privot.schema.domains import Array
 from privot.training import Progress
+from privot.waves import Panel
 
 # A number, a date, or the text of either; dates are converted to days.
 Time = float | int | str | date
@@ -45,6 +51,7 @@ _FIRST = date(1970, 1, 1)  # day 0
 _NUM_SIMULATIONS = 199  # of a p-value, which is a multiple of 1/200
 _CREDIBILITY = 0.9  # probability of the interval of a change
 _MIN_WAVES = 3  # fewest waves in which a change can be detected
+_DAY = 86_400  # seconds
 _BASE_PREFIX = "base."
 
 
@@ -174,17 +181,17 @@ class WaveModel(Model):
         drift: Change of that model over time.
         dated: Whether times are dates.
         people: Number of people who reported in each wave.
-        added: Randomizers of waves that were added after the fit.
+        panel: Panel in whose slots people reported, if there is one.
         history: Always None, since the model is not trained by steps.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("local.waves", 3, "privot fit --waves")
+    kind: ClassVar[ModelKind] = ModelKind("local.waves", 4, "privot fit --waves")
 
     base: LocalModel
     drift: TableDrift | GridDrift
     dated: bool
     people: tuple[int, ...]
-    added: tuple[Randomizer, ...] = ()
+    panel: Panel | None = None
     history: History | None = None
 
     @property
@@ -193,9 +200,21 @@ class WaveModel(Model):
         return self.base.schema
 
     @property
-    def guarantee(self) -> PureDP | ApproximateDP:
-        """Guarantee of one report; a person who reports in several waves spends it in each."""
-        return weakest(self.base.guarantee, *(each.guarantee for each in self.added))
+    def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
+        """Guarantee of one wave, the weakest; a person who reports in several spends it in each."""
+        return self.base.guarantee
+
+    @property
+    def guarantee_of_all(self) -> PureDP | ApproximateDP | DistributedDP:
+        """Guarantee of all waves together, to a person in any slot of the panel.
+
+        Without a panel, a person reports in every wave. Waves of one randomizer are composed as the
+        smallest of them, those of several as the weakest, by a sum.
+        """
+        count = most_reports(self.drift.times, self.dated, self.panel)
+        if self.base.earlier:
+            return self.guarantee.times(count)
+        return self.base.randomizer.batch_guarantee(min(self.people), count)
 
     @property
     def made_with(self) -> dict[str, Any]:
@@ -293,17 +312,22 @@ class WaveModel(Model):
         """Return the model with one more wave; the model of all earlier waves is not fitted again.
 
         Raises:
-            PrivotError: for a release of another schema, or a time that is not after the last wave's.
+            PrivotError: for a release of another schema, a batch of fewer reports than promised, or a
+                time that is not after the last wave's.
         """
-        require_wave(release, self.schema, self.base.randomizer)
+        require_wave(release, self.base.randomizer)
         number, dated = read_time(time)
         if dated != self.dated or not number > self.drift.times[-1]:
             raise PrivotError(
                 f"time {time} is not after the last wave's, {self.times[-1]}: give a later one"
             )
-        people, added = (*self.people, len(release)), distinct([*self.added, release.randomizer])
+        most_reports([*self.drift.times, number], dated, self.panel)  # refuses one of no wave
+        weakest(self.guarantee, release.guarantee)  # refuses small batches, another place of trust
+        randomizers = (*self.base.earlier, self.base.randomizer, release.randomizer)
+        counts = [*(each["reports"] for each in self.made_with["promises"]), len(release)]
+        base = _stating_smallest(self.base, zip(randomizers, counts, strict=True))
         drift = self.drift.with_wave(release, number)
-        return replace(self, drift=drift, people=people, added=added)
+        return replace(self, base=base, drift=drift, people=(*self.people, len(release)))
 
     def fields(self) -> dict[str, Any]:
         """See `Learned`."""
@@ -312,7 +336,7 @@ class WaveModel(Model):
             "drift": self.drift.fields(),
             "dated": self.dated,
             "people": list(self.people),
-            "added": [each.to_json() for each in self.added],
+            "panel": None if self.panel is None else self.panel.to_json(),
         }
 
     def arrays(self) -> dict[str, Array]:
@@ -330,21 +354,49 @@ class WaveModel(Model):
             target[name.removeprefix(_BASE_PREFIX)] = array
         base = LocalModel.build(Stored(fields["base"], base_arrays, None))
         drift = DRIFTS[base.sampler.kind].build(base.sampler, fields["drift"], drift_arrays)
-        added = tuple(map(Randomizer.from_json, fields["added"]))
-        return cls(base, drift, fields["dated"], tuple(fields["people"]), added)
+        panel = None if fields["panel"] is None else Panel.from_json(fields["panel"])
+        return cls(base, drift, fields["dated"], tuple(fields["people"]), panel)
 
 
-def distinct(randomizers: Sequence[Randomizer]) -> tuple[Randomizer, ...]:
-    """Return each randomizer once, in order."""
-    return tuple({each.fingerprint: each for each in randomizers}.values())
+def most_reports(times: Sequence[float] | Array, dated: bool, panel: Panel | None) -> int:
+    """Return the maximum number of waves, of these, in which a person in a slot of the panel reports.
 
-
-def require_wave(release: Release, schema: Schema, like: Randomizer) -> None:
-    """Raise an error for a release that has another schema or kind of report, or no reports."""
-    if release.schema != schema:
+    Raises:
+        PrivotError: if times are no days or numbers of different waves of the panel.
+    """
+    if panel is None:
+        return len(times)
+    numbers = [panel.wave_at(time * _DAY) if dated else round(time) for time in times]
+    whole_days = panel.start % _DAY == panel.length % _DAY == 0
+    known = whole_days if dated else np.array_equal(numbers, times)
+    if not known or len({*numbers}) < len(numbers):
         raise PrivotError(
-            f"a wave has schema {release.schema}, another {schema}: waves share one schema"
+            f"times are not of different waves of panel {panel.name!r}: give each wave's number, or the "
+            "day on which it begins, if all begin with days"
         )
+    return max(Counter(number % panel.window for number in numbers).values())
+
+
+def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]]) -> LocalModel:
+    """Return the base with each wave's randomizer once, and the guarantee of its smallest wave."""
+    smallest: dict[str, tuple[Randomizer, int]] = {}
+    for made_by, people in waves:
+        _, least = smallest.get(made_by.fingerprint, (made_by, people))
+        smallest[made_by.fingerprint] = made_by, min(people, least)
+    newest = smallest.pop(base.randomizer.fingerprint)
+    promises = [
+        {"guarantee": str(made_by.batch_guarantee(least)), "reports": least}
+        for made_by, least in (*smallest.values(), newest)
+    ]
+    earlier = tuple(made_by for made_by, _ in smallest.values())
+    return replace(base, earlier=earlier, made_with=base.made_with | {"promises": promises})
+
+
+def require_wave(release: Release, like: Randomizer) -> None:
+    """Raise an error for a release that has another schema or kind of report, or no reports."""
+    schema, other = release.schema, like.schema
+    if schema != other.model_copy(update={"promise": schema.promise}):
+        raise PrivotError(f"a wave has schema {schema}, another {other}: waves share one schema")
     if (release.randomizer.joint is None) != (like.joint is None):
         raise PrivotError("waves are of joint and of split reports: give one or the other")
     if not len(release):
@@ -356,35 +408,36 @@ def fit_waves(
     times: Sequence[Time] | None = None,
     settings: FitSettings | None = None,
     *,
+    panel: Panel | None = None,
     progress: Progress | None = None,
     **keywords: Any,
 ) -> WaveModel:
     """Learn a drifting population from waves of reports: first all waves together, then the drift.
 
     Arguments:
-        releases: One release per wave, in order, with one schema; ε may differ.
+        releases: One release per wave, in order, with one schema; ε may differ. A release of shuffled
+            reports is one batch.
         times: Times of the waves, increasing numbers or dates; by default 1, 2, 3 …
         settings: Settings of the fit of all waves together.
+        panel: Panel in whose slots people reported, for the guarantee of all waves together. Times are
+            then the days on which its waves begin, or their numbers.
         progress: Progress callback of the fit of all waves.
         **keywords: Fields of the settings: `seed=3`.
 
     Raises:
-        PrivotError: for fewer than two waves, different schemas, times that do not increase, or reports
-            whose estimator cannot drift (vectors of many numbers, images).
+        PrivotError: for fewer than two waves, different schemas, batches of fewer reports than promised,
+            times that do not increase or are of no wave of the panel, or reports whose estimator cannot
+            drift (vectors of many numbers, images).
     """
     waves = list(releases)
     if len(waves) < 2:
         raise PrivotError(f"releases has {len(waves)}: give two waves or more, or use fit")
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
+    most_reports(numbers, dated, panel)  # refuses times of no waves of the panel
     for wave in Releases.of(waves).parts:
-        if wave.schema.promise is not None and wave.schema.promise.where != "local":
-            raise PrivotError(
-                f"the waves promise {wave.schema.promise}: a guarantee of several batches of the same "
-                "people is not computed; fit each wave by itself"
-            )
-        require_wave(wave, waves[-1].schema, waves[-1].randomizer)
+        require_wave(wave, waves[-1].randomizer)
+    weakest(*(each.guarantee for each in waves))  # refuses small batches, several places of trust
     base = fit(_merge_waves(waves), settings, progress=progress, **keywords)
-    base = replace(base, earlier=distinct(base.earlier))
     if base.sampler.kind not in DRIFTS:
         raise PrivotError(
             f"these reports are learned by estimator {base.made_with['estimator']!r}, which knows one "
@@ -393,7 +446,8 @@ def fit_waves(
     drift = DRIFTS[base.sampler.kind].of(
         base.sampler, waves, numbers, base.made_with.get("seed", 0)
     )
-    return WaveModel(base, drift, dated, tuple(map(len, waves)))
+    base = _stating_smallest(base, ((each.randomizer, len(each)) for each in waves))
+    return WaveModel(base, drift, dated, tuple(map(len, waves)), panel)
 
 
 def _merge_waves(waves: Sequence[Release]) -> list[Release]:

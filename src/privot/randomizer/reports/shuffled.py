@@ -1,30 +1,33 @@
-"""Shuffled reports: the local ε₀ that a promise allows, and the guarantee of a shuffled batch.
+"""Shuffled reports: the local ε₀ that a promise allows, and the guarantee of shuffled batches.
 
 A promise (`privot.schema.promise`) declares ε, δ and the least number of people of a batch, and possibly
 a *floor*: the largest ε₀ of one report.
 
-**Privacy review.** Adjacency: batches of equal size that differ in the record of one unit. The analyst
-sees the set of accepted reports, in random order and without senders. ε is computed from the number of
-*accepted* reports, so dropped or delayed reports make it larger. Batches with fewer reports than the
-promise's number of people are refused. Reports of dishonest people give no protection: the promise's
-number of people counts honest ones. Everything here is a function of public numbers.
+**Privacy review.** Adjacency: batches of equal size that differ in the record of one unit; several
+batches, in its record of each. The analyst sees the set of accepted reports, in random order and without
+senders. ε is computed from the number of *accepted* reports, so dropped or delayed reports make it
+larger. Batches with fewer reports than the promise's number of people are refused. Reports of dishonest
+people give no protection: the promise's number of people counts honest ones. Everything here is a
+function of public numbers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from privot.core.errors import PrivotError
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
+from privot.privacy.rounding import multiply_up
 from privot.privacy.shuffling import (
     EPSILON0_MAX,
     ReportLaw,
     calibrate_shuffling,
+    composed_shuffled_epsilon,
     shuffled_delta,
-    shuffled_epsilon,
 )
 from privot.schema import Schema
 from privot.schema.promise import Promise
@@ -125,9 +128,9 @@ def most_accurate_shuffled(promise: Promise, calibrate: Callable[[float], Any]) 
 
 @lru_cache(maxsize=256)
 def shuffled_guarantee(
-    promise: Promise, law: ReportLaw, num_reports: int, unit: str
+    promise: Promise, law: ReportLaw, num_reports: int, batches: int, unit: str
 ) -> DistributedDP:
-    """Return the guarantee of `num_reports` accepted reports, if the shuffler is trusted.
+    """Return the guarantee of batches of at least `num_reports` accepted reports, if shuffled honestly.
 
     Raises:
         PrivotError: if there are fewer reports than the promise's number of people.
@@ -138,7 +141,6 @@ def shuffled_guarantee(
             f"{num_reports:,} reports were accepted, and the promise is of a batch of {least:,} or "
             "more: wait for more; fewer are not opened"
         )
-    epsilon = shuffled_epsilon(law, num_reports, promise.delta).epsilon
-    return DistributedDP(
-        epsilon, promise.delta, "shuffled", num_reports, floor=law.epsilon0, unit=unit
-    )
+    epsilon = composed_shuffled_epsilon(law, num_reports, promise.delta, batches)
+    batch = DistributedDP(epsilon, promise.delta, "shuffled", num_reports, unit=unit)
+    return replace(batch, floor=multiply_up(law.epsilon0, batches), batches=batches)
