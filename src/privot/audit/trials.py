@@ -89,7 +89,7 @@ class Trial(ABC):
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
         """Return log-likelihood ratios (n,) of reports for two records; 0 where not reported."""
-        raise NotImplementedError  # asked of parts with `pairs` only
+        raise NotImplementedError  # called for parts with `pairs` only
 
 
 class _ColumnTrial(Trial):

@@ -233,10 +233,10 @@ def _each_id_once(found: Collected) -> Collected:
     num_others = len(table) - len(first_row)
     if not num_others:
         return found
-    kept = ReportTable.of(table.take(pa.array([*first_row.values()])))
+    distinct = ReportTable.of(table.take(pa.array([*first_row.values()])))
     refused = pa.table({"reason": ["its id is another report's"] * num_others})
     return Collected(
-        Release(kept, found.release.randomizer),
+        Release(distinct, found.release.randomizer),
         pa.concat_tables([found.quarantined, refused], promote_options="default"),
         found.copies,
     )

@@ -353,17 +353,17 @@ class Campaign:
             raise WireError("many", words)
         if records is not None:
             return records, [*range(count)], []
-        kept: dict[int, bytes] = {}
+        well_formed: dict[int, bytes] = {}
         refused: list[RefusedReport] = []
         for place, part in enumerate(parts):
             if isinstance(part, RefusedReport):
                 refused.append(part)
             elif len(part) == length:
-                kept[place] = part
+                well_formed[place] = part
             else:
                 refused.append(self._refusal(place, part))
-        records = np.frombuffer(b"".join(kept.values()), np.uint8).reshape(-1, length).copy()
-        return records, [*kept], refused
+        records = np.frombuffer(b"".join(well_formed.values()), np.uint8).reshape(-1, length).copy()
+        return records, [*well_formed], refused
 
     def _of_other_waves(self, records: Records, until: int | None) -> NDArray[np.bool_]:
         """Return a mask (n,) of records outside of the panel's waves, or not of the ticket's wave."""

@@ -313,8 +313,8 @@ class FolderStore:
                 entries = _byte_rows(data, width)
                 is_deleted = deleted.deleted(_words_of(entries[:, at : at + ID_BYTES].tobytes()))
                 if is_deleted.any():
-                    kept = entries[~is_deleted].tobytes()
-                    values = {"number": number, "data": kept, "crc": zlib.crc32(kept)}
+                    remaining = entries[~is_deleted].tobytes()
+                    values = {"number": number, "data": remaining, "crc": zlib.crc32(remaining)}
                     self._connection.execute(_REPLACE[table], values)
 
     def _erase_free_space(self) -> None:

@@ -289,9 +289,9 @@ def _erase_shard(storage: ReleaseStorage, name: str, copy: Path, deleted: frozen
     table = pq.read_table(copy)
     metadata = dict(table.schema.metadata)
     made_by = metadata.pop(METADATA_KEY).decode()
-    kept = table.filter(pc.invert(is_deleted)).replace_schema_metadata(None)
+    remaining = table.filter(pc.invert(is_deleted)).replace_schema_metadata(None)
     with storage.writing(name) as draft:
-        return write_reports(draft, [kept], made_by, metadata)
+        return write_reports(draft, [remaining], made_by, metadata)
 
 
 def _erase_quarantine(
@@ -305,10 +305,10 @@ def _erase_quarantine(
         return base64.b64decode(line[1])[ID_AT : ID_AT + ID_BYTES] in deleted
 
     header, *entries = lines
-    kept = [line for line in entries if not is_deleted(line)]
-    if len(kept) < len(entries):
+    remaining = [line for line in entries if not is_deleted(line)]
+    if len(remaining) < len(entries):
         with storage.writing(name) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
-            csv.writer(out).writerows([header, *kept])
+            csv.writer(out).writerows([header, *remaining])
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ older copy of the file that is restored, two devices of one person, and a clock 
 ledger is created.
 
 *Shuffled reports* are sealed before they are stored, once: sealed again into another batch, a report
-would be told from all others there. The ledger counts ε₀ of each report by itself, the safe side: that
-its shuffler is honest and its batch large is not known on the device.
+would be distinguished from all others there. The ledger counts ε₀ of each report by itself, the safe
+side: that its shuffler is honest and its batch large is not known on the device.
 
 *Several campaigns.* Guarantees to one person add up. The owner's limit is on all draws of all campaigns
 together; `Limit` says how a wrong clock affects it.

@@ -27,8 +27,8 @@ x′_t is at most that of one batch of n, since more reports only lower it. A ba
 one law under both sequences. Adaptive composition of dominated batches gives k of them. ∎
 
 It needs that each batch is mixed by itself and opened once as a whole, and that a report is in one batch
-only: a report that is repeated in another batch is told from all others there by its id. A key of the
-analyst for each wave (`privot.collector.analyst`) rules that out.
+only: a report that is repeated in another batch is distinguished from all others there by its id. A key
+of the analyst for each wave (`privot.collector.analyst`) rules that out.
 
 The slot must not change: if it were drawn again for every w waves, a person could report in the last
 wave of one window and in the first of the next, twice in two consecutive waves. The bound is tight: two
