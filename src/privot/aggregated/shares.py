@@ -17,7 +17,7 @@ from them: no attack in less than $2^{128}$ steps is known. Shares are secret; b
 record.
 
 **No wrap-around.** An entry of v is at most R for sums of vectors of length R, and at most $29 R^2$ for
-scaled products ($41 |v_i v_j| ≤ 41 R^2/2$ off the diagonal). More than n records are refused, where
+scaled products ($41 |v_i v_j| ≤ 41 R^2/2$ off it: `DIAGONAL`, `OTHER`). More than n records are refused,
 
 $$ n · \max(R, 29 R^2) < 2^{62} . $$
 
@@ -89,7 +89,7 @@ Role = Literal["leader", "helper"]
 
 ROLES: tuple[Role, ...] = ("leader", "helper")
 _SEED_BYTES, _ID_BYTES = 32, 16
-_CHUNK, _FORMAT, _PROGRAM_VERSION = 256, 2, 1
+_CHUNK, _FORMAT, _PROGRAM_VERSION = 256, 2, 1  # records encoded together; versions in the JSON
 _MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40
 
 
@@ -234,7 +234,8 @@ class Encoder(Summarized):
         coded, pairs = self.schema.coded, []
         assert isinstance(self._fit, TableFit)
         for name, atoms, weight in zip(coded, self._fit.records.atoms, query.weights, strict=True):
-            codes = [coding.codes.tolist() for (own,) in [atoms.codings] for coding in own]
+            (codings,) = atoms.codings  # those of the only release
+            codes = [coding.codes.tolist() for coding in codings]
             pairs.append({"column": name, "weight": int(weight), "codes": codes})
         takes = {name: column.code_program(name, column.codings) for name, column in coded.items()}
         return {"columns": takes, "pairs": pairs}

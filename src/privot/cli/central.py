@@ -125,7 +125,7 @@ def _settings(
                 f"{chosen}: drop it, or give --method {other}"
             )
     given = {name: value for name, value in options.items() if value is not None}
-    if by_sums and "low_pass" in given:
+    if by_sums and "low_pass" in given:  # which alone also gives the frequencies within components
         given.setdefault("residual_low_pass", given["low_pass"])
     return settings_class(**given)
 

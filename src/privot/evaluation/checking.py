@@ -263,6 +263,7 @@ def check(
         else:
             pair_checks.append(comparison.pair(columns, fit))
     if target is not None:
+        # Ratio of true to rehearsed errors of pairs.
         growth = rehearsed.growth(real_residuals, num_columns=2, held_out=held_out)
         target_check = check_target(model, releases, target, rehearsed, growth, seed=seed)
     advance(total, total)
@@ -343,7 +344,7 @@ class _ReportComparison:
             # The order of columns may differ between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in about]
             correlation = check_correlation(self.reports, ordered, self.samples)
-        joint = sampler_of(self.model).classes.marginal(columns)
+        joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
         dependence = total_variation(joint, independent(joint))
         return PairCheck(
             first, second, self.reports.people(*columns), fit.error, dependence, fit.p_value,

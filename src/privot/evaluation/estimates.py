@@ -67,7 +67,7 @@ class SetSource:
     @classmethod
     def of(cls, group: ReportGroup) -> Self:
         """Compute p and q: each set of w cells with the true one is r times as likely as one without."""
-        (factor,) = group.factors
+        (factor,) = group.factors  # whose likelihood has indicators of sets, all of one size
         num_cells, width = factor.likelihood.shape[1], float(factor.likelihood[[0]].sum())
         p = factor.ratio * width / (factor.ratio * width + num_cells - width)
         q = (width - p) / (num_cells - 1)  # since w = p + (K − 1) q is the size of a set

@@ -67,7 +67,7 @@ _SQUARE_MIN, _SQUARE_MAX, _SQUARE_REJECT = 2.0**-20, 1.0 - 2.0**-20, 1.0 + 2.0**
 
 
 def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) -> list[Decimal]:
-    """Bound t|U|f and t|V|f over the cells, from below or above as `context` rounds; ∞ if S ≥ 1."""
+    """Bound t|U|f, t|V|f over cells [a, a+1)/2^bits of prefixes a, as `context` rounds; ∞ if S ≥ 1."""
     low, high = prefixes, [prefix + 1 for prefix in prefixes]
     # The factor f decreases in S: the largest S gives its lower bound, the least S its upper bound.
     edges, opposite = (high, low) if context.rounding == ROUND_CEILING else (low, high)
@@ -81,7 +81,7 @@ def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) ->
 
 
 def _draw(count: int, ratio: float) -> Floats:
-    """Draw about `count` integers, as floats; `round_exactly` decides where a magnitude is NaN."""
+    """Draw about `count` integers, as floats; `round_exactly` adds signs, and decides NaN cases."""
     pairs = 5 * count // 8 + 8  # π/4, about 4 of 5, are accepted
     words = random_words(2 * pairs).view(np.int64).reshape(2, -1)
     value = cell_middles(words)

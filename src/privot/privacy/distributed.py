@@ -88,7 +88,7 @@ class DistributedDP(Guarantee):
             left = (
                 "If the shuffler and the analyst work together, what is left is the noise of each "
                 f"report: odds change by a factor of at most {odds_factor(self.floor)}. Reports that "
-                "whoever sees the batch made, or knows, hide nobody: the number is that of the others."
+                "are made or known by whoever sees the batch hide nobody, and are not counted here."
             )
         subject = f"the batch of {self.people:,} reports has this promise."
         if self.batches > 1:

@@ -42,9 +42,10 @@ the form of the report, the laws of the forms are averaged.
 
 **Evaluation.** N₀ and N₁ count the reports at the first and the second atom. Given M = N₀ + N₁, of law
 Bin(n, 2a), N₁ has the law Bin(M, ½), and a sum over it a closed form: Σ_{j≥k} (j − M/2) pmf(j) = (k/2)
-pmf(k). The terms left out of the sum over M have probability at most 2e^−L (Bernstein), and so at most
-4e^−L of δ, which is added. δ is convex in the numbers of reports that both or neither support, so chords
-between a few nodes bound it.
+pmf(k). The terms left out of the sum over M have probability at most 2e^−L (Bernstein), and at most
+4e^−L of δ, which is added: their part of E N₀/n is a times the probability that 1 + Bin(n − 1, 2a) is
+left out, and (e^ε₀ − e^ε)a < 1. δ is convex in the numbers of reports that both or neither support, so
+chords between a few nodes bound it.
 
 **Several batches** with a report of the same person, each shuffled by itself with fresh coins: the
 bound, δ at e^−ε by 1 − e^−ε + e^−ε δ(ε), is the divergence of a pair of laws in both orders, which
@@ -84,7 +85,7 @@ _INFINITE_SHARE = 0.01  # share of δ for losses beyond that grid, which count a
 _LOG_LEFT_OUT = 60.0  # a sum over a central window leaves out probability of at most 2e^−60
 # Special functions here are within 1e-9, and the one cancellation loses a factor ≤ 1e3.
 _NUMERICAL_ERROR = 1e-6
-_TOLERANCE = 1e-7
+_TOLERANCE = 1e-7  # relative, of an ε or ε₀ found by bracketing
 _ROUNDING = 1e-13  # error of a difference of probabilities
 # Inner nodes of a binomial count, in its standard deviations from the mean, and the largest ratio of the
 # spread of the count's cost to that of the other terms for which these nodes suffice.
@@ -190,6 +191,7 @@ class ReportLaw:
             both = sum(share * law.both for share, law in laws)
             thirds = [share * law.third for share, law in laws if law.third is not None]
             return cls(highest, one, both, sum(thirds) if len(thirds) == len(laws) else None)
+        # Mass at (e^ε₀, 1) is moved to (1, 1) and (e^highest, 1), mean preserved.
         up = math.expm1(highest)
         shares = (w * law._one_without_both * math.expm1(law.epsilon0) / up for w, law in laws)
         return cls(highest, sum(shares))
@@ -425,10 +427,10 @@ def _mean_positive_part(clones: Array, room: Array) -> Array:
     """Return E[room − N₁]₊ of N₁ ~ Bin(clones, ½), elementwise."""
     last = np.floor(room)
     at_next = np.where(last < clones, _binomial_pmf(np.minimum(last + 1, clones), clones, 0.5), 0.0)
-    tail = np.where(
+    head = np.where(  # P(N₁ ≤ last)
         last < clones, scipy.special.betainc(np.maximum(clones - last, 1), last + 1, 0.5), 1.0
     )
-    excess = (room - clones / 2) * tail + (last + 1) / 2 * at_next
+    excess = (room - clones / 2) * head + (last + 1) / 2 * at_next
     # The sum cancels where only N₁ = 0 contributes; there the mean is one term.
     excess = np.where(last == 0, room * np.exp2(-clones), excess)
     return np.maximum(excess, 0.0)

@@ -56,8 +56,8 @@ error is relative to δ itself, not to 1: tiny δ keep their digits (Koskela, J�
 by Fourier transforms; tilting is the saddle point's).
 
 **Aliasing.** The transform adds up losses that differ by multiples of the window. Sums below the window
-turn up inside it, which only overstates δ. Sums at or above its end h contribute at most
-$E[1; L ≥ h] ≤ e^{TK(s) − sh}$, which is added, and $10^{−9}$ of Chernoff's bound for rounding (more
+turn up inside it, which only overstates δ. Sums at or above its end b contribute at most
+$E[1; L ≥ b] ≤ e^{TK(s) − sb}$, which is added, and $10^{−9}$ of Chernoff's bound for rounding (more
 beyond $10^5$ steps).
 """
 
@@ -221,7 +221,7 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     mean = float(tilted @ losses)
     spread = math.sqrt(steps * float(tilted @ (losses - mean) ** 2))
     # The window of sums, from `below` under `bound` to `above` over it, beyond which weights are e^−40.
-    # Weights further below would overflow; cutting them off only overstates δ.
+    # Weights further below would overflow: sums there are aliased into the window, which overstates δ.
     distance = abs(bound - steps * mean)
     below = min(max(_SPREADS * spread, 1 / tilt) + distance, _WINDOW_EXPONENT / tilt)
     above = max(_SPREADS * spread, 40 / tilt)
@@ -233,7 +233,7 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     weights = probabilities * np.exp(np.minimum(tilt * (bound - grid), _WEIGHT_EXPONENT)) * target
     rounding = _ROUNDING * max(1.0, 1e-5 * steps)
     lost = target * (math.exp(-tilt * (grid[-1] - bound)) + rounding)
-    # ε must be above the losses whose weights were cut off.
+    # ε must be above the losses whose weights were capped, and so are too small.
     lowest_valid = int(np.searchsorted(grid, bound - _WEIGHT_EXPONENT / tilt)) + 1
     epsilon = _smallest_epsilon(grid, weights, bound, target - lost, lowest_valid)
     # The rounding error of a cell's totals, about 2⁻⁵³, shifts the mean loss by as much.
@@ -270,7 +270,8 @@ def _chernoff_bound(
     limits, options = (-14.0, 14.0), {"xatol": 1e-3}
     best = scipy.optimize.minimize_scalar(bound, bounds=limits, method="bounded", options=options)
     tilt, epsilon = math.exp(best.x), float(best.fun)
-    # Where the largest losses alone spend δ, the best tilt is infinite, and lower sums lose all digits.
+    # Where the largest losses alone spend δ, the best tilt is infinite (here near its limit, e^14), and
+    # lower sums lose all digits. At 30/ε, a sum of 0 is scaled by e^−30 relative to ε: above 2^−53.
     if best.x > 12 and epsilon > 0:
         tilt = 30 / epsilon
         epsilon = bound(math.log(tilt))

@@ -110,9 +110,9 @@ def inline_svg(figure: Figure, words: str, most: float | None = None) -> Markup:
     text = buffer.getvalue()
     (box,) = re.findall(r'viewBox="([^"]*)"', text)
     style = "" if most is None else f' style="max-width: {most:.0f}px"'
-    text = re.sub(r"^.*?</defs>", "", text, count=1, flags=re.DOTALL)
-    text = re.sub(f'<g id="{TITLE}([^"]*)">', r"<g><title>\1</title>", text)
-    text = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", text)
+    text = re.sub(r"^.*?</defs>", "", text, count=1, flags=re.DOTALL)  # head and common style
+    text = re.sub(f'<g id="{TITLE}([^"]*)">', r"<g><title>\1</title>", text)  # tooltips
+    text = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", text)  # other ids
     text = re.sub(r"<[^>]+>", _themed, text)  # only tags: column names stay as they are
     text = re.sub(r"\s*\n\s*", " ", text)
     return Markup(
@@ -180,7 +180,7 @@ def dark_axes(
     """
     height, step = width * ratio, width + _GAP  # of an axis, from one to the next, in inches
     heading = _HEADING + (_GROUP if any(panel.group for panel in panels) else 0.0)
-    left, bottom = max(_GAP, margin), max(_GAP, 0.6 * margin)
+    left, bottom = max(_GAP, margin), max(_GAP, 0.6 * margin)  # numbers are wider than high
     across, up = left + step * len(panels) - _GAP + left, height + heading + bottom
     figure = new_figure(across, up)
     figure.set_layout_engine(None)
@@ -201,6 +201,7 @@ def dark_axes(
         if name:
             ends = left + members[0] * step, left + members[-1] * step + width
             x, y = [end / across for end in ends], (height + bottom + _HEADING + 0.04) / up
+            # Tests find the line by its gid.
             figure.add_artist(Line2D(x, [y, y], color=FAINT, linewidth=1.2, gid="group"))
             gold: dict[str, Any] = {"color": "#ffd27a", "fontsize": 13 * text_scale}
             figure.text(x[0], y + 0.08 / up, name, va="bottom", **gold)

@@ -324,8 +324,10 @@ class Window(Draw, kind="window"):
     window of m cells that are written as one symbol: $P(\text{missing})$ is $Lm/(Wn)$, and $1 − L/W$
     more for a missing record, the same ratio. Blocks are drawn independently, so their ratios multiply.
 
-    *Every window has m report cells:* a box has $0 ≤ x_i ≤ N$. In a ball, floats keep $‖u‖_2 ≤ 1 + η$,
-    $η = (d+8) 2^{−53}$, and $u + 1$ to $2^{−52}$; N/2 is a power of two, so that
+    *Every window has m report cells:* the window of a record u has the cells $x + k$, $‖k‖_2 ≤ r$, where
+    x is $(u + 1) N/2$, rounded. In a box, $0 ≤ x_i ≤ N$, and report cells have $−r ≤ y_i ≤ N + r$. In a
+    ball, they have $‖2y − N‖_2 ≤ N + 2 + 2r$, and $y_i ≥ N/2 − r$ if all u are ≥ 0. Floats keep
+    $‖u‖_2 ≤ 1 + η$, $η = (d+8) 2^{−53}$, and $u + 1$ to $2^{−52}$; N/2 is a power of two, so that
     $‖2x − N‖_2 ≤ N(1 + η) + \sqrt d (1 + N 2^{−52}) < N + 2$ for d ≤ 3, N ≤ 2^16, and then
     $‖2(x + k) − N‖_2 ≤ N + 2 + 2r$. Where u ≥ 0, x ≥ N/2, and $x + k ≥ N/2 − r$.
 
@@ -461,7 +463,7 @@ class Laplace(Draw, kind="laplace"):
         parts = items(f"{where}, ratio", get("ratio"))
         need(len(parts) == 2, f"{where}, ratio", parts, "two numbers")
         a = hexadecimal(f"{where}, ratio", parts[0], 1, 2**53)
-        b = hexadecimal(f"{where}, ratio", parts[1], 1, 2**1100)
+        b = hexadecimal(f"{where}, ratio", parts[1], 1, 2**1100)  # of a float: up to 2^1074
         need(a <= b * 2**40, f"{where}, ratio", parts, "at most 2^40")
 
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:

@@ -219,7 +219,7 @@ def adapt(
     inputs = {"ledger": ledger.id, "settings": asdict(settings), "source": adaptation.fingerprint}
     state = Checkpoint(path, inputs, resume)
     try:
-        with threads_for(0):
+        with threads_for(0):  # one thread: results do not depend on the number of cores
             adaptation.run(Rounds(SumMechanism((target.numpy(),), ledger), state), progress)
     finally:
         ledger.close()
@@ -314,7 +314,7 @@ class Adaptation:
     def run(self, rounds: Rounds, progress: Progress | None = None) -> None:
         """Train on the source, and after every round on source and moved source."""
         settings, source = self.settings, self.moments()
-        training = settings.training(settings.training_steps, 0)
+        training = settings.training(settings.training_steps, stage=0)
         train(self.classifier, self.classify, training, progress=progress)
         for stage in range(1, settings.rounds + 1):
             target = self.estimated(rounds, source)
@@ -326,10 +326,10 @@ class Adaptation:
             train(self.classifier, classify_both, training, progress=progress)
 
     def estimated(self, rounds: Rounds, source: ClassMoments) -> ClassMoments:
-        """Estimate the moments of the target's classes from one round."""
+        """Estimate the moments of the target's classes from a round; its sums are in steps of `unit`."""
         sums = self.sums()
         released = rounds.release(sums)
-        noisy_counts = released.sums[:, -1] / sums.one
+        noisy_counts = released.sums[:, -1] / sums.one  # every vector ends in the constant `one`
         counts = np.maximum(noisy_counts, _MIN_COUNT)
         error_factor = np.where(noisy_counts < _MIN_COUNT, _UNKNOWN, 1.0)
         means = released.sums[:, :-1] * sums.unit / counts[:, None]

@@ -125,7 +125,7 @@ class OrderedAtoms:
 
     @cached_property
     def hats(self) -> Hats:
-        """Hats with relative widths as volumes; points and missing values have volume 1, that of all."""
+        """Hats with relative widths as volumes, of sum 1; a point or missing values have volume 1."""
         widths = self.cells.widths
         relative = widths / widths.sum()
         return Hats(np.append(relative, np.ones(len(self.order) - len(widths))))
@@ -209,7 +209,7 @@ def curves_of_numbers(
     if not ordered_atoms:
         return {}
     tables = count_tables(groups, sizes)
-    q = stacked_marginals(tables, tolerance=1e-4)[:, 0]  # probabilities of all queries' codes
+    q = stacked_marginals(tables, tolerance=1e-4)[:, 0]  # of (codes, 1), the codes of all queries
     curves: dict[int, Curve] = {}
     for _ in range(_ROUNDS):
         expansion = curvature(tables, q)
@@ -217,7 +217,7 @@ def curves_of_numbers(
             numbers = queries_of_column[column]
             codes_by_query = [np.arange(*tables.offsets[n : n + 2]) for n in numbers]
             codes, law = np.hstack(codes_by_query), np.vstack([queries[n].law for n in numbers])
-            blocks = [expansion.information[c, : len(c)] for c in codes_by_query]
+            blocks = [expansion.information[c, : len(c)] for c in codes_by_query]  # rows are padded
             slope, information = expansion.slope[codes], scipy.linalg.block_diag(*blocks)
             curves[column] = line.fit_curve(
                 SecondOrder(law[:, line.order], q[codes], slope, information, line.hats)

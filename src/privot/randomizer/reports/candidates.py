@@ -91,7 +91,7 @@ class CandidatesReport:
                 f"the candidates report of column {self.name!r} is not as the schema declares it: "
                 "calibrate again"
             )
-        if features.dimension > self.mechanism.codebook.dimension:
+        if features.dimension > self.mechanism.codebook.dimension:  # otherwise zeros fill it
             raise PrivotError(
                 f"the candidates of column {self.name!r} have {self.mechanism.codebook.dimension} "
                 f"numbers, its records {features.dimension}: calibrate again"
@@ -189,7 +189,8 @@ class CandidatesReport:
     @property
     def stddev(self) -> float:
         """Standard deviation of one report's estimate of a coordinate's mean, in unit coordinates."""
-        # Coordinates of length `large_length` become features of length √(1 − weight of the label).
+        # A report's estimate of a mean feature errs by 1/gain. Coordinates of length `large_length`, the
+        # largest of nearly all records, become features of length √(1 − weight of the label).
         feature_length = math.sqrt(1 - self.features.label_weight)
         return self.coordinates.large_length / (self.mechanism.gain * feature_length)
 
@@ -211,7 +212,7 @@ class CandidatesReport:
     def expected(self) -> dict[str, Any]:
         """Describe the noise of the report; see `Randomizer.expected_noise`."""
         total, close = self.mechanism.codebook.num_candidates, self.mechanism.closest
-        close_words, _ = self.mechanism.words
+        close_words, _ = self.mechanism.words  # of 2^64 words, those that lead to a close candidate
         keep = close_words / 2**64
         laplace = self.laplace_stddev
         which = "the closest" if close == 1 else f"one of the {close:,} closest"
@@ -255,7 +256,7 @@ def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
     name, label = fitting[0], coded[0] if coded else None
     num_labels = _num_labels(None if label is None else schema.coded[label])
     column = schema.point_column(name)
-    num_coordinates = coordinates_at(column, math.inf).dimension
+    num_coordinates = coordinates_at(column, math.inf).dimension  # the most at any ε
     features = Features.of(num_coordinates, num_labels, column.nullable)
     most = LARGEST_DIMENSION if label is None else _MAX_LABELED
     return (name, label) if features.dimension <= most else None
