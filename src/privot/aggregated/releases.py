@@ -116,7 +116,7 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
                 "of the same reports from both servers"
             )
     encoder = Encoder.from_json(found[0]["encoder"])
-    if any(len(fields["sums"]) != encoder.sums_size for fields in found):
+    if any(len(fields["sums"]) != encoder.sums_size for fields in found):  # bytes
         raise PrivotError(
             f"{leader} and {helper} must have {encoder.length:,} sums each: copy them again"
         )
@@ -196,8 +196,8 @@ def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedM
     settings = settings or SumSettings()
     encoder = release.encoder
     fitted = one_round_fit(encoder.schema, settings)
-    query = fitted.query  # of the least number of people, as devices know it
-    fitted.budget = replace(fitted.budget, records=release.count)
+    query = fitted.query  # by the promise's least number of people, all that devices know
+    fitted.budget = replace(fitted.budget, records=release.count)  # the number, for the law
     law = fitted.law(noisy_sums(query, release.sums, release.stddev))
     made_with = asdict(settings) | {"estimator": law.kind}
     return AggregatedModel(law, fitted.records, encoder, release.count, made_with)

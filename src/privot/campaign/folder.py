@@ -164,7 +164,7 @@ def create(
         web.mkdir()
         for public in (path, signature_path(path)):
             shutil.copyfile(public, web / public.name)
-        facts = _facts(rule) | {"publicKey": public_key(key)} | addresses | about
+        facts = _facts_of(rule) | {"publicKey": public_key(key)} | addresses | about
         if shuffled_promise(rule.schema) is not None:
             facts["analystKey"] = new_analyst_key(draft / _ANALYST)
         write_pages(web, OF_SHARES if isinstance(rule, Encoder) else OF_REPORTS, facts, origins)
@@ -224,14 +224,14 @@ def _machine(origin: str) -> tuple[str, int | None]:
     return "127.0.0.1" if host == "localhost" else host, port
 
 
-def _facts(rule: Randomizer | Encoder) -> dict[str, Any]:
+def _facts_of(rule: Randomizer | Encoder) -> dict[str, Any]:
     """Return what the page pins and states of a rule, among it the labels of each reported coding."""
     facts: dict[str, Any] = {"fingerprint": rule.fingerprint}
     if isinstance(rule, Encoder):
         return facts | {"promise": rule.guarantee(rule.people).describe(), "people": rule.people}
     joint = rule.joint.design.columns if rule.joint else []
     promise = shuffled_promise(rule.schema)
-    guarantee = rule.batch_guarantee(promise.people or 1 if promise else 1)
+    guarantee = rule.batch_guarantee((promise.people or 1) if promise else 1)  # least batch
     labels = {}
     for name, column in rule.schema.coded.items():
         codings = column.codings if name in joint else (column.alphabet,)

@@ -127,7 +127,7 @@ class ImageFit(SumFit):
         """See `CentralFit`; noise in the retained frequencies may be .35 of white on every pixel."""
         plan, images = self.budget.plan(self.shares), self.records
         query = PixelSums(images, np.zeros((images.num_labels, 1, 1)), self.norm)
-        retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)
+        retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)  # share of variance
         error = plan.released_stddev(query) / LEVELS * math.sqrt(retained)
         remedy = "fewer frequencies (low_pass)"
         _require_clear_means(self, error, "images", "on every pixel", remedy)
@@ -156,7 +156,7 @@ class ImageFit(SumFit):
         query = PixelSums(self._fine, centers, self.norm)
         released = rounds.release(query)
         sums = released.sums.reshape(*centers.shape[:2], -1)
-        counts = np.maximum(sums[..., -1] / query.one, 1.0)
+        counts = np.maximum(sums[..., -1] / query.one, 1.0)  # each image adds the constant `one`
         size = np.maximum(counts, _MIN_SIZE)[..., None]
         noisy = _to_coordinates(self._fine, sums[..., :-1] / LEVELS / size)
         shrunk = _shrink_to_label(noisy, released.stddev / LEVELS / size, counts)
@@ -169,7 +169,7 @@ class ImageFit(SumFit):
         means = _to_coordinates(low, self._pixels(centers)).reshape(-1, low.num_coordinates)
         query = ResidualProducts(self._fine, centers, low, means, self.residual_norm)
         released = rounds.release(query)
-        scale = query.unit**2 / counts.sum(axis=1)
+        scale = query.unit**2 / counts.sum(axis=1)  # `unit` is the length of an integer step
         noisy, errors = released.sums * scale[:, None, None], released.stddev * scale
         return _roots(shrink_covariances(noisy, errors, low.squared_frequencies), 0.0)
 

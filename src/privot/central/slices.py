@@ -47,11 +47,12 @@ in single precision, from 32-bit words w, w′, take half the time of a ziggurat
 resolution of public directions: coordinates beyond 6.76 standard deviations (1.4e-11 of them) do not
 occur, so the distribution of the projected sensitivity has a lighter tail, not a heavier one.
 
-**Norm of directions.** In single precision a norm is not exact. With unit roundoff ϖ = 2^−24, a square,
-numpy's pairwise sum (at most 19 + log₂(d/128) roundings), root, quotient and product (3.5 more on the
-norm) have a relative error below 20·ϖ·(1 + …) < 2^−19 for d < 2^20. So columns are scaled to norm
-1 − 2^−19 and never exceed 1. A column shorter by a factor c ≤ 1 contributes c² times as much to
-H = ‖Uᵀz‖²: given U, the mechanism is Gaussian with a smaller sensitivity than the accounted one.
+**Norm of directions.** In single precision a norm is not exact. With unit roundoff ϖ = 2^−24 and
+d < 2^20, numpy's pairwise sum of squares has at most 19 + log₂(d/128) ≤ 32 roundings, whose effect the
+root halves; squares (halved, too), root, quotient and product add 3.5. So the relative error is below
+20·ϖ < 2^−19 to first order: columns are scaled to norm 1 − 2^−19 and never exceed 1. A column shorter by
+a factor c ≤ 1 contributes c² times as much to H = ‖Uᵀz‖²: given U, the mechanism is Gaussian with a
+smaller sensitivity than the accounted one.
 
 **Privacy review: who sees what.** Releases have public shapes (rows, k), whoever was drawn. Other
 functions of raw records stay with the curator: the fingerprint of values and labels by which a second
@@ -250,7 +251,7 @@ def draw_directions(dim: int, count: int, orthonormal: bool = False) -> Tensor:
         return (_LENGTH * torch.linalg.qr(normal.T.double()).Q).float()
     # Rows are contiguous: numpy then sums pairwise, which the bound on the length requires.
     squares = np.square(normal.numpy()).sum(axis=1)
-    zeros = np.flatnonzero(squares == 0)  # in one dimension, once in 2^25 columns
+    zeros = np.flatnonzero(squares == 0)  # for d = 1, once in 2^25: u is rounded to 1
     normal[zeros, 0], squares[zeros] = 1.0, 1.0
     normal *= torch.from_numpy(_LENGTH / np.sqrt(squares))[:, None]
     return normal.T

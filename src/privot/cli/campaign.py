@@ -253,13 +253,13 @@ def up(
     from privot.collector.app import listen
     from privot.collector.app import serve as run
 
-    folder, given = CampaignFolder.load(campaign), iter((port, helper_port))
+    folder, ports = CampaignFolder.load(campaign), (port, helper_port)
     if helper_port is not None and not isinstance(folder.rule, Encoder):
         raise PrivotError(f"--helper-port {helper_port}: {campaign} has no helper, leave it out")
     with ExitStack() as stack:
         listeners, moved = [], {}
-        for name, address in folder.addresses.items():
-            own, wanted = _port_here(name, address, campaign), next(given)
+        for number, (name, address) in enumerate(folder.addresses.items()):
+            own, wanted = _port_here(name, address, campaign), ports[number]
             listeners.append(stack.enter_context(listen(_HOST, own if wanted is None else wanted)))
             moved[address] = f"http://{_HOST}:{listeners[-1].getsockname()[1]}"
         page = stack.enter_context(page_server(folder.web, moved, _HOST, page_port))
@@ -309,10 +309,10 @@ def _parties(folder: CampaignFolder, origins: list[str]) -> _Parties:
     served = ServedCampaign(collected, GroupCommit(open_store(store, collected, complain)))
     manifest = Path(release) / "manifest.json"
 
-    @lru_cache(maxsize=1)
-    def shown(of: str) -> str:
-        reports = write_status(folder, Release.open(Path(release)))["reports"] if of else 0
-        return f"{reports:,} reports on the dashboard" if of else ""
+    @lru_cache(maxsize=1)  # the status is written only when the manifest's text has changed
+    def shown(text: str) -> str:
+        reports = write_status(folder, Release.open(Path(release)))["reports"] if text else 0
+        return f"{reports:,} reports on the dashboard" if text else ""
 
     collector = Collector([served], origins=origins, log=complain)
     sealers = [seals(served, storage_at(release), note)]

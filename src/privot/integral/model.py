@@ -218,7 +218,7 @@ class IntegralModel(Learned):
 
     @property
     def proven_gain(self) -> float:
-        """Lower bound of the records' mean log q_T/q₀ in nats, **not private**; 0 if not boosted."""
+        """Lower bound of the records' mean log q_T/q₀ in nats, **not private**; 0 without edges."""
         coefficients = getattr(self.density.tilt, "coefficients", ())
         return total_gain(coefficients[: len(self.edges)], self.edges)
 
@@ -313,7 +313,7 @@ class IntegralModel(Learned):
         tilt = unpack(fields["tilt"], arrays, space.reference)
         normalizer = fields["normalizer"] and Normalizer(**fields["normalizer"])
         low, high = fields["limits"]
-        reference = getattr(tilt, "grid", space.reference)  # a table of cells has a grid
+        reference = getattr(tilt, "grid", space.reference)  # a table of cells is over its grid
         density = TiltedDensity(reference, tilt, low, high, normalizer)
         return cls(density, Ledger(DrawPlan(**fields["plan"])), space, fields["made_with"])
 
@@ -326,7 +326,8 @@ class IntegralModel(Learned):
                 that this account does not know, or that is behind.
         """
         with cls.stored(path) as stored:
-            custom = stored.fields["space"].get("reference", ()) is None  # it cannot be stored
+            space = stored.fields["space"]  # only a custom "reference" is None; schemas have none
+            custom = "reference" in space and space["reference"] is None
             model = None if custom and reference is None else cls.build(stored, reference)
         if model is None:
             raise PrivotError(

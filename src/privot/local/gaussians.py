@@ -44,8 +44,8 @@ So the higher cosines are chosen in two steps:
 If no image within bounds has the cosines drawn, an error remains. So v is corrected before,
 $v ↦ ν_c + M (v − μ_c)$, with $ν_c$ and M such that the *completed* images approximate the learned means
 $μ_c$ and the learned covariance. They are found by iteration: images are drawn and completed, and M is
-multiplied by the optimal transport map $B^{-1/2} (B^{1/2} A B^{1/2})^{1/2} B^{-1/2}$ from their
-covariance B to the learned covariance A, whose eigenvalues are clipped to at most 1.3.
+multiplied by the optimal transport map $B^{-1/2} (B^{1/2} C B^{1/2})^{1/2} B^{-1/2}$ from their
+covariance B to the learned covariance C. The map's eigenvalues are clipped to [1/1.3, 1.3].
 
 Privacy: everything is a function of the learned distribution and the schema.
 
@@ -82,7 +82,7 @@ _NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5  # clips of an image; corrections of �
 _MAX_IMAGES, _MIN_IMAGES_PER_CLASS, _MAX_NUMBERS = 3000, 32, 2**23
 _LAST_COSINES = 10  # number of highest learned cosines from which σ is estimated
 _MIN_VARIANCE_RATIO = 1e-4  # floor of variances, relative to the largest
-_MAX_STRETCH = 1.3  # largest eigenvalue of the transport map of a correction
+_MAX_STRETCH = 1.3  # largest eigenvalue of a correction's transport map, and of its inverse
 # Names of stored arrays; those of `_COMPLETION_FIELDS` begin with the prefix.
 _LAW_FIELDS = ("shares", "missing", "means", "factors", "variances")
 _COMPLETION_FIELDS, _COMPLETION_PREFIX = ("texture", "means", "shifted", "stretch"), "picture."
@@ -216,7 +216,7 @@ class ImageCompletion:
         present, cosines = replace(law, missing=np.zeros(num_classes)), coordinates.cosines
         v = _join_v(coordinates, *coordinates.decode(present.draw_points(labels, rng)))
         means = _class_means(v, labels, num_classes)
-        lowest = v[:, : cosines.count]  # in order of frequency
+        lowest = v[:, : cosines.count]  # in order of frequency f, multiplied by √(1 + f)
         highest = lowest[:, -_LAST_COSINES:] / cosines.weights[-_LAST_COSINES:]
         texture = float(np.sqrt((highest**2).mean()))
         completion = cls(coordinates, texture, means, means, np.eye(size))

@@ -68,7 +68,7 @@ def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) ->
     """Bound h over the cell of |U|, from below or above as `context` rounds; ∞ for prefix 0."""
     edge = prefixes[0] + (context.rounding == ROUND_FLOOR)  # h decreases in |U|
     value = context.multiply(ratio, negative_log(edge, bits, context))
-    return [context.subtract(value, Decimal("0.5"))]
+    return [context.subtract(value, Decimal("0.5"))]  # of one: a draw takes one uniform
 
 
 def _draw(count: int, ratio: float) -> Floats:
@@ -80,7 +80,7 @@ def _draw(count: int, ratio: float) -> Floats:
     np.log(value, out=value)
     value *= -ratio
     value -= 0.5
-    noise = round_exactly(words, value, ratio, enclose)[0]
+    noise = round_exactly(words, value, ratio, enclose)[0]  # with the signs of the words
     valid = noise.view(np.int64) != _NEGATIVE_ZERO
     return noise if valid.all() else noise[valid]
 
@@ -115,7 +115,7 @@ class Laplace(AdditiveNoise, kind="laplace"):
     scale: float
     grid: float
 
-    norm, by_distance = 1, True
+    norm, by_distance = 1, True  # ε is the ℓ1 distance of two records over b
 
     @property
     def ratio(self) -> float:

@@ -67,7 +67,7 @@ def randomizer_from_noise(
     shares = shares or {}
     if mechanism not in ("gaussian", "laplace"):
         raise PrivotError(f"mechanism {mechanism!r} has no noise to state: use gaussian or laplace")
-    needed = schema.coded.keys() - schema.vectors.keys()
+    needed = schema.coded.keys() - schema.vectors.keys()  # a vector may have codes, of cells
     if set(shares) != needed:
         raise PrivotError(
             f"shares are of columns {sorted(shares)}: give the ε of "
@@ -128,6 +128,7 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
         design = FormDesign(joint.design.codings, *forms)
         return replace(randomizer, joint=JointReport(design, epsilon))
 
+    # Beside split columns a report's law is the worst of its ε, whatever the forms, so that ε₀ stays.
     promise = randomizer.schema.promise
     if promise is not None and promise.where == "shuffled" and not randomizer.mechanisms:
         found: Randomizer = most_accurate_shuffled(promise, weighted)

@@ -353,7 +353,7 @@ def _plan_points(randomizer: Randomizer, people: int) -> list[ColumnPlan]:
         if mechanism.takes_codes or column.domain is None:
             continue
         epsilon = mechanism.guarantee(column.domain).epsilon
-        if math.isnan(planned_error(mechanism, column.domain, people)):
+        if math.isnan(planned_error(mechanism, column.domain, people)):  # over three coordinates
             measure = "mean"
             ways = ways_of_means(schema, name, None, delta, candidates=False)
         else:

@@ -112,7 +112,7 @@ class ImageDomain:
         """Whether u → −u maps records to records."""
         return self.radius is None or self.center_at == "middle"
 
-    area = None
+    area = None  # in general neither a box, a ball nor a curve
     # A composition of clipping, projections onto balls and an orthonormal transform.
     nonexpansive = True
 
@@ -126,7 +126,7 @@ class ImageDomain:
         """1: points are in unit coordinates already."""
         return np.ones(self.dimension)
 
-    program = None
+    program = None  # devices do not project to it
 
     @property
     def unit(self) -> ImageDomain:
@@ -194,7 +194,7 @@ class ImageDomain:
         if self.low_pass is None:
             return pixels
         cube = pixels.reshape(len(pixels), *self.shape[:2], *self.shape[2:] or (1,))
-        for rows in self.cosines:
+        for rows in self.cosines:  # axis 1 moves to the end: n h w c → n w c h′ → n c h′ w′
             cube = np.tensordot(cube, rows, axes=(1, 1))
         return np.ascontiguousarray(cube.transpose(0, 2, 3, 1)).reshape(len(pixels), self.dimension)
 
@@ -203,7 +203,7 @@ class ImageDomain:
         if self.low_pass is None:
             return points
         cube = points.reshape(len(points), *self.low_pass, *self.shape[2:] or (1,))
-        for rows in self.cosines:
+        for rows in self.cosines:  # as in `transform`
             cube = np.tensordot(cube, rows, axes=(1, 0))
         images = np.ascontiguousarray(cube.transpose(0, 2, 3, 1))
         return images.reshape(len(points), self.num_pixels)

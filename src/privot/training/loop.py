@@ -30,7 +30,7 @@ from privot.models import COLUMNS, NOWHERE, Checkpoint, History
 from privot.training.parallel import ALONE, Group
 from privot.training.stopping import Interrupted, Progress, StepLimit
 
-# Loss and marginal error of one step, given the run's random generator.
+# Loss and marginal error (`privot.transport.sinkhorn`) of one step, given the run's random generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]
 
 _WARM_UP_STEPS = 50  # steps in which the learning rate rises
@@ -116,13 +116,13 @@ def train(
             if progress is not None and group.rank == 0:
                 progress(state.step, settings.steps, recent.loss)
             at_row = settings.at_row(state.step)
+            # State is saved at rows only, without partial means: with a checkpoint, a run stops there.
             stop = (at_row or checkpoint.path is None) and group.any(interruption.requested)
             if at_row or stop:
                 rate = settings.rate(state.step - 1)
                 row = (state.step, recent.loss, rate, recent.marginal_error, state.seconds)
                 state.history.rows.append(row)
                 recent = _RunningMeans()
-            # State is saved only with a row of the history, so no partial means have to be saved.
             if at_row and (checkpoint.due or stop) and group.rank == 0:
                 checkpoint.save({name: x.cpu().numpy() for name, x in state.tensors().items()})
             if stop:

@@ -316,7 +316,7 @@ class ClassSums(Query):
         one: The constant of each vector, in integer steps.
     """
 
-    moment = 1
+    moment = 1  # of vectors; 2 of their products
     one = int(_COUNT * LENGTH)
     radius = int(np.ceil(np.hypot(LENGTH, one)))
 
@@ -349,7 +349,7 @@ class ClassProducts(Query):
         unit: Length of one integer step.
     """
 
-    moment, non_negative, radius = 2, True, PRODUCT_LENGTH
+    moment, non_negative, radius = 2, True, PRODUCT_LENGTH  # ⟨r rᵀ, s sᵀ⟩ = ⟨r, s⟩² ≥ 0
 
     def __init__(self, classifier: Classifier, means: Floats, basis: Floats, norm: float) -> None:
         self.classifier, self.means, self.basis, self.norm = classifier, means, basis, norm

@@ -35,7 +35,7 @@ evidence (Laplace's approximation), so the reports determine how even and how sm
 
 Shrunk marginals are biased where columns depend on each other, and the marginals of the mixture are not
 shrunk; a mean of both is more accurate than either. The bias does not vanish with more reports, so of
-the difference Δ between the two, of squared length $d = Δ^⊤ I Δ$ in units of the noise, only the share
+the difference Δ, of squared length $d = Δ^⊤ J Δ$ in units of the noise (J: information), only the share
 
 $$ \tfrac12 \Bigm/ \Bigl(1 + \frac{2d}{K−1}\Bigr) $$
 
@@ -110,7 +110,7 @@ def _extrapolate(p: Array, tables: CountTables) -> tuple[float, Array]:
     """Extrapolate two EM steps if that is no worse; return the largest change and the new point."""
     one_class, counts = np.ones(1), tables.counts
     once, _ = em_step(tables, p, one_class)
-    twice, at_once = em_step(tables, once, one_class)
+    twice, at_once = em_step(tables, once, one_class)  # at_once: the expectation at `once`
     first, second = once - p, twice - 2 * once + p
     length = float(np.linalg.norm(second))
     if length == 0.0:
@@ -119,7 +119,7 @@ def _extrapolate(p: Array, tables: CountTables) -> tuple[float, Array]:
     # Probabilities stay above 0, because EM cannot raise a probability of 0.
     point = np.maximum(p + 2 * stride * first + stride**2 * second, 1e-3 * twice)
     extrapolated, at_point = em_step(tables, normalized(point, tables), one_class)
-    better = at_point.total(counts) >= at_once.total(counts)
+    better = at_point.total(counts) >= at_once.total(counts)  # log-likelihoods
     following = extrapolated if better else twice
     return float(np.abs(following - p).max()), following
 
@@ -192,10 +192,10 @@ def shrink_marginals(
     expansion = curvature(tables, q)
     slopes = [np.zeros(len(shares)) for shares in marginals]
     informations = [np.zeros((len(shares), len(shares))) for shares in marginals]
-    for number, (column, law) in enumerate(queries):
+    for number, (column, law) in enumerate(queries):  # law (codes, K): P(code | category)
         codes = slice(*tables.queries.offsets[number : number + 2])
         slopes[column] += law.T @ expansion.slope[codes]
-        informations[column] += law.T @ expansion.information[codes, : len(law)] @ law
+        informations[column] += law.T @ expansion.information[codes, : len(law)] @ law  # padded
     targets = []
     for column, shares in enumerate(marginals):
         information = informations[column]
@@ -206,9 +206,9 @@ def shrink_marginals(
 
 
 def shrunk_shares(around: Array, slope: Array, information: Array, order: Ints) -> Array:
-    """Estimate shares p (K,), for the log-likelihood $s^⊤Δ − ½ Δ^⊤ I Δ$ with Δ = p − `around`.
+    """Estimate shares p (K,), for the log-likelihood $s^⊤Δ − ½ Δ^⊤ J Δ$ with Δ = p − `around`.
 
-    The slope is s (K,) and the information I (K, K); `order` is as in `shrink_marginals`.
+    The slope is s (K,) and the information J (K, K); `order` is as in `shrink_marginals`.
     """
     smooth_stddevs = _SMOOTH_STDDEVS if len(order) >= _MIN_BINS else (0.0,)
     correlation = np.zeros((len(around), len(around)))  # R

@@ -117,7 +117,8 @@ class GeneratorSampler:
         num_labels = 0 if shares is None else len(shares)
         images = [column.image_shape for column in head.images.values()]
         # The network of an image, alone or with a label, has outputs of the image's shape.
-        one_image = len(images) == 1 and len(head.widths) == 1 + len(head.coded) <= 2
+        num_codes = len(head.coded)
+        one_image = len(images) == 1 and num_codes <= 1 and len(head.widths) == 1 + num_codes
         network = make_network(
             shape["architecture"],
             shape["latent_dim"] + num_labels,
@@ -187,6 +188,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
         sampler = kind(generator.cpu().eval(), head)
         return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
 
+    # A batch's cost matrix has size² entries; images tolerate products in bfloat16.
     with threads_for(size**2), short_products() if images else nullcontext(), learning(learned):
         history = train(
             generator,
@@ -241,7 +243,7 @@ class TransportObjective:
             self.cost = LikelihoodCost(release.randomizer, head.images)
             self.batches = Strata(release, self.cost, self.size, generator.label, device)
             return
-        self.cost = LikelihoodCost(release.randomizer)
+        self.cost = LikelihoodCost(release.randomizer)  # its channels are of split columns
         if loss is likelihood and self.cost.joint is not None and not self.cost.channels:
             num_reports = min(len(release), _TABLE_BATCH_SIZE) // group.size * group.size
         self.batches = minibatches(release, self.cost, num_reports, settings.seed, device)

@@ -34,11 +34,11 @@ $$ g(t) = \frac{φ(t) (e^ε − 1)}{Q(t) e^ε + 1 − Q(t)} , $$
 and the largest g(t) is the best that ε-local privacy allows, up to terms of lower order (PrivUnit,
 and its optimality: Asi, Feldman, Talwar 2022).
 
-With w of K candidates close, $g = w (a − b) m$, m being the mean of the w largest scores. A candidate
-whose score exceeds that of each other one with probability p is among the w with probability
-$P(\mathrm{Bin}(K − 1, 1 − p) < w)$, so m follows by quadrature. Rows of one block are a rotation of the
-unit vectors, so their scores are exactly those of a normal vector divided by its length. Rows of several
-blocks are treated as independent, each uniform on the sphere.
+With w of K candidates close, a and b the probabilities of each close and each other one to be reported,
+and m the mean of the w largest scores, $g = w (a − b) m$. A candidate whose score exceeds that of each
+other one with probability p is among the w with probability $P(\mathrm{Bin}(K − 1, 1 − p) < w)$, so m
+follows by quadrature. Rows of one block are a rotation of the unit vectors: their scores are exactly
+those of a normal vector divided by its length. Those of several are treated as independent and uniform.
 
 References:
     Bhowmick, Duchi, Freudiger, Kapoor, Rogers, *Protection against reconstruction and its applications
