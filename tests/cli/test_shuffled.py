@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections import Counter
 
 import pytest
@@ -142,7 +143,7 @@ def test_kills_under_load_lose_nothing_and_open_nothing_early_or_twice(
     """The server shuffles every 60 milliseconds while two devices' reports come in, and is killed."""
     made, _ = campaign
     rng, sent, acknowledged = random.Random(times), [], []
-    for _ in range(times):
+    for run in range(times):
         with shuffler(made, tmp_path, every="0.001") as server:
             fresh = sealed(made, each) + rng.sample(sent, min(len(sent), 100))
             groups = [[fresh[at : at + 9] for at in range(half, len(fresh), 18)] for half in (0, 9)]
@@ -150,6 +151,9 @@ def test_kills_under_load_lose_nothing_and_open_nothing_early_or_twice(
             for sender in senders:
                 sender.start()
             wait_for_acknowledged(senders, rng.randrange(60, each))
+            # A fast machine acknowledges all reports before it shuffles for the first time.
+            while run == times - 1 and not batches(made, tmp_path):
+                time.sleep(0.002)
             server.kill()
             for sender in senders:
                 sender.join()
