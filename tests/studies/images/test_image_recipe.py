@@ -63,7 +63,7 @@ def test_a_row_is_judged_and_written(recipe):
     assert "accuracy" not in plain
     assert 0 <= labeled["accuracy"] <= 1
     assert plain["steps"] >= 3
-    assert labeled["cpu_seconds"] > 0
+    assert labeled["steps"] >= 3
 
 
 def test_accuracy_is_that_of_the_labels_learned_from(recipe):
