@@ -56,6 +56,7 @@ from privot.schema.domains import Array
 MOST_CELLS = 2**16
 MOST_FORMS, _MAX_SHEETS = 2**16, 2**20  # bound the memory and the length of a program for devices
 _MAX_TOTAL_WEIGHT = 2**31 - 1
+_MAX_LISTED = 2**20  # up to this total weight, forms are looked up, which is twice as fast as a search
 _MAX_OFFSET = 2**31 - 1  # largest offset in a list column
 
 # Names of a release's columns, which no column of a schema may have.
@@ -248,10 +249,18 @@ class FormDesign:
     def draw(self, number: int) -> Sheets:
         """Draw the sheets of `number` reports."""
         ends = np.cumsum(self.weights, dtype=np.int64)  # of each form's integers
-        sheets = np.searchsorted(ends, uniforms_below(int(ends[-1]), number), side="right")
+        drawn = uniforms_below(int(ends[-1]), number)
+        if ends[-1] <= _MAX_LISTED:
+            sheets = self._form_of_integer[drawn]
+        else:
+            sheets = np.searchsorted(ends, drawn, side="right")
         if self.views > 1:
             sheets = sheets * self.views + uniforms_below(self.views, number)
         return sheets.astype(np.int32)
+
+    @cached_property
+    def _form_of_integer(self) -> Codes:
+        return np.repeat(np.arange(len(self.weights)), self.weights)
 
     def sheet_intervals(self, sheets: NDArray[Any]) -> tuple[Array, Array]:
         """Return both ends (n,) of disjoint intervals in (0, 1), of the sheets' probabilities."""
