@@ -57,9 +57,10 @@ def test_it_is_learned_from_and_reported_on(release, estimator, tmp_path):
     drawn = model.sample(4000, seed=1)
     share = np.mean(np.array(drawn["hour"].to_pylist()) == "4h")
     told = (release.reports("hour")[0][:, 0] == 4).mean()
-    assert told + 0.02 < share < 2 / 3 + 1 / 18 + 0.05  # a short training takes some noise off
+    # Shares are ± .011, and .24 ± .008 above the reported ones: false alarms are below 1e-6.
+    assert told + 0.18 < share < 2 / 3 + 1 / 18 + 0.06
     if estimator == "latent_classes":
-        assert share == pytest.approx(2 / 3 + 1 / 18, abs=0.03)
+        assert share == pytest.approx(2 / 3 + 1 / 18, abs=0.06)
     else:
         return  # a report knows what was drawn, not what drew it: one is enough
     model.save(tmp_path / "model")
