@@ -56,7 +56,9 @@ from privot.schema.domains import Array
 MOST_CELLS = 2**16
 MOST_FORMS, _MAX_SHEETS = 2**16, 2**20  # bound the memory and the length of a program for devices
 _MAX_TOTAL_WEIGHT = 2**31 - 1
-_MAX_LISTED = 2**20  # up to this total weight, forms are looked up, which is twice as fast as a search
+_MAX_LISTED = (
+    2**20
+)  # up to this total weight, forms are looked up, which is twice as fast as a search
 _MAX_OFFSET = 2**31 - 1  # largest offset in a list column
 
 # Names of a release's columns, which no column of a schema may have.
