@@ -1,6 +1,6 @@
 // Asks the questions of a randomizer, shows the report that it draws, and sends that very report.
 import { Device, Outbox } from "./privot.js";
-import { answers, asker, boxes } from "./questions.js";
+import { answers, asker, boxes, pinned } from "./questions.js";
 import { reported } from "./reported.js";
 
 const campaign = JSON.parse(document.getElementById("campaign").textContent);
@@ -25,9 +25,7 @@ at("title").textContent = document.title = campaign.title;
 at("promise").textContent = campaign.promise;
 try {
   outbox = await Outbox.open(`privot ${campaign.fingerprint}`);
-  const files = ["randomizer.json", "randomizer.json.sig"].map(async (name) => (await fetch(name)).text());
-  const [text, signature] = await Promise.all(files);
-  device = await Device.load(text, { fingerprint: campaign.fingerprint, publicKey: campaign.publicKey, signature });
+  device = await pinned(Device, "randomizer.json", campaign);
   at("questions").append(...boxes(device.program.columns, asked));
   if ((await outbox.waiting()).length) await show(); // drawn at an earlier visit, and not sent
 } catch (error) {

@@ -1,7 +1,14 @@
-// The questions of a form, and the record that somebody's answers make.
+// A campaign's rule, the questions of its form, and the record that somebody's answers make.
 
 /** The text that asks for a column. */
 export const asker = (questions) => (name) => (Object.hasOwn(questions, name) ? questions[name] : name);
+
+/** A campaign's rule, a `Device` or an `Encoder`, whose fingerprint and signer the page pins. */
+export async function pinned(kind, name, { fingerprint, publicKey }) {
+  const files = [name, `${name}.sig`].map(async (file) => (await fetch(file)).text());
+  const [text, signature] = await Promise.all(files);
+  return kind.load(text, { fingerprint, publicKey, signature });
+}
 
 /** One box of inputs for each column that a program takes. */
 export function boxes(columns, asked) {

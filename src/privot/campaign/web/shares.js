@@ -1,6 +1,6 @@
 // Asks the questions of an encoder, shows the two shares of the answers, and sends each to its server.
 import { Encoder, ShareOutbox } from "./privot.js";
-import { answers, asker, boxes } from "./questions.js";
+import { answers, asker, boxes, pinned } from "./questions.js";
 
 const campaign = JSON.parse(document.getElementById("campaign").textContent);
 const at = (id) => document.getElementById(id);
@@ -26,9 +26,7 @@ at("title").textContent = document.title = campaign.title;
 at("promise").textContent = campaign.promise;
 try {
   outbox = await ShareOutbox.open(`privot ${campaign.fingerprint}`);
-  const files = ["encoder.json", "encoder.json.sig"].map(async (name) => (await fetch(name)).text());
-  const [text, signature] = await Promise.all(files);
-  encoder = await Encoder.load(text, { fingerprint: campaign.fingerprint, publicKey: campaign.publicKey, signature });
+  encoder = await pinned(Encoder, "encoder.json", campaign);
   at("questions").append(...boxes(encoder.program.columns, asker(campaign.questions)));
   const [waiting] = await outbox.waiting();
   if (waiting) show(waiting); // of an earlier visit, and not sent to both
