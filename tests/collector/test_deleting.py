@@ -108,6 +108,27 @@ def test_an_id_of_no_report_deletes_nothing(opened, tmp_path):
     store.close()
 
 
+@pytest.mark.parametrize("damaged", ["", '{"format": 1}', '{"shards": 3}'])
+def test_a_damaged_manifest_stops_a_deletion_that_goes_on_once_it_is_restored(
+    opened, tmp_path, damaged
+):
+    store, reports, shelf = opened(), made(20), FolderStorage(tmp_path / "release")
+    store.append(*rows(reports))
+    seal(store, CAMPAIGN, shelf)
+    manifest = tmp_path / "release" / "manifest.json"
+    whole = manifest.read_text()
+    manifest.write_text(damaged)
+    with pytest.raises(PrivotError, match=r"manifest\.json of the release is damaged: restore it"):
+        delete_reports(store, shelf, [id_of(reports[3])])
+    assert manifest.read_text() == damaged
+    assert store.to_erase()
+    manifest.write_text(whole)
+    delete_reports(store, shelf, [id_of(reports[3])])
+    assert not store.to_erase()
+    assert held(tmp_path / "release") == ids_of(reports) - ids_of([reports[3]])
+    store.close()
+
+
 def test_quarantine_and_a_shelf_at_an_address_forget_it_too(opened, tmp_path):
     store, reports, shelf = (
         opened(),
