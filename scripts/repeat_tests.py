@@ -1,6 +1,6 @@
 """Repeat the tests that chance, other processes or a clock could fail, beside busy processors.
 
-    python scripts/repeat_tests.py                      # all of `make test`; some of it 20 times more
+    python scripts/repeat_tests.py                      # all tests once; those of chance 20 times more
     python scripts/repeat_tests.py --times 5 tests/collector
 
 The first run finds which tests draw from the operating system's entropy (every exact mechanism does),
@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LIBRARY = ["tests", "src", "--ignore=tests/pages", "--ignore=tests/studies"]
+EVERYTHING = ["tests", "src", "docs", "studies"]
 LIST = "PRIVOT_TESTS_OF_CHANCE"
 AUDITED = (
     "subprocess.Popen",
@@ -119,15 +119,13 @@ def _run(words: list[str], **added: str) -> int:
 def main() -> int:
     """Find the tests of chance, and repeat them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "tests", nargs="*", help="folders or files; all of `make test` if none is named"
-    )
+    parser.add_argument("tests", nargs="*", help="folders or files; everything if none is named")
     parser.add_argument("--times", type=int, default=20, help="how often (default: %(default)s)")
     parser.add_argument(
         "--busy", type=int, default=2, help="loops beside the tests (default: %(default)s)"
     )
     chosen = parser.parse_args()
-    words = chosen.tests or LIBRARY
+    words = chosen.tests or EVERYTHING
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder) / "tests.txt"
         found.touch()
