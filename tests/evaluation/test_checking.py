@@ -79,8 +79,10 @@ def test_numbers_of_steps_are_told_in_values(checked):
     drawn = model.sample(100_000, seed=0)["weight"].to_numpy()
     assert number.mean.model == pytest.approx(drawn.mean(), rel=1e-9)
     assert number.quantiles[2].model == np.quantile(drawn, 0.5, method="inverted_cdf")
-    told = [number.mean, *number.quantiles]
-    assert all(0 <= each.reports.low < each.reports.high <= 10 for each in told)
+    assert all(0 <= each.reports.low <= each.reports.high <= 10 for each in number.quantiles)
+    # The smallest values are often estimated as a spike at 0, whose interval is a point.
+    inner = [number.mean, *number.quantiles[1:-1]]
+    assert all(each.reports.low < each.reports.high for each in inner)
     # A 90 % interval misses once in ten times; one three times as wide hardly ever.
     median = number.quantiles[2].reports
     assert abs(5.0 - median.estimate) < 3 * max(
