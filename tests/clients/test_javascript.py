@@ -16,6 +16,8 @@ from aggregated.people import VERIFY_KEY, proving
 from device.hand_made import CHANGES, fields_of, hand_made, sealed
 from forked_commands import start
 from privot.aggregated import Encoder, Server, open_sums, server
+from privot.aggregated.fields import Field
+from privot.aggregated.prio3 import Histogram, Prio3
 from privot.aggregated.shares import ROLES
 from privot.core.errors import PrivotError
 from privot.schema import Schema
@@ -106,6 +108,18 @@ def test_shares_and_their_outboxes_in_node(dist):
 @needs_node
 def test_proofs_are_the_draft_s_and_another_library_s():
     node("--test", "test/prio3.test.mjs")
+
+
+@needs_node
+def test_elements_are_drawn_by_rejection():
+    """Over a field that half of all draws are no elements of: here in Python, there in JavaScript."""
+    order = 2**61 - 23
+    field = Field(order * 2**66 + 1, pow(5, order, order * 2**66 + 1), 66, 16)
+    circuit = Histogram(50)
+    circuit.field = field
+    public, inputs = Prio3(circuit).shard(circuit.encode(7), bytes(range(16)), bytes(range(80)))
+    found = json.loads(node("test/half_field.mjs"))
+    assert found == [(public + share).hex() for share in inputs]
 
 
 @needs_node
