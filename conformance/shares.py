@@ -1,8 +1,8 @@
 """Vectors of shares: a record, an id and a seed, and what a device must send to each of two servers.
 
 The Python side is `privot.aggregated.Encoder` as it is, but for its source of random bytes, which gives
-the id and the seed of each vector in turn. Records are taken from a table, as in a simulation, so that a
-client that meets the vectors takes values as tables do.
+the id and the seed of each vector in turn; with proofs the seed is all that a report draws. Records are
+taken from a table, as in a simulation, so a client that meets the vectors takes values as tables do.
 """
 
 from __future__ import annotations
@@ -40,10 +40,16 @@ from privot.aggregated import Encoder
 from privot.schema import Schema
 
 FOLDER = Path(__file__).parent / "shares"
-PER_ENCODER = 60
+PER_ENCODER, PER_PROVER = 60, 12
 _PROMISE = '[promise]\nepsilon = 2\nwhere = "aggregated"\ndelta = 1e-6\npeople = {}\n'
 # By name of a file: columns, and the least number of people, by which cells of places become finer.
+# Shares of `proofs_` have proofs.
 SUITES: dict[str, tuple[dict[str, str], int]] = {
+    "proofs_few": ({"yes": YES, "sex": SEX, "sure": YES}, 10_000),
+    "proofs_numbers": ({"age": AGE, "n": NUMBER + NULL, "paid": CENTS + NULL}, 10_000),
+    "proofs_cells": ({"home": DISK + "bins = 10\n", "sex": SEX, "7": YES, "2": YES}, 10_000),
+    "proofs_line": ({"p": vector(1, "bounds = [[0.1, 6]]")}, 5_000),
+    "proofs_map": ({"home": BOX + NULL}, 5_000),
     "pairs_two": ({"yes": YES, "sex": SEX}, 10_000),
     "pairs_texts": ({"pet": PET, "work": WORK, "sure": YES + NULL}, 10_000),
     "pairs_numbers": ({"age": AGE, "n": NUMBER + NULL, "paid": CENTS + NULL}, 10_000),
@@ -62,7 +68,8 @@ def encoder_of(name: str) -> Encoder:
     columns, people = SUITES[name]
     text = "\n".join(f"[columns.{column}]\n{fields}" for column, fields in columns.items())
     schema = Schema.from_toml(f"{text}\n{_PROMISE.format(people)}")
-    return Encoder(schema, Encoder.calibrate(schema).stddev, campaign=f"conformance {name}")
+    stddev, proofs = Encoder.calibrate(schema).stddev, name.startswith("proofs_")
+    return Encoder(schema, stddev, proofs, f"conformance {name}")
 
 
 def digests(encoder: Encoder, vectors: list[dict[str, Any]]) -> list[dict[str, str]]:
@@ -97,12 +104,13 @@ def _lines(name: str) -> Iterator[str]:
     if "levels" in program:
         level = program["levels"]
         grids = {level["column"]: partial(multiple, 2 ** level["halvings"][-1], 0)}
+    count, seed = (PER_PROVER, encoder.prio3.rand_size) if encoder.proofs else (PER_ENCODER, 32)
     vectors = []
-    for _ in range(PER_ENCODER):
+    for _ in range(count):
         record: dict[str, Any] = {}
         for column, take in takes.items():
             record |= values_of(take, grids[column], rng)
-        drawn = {"id": rng.randbytes(16).hex(), "seed": rng.randbytes(32).hex()}
+        drawn = {"id": rng.randbytes(16).hex(), "seed": rng.randbytes(seed).hex()}
         vectors.append({"record": record} | drawn)
     yield '{"encoder": ' + json.dumps(encoder.to_json()) + ',\n"vectors": ['
     found = zip(vectors, digests(encoder, vectors), strict=True)

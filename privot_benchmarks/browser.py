@@ -85,23 +85,39 @@ def speed():
 
 
 def shares():
-    """Words, bytes and milliseconds of both shares of tables, in Node and in Chromium."""
+    """Words, bytes and milliseconds of both shares of tables and places, in Node and in Chromium."""
     from privot.aggregated import Encoder
     from privot.schema import Schema
 
     cases = {}
-    for columns, codes in ((5, 9), (10, 14)):
-        listed = {"kind": "categorical", "categories": [f"v{i}" for i in range(codes)]}
-        promise = {"epsilon": 1.0, "where": "aggregated", "delta": 1e-8, "people": 10**6}
-        fields = {"columns": {f"c{i}": listed for i in range(columns)}, "promise": promise}
-        encoder = Encoder.calibrate(Schema.from_dict(fields))
-        record = dict.fromkeys(fields["columns"], "v3")
-        cases[f"{columns * codes} codes"] = {"encoder": encoder.to_json(), "record": record}
+    for name, columns, record, people in _share_cases():
+        promise = {"epsilon": 1.0, "where": "aggregated", "delta": 1e-8, "people": people}
+        schema = Schema.from_dict({"columns": columns, "promise": promise})
+        for proofs in (False, True):
+            encoder = Encoder.calibrate(schema, proofs)
+            case = {"encoder": encoder.to_json(), "record": record}
+            cases[name + (", with proofs" if proofs else "")] = case
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cases.json"
         path.write_text(json.dumps(cases), encoding="utf-8")
         own = json.loads(node("test/share_speed.mjs", path))
         return {"Node": own, "Chromium": in_chromium("encoding", path)}
+
+
+def _share_cases():
+    """Name, columns, a record, and the people that make cells of a place as fine as the name says."""
+    for columns, codes in ((5, 9), (10, 14)):
+        listed = {"kind": "categorical", "categories": [f"v{i}" for i in range(codes)]}
+        names = [f"c{i}" for i in range(columns)]
+        yield (
+            f"{columns * codes} codes",
+            dict.fromkeys(names, listed),
+            dict.fromkeys(names, "v3"),
+            10**6,
+        )
+    place = {"kind": "vector", "columns": ["x", "y"], "bounds": [[0, 1], [0, 1]]}
+    for cells, people in ((1024, 3_000), (4096, 20_000), (16384, 100_000)):
+        yield f"{cells} cells", {"home": place}, {"x": 0.3, "y": 0.7}, people
 
 
 def vectors():

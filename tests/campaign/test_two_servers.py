@@ -83,7 +83,6 @@ def test_what_cannot_be_a_campaign_of_shares_is_refused_and_nothing_is_left(tmp_
     plain = Encoder.calibrate(table)
     images = Encoder.calibrate(Schema.from_toml(IMAGE + PROMISE.replace("300", "100_000")))
     for encoder, addresses, words in (
-        (Encoder.calibrate(table, proofs=True), SERVERS, "calibrate the encoder without proofs"),
         (images, SERVERS, "leave images out, or encode them with `privot privatize`"),
         (
             plain,
@@ -145,12 +144,14 @@ def test_the_numbers_are_of_reports_that_both_servers_hold(tmp_path):
 def test_commands_of_reports_are_refused_in_one_line(tmp_path):
     made(tmp_path)
     (tmp_path / "schema.toml").write_text(COLUMNS + PROMISE)
+    (tmp_path / "plain.toml").write_text(COLUMNS)
     for line, words in (
         ("delete campaign --all", "which have shares and no reports"),
         ("status campaign", "each counts its own shares by `privot aggregate`"),
         ("up campaign", "the page of campaign sends to http://127.0.0.2:9/at"),
         ("new schema.toml -o new --collector http://127.0.0.1:1", "sends to leader and helper"),
         ("new schema.toml -o new --report-columns 1", "shares have all, leave it out"),
+        ("new plain.toml --epsilon 1 -o new --proofs", "--proofs is for sums by two servers"),
         (
             "new schema.toml -o new --helper http://localhost:8000 --leader http://localhost:8000",
             "both",
@@ -163,9 +164,10 @@ def test_commands_of_reports_are_refused_in_one_line(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_next_commands_name_the_machine_of_each_server(tmp_path):
+@pytest.mark.parametrize("proofs", [False, True])
+def test_next_commands_name_the_machine_of_each_server(tmp_path, proofs):
     (tmp_path / "schema.toml").write_text(COLUMNS)
-    promised = "--epsilon 8 --where aggregated --delta 1e-6 --people 300"
+    promised = "--epsilon 8 --where aggregated --delta 1e-6 --people 300" + " --proofs" * proofs
     away = "--leader https://a.example --helper https://b.example"
     done = privot(tmp_path, "campaign", "new", "schema.toml", *promised.split(), *away.split())
     assert done.returncode == 0, done.stderr
@@ -261,7 +263,7 @@ def answer(page):
 
 
 def shown(page):
-    """The first bytes of both shares and the id, in hexadecimal, as the page shows them."""
+    """The last bytes of both shares and the id, in hexadecimal, as the page shows them."""
     codes = page.run("[...document.querySelectorAll('#told code')].map((each) => each.textContent)")
     return [code.replace(" ", "") for code in codes]
 
@@ -285,6 +287,7 @@ def test_a_browser_sends_the_shares_that_it_showed_and_no_second_ones(page, tmp_
             "document.getElementById('promise').textContent"
         )
         leader, helper, name = shown(page)
+        assert leader != helper
         send(page, TROUBLE)
         said = page.run(TROUBLE)
         assert said.startswith("Not sent to both yet: the helper answers 404 (nothing here yet)")
@@ -303,9 +306,9 @@ def test_a_browser_sends_the_shares_that_it_showed_and_no_second_ones(page, tmp_
         page.wait(DONE)
         assert "already" in page.run("document.getElementById('thanks').textContent")
         assert [len(set(taken[role])) for role in ROLES] == [1, 1]
-        for role, first in zip(ROLES, (leader, helper), strict=True):
+        for role, last in zip(ROLES, (leader, helper), strict=True):
             found, body = campaign.rule.read_share(taken[role][0], role)
-            assert (found.hex(), body[:16].hex()) == (name, first)
+            assert (found.hex(), body[-16:].hex()) == (name, last)
         own = np.frombuffer(taken["leader"][0][49:], "<u8")
         (vector,) = campaign.rule.contributions({"age": [41], "travel": ["</script><b>car"]})
         assert not (own == vector[0]).any(), "a share without its pad"
@@ -355,7 +358,7 @@ def test_two_open_pages_send_one_pair_of_shares(page, tmp_path):
         send(page, "document.getElementById('trouble').textContent.startsWith('Not sent to both')")
         send(page, DONE)
         assert [len(set(taken[role])) for role in ROLES] == [1, 1]
-        assert taken["helper"][0][49:65].hex() == second[1]
+        assert taken["helper"][0][-16:].hex() == second[1]
 
 
 @browser
@@ -434,9 +437,8 @@ def up(folder, *arguments):
     """`privot campaign up` in a process of its own; its addresses by name, and its further lines."""
     process = start(folder, "campaign", "up", *arguments)
     try:
-        lines = [process.stdout.readline().decode() for _ in range(5)]
-        assert lines[4].startswith("Ctrl-C"), [*lines, process.said()]
-        yield process, dict(line.split() for line in lines[:4])
+        *lines, _ = lines_until(process, "Ctrl-C")
+        yield process, dict(line.split() for line in lines)
     finally:
         process.kill()
         process.stdout.close()
@@ -450,6 +452,14 @@ def lines_until(process, beginning):
         assert line, process.said()
         lines.append(line.strip())
     return lines
+
+
+def hundredfold(rule):
+    """Shares of a hundred times a record, with the proof that an honest device would make of them."""
+    (vector,) = next(rule.contributions({"age": [20], "travel": ["on foot"]}))
+    nonce, measurement = bytes(16), 100 * rule.prio3.circuit.measurement_of(vector.view(np.int64))
+    public, bodies = rule.prio3.shard(measurement, nonce)
+    return [rule.head(role) + nonce + public + body for role, body in zip(ROLES, bodies)]
 
 
 def test_imaginary_people_take_part(tmp_path, monkeypatch):
@@ -469,9 +479,12 @@ def test_imaginary_people_take_part(tmp_path, monkeypatch):
 
 @browser
 @pytest.mark.timeout(600)
-def test_answers_become_a_model_by_the_commands_that_are_printed(chromium, tmp_path):
+@pytest.mark.parametrize("proofs", [False, True])
+def test_answers_become_a_model_by_the_commands_that_are_printed(chromium, tmp_path, proofs):
+    """With proofs, somebody lies, too: both servers hold the shares, and nothing is learned of them."""
     (tmp_path / "schema.toml").write_text(COLUMNS + PROMISE)
-    new = privot(tmp_path, "campaign", "new", "schema.toml", "-o", "my campaign")
+    how = ["--proofs"] * proofs
+    new = privot(tmp_path, "campaign", "new", "schema.toml", "-o", "my campaign", *how)
     assert new.returncode == 0, new.stderr
     assert new.stdout.splitlines()[-1] == "next: privot campaign up 'my campaign'"
     ports = ("--port", "0", "--helper-port", "0", "--page-port", "0", "--every", "0.2")
@@ -490,17 +503,18 @@ def test_answers_become_a_model_by_the_commands_that_are_printed(chromium, tmp_p
             "age": np.where(car, rng.integers(50, 80, PEOPLE), rng.integers(16, 30, PEOPLE)),
             "travel": np.where(car, "</script><b>car", "on foot"),
         }
-        shares = [*campaign.rule.encode_table(people)]
+        shares = [*campaign.rule.encode_table(people), *[hundredfold(campaign.rule)] * proofs]
         for role, own in zip(ROLES, zip(*shares, strict=True), strict=True):
             status, told = post(addresses[role], b"".join(own))
-            assert (status, told["accepted"]) == (200, PEOPLE)
+            assert (status, told["accepted"]) == (200, PEOPLE + proofs)
         printed = lines_until(process, "next: privot fit")
-        assert f"{PEOPLE + 2} reports are held by both servers, 0 were opened" in printed[-6]
-        for command in printed[-5:]:
+        held, *commands = printed[-8 if proofs else -6 :]
+        assert f"{PEOPLE + 2 + proofs} reports are held by both servers, 0 were opened" in held
+        for command in commands:
             done = privot(tmp_path, *shlex.split(command.removeprefix("next: privot ")))
             assert done.returncode == 0, (command, done.stderr)
         assert "learned from the sums of 302 reports, ε = 8, δ = 1e-06 if one of the" in done.stdout
-        lines_until(process, "0 reports are held by both servers, 302 were opened")
+        lines_until(process, f"{proofs:d} reports are held by both servers, 302 were opened")
         status = ("status", "my campaign", "--release", "my campaign-model")
         assert "302 were opened" in privot(tmp_path, "campaign", *status).stdout
         with chromium.new_profile() as page:
@@ -510,7 +524,7 @@ def test_answers_become_a_model_by_the_commands_that_are_printed(chromium, tmp_p
             assert "302\nwere opened" in shown
         (again,) = campaign.rule.encode_table({"age": [20], "travel": ["on foot"]})
         assert [post(addresses[role], own)[0] for role, own in zip(ROLES, again)] == [200, 200]
-        lines_until(process, "1 reports are held by both servers, 302 were opened")
+        lines_until(process, f"{1 + proofs} reports are held by both servers, 302 were opened")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
         assert "whoever runs both reads every record" in process.said()

@@ -49,3 +49,14 @@ export function packJoint(joint: Joint, sheet: number, cells: number, chosen: nu
   const zeros = new Array(Math.max(...sets) - held.length).fill(0);
   return [...packNumber(sheet, numberBytes(sheets)), ...held, ...zeros];
 }
+
+/** Bytes one after another. */
+export function joined(...parts: ArrayLike<number>[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

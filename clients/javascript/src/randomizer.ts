@@ -63,15 +63,16 @@ export async function readRandomizer(
   return { fingerprint: found, program, promise: { epsilon: known ? epsilon : Infinity, delta: pure ? 0 : delta } };
 }
 
-/** The fingerprint and the program of an encoder's text; refused if it is not what the pins say. */
+/** An encoder's fingerprint and program, and whether its shares have proofs; refused if it is not what the pins say. */
 export async function readEncoder(
   text: string,
   pins: Pins,
-): Promise<{ fingerprint: string; program: ShareProgram | null }> {
+): Promise<{ fingerprint: string; program: ShareProgram | null; proofs: unknown }> {
   const line = await signedLine(text, pins);
   const fingerprint = await digestOf(line);
   requirePinned("encoder", fingerprint, pins);
-  return { fingerprint, program: parsed("encoder", line)?.device ?? null };
+  const held = parsed("encoder", line);
+  return { fingerprint, program: held?.device ?? null, proofs: held?.proofs };
 }
 
 /** The one line of a text, without space around it; refused if a key is pinned that did not sign the text. */

@@ -6,9 +6,10 @@
  */
 
 import { PrivotError } from "./errors.js";
+import { joined } from "./payload.js";
 import type { DataRecord } from "./program.js";
 import { postShare, type Sending } from "./sending.js";
-import { type Encoder, HELPER_BYTES, type Shares } from "./shares.js";
+import type { Encoder, Shares } from "./shares.js";
 import { BrowserStore, type Kept, MemoryStore, type Store } from "./store.js";
 
 // A ledger, or an outbox of reports, may share the store.
@@ -112,14 +113,12 @@ export class ShareOutbox {
 
 type Waiting = Kept & { bytes: Uint8Array };
 
-/** Both shares as the bytes of one entry, so that no crash keeps one alone. */
+/** Both shares as the bytes of one entry, so that no crash keeps one alone: the helper's, of less than 256, first. */
 function together({ leader, helper }: Shares): Uint8Array {
-  const both = new Uint8Array(leader.length + helper.length);
-  both.set(leader);
-  both.set(helper, leader.length);
-  return both;
+  return joined([helper.length], helper, leader);
 }
 
 function apart(both: Uint8Array): Shares {
-  return { leader: both.slice(0, -HELPER_BYTES), helper: both.slice(-HELPER_BYTES) };
+  const end = 1 + both[0]!;
+  return { leader: both.slice(end), helper: both.slice(1, end) };
 }

@@ -3,7 +3,8 @@
  *
  * A record's contribution is a vector of public length: of a table, its pairs of codes; of a place, its cell at
  * every level. The leader gets the vector plus SHAKE128 of a fresh seed, word by word modulo 2^64, and the helper
- * gets the seed. `docs/reference/wire.md` has the bytes, `privot.aggregated.shares` the proofs.
+ * gets the seed. Where an encoder has proofs, shares are those of `prio3.ts`: of zeros and ones, which say where the
+ * vector is not zero. `docs/reference/wire.md` has the bytes, `privot.aggregated.shares` what holds, and why.
  *
  * Who sees what: a share alone is uniform words, or a seed; both together are the record, so each goes over a
  * connection of its own. Lengths, and the number of words that a record changes, are the same for all records.
@@ -11,12 +12,13 @@
  * the servers': each of them refuses an encoder by which it would add too little.
  */
 
-/*! SHAKE128 is that of @noble/hashes: MIT License, Copyright (c) 2022 Paul Miller (paulmillr.com) */
+/*! SHAKE128 and TurboSHAKE128 are those of @noble/hashes: MIT License, Copyright (c) 2022 Paul Miller (paulmillr.com) */
 import { shake128 } from "@noble/hashes/sha3.js";
 import { codesTaken } from "./checks.js";
 import { PrivotError } from "./errors.js";
 import { list, need, whole } from "./fields.js";
-import { packNumber } from "./payload.js";
+import { joined, packNumber } from "./payload.js";
+import { type Circuit, histogram, pairs as allPairs, RAND_BYTES, shard } from "./prio3.js";
 import type { CodeTake, DataRecord, PointTake, Take } from "./program.js";
 import { type Pins, readEncoder } from "./randomizer.js";
 import { codesOf, refuseUnknown, unitsOf } from "./values.js";
@@ -27,12 +29,9 @@ const [ID_BYTES, SEED_BYTES] = [16, 32];
 const [DIAGONAL, OTHER] = [29, 41];
 const [MOST_WORDS, MOST_WEIGHT] = [2 ** 24, 2 ** 12];
 
-/** Bytes of a helper's share: the fingerprint, its number, the id and the seed. */
-export const HELPER_BYTES = 33 + ID_BYTES + SEED_BYTES;
-
 /** The field `device` of `encoder.json`: `pairs` of a table, or `levels` of one place. */
 export type ShareProgram = {
-  version: 1;
+  version: 2;
   /** Words of a contribution. */
   length: number;
   columns: Record<string, Take>;
@@ -51,23 +50,28 @@ export type Shares = { leader: Uint8Array<ArrayBuffer>; helper: Uint8Array<Array
 export type RandomBytes = (count: number) => Uint8Array;
 
 /** From a record to the words that it adds to, and how much to each. */
-type Contribution = (record: DataRecord) => [place: number, added: number][];
+type Added = [place: number, more: number];
+type Contribution = (record: DataRecord) => Added[];
 
 export class Encoder {
   readonly #heads: [leader: number[], helper: number[]];
   readonly #known: Set<string>;
   readonly #contribution: Contribution;
+  readonly #circuit: Circuit;
 
   private constructor(
     /** SHA-256 of the encoder's text, 64 hexadecimal digits. */
     readonly fingerprint: string,
     /** Its field `device`. */
     readonly program: ShareProgram,
+    /** Whether shares have a proof that they are a record's. */
+    readonly proofs: boolean,
   ) {
     const head = packNumber(hexadecimal(fingerprint), 32);
     this.#heads = [[...head, 0], [...head, 1]];
     this.#known = new Set(Object.values(program.columns).flatMap((take) => take.columns).concat(program.unread));
     this.#contribution = program.pairs ? pairCounts(program) : levelCounts(program);
+    this.#circuit = program.pairs ? allPairs(widthOf(program.pairs)) : histogram(cellsOf(program).at(-1)!);
   }
 
   /**
@@ -76,15 +80,15 @@ export class Encoder {
    * Refused if it is not what is pinned, is unsigned where a key is pinned, or has no program for browsers.
    */
   static async load(text: string, pins: Pins = {}): Promise<Encoder> {
-    const { fingerprint, program } = await readEncoder(text, pins);
-    if (program?.version !== 1) {
+    const { fingerprint, program, proofs } = await readEncoder(text, pins);
+    if (program?.version !== 2) {
       throw new PrivotError(
-        "the encoder has no program for browsers: leave images out, calibrate it without proofs, or use " +
-          "the version that made it",
+        "the encoder has no program for browsers: leave images out, or use the version that made it",
       );
     }
     requireShareProgram(program);
-    return new Encoder(fingerprint, program);
+    need(typeof proofs === "boolean", "proofs");
+    return new Encoder(fingerprint, program, proofs);
   }
 
   /**
@@ -99,28 +103,32 @@ export class Encoder {
   encode(record: DataRecord, random: RandomBytes = systemBytes): Shares {
     refuseUnknown(record, this.#known);
     const added = this.#contribution(record);
-    const [id, seed] = [random(ID_BYTES), random(SEED_BYTES)];
+    const id = random(ID_BYTES);
+    const bodies = this.proofs ? this.#proven(added, id, random(RAND_BYTES)) : this.#padded(added, random(SEED_BYTES));
+    const [leader, helper] = this.#heads.map((head, server) => joined(head, id, bodies[server]!));
+    return { leader: leader!, helper: helper! };
+  }
+
+  #padded(added: Added[], seed: Uint8Array): Uint8Array[] {
     const padded = shake128(seed, { dkLen: 8 * this.program.length });
     const words = new DataView(padded.buffer, padded.byteOffset, padded.length);
     for (const [place, more] of added) {
       words.setBigUint64(8 * place, words.getBigUint64(8 * place, true) + BigInt(more), true);
     }
-    const [leader, helper] = this.#heads;
-    return { leader: joined(leader, id, padded), helper: joined(helper, id, seed) };
+    return [padded, seed];
+  }
+
+  #proven(added: Added[], id: Uint8Array, rand: Uint8Array): Uint8Array[] {
+    const measurement: bigint[] = new Array(this.#circuit.length).fill(0n);
+    const before = this.program.length - measurement.length; // words of coarser levels, which servers add up
+    for (const [place] of added) if (place >= before) measurement[place - before] = 1n;
+    return shard(this.#circuit, measurement, id, rand);
   }
 }
 
 /** Bytes of the system's generator. */
 function systemBytes(count: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(count));
-}
-
-function joined(head: number[], id: Uint8Array, body: Uint8Array): Uint8Array<ArrayBuffer> {
-  const share = new Uint8Array(head.length + id.length + body.length);
-  share.set(head);
-  share.set(id, head.length);
-  share.set(body, head.length + id.length);
-  return share;
 }
 
 /** Products of the weights of a record's codes: the upper triangle of a matrix, row by row. */
@@ -140,7 +148,7 @@ function pairCounts({ pairs = [], columns }: ShareProgram): Contribution {
       return start + atom;
     });
     return taken.flatMap(({ weight }, i) =>
-      taken.slice(i).map((other, j): [number, number] => [
+      taken.slice(i).map((other, j): Added => [
         place(at[i]!, at[i + j]!),
         (j ? OTHER : DIAGONAL) * weight * other.weight,
       ]),
@@ -149,16 +157,15 @@ function pairCounts({ pairs = [], columns }: ShareProgram): Contribution {
 }
 
 /** One count at each level: of the cell in which a place lies, or of missing places, the last of a level. */
-function levelCounts({ levels, columns }: ShareProgram): Contribution {
-  const { column, halvings } = levels!;
-  const take = columns[column] as PointTake;
-  const [dimension, depth] = [take.columns.length, halvings.at(-1)!];
-  const sizes = levelSizes(take, halvings);
+function levelCounts(program: ShareProgram): Contribution {
+  const { column, halvings } = program.levels!;
+  const take = program.columns[column] as PointTake;
+  const [dimension, depth, sizes] = [take.columns.length, halvings.at(-1)!, cellsOf(program)];
   return (record) => {
     const units = unitsOf(take, record);
     const finest = units && cellNumber(units, depth);
     let start = 0;
-    return sizes.map((size, level): [number, number] => {
+    return sizes.map((size, level): Added => {
       const cell = finest === null ? size - 1 : finest >> (dimension * (depth - halvings[level]!));
       start += size;
       return [start - size + cell, 1];
@@ -167,8 +174,14 @@ function levelCounts({ levels, columns }: ShareProgram): Contribution {
 }
 
 /** Cells of every level, with that of missing places. */
-function levelSizes({ columns, nullable }: PointTake, halvings: number[]): number[] {
-  return halvings.map((level) => 2 ** (columns.length * level) + Number(nullable));
+function cellsOf({ levels, columns: takes }: ShareProgram): number[] {
+  const { columns, nullable } = takes[levels!.column] as PointTake;
+  return levels!.halvings.map((level) => 2 ** (columns.length * level) + Number(nullable));
+}
+
+/** Codes of all columns of a table. */
+function widthOf(pairs: NonNullable<ShareProgram["pairs"]>): number {
+  return pairs.reduce((sum, { codes }) => sum + codes[0]!.length, 0);
 }
 
 /** The number of the finest cell: one bit an axis for each halving, the coarsest first. */
@@ -183,7 +196,8 @@ function cellNumber(units: number[], depth: number): number {
 }
 
 /** Refuses a program whose vectors have another length than it says, or columns that it does not take. */
-function requireShareProgram({ length, columns, unread, pairs, levels }: ShareProgram): void {
+function requireShareProgram(program: ShareProgram): void {
+  const { length, columns, unread, pairs, levels } = program;
   whole("length", length, 1, MOST_WORDS);
   need(typeof columns === "object" && columns !== null, "columns");
   need(list("unread", unread, 0).every((name) => typeof name === "string"), "unread");
@@ -194,10 +208,9 @@ function requireShareProgram({ length, columns, unread, pairs, levels }: SharePr
     need(take?.take === "point" && take.domain.area === "box" && take.columns.length <= 3, "levels");
     list("halvings", levels.halvings).forEach((level, at, all) => whole("halvings", level, (all[at - 1] ?? 0) + 1, 12));
     need(take.columns.length * levels.halvings.at(-1)! <= 24, "halvings");
-    need(levelSizes(take, levels.halvings).reduce((sum, size) => sum + size, 0) === length, "length");
+    need(cellsOf(program).reduce((sum, size) => sum + size, 0) === length, "length");
     return;
   }
-  let width = 0;
   for (const { column, weight, codes: listed } of list("pairs", pairs!)) {
     const taken = codes.get(column) ?? [];
     need(taken.length && list(column, listed).length === taken.length, column);
@@ -206,7 +219,7 @@ function requireShareProgram({ length, columns, unread, pairs, levels }: SharePr
       need(list(column, coding).length === listed[0]!.length, column);
       coding.forEach((code) => whole(column, code, 0, taken[at]! - 1));
     });
-    width += listed[0]!.length;
   }
+  const width = widthOf(pairs!);
   need((width * (width + 1)) / 2 === length, "length");
 }

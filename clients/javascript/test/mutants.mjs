@@ -92,7 +92,11 @@ const MUTANTS = {
   "which columns are not said": ["device", "chosen.length < reports.length ? packBits", "false ? packBits"],
   "noise on a coarser grid": ["draws", "BigInt(roundEven(u * 2 ** grid_bits))", "2n * BigInt(roundEven(u * 2 ** (grid_bits - 1)))"],
   "one window for all coordinates": ["draws", "at % dimension ? []", "at ? []"],
-  "a seed before the id": ["shares", "[random(ID_BYTES), random(SEED_BYTES)]", "[random(SEED_BYTES), random(ID_BYTES)].reverse()"],
+  "a seed before the id": [
+    "shares",
+    "const id = random(ID_BYTES);\n    const bodies = this.proofs ? this.#proven(added, id, random(RAND_BYTES)) : this.#padded(added, random(SEED_BYTES));",
+    "const seed = random(this.proofs ? RAND_BYTES : SEED_BYTES), id = random(ID_BYTES);\n    const bodies = this.proofs ? this.#proven(added, id, seed) : this.#padded(added, seed);",
+  ],
   "words with their highest byte first": ["shares", "BigInt(more), true)", "BigInt(more), false)"],
   "the first word is forgotten": ["shares", "words.setBigUint64(8 * place,", "if (place) words.setBigUint64(8 * place,"],
   "a pad without its record": ["shares", "+ BigInt(more)", ""],
@@ -105,6 +109,41 @@ const MUTANTS = {
   "the last axis first": ["shares", "for (const cell of cells) number", "for (const cell of [...cells].reverse()) number"],
   "cells of an axis side by side": ["shares", "finest >> (dimension * (depth - halvings[level]!))", "finest & (size - 1)"],
   "places on an edge in the cell before": ["shares", "Math.floor((u + 1) * 2 ** (depth - 1))", "Math.ceil((u + 1) * 2 ** (depth - 1)) - 1"],
+  "another root of unity": ["prio3", "power(7n, 2n ** 62n - 7n)", "power(5n, 2n ** 62n - 7n)"],
+  "parts are derived as their seed is": ["prio3", "jointRandPart: 7", "jointRandPart: 6"],
+  "weights of cells from r^0 on": ["prio3", "weights[i + 1] ?? 0n", "weights[i] ?? 0n"],
+  "cells are compared with 0": ["prio3", "(number + MODULUS - 1n) % MODULUS", "number"],
+  "the padding is of ones": ["prio3", "measurement[i] ?? 0n", "measurement[i] ?? 1n"],
+  "no padding": ["prio3", "chunk * Math.ceil(length / chunk)", "length"],
+  "as many products in a call as calls": ["prio3", "chunk = Math.floor(Math.sqrt(length))", "chunk = Math.ceil(Math.sqrt(length))"],
+  "as many pairs in a call as calls": ["prio3", "chunk: Math.floor(Math.sqrt(width))", "chunk: Math.ceil(Math.sqrt(width))"],
+  "weights of pairs from r^0 on": ["prio3", "weights[start + column - row + 1]!", "weights[start + column - row]!"],
+  "pairs without the diagonal": ["prio3", "let column = row;", "let column = row + 1;"],
+  "one algorithm of pairs and of another's": ["prio3", "0xffff0001", "0xffff0002"],
+  "another version of the draft": ["prio3", "[8, 8, 0, 0, 0, 0", "[8, 7, 0, 0, 0, 0"],
+  "the algorithm's lowest byte first": ["prio3", "setUint32(3, algorithm)", "setUint32(3, algorithm, true)"],
+  "RFC 9861's own domain": ["prio3", "{ D: 1 }", "{ D: 0x1f }"],
+  "blinds of the other server": ["prio3", "[0, 1, 2, 3, 4].map", "[0, 1, 3, 2, 4].map"],
+  "a proof that is bound to no nonce": ["prio3", "blind, [1], nonce, encode(pad)", "blind, [1], encode(pad)"],
+  "both parts are the leader's": ["prio3", "blind, [1], nonce", "blind, [0], nonce"],
+  "pads of no server": ["prio3", '"measurementShare", share, [1]', '"measurementShare", share, []'],
+  "random values of no number of proofs": ["prio3", "prover, [PROOFS]", "prover, []"],
+  "pads of a proof of no number of proofs": ["prio3", "proofShare, [PROOFS, 1]", "proofShare, [1]"],
+  "the proof without a pad": ["prio3", 'encode(minus(proof, draw("proofShare", proofShare, [PROOFS, 1], proof.length)))', "encode(proof)"],
+  "pads are added": ["prio3", "(number + MODULUS - others[k]!)", "(number + others[k]!)"],
+  "the leader's blind is the helper's": ["prio3", "joined(parts, padded, masked, own)", "joined(parts, padded, masked, blind)"],
+  "a helper without the public share": ["prio3", "joined(parts, rand.slice(0, 3 * SEED_BYTES))", "rand.slice(0, 3 * SEED_BYTES)"],
+  "calls rounded down": ["prio3", "Math.ceil(factors.length / seeds.length)", "Math.floor(factors.length / seeds.length)"],
+  "as many points as calls": ["prio3", "Math.floor(Math.log2(calls)) + 1", "Math.ceil(Math.log2(calls))"],
+  "between the same points": ["prio3", "scaled(roots.slice(0, count), inverse(count))", "scaled(even, inverse(count))"],
+  "one coefficient too many": ["prio3", "coefficients.slice(0, -1)", "coefficients"],
+  "a difference the other way": ["prio3", "(low + MODULUS - high)", "(high + MODULUS - low)"],
+  "roots for their inverses": ["prio3", "...roots.slice(1).reverse()", "...roots.slice(1)"],
+  "the high word first": ["prio3", "ELEMENT_BYTES * k, number & LOW", "ELEMENT_BYTES * k, number >> WORD"],
+  "elements without their high word": ["prio3", "+ (words.getBigUint64(at + 8, true) << WORD)", ""],
+  "counts are proven, not ones": ["shares", "measurement[place - before] = 1n", "measurement[place - before] = BigInt(more)"],
+  "all levels are proven": ["shares", "if (place >= before) measurement[place - before]", "measurement[place]"],
+  "no proof is made": ["shares", "this.proofs ? this.#proven", "false ? this.#proven"],
   "another checksum": ["report", "~rest >>> 0", "rest >>> 0"],
 };
 
@@ -113,6 +152,7 @@ const suites = ["vectors", "shares"].flatMap((kind) => {
   const folder = join(import.meta.dirname, "../../../conformance", kind);
   return readdirSync(folder).sort().map((name) => [name, JSON.parse(readFileSync(join(folder, name), "utf-8"))]);
 });
+const sharesFirst = suites.toReversed();
 const folder = mkdtempSync(join(tmpdir(), "privot-mutants-"));
 
 /** The client with one change. */
@@ -133,8 +173,8 @@ async function mutated(index, file, from, to) {
 }
 
 /** The first file that a client misses a vector of. */
-async function caughtBy(client) {
-  for (const [name, suite] of suites) {
+async function caughtBy(client, file) {
+  for (const [name, suite] of ["prio3", "shares"].includes(file) ? sharesFirst : suites) {
     try {
       if ((await check(client, suite)).missed.length) return name;
     } catch {
@@ -146,7 +186,7 @@ async function caughtBy(client) {
 
 const found = {};
 for (const [index, [name, [file, from, to]]] of Object.entries(MUTANTS).entries()) {
-  found[name] = await caughtBy(await mutated(index, file, from, to));
+  found[name] = await caughtBy(await mutated(index, file, from, to), file);
 }
 rmSync(folder, { recursive: true });
 const escaped = Object.keys(found).filter((name) => found[name] === null);

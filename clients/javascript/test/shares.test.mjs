@@ -16,6 +16,7 @@ const suite = async (name) => JSON.parse(await readFile(new URL(`${name}.json`, 
 const { encoder: TEXT, vectors } = await suite("pairs_two");
 const RECORD = vectors[0].record;
 const encoder = await Encoder.load(TEXT);
+const proving = await Encoder.load(TEXT.replace('"proofs":false', '"proofs":true'));
 
 const refused = (text, pins, words) =>
   assert.rejects(Encoder.load(text, pins), (error) => error instanceof PrivotError && words.test(error.message));
@@ -39,9 +40,10 @@ test("an encoder that is not the pinned one, or not signed by the pinned key, is
   await refused(TEXT + " ", { publicKey, signature }, /signature is not of the pinned key/);
 });
 
-test("images, proofs and other versions have no program for browsers", async () => {
-  const [none, next] = [withProgram(() => null), withProgram((program) => ({ ...program, version: 2 }))];
-  for (const text of [none, next, "{}", "null"]) await refused(text, {}, /no program for browsers: leave images out/);
+test("images and other versions have no program for browsers", async () => {
+  const [none, ...others] = [null, 1, 3].map((version) => withProgram((program) => version && { ...program, version }));
+  for (const text of [none, ...others, "{}", "null"]) await refused(text, {}, /no program for browsers: leave images out/);
+  await refused(TEXT.replace('"proofs":false', '"proofs":1'), {}, /has a field that no proof is for: proofs/);
 });
 
 test("a program whose vectors are others than it says is refused", async () => {
@@ -77,8 +79,8 @@ function chiSquare(bytes) {
   return counts.reduce((sum, count) => sum + (count - expected) ** 2 / expected, 0);
 }
 
-// With 255 degrees of freedom, χ² is above 400 with a probability of 1.7·10⁻⁸, and below 145 with 3.4·10⁻⁹: four
-// statistics raise a false alarm with a probability below 10⁻⁷.
+// With 255 degrees of freedom, χ² is above 400 with a probability of 1.7·10⁻⁸, and below 145 with 3.4·10⁻⁹: six
+// statistics raise a false alarm with a probability below 2·10⁻⁷.
 const [LEAST, MOST] = [145, 400];
 
 test("the leader's bytes are uniform, whatever the record is", () => {
@@ -98,15 +100,27 @@ test("the leader's bytes are uniform, whatever the record is", () => {
   assert.ok(chiSquare(pads) > MOST, "a share without its pad is found");
 });
 
+test("the leader's bytes with a proof are uniform, whatever the record is", () => {
+  for (const record of [vectors[0].record, vectors[1].record]) {
+    const made = Array.from({ length: 200 }, () => proving.encode(record).leader.subarray(33 + 16));
+    const found = chiSquare(Buffer.concat(made));
+    assert.ok(found > LEAST && found < MOST, `χ² is ${found}`);
+  }
+});
+
 test("ids and seeds are fresh, and both shares have one id", () => {
-  const made = Array.from({ length: 200 }, () => encoder.encode(RECORD));
   const text = (bytes, from, to) => Buffer.from(bytes.slice(from, to)).toString("hex");
-  assert.equal(new Set(made.map(({ leader }) => text(leader, 33, 49))).size, 200);
-  assert.equal(new Set(made.map(({ helper }) => text(helper, 49))).size, 200);
-  for (const { leader, helper } of made) {
-    assert.equal(text(leader, 33, 49), text(helper, 33, 49));
-    assert.equal(text(leader, 0, 33), encoder.fingerprint + "00");
-    assert.equal(text(helper, 0, 33), encoder.fingerprint + "01");
+  for (const own of [encoder, proving]) {
+    const made = Array.from({ length: 200 }, () => own.encode(RECORD));
+    assert.equal(new Set(made.map(({ leader }) => text(leader, 33, 49))).size, 200);
+    const seeds = made.flatMap(({ helper }) => text(helper, own.proofs ? 81 : 49).match(/.{32}/g));
+    assert.equal(new Set(seeds).size, 200 * (own.proofs ? 3 : 2));
+    for (const { leader, helper } of made) {
+      assert.equal(text(leader, 33, 49), text(helper, 33, 49));
+      assert.equal(text(leader, 0, 33), own.fingerprint + "00");
+      assert.equal(text(helper, 0, 33), own.fingerprint + "01");
+      assert.equal(text(leader, 49, 81) === text(helper, 49, 81), own.proofs, "the public share");
+    }
   }
 });
 
@@ -137,12 +151,12 @@ const told = (delivery) => [delivery.delivered, delivery.refused.length, deliver
 
 /** What an outbox of shares does, whatever its store: each law gets a way to open one store again and again. */
 const LAWS = {
-  async "a second call gives the same shares, and two at once make one pair"(open) {
+  async "a second call gives the same shares, and two at once make one pair"(open, encoder) {
     const both = await Promise.all([open(), open()].map((outbox) => outbox.shares(encoder, RECORD)));
     assert.deepEqual(both[0], both[1]);
     assert.deepEqual(await open().waiting(), [both[0]]);
   },
-  async "shares wait until both servers have them, and the same bytes are sent"(open) {
+  async "shares wait until both servers have them, and the same bytes are sent"(open, encoder) {
     const shares = await open().shares(encoder, RECORD);
     const [one, other, last] = [servers([], [lost, busy(503)]), servers([busy(429), lost], []), servers([again], [again])];
     const first = await open().send(SERVERS, one.how);
@@ -157,7 +171,7 @@ const LAWS = {
     assert.deepEqual([...new Set(leader)], [String(shares.leader)]);
     assert.deepEqual([...new Set(helper)], [String(shares.helper)]);
   },
-  async "shares that were shown are kept, unless others are, or were"(open) {
+  async "shares that were shown are kept, unless others are, or were"(open, encoder) {
     const [shown, late] = [encoder.encode(RECORD), encoder.encode(RECORD)];
     assert.deepEqual([await open().settled(encoder), await open().waiting()], [false, []]);
     assert.deepEqual(await open().keep(encoder, shown), shown);
@@ -169,7 +183,7 @@ const LAWS = {
     assert.deepEqual([await open().settled(encoder), await open().keep(encoder, late)], [true, null]);
     assert.deepEqual(await open().waiting(), []);
   },
-  async "what was delivered is neither made nor sent again"(open) {
+  async "what was delivered is neither made nor sent again"(open, encoder) {
     await open().shares(encoder, RECORD);
     await open().send(SERVERS, servers().how);
     assert.equal(await open().shares(encoder, RECORD), null);
@@ -177,17 +191,17 @@ const LAWS = {
     assert.deepEqual(told(await open().send(SERVERS, how)), [0, 0, 0]);
     assert.deepEqual(sent, { leader: [], helper: [] });
   },
-  async "a report that a server has opened has arrived"(open) {
+  async "a report that a server has opened has arrived"(open, encoder) {
     await open().shares(encoder, RECORD);
     assert.deepEqual(told(await open().send(SERVERS, servers([failed("opened")], [failed("opened")]).how)), [1, 0, 0]);
   },
-  async "a share that a server refuses for good is told, and neither is sent again"(open) {
+  async "a share that a server refuses for good is told, and neither is sent again"(open, encoder) {
     await open().shares(encoder, RECORD, "mine");
     const found = await open().send(SERVERS, servers([lost, lost], [failed("other")]).how);
     assert.deepEqual(found.refused, [{ key: "mine", server: "helper", reason: "other", message: "no" }]);
     assert.deepEqual([told(found), await open().shares(encoder, RECORD, "mine")], [[0, 1, 0], null]);
   },
-  async "a request that is refused is not repeated, and loses nothing"(open) {
+  async "a request that is refused is not repeated, and loses nothing"(open, encoder) {
     await open().shares(encoder, RECORD);
     for (const status of [400, 401, 404, 413, 415]) {
       const { sent, how } = servers([busy(status)]);
@@ -196,7 +210,7 @@ const LAWS = {
       assert.match(found.trouble, new RegExp(`the leader answers ${status} \\(so\\)`));
     }
   },
-  async "no other page's success is an acknowledgment"(open) {
+  async "no other page's success is an acknowledgment"(open, encoder) {
     await open().shares(encoder, RECORD);
     const strange = ["<html>", "{}", "null", '{"accepted": 0, "duplicates": 0, "failed": []}'];
     for (const text of strange) {
@@ -204,7 +218,7 @@ const LAWS = {
       assert.deepEqual(told(await open().send(SERVERS, servers([page, page]).how)), [0, 0, 1]);
     }
   },
-  async "a record that is refused keeps nothing"(open) {
+  async "a record that is refused keeps nothing"(open, encoder) {
     await assert.rejects(open().shares(encoder, { ...RECORD, nobody: 1 }), /nobody are not in the schema/);
     assert.deepEqual(await open().waiting(), []);
   },
@@ -214,11 +228,13 @@ const work = await mkdtemp(join(tmpdir(), "privot-shares-"));
 test.after(() => rm(work, { recursive: true }));
 
 for (const [name, law] of Object.entries(LAWS)) {
-  test(`in memory: ${name}`, () => {
-    const store = new MemoryStore();
-    return law(() => new ShareOutbox(store));
-  });
-  test(`in a folder: ${name}`, () => law(() => new ShareOutbox(new FolderStore(join(work, name)))));
+  for (const own of [encoder, proving]) {
+    test(`in memory${own.proofs ? ", with proofs" : ""}: ${name}`, () => {
+      const store = new MemoryStore();
+      return law(() => new ShareOutbox(store), own);
+    });
+  }
+  test(`in a folder: ${name}`, () => law(() => new ShareOutbox(new FolderStore(join(work, name))), encoder));
 }
 
 test("a ledger of waves takes no encoder", async () => {

@@ -216,10 +216,10 @@ class Server:
                 return seed, share
         return None
 
-    def ids(self) -> frozenset[bytes]:
-        """Return the ids of the shares that are stored, not opened, and verified if they can be."""
+    def ids(self, verified: bool = True) -> frozenset[bytes]:
+        """Return the ids of the shares that are stored, not opened, and, with proofs, `verified`."""
         with self._open() as database:
-            query = f"SELECT id FROM shares {_VALID if self.encoder.proofs else ''}"
+            query = f"SELECT id FROM shares {_VALID if verified and self.encoder.proofs else ''}"
             return frozenset(found for (found,) in database.execute(query))
 
     @property

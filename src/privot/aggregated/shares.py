@@ -34,7 +34,7 @@ numbers instead of mod $2^{64}$, with a proof that v is some record's, the id as
 bytes. A liar can then add what one record can add, no more. Servers open only what both verified.
 
 **Browsers** make the same shares, byte for byte, by the integers of `Encoder.program`
-(`clients/javascript/src/shares.ts`): of tables and of one place, without proofs. A server that loads the
+(`clients/javascript/src/shares.ts`, `prio3.ts`): of tables and of one place. A server that loads the
 encoder has computed the program anew, and accepts no shares of an altered one.
 
 **Privacy review.** Adjacency: batches of equal size that differ in one unit's record. Δ is the query's
@@ -89,7 +89,7 @@ Role = Literal["leader", "helper"]
 
 ROLES: tuple[Role, ...] = ("leader", "helper")
 _SEED_BYTES, _ID_BYTES = 32, 16
-_CHUNK, _FORMAT, _PROGRAM_VERSION = 256, 2, 1  # records encoded together; versions in the JSON
+_CHUNK, _FORMAT, _PROGRAM_VERSION = 256, 2, 2  # records encoded together; versions in the JSON
 _MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40
 
 
@@ -213,14 +213,14 @@ class Encoder(Summarized):
 
     @cached_property
     def program(self) -> dict[str, Any] | None:
-        """The integers by which browsers make contributions; None for images and for proofs.
+        """The integers by which browsers make contributions; None for images.
 
         Its fields are those of `docs/reference/wire.md`; columns are taken as a randomizer's are.
         """
         query, program = self.query, None
-        if isinstance(query, PairCounts) and not self.proofs:
+        if isinstance(query, PairCounts):
             program = self._pairs_program(query)
-        elif isinstance(query, Pyramid) and not self.proofs:
+        elif isinstance(query, Pyramid):
             ((name, column),) = self.schema.columns.items()
             levels = {"column": name, "halvings": [*query.levels]}
             program = {"columns": {name: column.point_program(name)}, "levels": levels}

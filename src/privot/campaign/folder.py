@@ -180,10 +180,6 @@ def _require_for_browsers(rule: Randomizer | Encoder) -> None:
             "the randomizer cannot be drawn by browsers (images, long vectors, curves, Gaussian noise): "
             "leave those columns out, or use windows"
         )
-    if rule.proofs:
-        raise PrivotError(
-            "browsers make no shares with proofs: calibrate the encoder without proofs"
-        )
     raise PrivotError(
         "browsers make shares of columns with codes or numbers, or of one place: leave images out, or "
         "encode them with `privot privatize`"

@@ -74,7 +74,8 @@ def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None =
         raise PrivotError("the model is of another campaign: give one of this campaign's sums")
     if all(place.exists() for place in places):
         leader, helper = (Server(place) for place in places)
-        held, opened = len(leader.ids() & helper.ids()), min(leader.num_opened, helper.num_opened)
+        held = len(leader.ids(verified=False) & helper.ids(verified=False))
+        opened = min(leader.num_opened, helper.num_opened)
     elif model is not None:
         held, opened = 0, model.count
     else:
@@ -92,17 +93,20 @@ def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None =
     numbers = {"reports": held, "needed": encoder.people, "opened": opened, "columns": columns}
     _write(campaign, encoder.guarantee(encoder.people), expected_error=None, **numbers)
     line = f"{held:,} reports are held by both servers, {opened:,} were opened; a batch is "
-    next_commands = _next_commands(campaign, opened) if held >= encoder.people else []
-    return [f"{line}{encoder.people:,} or more", *next_commands]
+    more = _next_commands(campaign, opened, encoder.proofs) if held >= encoder.people else []
+    return [f"{line}{encoder.people:,} or more", *more]
 
 
-def _next_commands(campaign: CampaignFolder, opened: int) -> list[str]:
+def _next_commands(campaign: CampaignFolder, opened: int, proofs: bool) -> list[str]:
     """Return the commands that open all reports that both servers hold, and learn from their sums."""
     name, places = campaign.folder.resolve().name, [campaign.folder / role for role in ROLES]
     name += f"-after-{opened}" if opened else ""  # files of another batch are there
     ids = " ".join(f"--release {quote(str(place / 'ids.txt'))}" for place in places)
     sums = {quote(str(place)): quote(f"{name}-{place.name}.json") for place in places}
     commands = [f"aggregate {place}" for place in sums]
+    if proofs:
+        others = [quote(str(place / "proofs.bin")) for place in reversed(places)]
+        commands += [f"{each} --verify {path}" for each, path in zip(commands, others, strict=True)]
     commands += [f"aggregate {place} {ids} -o {path}" for place, path in sums.items()]
     commands += [f"fit {' '.join(sums.values())} -o {quote(name + '-model')}"]
     return [f"next: privot {each}" for each in commands]

@@ -42,6 +42,7 @@ _LOCAL = (_HOST, "localhost")
 _MAX_SECONDS = 10**7  # between two sealings
 _OF_SHARES: tuple[Role, ...] = ("leader", "helper")
 _ONE, _TWO = "http://127.0.0.1:8000", "http://127.0.0.1:8002"  # collector or leader; helper
+_KEY = "verify.key"  # of a campaign whose shares have proofs, of its servers alone
 _IDS = "ids.txt"  # ids of the shares that one of two servers has accepted
 
 
@@ -53,15 +54,9 @@ def new(
     output: Path = Option(Path("campaign"), "-o", "--output", help="Folder of the campaign."),
     title: str = Option("Take part", help="Title of the page."),
     question: list[str] | None = Option(None, help="COLUMN=TEXT: a question. May be repeated."),
-    collector: str | None = Option(
-        None, help="Address of the page's collector; else port 8000 here."
-    ),
-    leader: str | None = Option(
-        None, help="Aggregated: the leader's address; else port 8000 here."
-    ),
-    helper: str | None = Option(
-        None, help="Aggregated: the helper's address; else port 8002 here."
-    ),
+    collector: str | None = Option(None, help="The collector's address; else port 8000 here."),
+    leader: str | None = Option(None, help="Aggregated: leader's address; else port 8000 here."),
+    helper: str | None = Option(None, help="Aggregated: helper's address; else port 8002 here."),
     report_columns: ReportColumns = None,
     where: str | None = Option(
         None,
@@ -70,6 +65,7 @@ def new(
     ),
     delta: float = Option(0.0, help="Needed by shuffled reports, and by two servers."),
     people: People = None,
+    proofs: bool = Option(False, help="Aggregated: shares prove that they are a record's."),
     floor: Floor = None,
 ) -> None:
     """Create a campaign: calibrate and sign a randomizer, and write a page that randomizes answers.
@@ -101,7 +97,9 @@ def new(
     if shares := declared.promise is not None and declared.promise.where == "aggregated":
         if report_columns is not None:
             raise PrivotError(f"--report-columns {report_columns}: shares have all, leave it out")
-        rule, here = Encoder.calibrate(declared), {"leader": _ONE, "helper": _TWO}
+        rule, here = Encoder.calibrate(declared, proofs), {"leader": _ONE, "helper": _TWO}
+    elif proofs:
+        raise PrivotError("--proofs is for sums by two servers: promise where = 'aggregated'")
     else:
         rule = Randomizer.calibrate(declared, epsilon, delta, report_columns=report_columns)
         here = {"collector": _ONE}
@@ -129,6 +127,7 @@ def new(
         print(f"next, on the {role}'s machine, with the page's --origin if its address differs:")
         then = ["serve", str(folder.path), "--store", str(output / (role if shares else "store"))]
         then += [] if role == "collector" else ["--role", role]
+        then += ["--key", str(output / _KEY)] if proofs else []
         print(f"next: {shlex.join(['privot', *then])}")
 
 
@@ -321,14 +320,16 @@ def _parties(folder: CampaignFolder, origins: list[str]) -> _Parties:
 
 def _parties_with_shares(folder: CampaignFolder, origins: list[str]) -> _Parties:
     """Return the leader and the helper of a campaign of shares, with their folders in its own."""
+    from privot.aggregated import Encoder
     from privot.aggregated.app import ServedShares, ShareCollector
     from privot.campaign import write_share_status
 
     note("This machine runs both servers, to try it out: whoever runs both reads every record.")
     note("In earnest two organizations run one each, by `privot serve --role`.")
-    collectors = []
+    assert isinstance(folder.rule, Encoder)
+    collectors, key = [], folder.folder / _KEY if folder.rule.proofs else None
     for role in _OF_SHARES:
-        _server(folder.folder / role, folder.path, role, None)
+        _server(folder.folder / role, folder.path, role, key)
         party = ServedShares(folder.folder / role, complain)
         collectors.append(ShareCollector(party, origins=origins, log=complain))
     return collectors, [], lambda: "\n".join(write_share_status(folder))
@@ -568,7 +569,7 @@ def _verify_key(path: Path, role: str) -> bytes:
     if role == "leader" and not path.exists():
         create(path, secret=True)
         path.write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
-        print(f"{path}: the key of both servers; give it to the other, and to nobody else")
+        note(f"{path}: the key of both servers; give it to the other, and to nobody else")
     try:
         return bytes.fromhex(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -5,7 +5,7 @@ import { answers, asker, boxes, pinned } from "./questions.js";
 const campaign = JSON.parse(document.getElementById("campaign").textContent);
 const at = (id) => document.getElementById(id);
 const servers = { leader: campaign.leader, helper: campaign.helper };
-const [HEAD, ID, SHOWN] = [33, 16, 16]; // bytes of the fingerprint with the server's number, of the id; that are shown
+const [HEAD, ID, SHOWN] = [33, 16, 16]; // bytes of the fingerprint with the server's number, of the id; the last, shown
 const ALREADY = "This browser has sent its shares already, and makes no others.";
 let [encoder, outbox, shares] = [null, null, null]; // shares: what is shown; stored from the first try to send them on
 
@@ -27,6 +27,9 @@ at("promise").textContent = campaign.promise;
 try {
   outbox = await ShareOutbox.open(`privot ${campaign.fingerprint}`);
   encoder = await pinned(Encoder, "encoder.json", campaign);
+  at("lies").textContent = encoder.proofs
+    ? "invent answers, which count as one person's: the servers refuse shares without a proof that they are no more"
+    : "falsify the counts, and still read no answer of yours";
   at("questions").append(...boxes(encoder.program.columns, asker(campaign.questions)));
   const [waiting] = await outbox.waiting();
   if (waiting) show(waiting); // of an earlier visit, and not sent to both
@@ -71,15 +74,15 @@ function show(found) {
   at("questions").replaceChildren(); // the answers, which nothing needs any more
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
-  for (const title of ["to", "what", "begins with"]) {
+  for (const title of ["to", "what", "ends with"]) {
     head.append(Object.assign(document.createElement("th"), { textContent: title }));
   }
   for (const [role, address] of Object.entries(servers)) {
-    const body = shares[role].slice(HEAD + ID);
+    const body = shares[role].subarray(HEAD + ID);
     const row = table.insertRow();
     row.insertCell().textContent = `the ${role}, ${new URL(address).host}`;
-    row.insertCell().textContent = `${body.length.toLocaleString("en")} random bytes`;
-    row.insertCell().append(Object.assign(document.createElement("code"), { textContent: hex(body.slice(0, SHOWN)) }));
+    row.insertCell().textContent = `${body.length.toLocaleString("en")} random bytes${encoder.proofs ? ", with a proof" : ""}`;
+    row.insertCell().append(Object.assign(document.createElement("code"), { textContent: hex(body.slice(-SHOWN)) }));
   }
   const id = document.createElement("p");
   id.className = "soft";
