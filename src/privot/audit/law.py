@@ -181,8 +181,7 @@ def _test_frequencies(
             for record in range(part.num_records):
                 rows = read.present & (who == record)
                 p_values.append(most_common(Stream(read.keys[rows], read.bits[rows])))
-            question = f"{part.name}: no report comes more often than chance allows"
-            yield question, bonferroni(p_values)
+            yield f"{part.name}: no report is more frequent than by chance", bonferroni(p_values)
 
 
 def _test_independence(
