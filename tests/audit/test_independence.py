@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from privot.audit.statistics import Stream, agreement, dependence, fit, neighbors, repeats, row_keys
+from privot.audit.statistics import (
+    Stream,
+    agreement,
+    dependence,
+    repeats,
+    row_keys,
+    serial_dependence,
+    uniformity,
+)
 
 COUNT = 20_000
 
@@ -13,9 +21,9 @@ def everywhere(numbers):
 
 
 TESTS = {
-    "fit": fit,
+    "uniformity": uniformity,
     "dependence": lambda u: dependence(u, everywhere(u)),
-    "neighbors": lambda u: neighbors(u, everywhere(u)),
+    "serial_dependence": lambda u: serial_dependence(u, everywhere(u)),
     "agreement": lambda u: agreement(u, u[::-1], everywhere(u)),
 }
 
@@ -45,7 +53,7 @@ def test_another_law_does_not_fit(bend):
     rng = np.random.default_rng(0)
     numbers = rng.random((COUNT, 5))
     numbers[:, 3] = bend(numbers[:, 3])
-    assert fit(numbers) < 1e-6
+    assert uniformity(numbers) < 1e-6
 
 
 def test_one_number_of_a_common_size_and_a_sign_of_its_own_depends():
@@ -62,7 +70,7 @@ def test_people_at_a_distance_who_share_noise_are_seen(lag):
     numbers = rng.random((COUNT, 2))
     pairs = numbers[: COUNT // (2 * lag) * 2 * lag, 1].reshape(-1, 2, lag)
     pairs[:, 1] = pairs[:, 0]
-    assert neighbors(numbers, everywhere(numbers)) < 1e-6
+    assert serial_dependence(numbers, everywhere(numbers)) < 1e-6
 
 
 def test_absent_reports_tell_nothing():

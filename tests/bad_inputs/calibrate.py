@@ -48,7 +48,7 @@ CASES = [
     budget("--epsilon 1 --share height=0.9 --share color=0.9", "leave nothing"),
     budget("--epsilon 1 --share height=0.5 --share height=0.2", "height"),
     budget("--epsilon 1 --share height=0.5 --report joint", "split"),
-    budget("--epsilon 1 --share height=0.5 --report-columns 2", "leave one out"),
+    budget("--epsilon 1 --share height=0.5 --report-columns 2", "leave out one of the two"),
     budget("--noise 0", "noise"),
     budget("--noise -1", "noise"),
     budget("--noise nan", "noise"),

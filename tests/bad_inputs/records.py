@@ -136,7 +136,7 @@ CASES = [
         ("privatize people.csv -r randomizer.json -o out.parquet --shard-rows -4", "--shard-rows"),
         ("privatize people.csv -r randomizer.json -o out.parquet --engine spark", "engine 'spark'"),
         ("privatize people.csv -r randomizer.json -o out.parquet --ignore size", "no such column"),
-        ("privatize people.csv -r randomizer.json -o out.parquet --ignore kids", "declares this"),
+        ("privatize people.csv -r randomizer.json -o out.parquet --ignore kids", "schema declares it"),
         ("privatize people.csv -r randomizer.json -o out.parquet --separator xy", "one character"),
         ("privatize people.csv -r randomizer.json -o out.parquet --separator 7", "one character"),
         ("privatize - -r randomizer.json -o out.parquet", "empty"),

@@ -27,7 +27,7 @@ CASES = [
         ("schema check schema.toml --against nowhere.csv", "is not there"),
         ("schema check schema.toml --against schema.toml", "unknown format"),
         ("schema check schema.toml --against release.parquet", "is a release"),
-        ("schema check schema.toml --against people.csv --ignore height", "declares this column"),
+        ("schema check schema.toml --against people.csv --ignore height", "schema declares it"),
         ("schema check schema.toml --against people.csv --ignore size", "no such column"),
         ("schema check schema.toml --against people.csv --separator ab", "one character"),
         ("schema check schema.toml --against ages.csv", "none of the columns"),

@@ -87,9 +87,9 @@ def test_what_cannot_be_a_campaign_of_shares_is_refused_and_nothing_is_left(tmp_
         (
             plain,
             {"collector": "http://127.0.0.1:9"},
-            "sends to leader and helper, and addresses are given of collector",
+            "sends to leader and helper, and addresses are given for collector",
         ),
-        (plain, {}, "addresses are given of nobody: give one of each"),
+        (plain, {}, "addresses are given for none: give one for each"),
         (plain, SERVERS | {"helper": "nowhere"}, "helper is 'nowhere': give its address"),
         (
             plain,

@@ -83,7 +83,7 @@ def test_check_refuses_what_has_no_reports(table, whole):
     assert done.returncode == 2
     done = privot(whole, "check", "model", "release.parquet")
     assert done.returncode == 2
-    assert "a check is of tables" in done.stderr
+    assert "only a model of a table" in done.stderr
 
 
 def test_evaluate_as_json(whole):

@@ -86,7 +86,7 @@ def test_the_next_command_calibrates_what_is_recommended(run, tmp_path, epsilon)
 def test_too_few_people_are_told_so(run):
     _, few, _ = run("plan schema.toml --epsilon 1 --people 500")
     _, many, _ = run("plan schema.toml --epsilon 8 --people 500000")
-    assert "larger than of a guess without any reports" in few
+    assert "larger than that of a guess without any reports" in few
     assert "guess" not in many
     for out in (few, many):
         assert "Latent classes" in out
@@ -143,8 +143,9 @@ def foretold(run, tmp_path):
     code, out, _ = run(f"{words} --rehearse")
     assert code == 0
     told = next(line for line in out.splitlines() if line.startswith("to expect of `privot fit`"))
-    assert told.endswith("by 2 rehearsals of made-up people whose pairs of columns depend as a "
-                         "census's do.")  # fmt: skip
+    assert told.endswith(
+        "2 rehearsals of made-up people whose columns depend on each other as in a census."
+    )
     fields = json.loads(run(f"{words} --rehearse --json")[1])["fit"]
     assert fields["made_up"]
     assert 0 < fields["one_way"] < fields["two_way"] < 0.3

@@ -110,7 +110,10 @@ def test_json(audit, write):
     for column in fields["columns"]:  # above 1 once in 10⁶; near .85, and .7 is ten deviations off
         assert 0.7 < column["epsilon_lower"] <= column["epsilon"] <= 1
         assert column["num_tested"] >= 10_000
-    assert any(test["question"].startswith("age: reports have the law") for test in fields["tests"])
+    assert any(
+        test["question"].startswith("age: reports have the distribution")
+        for test in fields["tests"]
+    )
     assert not any(test["refuted"] for test in fields["tests"])
 
 

@@ -66,7 +66,7 @@ def test_reports_in_binary_form_and_batches_of_them_are_collected():
 @pytest.mark.parametrize(
     ("sources", "words"),
     [
-        ([], "releases are none"),
+        ([], "sources are empty"),
         (b"1234", "give it as `randomizer`"),
         ([3], "give nothing else"),
         ("nowhere/*.parquet", "is not there"),

@@ -318,7 +318,7 @@ def test_what_is_damaged_beyond_a_power_loss_is_refused(tmp_path):
     assert "restore it" in damaged(lambda path: path.write_bytes(b"{" * 8192))
     assert "restore it" in damaged(changed("DROP TABLE campaign"))
     twice = "INSERT INTO groups (data) SELECT data FROM groups"
-    assert "has a report twice: restore it, or people report" in damaged(changed(twice))
+    assert "has a report twice: restore it; if people report in waves" in damaged(changed(twice))
     again = "INSERT INTO sealed_ids (data, crc) VALUES (?, ?)"
     assert "restore it" in damaged(changed(again, entries[:24], zlib.crc32(entries[:24])))
     assert "upgrade" in damaged(changed("PRAGMA user_version = 2"))

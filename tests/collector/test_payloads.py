@@ -11,7 +11,7 @@ import pytest
 from conformance.campaigns import CAMPAIGNS
 from conformance.vectors import FOLDER, split_mix
 from privot import Randomizer, Schema
-from privot.audit.statistics import fit
+from privot.audit.statistics import uniformity
 from privot.collector.collecting import collect
 from privot.core.errors import PrivotError
 from privot.device import Device, Report
@@ -48,10 +48,10 @@ def test_reports_of_devices_have_the_law_that_the_curator_fits(name):
     reports, _ = release.reports(column)
     rng = np.random.default_rng(0)
     low, high = split.mechanism.probability_cells(reports, truth, rng)
-    assert fit((low + rng.random(low.shape) * (high - low)) % 1) > 1e-6
+    assert uniformity((low + rng.random(low.shape) * (high - low)) % 1) > 1e-6
     moved = truth + 1 if truth.dtype.kind == "i" else -truth + 0.3
     low, high = split.mechanism.probability_cells(reports, moved, rng)
-    assert fit((low + rng.random(low.shape) * (high - low)) % 1) < 1e-6
+    assert uniformity((low + rng.random(low.shape) * (high - low)) % 1) < 1e-6
 
 
 def test_joint_reports_hold_the_true_cell_as_often_as_planned():
@@ -65,7 +65,7 @@ def test_joint_reports_hold_the_true_cell_as_often_as_planned():
     codes = randomizer.schema.encode_codings(joint.design.columns, people)
     low, high = joint.probability_cells(answers, codes, np.random.default_rng(1))
     uniform = (low + np.random.default_rng(2).random(low.shape) * (high - low)) % 1
-    assert fit(uniform) > 1e-6
+    assert uniformity(uniform) > 1e-6
 
 
 def strange(report, rng):

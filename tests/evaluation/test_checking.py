@@ -125,7 +125,7 @@ def test_refusals(checked):
         privot.check(model, few)
     place = Schema.from_toml('[columns.x]\nkind = "numeric"\nbounds = [0, 1]')
     points = Randomizer.calibrate(place, 3.0).privatize({"x": np.random.default_rng(0).random(50)})
-    with pytest.raises(PrivotError, match="'grid', and a check is of tables"):
+    with pytest.raises(PrivotError, match="'grid', and only a model of a table"):
         privot.check(privot.fit(points), points)
 
 

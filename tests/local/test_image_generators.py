@@ -340,5 +340,5 @@ def test_convolutions_are_refused_where_there_are_no_images():
     )
     with pytest.raises(PrivotError, match="is for a column of images"):
         fit(release, replace(QUICK, estimator="generator", architecture="dcgan"))
-    with pytest.raises(PrivotError, match="hidden .16, 8.: 2 layers double a side as often"):
+    with pytest.raises(PrivotError, match="hidden .16, 8.: each layer doubles the sides"):
         fit(released(IMAGE), replace(QUICK, hidden=(16, 8), architecture="dcgan"))

@@ -112,6 +112,6 @@ def test_a_network_is_conditioned_by_its_latents():
     assert drawn["old"].to_pylist() == [True] * 500
     side = sign * (np.array(drawn["meters"].to_pylist()) - 1) > 0
     assert side.mean() > 0.95
-    again = GeneratorSampler.build(randomizer, sampler.shape(), sampler.arrays())
+    again = GeneratorSampler.build(randomizer, sampler.fields(), sampler.arrays())
     rng = np.random.default_rng(0)
     assert again.records(500, rng, {"old": [code]}).equals(drawn)

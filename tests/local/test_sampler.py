@@ -62,7 +62,7 @@ def test_conditions_are_codes():
 def test_it_is_stored_and_built_again():
     made = sampler()
     randomizer = Randomizer.calibrate(SCHEMA, 2.0)
-    again = LatentClassSampler.build(randomizer, made.shape(), made.arrays())
+    again = LatentClassSampler.build(randomizer, made.fields(), made.arrays())
     rng = np.random.default_rng(1)
     drawn = again.records(1000, rng, {})
     assert drawn.equals(made.records(1000, np.random.default_rng(1), {}))

@@ -169,5 +169,5 @@ def test_reports_of_many_devices_are_collected_if_one_randomizer_made_them():
     other = Randomizer.calibrate(MIXED, 2.0, report="joint", mechanism="laplace").privatize(person)
     with pytest.raises(PrivotError, match="release 6 was made by another randomizer"):
         collect([*parts, other])
-    with pytest.raises(PrivotError, match="releases are none"):
+    with pytest.raises(PrivotError, match="sources are empty"):
         collect([])

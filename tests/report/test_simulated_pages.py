@@ -6,8 +6,8 @@ from dataclasses import replace
 from moving_people import USES, uses_only
 from privot.forecast.simulation import TrustForecast, TrustPlan, simulate_campaign
 from privot.report.pages import (
-    TRUST_WRITTEN,
-    WRITTEN,
+    SIMULATED_FILES,
+    TRUST_FILES,
     draw_trust,
     stamped,
     write_rehearsal,
@@ -19,7 +19,7 @@ from privot.report.panels import new_figure
 def test_every_file_is_stamped(tmp_path):
     told = simulate_campaign(USES, 2.0, 200, prior=uses_only(0.4, 300, 0), rehearsals=1)
     paths = write_rehearsal(tmp_path, told, 2.0, 200)
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(WRITTEN)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(SIMULATED_FILES)
     assert all(path.name.startswith("SIMULATED-") for path in paths)
     assert paths[0].read_text().count("SIMULATED") >= 5
     assert json.loads(paths[2].read_text())["stamp"] == "SIMULATED"
@@ -45,7 +45,7 @@ def test_a_refused_place_of_trust_is_on_the_page_and_not_in_the_picture(tmp_path
     assert lines[0].get_xydata().tolist() == [[1.0, 0.1], [2.0, 0.05]]
     assert [len(line.get_xdata()) for line in lines[1:4]] == [0, 0, 0]
     paths = write_trust(tmp_path, plan)
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(TRUST_WRITTEN)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(TRUST_FILES)
     page = paths[0].read_text()
     assert "central at ε = 1: too few" in page
     assert page.count("SIMULATED") >= 4

@@ -34,7 +34,7 @@ def test_conditional_images_depend_on_the_label():
 @pytest.mark.parametrize(
     ("shares", "message"),
     [
-        (torch.ones(3) / 3, "fewer than the latent's coordinates"),
+        (torch.ones(3) / 3, "fewer labels than the network has inputs"),
         (torch.ones(2), "make them sum to 1"),
     ],
 )

@@ -16,7 +16,7 @@ import privot
 import privot.wire.draws
 from conformance.vectors import digest, expected
 from every_word import law_of
-from privot.audit.statistics import fit
+from privot.audit.statistics import uniformity
 from privot.collector.collecting import collect
 from privot.core.errors import PrivotError
 from privot.device import Device
@@ -87,7 +87,7 @@ def test_each_report_of_one_record_has_the_law_of_its_mechanism():
     mechanism, rng = RANDOMIZER.mechanisms["hour"], np.random.default_rng(0)
     for code, honest in ((2, True), (3, False)):
         low, high = mechanism.probability_cells(seats, np.full(len(seats), code), rng)
-        assert (fit(low + rng.random(low.shape) * (high - low)) > 1e-6) == honest
+        assert (uniformity(low + rng.random(low.shape) * (high - low)) > 1e-6) == honest
 
 
 WRONG = [("seats", 3), ("seats", 5), ("own", 0), ("own", "1"), ("far", 2**60), ("far", 1)]

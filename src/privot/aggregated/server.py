@@ -363,7 +363,7 @@ class Server:
                 yield database
         except sqlite3.Error as error:
             raise PrivotError(
-                f"{self._database} cannot be used ({error}): see to the disk; nothing that was "
+                f"{self._database} cannot be used ({error}): repair the disk; nothing that was "
                 "acknowledged is lost"
             ) from None
 

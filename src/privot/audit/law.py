@@ -36,10 +36,10 @@ from privot.audit.statistics import (
     agreement,
     bonferroni,
     dependence,
-    fit,
     most_common,
-    neighbors,
     repeats,
+    serial_dependence,
+    uniformity,
 )
 from privot.audit.trials import Indices, Mask, PartReports, Trial
 from privot.randomizer.randomizer import Randomizer, Release
@@ -162,11 +162,12 @@ def _test_distributions(
     for part in parts:
         read = reads[part.name]
         numbers = read.uniforms(rng)
-        p_values = [fit(numbers[read.present]), fit(numbers[read.present].reshape(-1, 1))]
+        reported = numbers[read.present]
+        p_values = [uniformity(reported), uniformity(reported.reshape(-1, 1))]
         for who in sample.who.values():
             for record in range(int(who.max()) + 1):
-                p_values.append(fit(numbers[read.present & (who == record)]))
-        yield f"{part.name}: reports have the law of {part.kind}", bonferroni(p_values)
+                p_values.append(uniformity(numbers[read.present & (who == record)]))
+        yield f"{part.name}: reports have the distribution of {part.kind}", bonferroni(p_values)
 
 
 def _test_frequencies(
@@ -180,8 +181,7 @@ def _test_frequencies(
             for record in range(part.num_records):
                 rows = read.present & (who == record)
                 p_values.append(most_common(Stream(read.keys[rows], read.bits[rows])))
-            question = f"{part.name}: no report comes more often than its law allows"
-            yield question, bonferroni(p_values)
+            yield f"{part.name}: no report is more frequent than by chance", bonferroni(p_values)
 
 
 def _test_independence(
@@ -193,7 +193,7 @@ def _test_independence(
         columns = owners == name
         p = dependence(numbers[:, columns], present[:, columns])
         yield f"{name}: coordinates are independent", p
-        p = neighbors(numbers[:_COMPARED_ROWS, columns], present[:_COMPARED_ROWS, columns])
+        p = serial_dependence(numbers[:_COMPARED_ROWS, columns], present[:_COMPARED_ROWS, columns])
         yield f"{name}: people are independent", p
     if len(reads) > 1:
         yield "columns are independent of each other", dependence(numbers, present)
@@ -239,7 +239,8 @@ def _test_streams(
         ways = {"one by one": slice(size, None), "of one record only": slice(size)}
         for way, rows in ways.items():
             drawn = [u[rows][read.present[rows]] for u, read in zip(numbers, reads, strict=True)]
-            yield f"{part.name}: reports made {way} have the law, too", fit(np.concatenate(drawn))
+            question = f"{part.name}: reports made {way} have this distribution, too"
+            yield question, uniformity(np.concatenate(drawn))
         p_values = [_test_agreement(reads, numbers)]
         repeated = repeats([piece for read in reads for piece in _pieces(read, size)])
         if repeated is not None:

@@ -30,7 +30,7 @@ into such numbers, so these tests apply to every distribution. Their **p-values*
 sample size: if the numbers are independent and uniform, a p-value is at most α with probability at most
 α. The p-values of several statistics are combined by Bonferroni's correction.
 
-- *fit*: the empirical distribution function (Dvoretzky, Kiefer, Wolfowitz 1956, with Massart's
+- *uniformity*: the empirical distribution function (Dvoretzky, Kiefer, Wolfowitz 1956, with Massart's
   constant): $P(\sup |F_n − F| > t) ≤ 2 e^{−2nt^2}$; counts in equal bins, and in tails of mass
   $2^{−j}$, by the binomial distribution; and means of Legendre polynomials, the most powerful against a
   wrong scale or shift;
@@ -90,11 +90,11 @@ def bonferroni(p_values: Sequence[float]) -> float:
     return float(min(1.0, len(p_values) * min(p_values))) if p_values else 1.0
 
 
-def fit(numbers: Array) -> float:
+def uniformity(numbers: Array) -> float:
     """Return the p-value of the hypothesis that each column of numbers (n, m) is uniform.
 
     >>> rng = np.random.default_rng(0)
-    >>> fit(rng.random((10_000, 2))) > 1e-3, fit(rng.random((10_000, 2)) ** 1.1) < 1e-6
+    >>> uniformity(rng.random((10_000, 2))) > 1e-3, uniformity(rng.random((10_000, 2)) ** 1.1) < 1e-6
     (True, True)
     """
     count, width = numbers.shape
@@ -141,12 +141,12 @@ def dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
     return bonferroni(p_values)
 
 
-def neighbors(numbers: Array, present: NDArray[np.bool_]) -> float:
+def serial_dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
     """Return the p-value of the hypothesis that rows (n, m) a few places apart are independent.
 
     >>> rng = np.random.default_rng(0)
     >>> shared = np.repeat(rng.random((2_000, 1)), 8, axis=0)
-    >>> neighbors(shared, np.ones(shared.shape, bool)) < 1e-6
+    >>> serial_dependence(shared, np.ones(shared.shape, bool)) < 1e-6
     True
     """
     count = len(numbers)

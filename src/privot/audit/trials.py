@@ -67,9 +67,9 @@ class Trial(ABC):
     name: str  # of the part
     kind: str  # of the mechanism that draws it
     num_records: int  # test records are numbered 0 … num_records − 1
-    noisy: bool = False  # reports are grid points: intervals of `read` have exact probabilities
+    noisy: bool = False  # noise is added to points: reports with equal noise are equal
     pairs: tuple[tuple[int, int], ...] = ()  # records to distinguish for a lower bound on ε
-    work: int = 0  # additional time to draw and test a report, in numbers that take as long to test
+    work: int = 0  # additional time of drawing and testing a report, in times of testing a number
 
     def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Return raw table columns of the records with indices `who` (n,), some outside the limits."""

@@ -1,4 +1,4 @@
-"""The folder of a campaign: made, signed, and read again.
+"""Folder of a campaign: creation, signature and reading of its files.
 
 Its files, and who may have them, are listed in `privot.campaign`.
 """
@@ -92,7 +92,7 @@ class CampaignFolder:
     @property
     def addresses(self) -> dict[str, str]:
         """Addresses to which the page sends: of the `collector`, or of `leader` and `helper`."""
-        return {name: self._facts[name] for name in _addressed(self.rule) if name in self._facts}
+        return {name: self._facts[name] for name in _receivers(self.rule) if name in self._facts}
 
     @property
     def public_key(self) -> str:
@@ -109,8 +109,8 @@ def _file_of(rule: Randomizer | Encoder) -> str:
     return _ENCODER if isinstance(rule, Encoder) else _RANDOMIZER
 
 
-def _addressed(rule: Randomizer | Encoder) -> tuple[str, ...]:
-    """Return whom a campaign's page sends to."""
+def _receivers(rule: Randomizer | Encoder) -> tuple[str, ...]:
+    """Return the names of the servers that a campaign's page sends to."""
     return ("leader", "helper") if isinstance(rule, Encoder) else ("collector",)
 
 
@@ -122,7 +122,7 @@ def create(
     questions: Mapping[str, str] | None = None,
     **addresses: str,
 ) -> CampaignFolder:
-    """Create a campaign's folder: a signed rule, keys, also an analyst's if shuffled, and pages.
+    """Create a campaign's folder: a signed rule, pages, and keys (of an analyst, too, if shuffled).
 
     Arguments:
         rule: A randomizer that browsers can draw, or an encoder of shares that they can make.
@@ -134,8 +134,8 @@ def create(
 
     Raises:
         PrivotError: if browsers cannot draw by the rule, a question names no column of the schema, an
-            address is missing or cannot be one, both servers are on one host or not encrypted, or the
-            folder exists.
+            address is missing or invalid, both servers have one host, their addresses are not
+            encrypted, or the folder exists.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -150,7 +150,7 @@ def create(
     about: dict[str, Any] = {"title": title, "questions": dict(questions or {})}
     _require_for_browsers(rule)
     if unknown := [name for name in about["questions"] if name not in rule.schema.columns]:
-        raise PrivotError(f"question {unknown[0]!r} is of no column of the schema")
+        raise PrivotError(f"question {unknown[0]!r} names no column of the schema: correct it")
     if folder.exists():
         raise PrivotError(f"{folder} exists, and no campaign's key is overwritten: name another")
     origins = _origins(rule, addresses)
@@ -187,12 +187,12 @@ def _require_for_browsers(rule: Randomizer | Encoder) -> None:
 
 
 def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[str]:
-    """Return the origins of whom the page sends to; of two servers, on two machines, and encrypted."""
-    names = _addressed(rule)
+    """Return the servers' origins; refuse two on one machine, or not encrypted."""
+    names = _receivers(rule)
     if {*addresses} != {*names}:
         raise PrivotError(
-            f"the page sends to {' and '.join(names)}, and addresses are given of "
-            f"{', '.join(addresses) or 'nobody'}: give one of each, and no other"
+            f"the page sends to {' and '.join(names)}, and addresses are given for "
+            f"{', '.join(addresses) or 'none'}: give one for each, and no other"
         )
     origins = [origin_of(name, addresses[name]) for name in names]
     machines = [_machine(each) for each in origins]
@@ -211,7 +211,7 @@ def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[s
 
 
 def _machine(origin: str) -> tuple[str, int | None]:
-    """Return who gets what is sent to an origin: its host, on any port; of this machine, its port."""
+    """Return what tells receivers apart: the host of an origin, and the port if it is this machine."""
     parts = urlsplit(origin)
     host = str(parts.hostname).rstrip(".")
     if not _THIS_MACHINE.fullmatch(host):
@@ -221,7 +221,7 @@ def _machine(origin: str) -> tuple[str, int | None]:
 
 
 def _facts_of(rule: Randomizer | Encoder) -> dict[str, Any]:
-    """Return what the page pins and states of a rule, among it the labels of each reported coding."""
+    """Return what the page verifies and states of a rule, with the labels of each reported coding."""
     facts: dict[str, Any] = {"fingerprint": rule.fingerprint}
     if isinstance(rule, Encoder):
         return facts | {"promise": rule.guarantee(rule.people).describe(), "people": rule.people}

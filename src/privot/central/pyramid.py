@@ -139,11 +139,11 @@ class Pyramid(Indicators):
         """See `Indicators`: of points (n, d) in [−1, 1]^d, and of whether they are missing (n,)."""
         points, missing = records
         cells = np.floor((points + 1) * 2.0 ** (self.depth - 1)).astype(np.int64)
-        finest = self.number(cells.clip(0, 2**self.depth - 1))[:, None]
+        finest = self.cell_numbers(cells.clip(0, 2**self.depth - 1))[:, None]
         shifts = self.dimension * (self.depth - np.array(self.levels))
         return np.where(missing[:, None] == 1, np.array(self.sizes) - 1, finest >> shifts)
 
-    def number(self, cells: Integers) -> Integers:
+    def cell_numbers(self, cells: Integers) -> Integers:
         """Return the numbers (n,) of finest cells at indices (n, d) along the axes."""
         numbers = np.zeros(len(cells), np.int64)
         for bit in reversed(range(self.depth)):
@@ -284,5 +284,5 @@ class PlaceFit(OneSumFit):
         masses, missing = self.query.masses(released, self.budget.records)
         shape = (2**self.query.depth,) * self.query.dimension
         cells = np.indices(shape).reshape(len(shape), -1).T
-        shares = masses[self.query.number(cells)].reshape(shape)
+        shares = masses[self.query.cell_numbers(cells)].reshape(shape)
         return PlaceDensity(shares / self.budget.records, missing / self.budget.records)

@@ -98,14 +98,14 @@ def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
     path = checkpoint.with_name(checkpoint.name + ".ledger")
     if resume and checkpoint.exists() and not path.exists():
         raise PrivotError(
-            f"ledger {path} is gone, and {checkpoint} was learned from its releases: restore it; to "
-            "start again without it is another budget, which adds to the plan's"
+            f"ledger {path} is gone, and {checkpoint} was learned from its releases: restore it; a "
+            "new run without it spends a budget of its own, which adds to the plan's"
         )
     ledger = Ledger(plan, path, resume=resume, ahead=plan.uses // _BLOCKS)
     if resume and path.exists() and not checkpoint.exists() and not ledger.left:
         raise PrivotError(
-            f"ledger {path} has counted all {plan.uses:,} {plan.noun} and there is no {checkpoint} to "
-            "go on from: this run is finished, use its model; another path is another budget"
+            f"ledger {path} has counted all {plan.uses:,} {plan.noun}, and {checkpoint} is gone: "
+            "this run is finished, use its model; a run with another path spends another budget"
         )
     return ledger
 
@@ -460,8 +460,8 @@ class Rounds:
         if stored != spent:
             raise PrivotError(
                 f"ledger {mechanism.ledger.path} counted {spent} rounds, and {stored} are in "
-                f"{checkpoint.path}: restore both; a round that was lost is spent, and a run without "
-                "it starts again with a budget of its own"
+                f"{checkpoint.path}: restore both; a lost round stays spent, and a new run spends a "
+                "budget of its own"
             )
         if stored:
             mechanism.enter()

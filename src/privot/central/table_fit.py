@@ -167,7 +167,7 @@ class TableMixture(Law):
 
     def fields(self) -> dict[str, Any]:
         """See `Law`."""
-        return self.sampler.shape()
+        return self.sampler.fields()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """See `Law`."""

@@ -42,10 +42,12 @@ if TYPE_CHECKING:
 
 def check(
     model: Path = Argument(help="Folder of the model."),
-    release: Path = Argument(help="The reports that it learned from, or later ones."),
+    release: Path = Argument(help="Reports that it was fitted to, or later ones."),
     held_out: bool = Option(False, "--held-out", help="The model has not seen these reports."),
     target: Target = None,
-    output: Path | None = Option(None, "-o", "--output", help="A page of it; none by default."),
+    output: Path | None = Option(
+        None, "-o", "--output", help="Page of the results; none by default."
+    ),
     seed: int = Option(0, help="Seed of the rehearsals."),
     as_json: bool = Option(False, "--json", help="Print all numbers as JSON."),
     force: Force = False,
@@ -66,7 +68,7 @@ def check(
     if output is not None:
         claim_file(output, inputs=[model, release], suffixes=(".html",), force=force)
     require_seed(seed)
-    loaded = load_local(model, "only such a model has any to check")
+    loaded = load_local(model, "compare it with real records by `privot evaluate`")
     reports = Release.load(release)
     with step_bar("checking") as progress:
         found = check_model(
@@ -304,7 +306,7 @@ def _plan_trust(
     An ε, δ or number of people that is None is read in the schema's promise.
     """
     from privot.forecast.simulation import PLACES, STAMP, forecast_trust, promises_at
-    from privot.report.pages import TRUST_WRITTEN, write_trust
+    from privot.report.pages import TRUST_FILES, write_trust
     from privot.schema import Schema
 
     declared, output = Schema.load(simulation.schema), simulation.output
@@ -316,7 +318,7 @@ def _plan_trust(
     people = _given_or_promised("people", people, promise)
     if delta is None and promise is not None and places != ["local"]:  # local reports need no δ
         delta = promise.delta or None
-    simulation.claim(TRUST_WRITTEN)
+    simulation.claim(TRUST_FILES)
     epsilons = [epsilon] if output is None else [factor * epsilon for factor in _FACTORS]
     floor = promise.floor if promise and "shuffled" in places else None
     if floor:  # no report may spend more, whatever a batch of them does
@@ -333,7 +335,7 @@ def _plan_trust(
         return
     _print_trust(found, epsilon, simulation)
     if output is not None:
-        print(f"{STAMP}: {output / TRUST_WRITTEN[0]}: error against ε")
+        print(f"{STAMP}: {output / TRUST_FILES[0]}: error against ε")
 
 
 def _given_or_promised(name: str, given: float | None, promise: Promise | None) -> Any:
@@ -351,9 +353,9 @@ def _given_or_promised(name: str, given: float | None, promise: Promise | None) 
 def _print_trust(plan: TrustPlan, epsilon: float, simulation: _Simulation) -> None:
     """Print the error at each place of trust for one ε, and every refusal."""
     from privot.forecast.simulation import SERVERS, STAMP, TRUSTED
-    from privot.report.pages import NAMES
+    from privot.report.pages import ERROR_NAMES
 
-    print(f"{STAMP}: {plan.people:,} {simulation.people}; error of {NAMES[plan.measure]}\n")
+    print(f"{STAMP}: {plan.people:,} {simulation.people}; error of {ERROR_NAMES[plan.measure]}\n")
     head = ("place", "ε", "δ", "ε₀ alone", "error", "servers", "bytes a report")
     lines = [_Line(head, "trusted")]
     for row in plan.rows:
@@ -384,11 +386,11 @@ def _print_trust(plan: TrustPlan, epsilon: float, simulation: _Simulation) -> No
 def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int) -> None:
     """Simulate a campaign, print its errors, and write a page of its answer to `output`."""
     from privot.forecast.simulation import STAMP, simulate_campaign
-    from privot.report.pages import NAMES, WRITTEN, write_rehearsal
+    from privot.report.pages import ERROR_NAMES, SIMULATED_FILES, write_rehearsal
     from privot.schema import Schema
 
     declared = Schema.load(simulation.schema)
-    simulation.claim(WRITTEN)
+    simulation.claim(SIMULATED_FILES)
     arguments = simulation.arguments(declared)
     with step_bar("rehearsing") as progress:
         found = simulate_campaign(declared, epsilon, people, progress=progress, **arguments)
@@ -398,18 +400,18 @@ def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int
     for measure, error in found.predicted.items():
         low, high = found.low[measure], found.high[measure]
         print(
-            f"{STAMP}: {NAMES[measure]}: error {error:.4f} "
+            f"{STAMP}: {ERROR_NAMES[measure]}: error {error:.4f} "
             f"({low:.4f} to {high:.4f} in {found.rehearsals} rehearsals), "
             f"without noise {found.without_noise[measure]:.4f}"
         )
-    print(f"{STAMP}: {output / WRITTEN[0]}: what the answer will look like")
+    print(f"{STAMP}: {output / SIMULATED_FILES[0]}: what the answer will look like")
 
 
 def _fit_text(forecast: FitForecast, like: Path | None) -> str:
     """Return a sentence of the errors to expect of a fit; `like` is the model of rehearsed people."""
-    who = f"people with the columns of {like} who depend as strongly as it leaves possible"
+    who = f"simulated people whose columns depend on each other as strongly as {like} allows"
     if forecast.made_up:
-        who = "made-up people whose pairs of columns depend as a census's do"
+        who = "made-up people whose columns depend on each other as in a census"
     pairs = "" if forecast.two_way is None else f", two-way {forecast.two_way:.3f}"
     if forecast.low is not None:
         pairs += f" (eight in ten between {forecast.low:.3f} and {forecast.high:.3f})"
@@ -440,15 +442,15 @@ def _print_table_plan(overall: Plan, table: TablePlan) -> None:
     error = best.one_way if best.two_way is None else best.two_way
     if error > table.guess:
         print(
-            f"That error is larger than of a guess without any reports ({table.guess:.2f}): "
+            f"That error is larger than that of a guess without any reports ({table.guess:.2f}): "
             "joint structure will be as good as the model's assumptions. More people, a larger ε, or "
             "fewer bins and categories would help."
         )
     pairs = "one-way" if best.two_way is None else "two-way"
     _print_forecasts(f"{pairs} error, people", table.forecasts)
     print(
-        "\nErrors are expected total variation, averaged over columns and pairs, at most, of an "
-        "estimate without a model. Latent classes, which `privot fit` uses for tables, do better: "
+        "\nErrors are upper bounds of the expected total variation, averaged over columns or pairs, of "
+        "an estimate without a model. Latent classes, which `privot fit` uses for tables, do better: "
         "two to six times on a census, the more so the smaller ε; --rehearse or --like MODEL say more."
     )
 
@@ -480,14 +482,12 @@ def _print_column(overall: Plan, plan: ColumnPlan) -> None:
     _print_table(lines)
     _print_forecasts(f"{plan.recommended.report}, people", plan.forecasts)
     if plan.measure in ("W1", "W2"):
-        print(
-            "It is the error of the law that is learned: a sample of it errs by its own size as well."
-        )
+        print("It is the error of the learned distribution; its samples add sampling error.")
     else:
         print("It is the error of an estimate without a model; a fit does better.")
     if pictures:
         print(
-            "Accuracy is a linear classifier's among stand-ins, with as many labels, for your images."
+            "Accuracy is that of a linear classifier of simulated images, with as many labels as yours."
         )
 
 

@@ -165,8 +165,8 @@ class _FileReader:
 
     Arguments:
         randomizer: Randomizer of the reports.
-        refuse: Function that is given the number of a file that cannot be read, as a whole or in one
-            line, and the reason.
+        refuse: Callback with the number of a file that cannot be read, or that has a line that cannot,
+            and the reason.
         is_named: Whether the curator named the randomizer. Then a file of another one is refused, and
             the others are read; otherwise it raises an error.
     """
@@ -522,7 +522,7 @@ def _only_randomizer(
         raise PrivotError(
             "reports do not carry their randomizer: give it as `randomizer`"
             if sent
-            else "releases are none: give at least one"
+            else "sources are empty: give at least one release, report or file"
         )
     made_by = named or (releases[0].randomizer if releases else _randomizer_of_files(files))
     for number, each in enumerate(releases, start=1):

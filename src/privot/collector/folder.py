@@ -40,10 +40,10 @@ import numpy as np
 from privot.collector.store import (
     ID_AT,
     NEW,
-    Batch,
     KnownIds,
     RecordFormat,
     Records,
+    Sealing,
     Statuses,
     StoreFull,
     StoreStopped,
@@ -143,7 +143,7 @@ class FolderStore:
                     raise
             return statuses
 
-    def begin_sealing(self, least: int = 1) -> Batch | None:
+    def begin_sealing(self, least: int = 1) -> Sealing | None:
         """See `Store`; begin none of fewer than `least` records."""
         with self._transaction() as connection:
             number, last = _row(connection, "SELECT sealings, last FROM campaign")
@@ -155,18 +155,18 @@ class FolderStore:
                 connection.execute("UPDATE campaign SET last = ?", (last,))
             reports = _data_bytes(connection, "groups", last) // self._format.record_bytes
             shards = connection.execute("SELECT length FROM shards ORDER BY number")
-            return Batch(number, reports, tuple(length for (length,) in shards))
+            return Sealing(number, reports, tuple(length for (length,) in shards))
 
-    def taken(self, batch: Batch) -> Iterator[Records]:
+    def taken(self, sealing: Sealing) -> Iterator[Records]:
         """See `Store`."""
         with self._transaction() as connection:
             (last,) = _row(connection, "SELECT last FROM campaign")
         for groups in self._rows("groups", last):
             yield self._undamaged(groups)[0]
 
-    def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
+    def finish_sealing(self, sealing: Sealing, rows: list[int]) -> None:
         """See `Store`."""
-        entries = np.concatenate([self._format.validate(each)[1] for each in self.taken(batch)])
+        entries = np.concatenate([self._format.validate(each)[1] for each in self.taken(sealing)])
         entries = entries[np.lexsort(entries.T[::-1])]  # not in the order of arrival
         parts = [
             entries[at : at + _ROW_ENTRIES].astype(">u8").tobytes()
@@ -275,7 +275,7 @@ class FolderStore:
             undamaged, entries, count = self._undamaged(groups)
             damaged += count - len(undamaged)
             if (self._known.add(entries)[0] != NEW).any():
-                waves = "" if self._format.panel else ", or people report again: give --panel"
+                waves = "" if self._format.panel else "; if people report in waves, give --panel"
                 raise PrivotError(f"{self._path} has a report twice: restore it{waves}")
         if damaged:
             self._log(f"{self._path.name}: {damaged:,} records are damaged, and left out")
@@ -363,7 +363,7 @@ class FolderStore:
         if _code(error) == sqlite3.SQLITE_FULL:
             return StoreFull("the collector's disk is full: send it again later")
         self._log(
-            f"{self.folder} cannot be written ({error}): see to the disk, then start again; nothing "
+            f"{self.folder} cannot be written ({error}): repair the disk, then start again; nothing "
             "that was acknowledged is lost"
         )
         self._stopped = "the collector's disk failed: send it again later"
@@ -379,7 +379,7 @@ class FolderStore:
         return PrivotError(f"{self.folder} cannot be written ({error}); nothing was changed")
 
     def _damaged(self) -> PrivotError:
-        return PrivotError(f"{self._path} is damaged, and with it what was accepted: restore it")
+        return PrivotError(f"{self._path} is damaged, and reports are lost with it: restore it")
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -36,9 +36,9 @@ from privot.collector.store import (
     DELETED,
     DUPLICATE,
     NEW,
-    Batch,
     RecordFormat,
     Records,
+    Sealing,
     Statuses,
     StoreFull,
     StoreStopped,
@@ -170,7 +170,7 @@ class PostgresStore:
             self._count += int((statuses == NEW).sum())
             return statuses
 
-    def begin_sealing(self) -> Batch | None:
+    def begin_sealing(self) -> Sealing | None:
         """See `Store`."""
         connection = self._sealing_connection()
         sealings = connection.execute(SEALINGS, (self._campaign,)).fetchall()
@@ -193,26 +193,26 @@ class PostgresStore:
             "WHERE campaign = %s AND sealing = %s AND digest <> 0"
         )
         reports = int(_one(connection, count, (self._campaign, number)))
-        return Batch(number, reports, tuple(rows for _, shards in sealings for rows in shards))
+        return Sealing(number, reports, tuple(rows for _, shards in sealings for rows in shards))
 
-    def taken(self, batch: Batch) -> Iterator[Records]:
+    def taken(self, sealing: Sealing) -> Iterator[Records]:
         """See `Store`."""
         connection = self._sealing_connection()
         with connection.transaction(), connection.cursor("privot_taken", binary=True) as cursor:
             cursor.execute(
                 "SELECT report FROM privot_reports "
                 "WHERE campaign = %s AND sealing = %s AND digest <> 0",
-                (self._campaign, batch.number),
+                (self._campaign, sealing.number),
             )
             while rows := cursor.fetchmany(_PIECE_ROWS):
                 data = b"".join(report for (report,) in rows)
                 yield np.frombuffer(data, np.uint8).reshape(len(rows), self._format.record_bytes)
 
-    def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
+    def finish_sealing(self, sealing: Sealing, rows: list[int]) -> None:
         """See `Store`."""
         self._sealing_connection().execute(
             "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
-            (rows, self._campaign, batch.number),
+            (rows, self._campaign, sealing.number),
         )
 
     def delete(self, ids: Sequence[bytes] | None) -> int:

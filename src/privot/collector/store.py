@@ -339,8 +339,8 @@ def shards_missing(found: int, made: int) -> PrivotError:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A sealing that has begun.
+class Sealing:
+    """A sealing that has begun, whose records are still in the store.
 
     Arguments:
         number: Number of the sealing, from 0.
@@ -371,13 +371,13 @@ class Store(Protocol):
             StoreStopped: if nothing can be made durable.
         """
 
-    def begin_sealing(self) -> Batch | None:
+    def begin_sealing(self) -> Sealing | None:
         """Begin a sealing of all unsealed records, or repeat an interrupted one; None if no record."""
 
-    def taken(self, batch: Batch) -> Iterator[Records]:
+    def taken(self, sealing: Sealing) -> Iterator[Records]:
         """Yield the records of a begun sealing, piece by piece."""
 
-    def finish_sealing(self, batch: Batch, rows: list[int]) -> None:
+    def finish_sealing(self, sealing: Sealing, rows: list[int]) -> None:
         """Record that the sealing's records are in new durable shards with `rows` rows each."""
 
     def delete(self, ids: Sequence[bytes] | None) -> int:

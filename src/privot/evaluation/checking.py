@@ -189,14 +189,12 @@ def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:
         return Finding(verdicts.DEPENDENCE, "unknown", words)
     strongest = max(pairs, key=lambda pair: pair.dependence)
     if strongest.dependence < _NO_DEPENDENCE:
-        words = (
-            "independence was chosen: the reports show no dependence, and rows mix columns freely"
-        )
+        words = "the reports show no dependence: columns are sampled independently"
         return Finding(verdicts.DEPENDENCE, "unknown", words)
     dependence, error = float(np.mean([pair.dependence for pair in pairs])), _mean_error(pairs)
     words = (
-        f"the model ties columns by {percent(dependence)} on average, most {strongest.name} "
-        f"({percent(strongest.dependence)}), at an error of {percent(error)}"
+        f"the model is {percent(dependence)} from independence on average, at most "
+        f"{percent(strongest.dependence)} in {strongest.name}; error to expect {percent(error)}"
     )
     if uncovered:
         words += f"; no report covers {verdicts.join_names(uncovered)}"
@@ -277,8 +275,8 @@ def _require_checkable(model: LocalModel, releases: Releases, target: str | None
     """Raise PrivotError if `check` cannot check the model by these reports, or predict the target."""
     if "averaged" not in model.made_with:  # which only a fit of latent classes records
         raise PrivotError(
-            f"the model is by estimator {model.made_with['estimator']!r}, and a check is of tables "
-            "whose columns are all reported as codes: compare it with real records by `evaluate`"
+            f"estimator is {model.made_with['estimator']!r}, and only a model of a table whose columns "
+            "are all reported as codes is checked: compare it with real records by `evaluate`"
         )
     if releases.randomizers != (*model.earlier, model.randomizer):
         raise PrivotError(

@@ -286,7 +286,7 @@ class LinearPredictor:
         return self.linear_scores(codes), answers, known
 
     def performance(self, table: pa.Table) -> tuple[Array, Array]:
-        """Return the AUC (G,) of each class on records and its share (G,); of a number R² and 1."""
+        """Return the AUC (G,) and the share (G,) of each class among records; of a number, R² and 1."""
         codes, answers = with_known_target(self.model.schema, self.target, table)
         points = self.linear_scores(codes)
         if self.is_number:
@@ -422,7 +422,7 @@ class _Shape(NamedTuple):
 
 
 def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
-    """Return the performance by moments, for scores distributed as in the model, and for normal ones.
+    """Return functions from moments to performance: for scores as in the model, and for normal ones.
 
     For a number there is one shape, with a correction measured on the model's rows: moments use the
     middle of an atom for all numbers within it, which changes R².

@@ -524,9 +524,9 @@ def z_order(points: Array) -> Integers:
 
     If two samples of nearly the same distribution are in this order, points of equal relative rank are
     nearly equal. The difference of two distances by the same random ranks then varies by an eighth of
-    what either distance varies by.
+    the variation of either.
     """
     depth = _BITS // points.shape[1]
     cells = np.floor((points + 1) * 2.0 ** (depth - 1)).astype(np.int64).clip(0, 2**depth - 1)
-    order = np.argsort(Pyramid(points.shape[1], depth).number(cells), kind="stable")
+    order = np.argsort(Pyramid(points.shape[1], depth).cell_numbers(cells), kind="stable")
     return order.astype(np.int64)

@@ -62,8 +62,8 @@ from privot.integral.learners import (
 from privot.integral.references import Floats, Reference
 
 Estimator = Literal["auto", "spline", "mlp", "trees"]
-BOUND = math.log(2)  # β
-_MAX_RATIO = 1e4  # limit of |log ratio|, which makes every value finite
+BOUND = math.log(2)  # β, the largest |c| of a round's classifier
+_MAX_LOG_RATIO = 1e4  # limit of |log ratio|, which makes every value finite
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,7 +182,7 @@ class ShiftedTilt:
     def __call__(self, x: Floats, /) -> Floats:
         """Return values (n,) at points (n, dim)."""
         values = np.asarray(self.inner(x), np.float64)
-        return np.clip(np.nan_to_num(values, nan=0.0), -_MAX_RATIO, _MAX_RATIO) - self.shift
+        return np.clip(np.nan_to_num(values, nan=0.0), -_MAX_LOG_RATIO, _MAX_LOG_RATIO) - self.shift
 
     def pack(self) -> Packed:
         """See `Tilt`: those of the inner tilt, and the shift."""

@@ -317,7 +317,7 @@ class GaussianSampler:
             columns |= report.labels.decode_codes(label, labels, rng)
         return pa.table(columns)
 
-    def shape(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """See `Sampler`."""
         return {"channel": asdict(self.law.channel)}
 
@@ -328,10 +328,10 @@ class GaussianSampler:
 
     @classmethod
     def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
+        cls, randomizer: Randomizer, fields: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> "GaussianSampler":
-        """Restore the sampler that `shape` and `arrays` describe."""
-        channel = SmoothChannel(**shape["channel"])
+        """Restore the sampler that `fields` and `arrays` describe."""
+        channel = SmoothChannel(**fields["channel"])
         law = GaussianClasses(channel, *(arrays[name] for name in _LAW_FIELDS))
         if randomizer.candidates is None:
             raise ValueError("the randomizer has no candidates")

@@ -117,7 +117,7 @@ class GridSampler:
         points[absent] = np.nan
         return pa.table(column.decode_points(self.name, points))
 
-    def shape(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """See `privot.local.model.Sampler`."""
         return {"column": self.name}
 
@@ -127,11 +127,11 @@ class GridSampler:
 
     @classmethod
     def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, Array]
+        cls, randomizer: Randomizer, fields: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> "GridSampler":
-        """Restore the sampler that `shape` and `arrays` describe."""
+        """Restore the sampler that `fields` and `arrays` describe."""
         density = GridDensity(arrays["weights"], float(arrays["missing"][0]))
-        return cls(density, shape["column"], randomizer)
+        return cls(density, fields["column"], randomizer)
 
 
 def cell_shares(steps: int, spacings: int) -> Array:
@@ -209,7 +209,7 @@ class BallChannel:
         form = self.form
         nodes = self._without_missing(weights).reshape((self.spacings + 1,) * form.dimension)
         cells = apply_along_axes(self._cell_shares, nodes)
-        in_window = np.maximum(self._convolve(np.pad(cells, form.reach)), 0.0).ravel()
+        in_window = np.maximum(self._convolve(np.pad(cells, form.radius)), 0.0).ravel()
         if form.flagged:
             in_window = np.append(in_window, weights[-1]) * self._multiplicity
         outside = form.outside * weights.sum() * self._multiplicity
@@ -220,7 +220,7 @@ class BallChannel:
         form = self.form
         weighted = ratios * self._multiplicity
         cells = self._without_missing(weighted).reshape((self._width,) * form.dimension)
-        inside = (slice(form.reach, form.reach + form.steps + 1),) * cells.ndim
+        inside = (slice(form.radius, form.radius + form.steps + 1),) * cells.ndim
         transposed = [shares.T for shares in self._cell_shares]
         in_window = apply_along_axes(transposed, self._convolve(cells)[inside]).ravel()
         if form.flagged:
@@ -234,7 +234,7 @@ class BallChannel:
     @property
     def _width(self) -> int:
         """Number of report cells per coordinate: record cells and a margin of the window's reach."""
-        return self.form.steps + 1 + 2 * self.form.reach
+        return self.form.steps + 1 + 2 * self.form.radius
 
     @cached_property
     def _multiplicity(self) -> Array:
@@ -308,11 +308,11 @@ def apply_along_axes(matrices: Sequence[Array], tensor: Array) -> Array:
 
 def window_channel(release: Release, name: str, form: WindowForm, spacings: int) -> GridChannel:
     """Build the channel of a column reported by windows; `spacings` are at most the form's steps."""
-    width = form.steps + 1 + 2 * form.reach
+    width = form.steps + 1 + 2 * form.radius
     sizes = (width,) * form.dimension
 
     def cell_numbers(reports: Array) -> Array:
-        numbers = np.ravel_multi_index(tuple((form.cells(reports) + form.reach).T), sizes)
+        numbers = np.ravel_multi_index(tuple((form.cells(reports) + form.radius).T), sizes)
         if form.flagged:  # the last number is that of missing values
             numbers = np.where(reports[:, -1] == 1, width**form.dimension, numbers)
         return numbers
@@ -320,8 +320,8 @@ def window_channel(release: Release, name: str, form: WindowForm, spacings: int)
     counts = _count(release, name, cell_numbers, width**form.dimension + form.flagged)
     if form.shape == "ball":
         return BallChannel(counts, form, spacings)
-    distances = np.abs(np.arange(width)[:, None] - np.arange(form.steps + 1) - form.reach)
-    report_given_cell = np.where(distances <= form.reach, form.inside, form.outside)
+    distances = np.abs(np.arange(width)[:, None] - np.arange(form.steps + 1) - form.radius)
+    report_given_cell = np.where(distances <= form.radius, form.inside, form.outside)
     law = report_given_cell @ cell_shares(form.steps, spacings)
     return ProductChannel(counts, [law] * form.dimension)
 

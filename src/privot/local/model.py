@@ -61,7 +61,7 @@ class Sampler(Protocol):
     def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
         """Draw records that satisfy a condition."""
 
-    def shape(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """Return the plain values that restore the sampler, together with the arrays."""
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
@@ -158,7 +158,7 @@ class LocalModel(Model):
     def fields(self) -> dict[str, Any]:
         """See `Learned`."""
         return {
-            "sampler": {"kind": self.sampler.kind} | self.sampler.shape(),
+            "sampler": {"kind": self.sampler.kind} | self.sampler.fields(),
             "made_with": self.made_with,
             "randomizer": json.loads(self.randomizer.to_json()),
             "earlier": [each.to_json() for each in self.earlier],
@@ -171,10 +171,10 @@ class LocalModel(Model):
     @classmethod
     def build(cls, stored: Stored) -> Self:
         """See `Learned`."""
-        shape = stored.fields["sampler"]
+        fields = stored.fields["sampler"]
         randomizer = Randomizer.from_json(json.dumps(stored.fields["randomizer"]))
-        kind = load_object(_SAMPLERS[shape["kind"]], f"a model of kind {shape['kind']!r}")
-        sampler = kind.build(randomizer, shape, stored.arrays)
+        kind = load_object(_SAMPLERS[fields["kind"]], f"a model of kind {fields['kind']!r}")
+        sampler = kind.build(randomizer, fields, stored.arrays)
         earlier = tuple(map(Randomizer.from_json, stored.fields["earlier"]))
         return cls(sampler, randomizer, stored.fields["made_with"], stored.history, earlier)
 

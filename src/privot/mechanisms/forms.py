@@ -195,11 +195,6 @@ class WindowForm(Form):
         """Whether points may be missing."""
         return self.nullable
 
-    @property
-    def reach(self) -> int:
-        """Number of report cells of a coordinate beyond the record cells, on each side."""
-        return self.radius
-
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Window (m, d) of cell 0; in a product, (m, 1) of one coordinate."""

@@ -126,9 +126,10 @@ class FrequencyOracle(Mechanism):
         return {"keep": keep, "in_words": words}
 
     def _information_of_sets(self, size: int, own: float, rest: float) -> float:
-        r"""Return $p \log_2 \frac{kp}{w} + q \log_2 \frac{kq}{k−w}$ bits, for sets of w = `size` codes.
+        r"""Return the mutual information of a uniform code and its set of w = `size` codes, in bits.
 
-        p = `own` is the probability that the set holds the true code, q = `rest` = 1 − p.
+        It is $p \log_2 \frac{kp}{w} + q \log_2 \frac{kq}{k−w}$, with p = `own` the probability that the
+        set holds the true code, and q = `rest` = 1 − p.
         """
         k = self.num_values
         return own * math.log2(k * own / size) + rest * math.log2(k * rest / (k - size))

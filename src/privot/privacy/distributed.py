@@ -17,12 +17,12 @@ _TRUST_ASSUMPTION = {
 }
 _TRUST_SENTENCE = {
     "shuffled": (
-        "If the shuffler is honest (it drops who sent what, opens no fewer reports, shows them to "
-        "nobody before, and then in random order), "
+        "If the shuffler is honest (it removes the senders' names, opens the batch only when it is "
+        "complete, and shows its reports in random order only), "
     ),
     "aggregated": (
-        "If one of the two servers is honest (it adds its noise, sums the shares of no fewer people, "
-        "and shows its shares to nobody), "
+        "If one of the two servers is honest (it adds its noise, sums the shares of the whole batch, "
+        "and shows no single share to anybody), "
     ),
 }
 
@@ -87,8 +87,8 @@ class DistributedDP(Guarantee):
         else:
             left = (
                 "If the shuffler and the analyst work together, what is left is the noise of each "
-                f"report: odds change by a factor of at most {odds_factor(self.floor)}. Reports that "
-                "are made or known by whoever sees the batch hide nobody, and are not counted here."
+                f"report: odds change by a factor of at most {odds_factor(self.floor)}. The batch "
+                "counts only reports that those who see it neither made nor know."
             )
         subject = f"the batch of {self.people:,} reports has this promise."
         if self.batches > 1:

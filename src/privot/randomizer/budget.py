@@ -150,14 +150,14 @@ def _check_shares(
         if name not in names or name in gaussian:
             raise PrivotError(
                 f"shares name column {name!r}, which "
-                + ("gets the rest: its noise is Gaussian" if name in gaussian else "is unknown")
+                + ("is Gaussian and gets the rest" if name in gaussian else "is unknown")
                 + f": name some of {[n for n in names if n not in gaussian]}"
             )
         if not isinstance(share, int | float) or not 0 < share < epsilon:
             raise PrivotError(f"share {share} of column {name!r} is not between 0 and {epsilon}")
     if num_reported < len(names):
         raise PrivotError(
-            f"shares need all columns reported, report_columns is {num_reported}: leave one out"
+            f"shares need all columns, and report_columns is {num_reported}: leave out one of the two"
         )
     if len(shares) == len(names) or not math.fsum(shares.values()) < epsilon:
         raise PrivotError(
@@ -280,7 +280,7 @@ def calibrate_reports(
         joined = _is_joined(schema, table) and not (mechanism or shares)
         report = "joint" if joined else "split"
     if report == "split":
-        require_count(report_columns, len(schema.columns))
+        require_report_columns(report_columns, len(schema.columns))
         names, count = list(schema.columns), report_columns or len(schema.columns)
         return ReportParts(calibrate_columns(schema, names, epsilon, delta, kind, count, shares))
     if shares:
@@ -353,7 +353,7 @@ def _calibrate_candidates(
     return candidates if better or kind == CANDIDATES else None
 
 
-def require_count(report_columns: int | None, total: int) -> None:
+def require_report_columns(report_columns: int | None, total: int) -> None:
     """Raise an error unless `report_columns` is None or an integer from 1 to `total`."""
     if report_columns is None:
         return

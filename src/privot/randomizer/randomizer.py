@@ -37,7 +37,7 @@ from privot.mechanisms import Mechanism, compare_mechanisms
 from privot.mechanisms.mechanism import mechanism_from_dict
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, compose, guarantee_from_dict
 from privot.privacy.shuffling import ReportLaw
-from privot.randomizer.budget import calibrate_reports, require_count, split_guarantee
+from privot.randomizer.budget import calibrate_reports, require_report_columns, split_guarantee
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, in_order
@@ -437,7 +437,7 @@ class Randomizer(Summarized):
                     f"column {name!r} of the joint report is not as the schema declares it: "
                     "calibrate again"
                 )
-        require_count(self.report_columns, len(mechanisms))
+        require_report_columns(self.report_columns, len(mechanisms))
 
     def _require_names_unreserved(self) -> None:
         """Raise an error for columns with names that a release uses for other columns."""

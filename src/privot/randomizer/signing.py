@@ -1,7 +1,7 @@
 """Signatures of randomizers, by which devices accept only randomizers of a trusted signer.
 
-The checksum of a randomizer (`privot.randomizer.reports.validation`) protects against accidents only:
-anyone who can write the file can reduce the noise and compute the checksum again. An **Ed25519
+The fingerprint of a randomizer (`privot.randomizer.reports.validation`) protects against accidents only:
+anyone who can write the file can reduce the noise and compute it again. An **Ed25519
 signature** (RFC 8032) of the file's bytes, in `randomizer.json.sig` beside it, can be made only with the
 private key. A device that pins the public key refuses any other file before reading it.
 

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 # Files of a comparison of places of trust, and of a simulated campaign.
-TRUST_WRITTEN = tuple(f"{STAMP}-{name}" for name in ("report.html", "picture.png", "numbers.json"))
-WRITTEN = (*TRUST_WRITTEN, f"{STAMP}-with-noise.csv", f"{STAMP}-without-noise.csv")
-NAMES = {  # of errors
+TRUST_FILES = tuple(f"{STAMP}-{name}" for name in ("report.html", "picture.png", "numbers.json"))
+SIMULATED_FILES = (*TRUST_FILES, f"{STAMP}-with-noise.csv", f"{STAMP}-without-noise.csv")
+ERROR_NAMES = {  # of errors
     "one_way": "a column's shares (total variation)",
     "two_way": "shares of a pair of columns (total variation)",
     "W2": "places (W₂, where the bounds are -1 and 1)",
@@ -254,15 +254,15 @@ def write_rehearsal(
     """Write all files of a simulated campaign into a folder; return their paths."""
     model, records, rehearsals = campaign.model, campaign.people, campaign.rehearsals
     figure = stamped(plot(model, records.slice(0, _ROWS), num_rows=_ROWS))
-    paths = [folder / name for name in WRITTEN]
+    paths = [folder / name for name in SIMULATED_FILES]
     page, picture, numbers, with_noise, without_noise = paths
     about = {"stamp": STAMP, "epsilon": epsilon, "people": people, "rehearsals": rehearsals}
     kinds = ("predicted", "low", "high", "without_noise")
     errors = {kind: getattr(campaign, kind) for kind in kinds}
-    shown = [key for key in NAMES if key in campaign.predicted]
+    shown = [key for key in ERROR_NAMES if key in campaign.predicted]
     fields = {
         "figure": data_uri(figure, dpi=130),
-        "rows": [(NAMES[key], *(each[key] for each in errors.values())) for key in shown],
+        "rows": [(ERROR_NAMES[key], *(each[key] for each in errors.values())) for key in shown],
         "unit": model.schema.unit,
         "guarantee": str(model.guarantee),
     }
@@ -292,7 +292,7 @@ def draw_trust(plan: TrustPlan) -> Figure:
                 [row.epsilon for row in rows], errors, "o-", color=color, label=TRUSTED[where]
             )
         axis.axhline(plan.floor[plan.measure], color=MUTED, linestyle=":", label="without noise")
-        axis.set(xscale="log", yscale="log", xlabel="ε", ylabel=NAMES[plan.measure])
+        axis.set(xscale="log", yscale="log", xlabel="ε", ylabel=ERROR_NAMES[plan.measure])
         epsilons = sorted({row.epsilon for row in plan.rows})
         axis.set_xticks(epsilons, [f"{each:g}" for each in epsilons])
         axis.xaxis.minorticks_off()
@@ -303,13 +303,13 @@ def draw_trust(plan: TrustPlan) -> Figure:
 
 def write_trust(folder: Path, plan: TrustPlan) -> list[Path]:
     """Write page, picture and numbers of a comparison of places of trust; return their paths."""
-    figure, paths = draw_trust(plan), [folder / name for name in TRUST_WRITTEN]
+    figure, paths = draw_trust(plan), [folder / name for name in TRUST_FILES]
     page, picture, numbers = paths
     fields = {
         "stamp": STAMP,
         "figure": data_uri(figure, dpi=130),
         "plan": plan,
-        "name": NAMES[plan.measure],
+        "name": ERROR_NAMES[plan.measure],
         "trusted": TRUSTED,
         "servers": SERVERS,
     }

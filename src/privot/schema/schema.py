@@ -169,9 +169,12 @@ class Schema(Summarized, BaseModel):
 
     def encode_codings(self, names: Collection[str], table: pa.Table) -> Codes:
         """Encode columns' raw values as codes (n, q) in all their codings, column after column."""
-        codes = [self.coded[name].encode_codings(name, table) for name in names]
-        # The transpose is a view, so the codes of one coding are contiguous in memory.
-        return np.concatenate([np.empty((0, table.num_rows), np.int64), *codes]).T
+        size = sum(len(self.coded[name].codings) for name in names)
+        codes = np.empty((size, table.num_rows), np.int64)  # those of one coding are contiguous
+        rows = (own for name in names for own in self.coded[name].encode_codings(name, table))
+        for number, own in enumerate(rows):  # so only one column's codes are in memory twice
+            codes[number] = own
+        return codes.T
 
     def point_column(self, name: str) -> PointColumn:
         """Return a column by name that can be reported as a point.

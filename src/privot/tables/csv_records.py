@@ -2,7 +2,7 @@
 
 Declared columns are read as text, which `privot.schema.columns.raw_values` parses like that of all
 tables; the types of other columns are inferred by `pyarrow.csv`. Errors name the line of a defect, never
-its content, because others than the holders of the records may read them.
+its content, since people who must not see the records may read them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RecordForm:
         for name in self.ignore:
             if name in (columns or ()):
                 raise PrivotError(
-                    f"--ignore {name!r}: the schema declares this column, and a report must be of all: "
+                    f"--ignore {name!r}: the schema declares it, and reports are of all its columns: "
                     "remove it from the schema instead"
                 )
             if name not in table.column_names:
@@ -85,9 +85,9 @@ COMMA_SEPARATED = RecordForm()
 def read_csv_pieces(
     file: BinaryIO, source: str, columns: Sequence[str] | None, form: RecordForm
 ) -> Iterator[pa.Table]:
-    """Yield tables of some thousand rows of a CSV, named `source` in errors, that stays open.
+    """Yield tables of some thousand rows of an open CSV file, whose declared `columns` are text.
 
-    The declared `columns` are text.
+    The file is not closed; errors name it `source`.
 
     Raises:
         RecordError: for text that is not UTF-8, and for fields that contain a line break.

@@ -103,7 +103,8 @@ def read_table(
 ) -> pa.Table:
     r"""Read a table file, or a folder of images (in random order).
 
-    With a schema, its types are used for a CSV's columns instead of inferred ones; a folder needs one.
+    A schema gives types to a CSV's columns, instead of inferred ones, and is needed by a folder. `form`
+    names a CSV's separator and the columns that are left out.
 
     Raises:
         PrivotError: if the file is missing, empty, truncated, or of another kind.
@@ -208,7 +209,7 @@ def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: b
 
 
 def check_output(path: Path, schema: Schema) -> bool:
-    """Return whether records are written to a path as a folder of images; refuse unfit formats."""
+    """Return whether a path is to be a folder of images; raise PrivotError for an unfit format."""
     if schema.images and (path.is_dir() or not path.suffix):
         return True
     if table_suffix(path).startswith(".csv") and schema.images:

@@ -34,7 +34,7 @@ from privot.tables.csv_records import COMMA_SEPARATED, read_csv
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 LABELS = "labels.csv"
-WRITTEN = ("*.png", LABELS)
+WRITTEN = ("*.png", LABELS)  # patterns of the files that a written folder holds
 # Pillow's modes of 8-bit images, by number of channels; 1-bit ones are gray without loss.
 _MODES = {1: ("L", "1"), 3: ("RGB",), 4: ("RGBA",)}
 
@@ -86,7 +86,7 @@ def _image_column(folder: Path, schema: Schema | None) -> tuple[str, ArrayColumn
 def _list_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
     """Return image files (n), and the values (n,) of the other columns."""
     if (folder / LABELS).is_file():
-        return _listed_files(folder, others)
+        return _read_labels(folder, others)
     nested = [path for path in sorted(folder.iterdir()) if path.is_dir() and _visible(path)]
     if nested and len(others) == 1:
         files = [path for parent in nested for path in _images_of(parent)]
@@ -108,7 +108,8 @@ def _list_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, 
     return files, {}
 
 
-def _listed_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
+def _read_labels(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
+    """See `_list_files`, for a folder with `labels.csv`."""
     listed, wanted = folder / LABELS, ["file", *others]
     table = read_csv(listed, wanted, COMMA_SEPARATED)
     if sorted(table.column_names) != sorted(wanted) or not table.num_rows:

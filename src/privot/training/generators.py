@@ -107,8 +107,8 @@ class DCGAN(nn.Module):
         factor = 2 ** len(hidden)
         if height % factor or width % factor or not hidden:
             raise PrivotError(
-                f"hidden {hidden}: {len(hidden)} layers double a side as often, which no images of "
-                f"{height} × {width} are made by; give as many layers as halvings leave whole sides"
+                f"hidden {hidden}: each layer doubles the sides, so {height} × {width} must be "
+                f"multiples of {factor}: give one layer or more, and no more than halve both evenly"
             )
         self.latent_dim, self.num_features, self.hidden = latent_dim, prod(shape), tuple(hidden)
         self.architecture: Architecture = "dcgan" if batch_norm else "dcgan_unnormalized"
@@ -178,8 +178,8 @@ class Conditional(nn.Module):
         super().__init__()
         if shares.ndim != 1 or not 1 <= len(shares) < network.latent_dim:
             raise PrivotError(
-                f"shares of shape {tuple(shares.shape)} beside a latent of {network.latent_dim}: give "
-                "one a label, fewer than the latent's coordinates"
+                f"shares has shape {tuple(shares.shape)}: give a vector with one share for each label, "
+                f"and fewer labels than the network has inputs ({network.latent_dim})"
             )
         if not (bool((shares >= 0).all()) and abs(float(shares.sum()) - 1) < 1e-4):
             raise PrivotError(f"shares {shares.tolist()} are no probabilities: make them sum to 1")

@@ -10,7 +10,7 @@ SETTINGS = AdaptationSettings(epsilon=8.0, unit="patient", feature_dim=8, hidden
 
 def test_features_lie_on_the_sphere_and_never_point_apart():
     classifier = Classifier((8, 8), 3, SETTINGS)
-    assert classifier.images
+    assert classifier.takes_images
     features = classifier.features(5 * torch.randn(40, 8, 8)).detach()
     assert features.shape == (40, 8)
     norms = features.norm(dim=1)

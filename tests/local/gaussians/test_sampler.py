@@ -43,6 +43,6 @@ def test_records_lie_in_the_domain_about_their_labels_mean():
 
 def test_it_is_built_again_from_its_numbers():
     randomizer, sampler = made()
-    again = GaussianSampler.build(randomizer, sampler.shape(), sampler.arrays())
+    again = GaussianSampler.build(randomizer, sampler.fields(), sampler.arrays())
     one, two = (s.records(20, np.random.default_rng(1), {}) for s in (sampler, again))
     assert one.equals(two)

@@ -204,8 +204,8 @@ def test_what_the_form_says_is_the_likelihood():
         near = [[list(k) in form.offsets.tolist() for k in row] for row in blocks.tolist()]
         law = np.where(near, form.inside, form.outside).prod(axis=1)
         np.testing.assert_allclose(np.exp(mechanism.log_likelihood(reports, record)), law)
-        assert form.cells(reports).min() == -form.reach
-        assert form.cells(reports).max() == form.steps + form.reach
+        assert form.cells(reports).min() == -form.radius
+        assert form.cells(reports).max() == form.steps + form.radius
         assert form.flagged == mechanism.nullable
 
 

@@ -17,7 +17,7 @@ from local import test_channels
 from mechanisms import test_audits, test_nullable_noise, test_planned_error
 from mechanisms.test_audits import attack
 from privot.audit import audit_randomizer, law
-from privot.audit.statistics import fit
+from privot.audit.statistics import uniformity
 from privot.core.errors import PrivotError
 from privot.local.networks.cost import LikelihoodCost
 from privot.mechanisms import mechanism
@@ -76,9 +76,9 @@ class TestPlanarLaplace(MechanismLaws):
         low, high = fine.probability_cells(reports, record, rng)
         held = np.exp(fine.log_likelihood(reports, record))
         np.testing.assert_allclose((high - low).prod(axis=1), held, rtol=1e-3)
-        assert fit((low + rng.random(low.shape) * (high - low)) % 1.0) > 1e-6
+        assert uniformity((low + rng.random(low.shape) * (high - low)) % 1.0) > 1e-6
         other = PlanarLaplace(fine.scale * 0.95, fine.grid)
-        assert fit(other.probability_cells(reports, record, rng)[0] % 1.0) < 1e-6
+        assert uniformity(other.probability_cells(reports, record, rng)[0] % 1.0) < 1e-6
         with pytest.raises(PrivotError, match="too coarse for an audit"):
             self.mechanism.probability_cells(reports, record, rng)
 

@@ -132,7 +132,7 @@ class Classifier(nn.Module):
         super().__init__()
         self.sharpness, self.num_classes = settings.sharpness, num_classes
         channels = convolution_widths(shape, settings.channels)
-        self.images = bool(channels)
+        self.takes_images = bool(channels)
         # Images have three axes, of channels, rows and columns; other records are flat.
         self.shape = (*(1,) * (3 - len(shape)), *shape) if channels else (math.prod(shape),)
         layers: list[nn.Module] = []

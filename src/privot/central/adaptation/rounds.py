@@ -270,7 +270,7 @@ class Adaptation:
     ) -> tuple[Tensor, Tensor]:
         """Draw `count` of the records x (in the source's order), with augmented images, and classes."""
         rows = torch.randint(len(x), (count,), generator=rng)
-        jitter = self.settings.jitter if self.classifier.images else 0.0
+        jitter = self.settings.jitter if self.classifier.takes_images else 0.0
         return augmented(x[rows], augmentation * jitter, rng), self.y[rows]
 
     def classify(self, rng: torch.Generator) -> tuple[Tensor, float]:
@@ -320,7 +320,7 @@ class Adaptation:
             target = self.estimated(rounds, source)
             moved = transported(self.flat, self.y.numpy(), source, target)
             x = torch.from_numpy(moved).float().reshape(self.x.shape)
-            x = x.clamp(0.0, 1.0) if self.classifier.images else x
+            x = x.clamp(0.0, 1.0) if self.classifier.takes_images else x
             training = settings.training(settings.round_steps, stage)
             classify_both = partial(self._classify_both, moved=x)
             train(self.classifier, classify_both, training, progress=progress)

@@ -254,8 +254,8 @@ def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:
             label = column.labels[int(sampler.places[index].codes[atom])]
             warnings.warn(
                 f"column {name!r}: {shares[atom]:.0%} of the people are in one interval of {label}, and "
-                "nothing is known of where in it: declare a value that many share as one of its spikes, "
-                "or finer bins there, which privot schema new --pilot finds for the next reports",
+                "reports do not show where in it: declare values that many people have as spikes, or "
+                "finer bins there (privot schema new --pilot chooses both for the next reports)",
                 stacklevel=4,
             )
 
@@ -359,7 +359,7 @@ class _Search:
     def _try_in_turn(
         self, pairs: list[tuple[int, float]], scores: list[_Score], patience: int
     ) -> None:
-        """Append to `scores` those of pairs of a number of classes and a strength, in turn.
+        """Score `pairs` of a number of classes and a strength in turn, and append to `scores`.
 
         It ends when `patience` scores in a row are out of reach of the best, or time is over.
         """

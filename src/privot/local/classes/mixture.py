@@ -68,7 +68,7 @@ class LatentClasses:
     def __post_init__(self) -> None:
         wrong = [p.shape for p in self.probabilities if p.shape[1:] != self.weights.shape]
         if wrong or not self.weights.size:
-            raise PrivotError(f"probabilities have shapes {wrong}: (categories, weights) each")
+            raise PrivotError(f"probabilities have shapes {wrong}: give (categories, classes)")
         for array in (self.weights, *self.probabilities):
             sums = array.sum(axis=0)
             if not (array >= 0).all() or not np.allclose(sums, 1, rtol=0, atol=1e-6):
@@ -205,7 +205,7 @@ def draw_categories(
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Codes of a column's atoms, and their intervals."""
+    """Places of a column's atoms: their codes, and their intervals."""
 
     codes: Codes  # the schema's code of each atom (a,)
     cells: LineCells | None = None  # intervals and points of the atoms of numbers and dates
@@ -247,7 +247,7 @@ class LatentClassSampler:
                 columns |= cast("NumberColumn", column).decode_numbers(name, numbers)
         return pa.table(columns)
 
-    def shape(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """See `privot.local.model.Sampler`."""
         integer = [place.cells and place.cells.integer for place in self.places]
         return {"num_classes": self.atoms.num_classes, "integer": integer}
@@ -263,19 +263,19 @@ class LatentClassSampler:
 
     @classmethod
     def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+        cls, randomizer: Randomizer, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LatentClassSampler:
-        """Restore the sampler that `shape` and `arrays` describe."""
-        return cls.stored(randomizer.schema, shape, arrays)
+        """Restore the sampler that `fields` and `arrays` describe."""
+        return cls.stored(randomizer.schema, fields, arrays)
 
     @classmethod
     def stored(
-        cls, schema: Schema, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+        cls, schema: Schema, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LatentClassSampler:
         """Restore the sampler of a schema's records."""
         arrays = dict(arrays)
         places = []
-        for index, integer in enumerate(shape["integer"]):
+        for index, integer in enumerate(fields["integer"]):
             ends = arrays.pop(f"cells_{index}", None)
             cells = None if ends is None else LineCells(ends[0], ends[1], integer)
             places.append(Places(arrays.pop(f"codes_{index}"), cells))

@@ -35,8 +35,8 @@ brightness, which are few and differ most between data sets.
 **Fit.** The start is the linear estimate of shares and class means, which is unbiased with known noise;
 it also gives the variances of the prior. Then Adam maximizes the likelihood plus the log prior on
 batches of a few thousand reports. Reports are decoded when they are drawn, so memory does not grow with
-their number. An error is raised if the noise of the common mean, of standard deviation
-$1/(g \sqrt{a_1 n})$ in each of q coordinates, is longer than any record, so nothing can be learned.
+their number. The common mean has noise of standard deviation $1/(g \sqrt{a_1 n})$ in each of q
+coordinates. If it is longer than any record, nothing can be learned, and an error is raised.
 
 Settings were chosen on the training sets of MNIST and Fashion-MNIST: models were fitted to simulated
 reports of 50 000 images and evaluated on the other 10 000 (`docs/results/images.md`).
@@ -95,7 +95,7 @@ class Start:
     shares: Array  # w (C,)
     missing: float  # share of missing points
     means: Array  # m (C, q)
-    deviation: float  # prior variance of each coordinate of a class mean around the common mean
+    variance_between: float  # prior variance of each coordinate of a mean between classes
     variances: Array  # typical variances (q,) of z given the class
     spreads: Array  # prior deviations (q,) of the logarithms of their roots
 
@@ -124,7 +124,8 @@ class ClassParameters(nn.Module):
         self, channel: SmoothChannel, start: Start, num_factors: int, nullable: bool, seed: int
     ) -> None:
         super().__init__()
-        self.channel, self.nullable, self.deviation = channel, nullable, start.deviation
+        self.channel, self.nullable = channel, nullable
+        self.variance_between = start.variance_between
         count, size = start.means.shape
         rng = torch.Generator().manual_seed(seed)
         self.logits = nn.Parameter(_single(np.log(start.shares)))
@@ -172,7 +173,7 @@ class ClassParameters(nn.Module):
     def penalty(self) -> Tensor:
         """Compute the negative log density of the prior, up to a constant."""
         deviations = self.means - self.means.mean(dim=0)
-        total = (deviations**2).sum() / self.deviation
+        total = (deviations**2).sum() / self.variance_between
         total = total + ((self.logits - self.logits.mean()) ** 2).sum() / _SHARE_SPREAD**2
         total = total + ((self.log_ratios / self.spreads) ** 2).sum()
         total = total + self.log_level**2 / _LEVEL_SPREAD**2
@@ -358,16 +359,15 @@ def _require_enough(report: CandidatesReport, stddev: float, num_reports: int) -
         raise PrivotError(
             f"{num_reports:,} reports at ε = {exactly(report.mechanism.epsilon)} say nothing about "
             f"column {report.name!r}: its mean would err by more than any record's length; collect "
-            f"at least {math.ceil(num_reports * squared):,}, or more per person"
+            f"at least {math.ceil(num_reports * squared):,} reports, or calibrate a larger ε"
         )
 
 
 def _require_all_used(settings: FitSettings, run: Run) -> None:
-    """Raise an error for settings that only a generator uses."""
+    """Raise an error for several processes, and for settings that only a generator uses."""
     if started_by_torchrun():
         raise PrivotError(
-            "estimator 'gaussian_classes' looks at few reports at a time, in one process: start it "
-            "without torchrun"
+            "estimator 'gaussian_classes' runs in one process: start it without torchrun"
         )
     if run.loss is not None or settings.loss != "auto":
         raise PrivotError(

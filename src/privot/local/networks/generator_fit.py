@@ -98,7 +98,7 @@ class GeneratorSampler:
             outputs = {name: output[chosen] for name, output in outputs.items()}
         return self.head.records(outputs, rng_torch)
 
-    def shape(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """See `Sampler`."""
         network = self.generator
         sizes = {"latent_dim": network.latent_dim, "hidden": list(network.hidden)}
@@ -110,9 +110,9 @@ class GeneratorSampler:
 
     @classmethod
     def build(
-        cls, randomizer: Randomizer, shape: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+        cls, randomizer: Randomizer, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """Restore the sampler that `shape` and `arrays` describe."""
+        """Restore the sampler that `fields` and `arrays` describe."""
         head, shares = Head(randomizer), arrays.get("conditional.shares")
         num_labels = 0 if shares is None else len(shares)
         images = [column.image_shape for column in head.images.values()]
@@ -120,10 +120,10 @@ class GeneratorSampler:
         num_codes = len(head.coded)
         one_image = len(images) == 1 and num_codes <= 1 and len(head.widths) == 1 + num_codes
         network = make_network(
-            shape["architecture"],
-            shape["latent_dim"] + num_labels,
+            fields["architecture"],
+            fields["latent_dim"] + num_labels,
             images[0] if one_image else (head.num_features,),
-            tuple(shape["hidden"]),
+            tuple(fields["hidden"]),
         )
         generator: Generator = network
         if shares is not None:

@@ -81,21 +81,21 @@ def wave_weights(ages: Array, reach: float) -> Array:
     return np.where((ages < 0) | (weights < _MIN_WEIGHT), 0.0, weights)
 
 
-def longest_likely_reach(logs: Sequence[Array], people: Array) -> int:
+def longest_likely_reach(logs: Sequence[Array], counts: Array) -> int:
     """Return the index of the first density whose likelihood is within a standard error of the best.
 
-    The standard error is that of the difference of log-likelihoods over people.
+    The standard error is that of the difference of log-likelihoods over reports.
 
     Arguments:
         logs: For each density, longest reach first, the log-likelihoods of distinct reports (reports,).
-        people: Counts of the reports (reports,).
+        counts: Number of times that each was sent (reports,).
     """
-    best = logs[int(np.argmax([people @ density_logs for density_logs in logs]))]
+    best = logs[int(np.argmax([counts @ density_logs for density_logs in logs]))]
     for number, density_logs in enumerate(logs):
         loss = best - density_logs
-        total = people @ loss
-        mean = total / max(people.sum(), 1.0)
-        if total <= (people @ (loss - mean) ** 2) ** 0.5:
+        total = counts @ loss
+        mean = total / max(counts.sum(), 1.0)
+        if total <= (counts @ (loss - mean) ** 2) ** 0.5:
             return number
     raise AssertionError("the best is no less likely than itself")
 
@@ -126,10 +126,10 @@ class LocalLikelihood:
         for wave in waves.astype(int).tolist():
             drawn = rng.binomial(self.counts[wave].astype(np.int64), _HELD_OUT)
             held_out[wave] = drawn.astype(np.float64)
-        people = np.concatenate(list(held_out.values()))
-        by_wave = (self._held_out_logs(wave, counts) for wave, counts in held_out.items())
+        counts = np.concatenate(list(held_out.values()))
+        by_wave = (self._held_out_logs(wave, part) for wave, part in held_out.items())
         logs = [np.concatenate(wave_logs) for wave_logs in zip(*by_wave, strict=True)]
-        return self._reaches(0.0)[longest_likely_reach(logs, people)]
+        return self._reaches(0.0)[longest_likely_reach(logs, counts)]
 
     def _held_out_logs(self, wave: int, held_out: Array) -> Iterator[Array]:
         """Yield by reach the log-likelihoods of a wave's reports, given the others until this wave."""
@@ -309,7 +309,7 @@ class GridDrift:
         kind = table[column].type
         if not pa.types.is_floating(kind) and not pa.types.is_integer(kind):
             raise PrivotError(
-                f"column {column!r} has no numbers to follow: sample two times instead"
+                f"column {column!r} has no numbers to average: compare samples of two times"
             )
         return np.array(table[column].to_numpy(zero_copy_only=False), np.float64)
 

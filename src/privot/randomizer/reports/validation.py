@@ -1,7 +1,7 @@
-"""Checksums of randomizers, and validation of the reports of a release.
+"""Fingerprints of randomizers, and validation of the reports of a release.
 
-**The checksum** of a randomizer's JSON detects changes by accident or by hand. It is not a signature:
-anyone who can write the file can compute the checksum again. Whenever a randomizer is read, its
+**The fingerprint**, a checksum of a randomizer's JSON, detects changes by accident or by hand. It is no
+signature: anyone who can write the file can compute it again. Whenever a randomizer is read, its
 guarantee is computed from its noise, and so is the **program** by which devices draw (`privot.device`
 runs it, `docs/reference/wire.md` specifies it). Files that state others are refused.
 
@@ -55,8 +55,8 @@ def unseal(text: str | bytes) -> dict[str, Any]:
         version = fields["format"]
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise PrivotError(
-            "the randomizer is not readable: write it again with `privot calibrate`; an encoder is no "
-            "randomizer: its shares are for two servers, without waves"
+            "the randomizer is not readable: write it again with `privot calibrate` (the encoder of a "
+            "campaign with two servers cannot be used here)"
         ) from None
     if version != FORMAT:
         remedy = "calibrate it again" if version in range(FORMAT) else "upgrade privot"
@@ -78,7 +78,7 @@ def _fingerprint(fields: dict[str, Any]) -> str:
 
 
 def first_reasons(faults: Iterable[tuple[Mask, str]], num_rows: int) -> pa.Array:
-    """Return for each row the reason of the first mask (n,) that has it, or null."""
+    """Return each row's reason (n,): that of the first mask (n,) that is true there, or null."""
     reasons: list[str | None] = [None]
     index = np.zeros(num_rows, np.int32)  # of each row's reason
     for faulty, reason in faults:
@@ -90,7 +90,7 @@ def first_reasons(faults: Iterable[tuple[Mask, str]], num_rows: int) -> pa.Array
 def first_fault(
     rows: ReportTable, reasons: Callable[[pa.Table], pa.Array]
 ) -> tuple[int, str] | None:
-    """Return the index of an impossible or repeated report, and the reason; None if there is none.
+    """Return the row of an impossible or repeated report, and the reason; None if there is none.
 
     Different reports with the same id are not copies (`privot.collector.collecting`). If ids are not
     strictly increasing, all of them are read into memory to find copies.
@@ -108,7 +108,7 @@ def first_fault(
 
 
 def _repeated(rows: ReportTable) -> tuple[int, str] | None:
-    """Return the index of the first report with the id and content of an earlier one, and the reason."""
+    """Return the row of the first report with the id and content of an earlier one, and the reason."""
     words = rows.id_words()
     order = order_of(words)
     same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
