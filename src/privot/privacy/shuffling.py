@@ -381,7 +381,7 @@ def _delta_attained(law: ReportLaw, num_people: int, epsilon: float) -> float:
     delta = _binary_delta(law, num_people, epsilon)
     if not law.neither and not law.both:  # the worst law, above ternary randomized response
         law = ReportLaw(law.epsilon0, 1 / (odds + 2), third=1 / (odds + 2))
-    if (law.third or 0.0) > 0:
+    if law.third is not None and law.third > 0:
         cost = excess * (1 - law.third * (odds + 1)) / (1 - 2 * law.third)
         costly = [CostlyDraw(1.0, cost)]
         ternary = _expected_excess(
