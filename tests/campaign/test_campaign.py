@@ -99,6 +99,19 @@ def test_what_cannot_be_a_campaign_is_refused_and_nothing_is_left(tmp_path):
         CampaignFolder.load(tmp_path)
 
 
+def test_a_shuffler_is_reached_by_https_or_on_this_machine(tmp_path):
+    """Who reads along has what a shuffler drops: who sends which bytes, which an analyst opens."""
+    promise = Promise(1.0, "shuffled", delta=1e-4, people=50)
+    randomizer = Randomizer.calibrate(TABLE.model_copy(update={"promise": promise}))
+    with pytest.raises(
+        PrivotError, match="a.example is not encrypted, and who reads along sees who"
+    ):
+        create(randomizer, tmp_path / "new", title="", collector="http://a.example")
+    assert not list(tmp_path.iterdir())
+    create(randomizer, tmp_path / "here", title="", collector="http://localhost:9")
+    create(randomizer, tmp_path / "there", title="", collector="https://a.example")
+
+
 class Collector(http.server.SimpleHTTPRequestHandler):
     """Serves the pages, and takes reports of pages of any origin."""
 

@@ -23,7 +23,8 @@ def test_options_and_a_declared_promise_give_one_randomizer(run, tmp_path):
     code, out, err = run(f"calibrate schema.toml {OPTIONS} -o options.json")
     assert (code, err) == (0, "")
     assert (
-        "a batch of 1,000 reports: ε = 0.5, δ = 1e-06 if the shuffler is honest, else ε = " in out
+        "a batch of 1,000 reports: ε = 0.5, δ = 1e-06 if the shuffler and 1,000 senders are honest, "
+        "else ε = " in out
     )
     promise = '[promise]\nepsilon = 0.5\nwhere = "shuffled"\ndelta = 1e-6\npeople = 1000\n'
     (tmp_path / "declared.toml").write_text(promise + SCHEMA)
@@ -38,7 +39,7 @@ def test_a_batch_is_fitted_and_a_smaller_one_is_not(run):
     assert run("privatize people.csv -r r.json -o people.parquet")[0] == 0
     code, out, _ = run("fit people.parquet -o model")
     assert code == 0
-    assert "if the shuffler is honest" in out
+    assert "senders are honest" in out
     run("privatize few.csv -r r.json -o few.parquet")
     code, _, err = run("fit few.parquet -o few_model")
     assert code == 2

@@ -60,7 +60,7 @@ def test_a_new_campaign_has_the_analysts_key_and_its_page_says_who_is_trusted(ca
     assert facts["analystKey"] == made.analyst_key
     assert "If the shuffler is honest" in facts["promise"]
     assert "the batch of 50 reports" in facts["promise"]
-    assert "what is left is the noise" in facts["promise"]
+    assert "the noise of each report is left" in facts["promise"]
 
 
 def test_what_a_schema_promises_needs_no_options(tmp_path):
@@ -99,7 +99,7 @@ def test_sealed_reports_travel_from_devices_to_a_release(campaign, tmp_path):
     done = privot(tmp_path, "collect", file, *key, "-o", "release.parquet")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("release.parquet: 80 reports, ε = 0.")
-    assert "if the shuffler is honest, else ε = " in done.stdout
+    assert "senders are honest, else ε = " in done.stdout
     assert len(Release.load(tmp_path / "release.parquet")) == 80
     (tmp_path / "again.parquet").write_bytes((tmp_path / "release.parquet").read_bytes())
     for arguments, words in (

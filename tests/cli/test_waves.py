@@ -103,7 +103,7 @@ def test_a_panel_of_shuffled_waves_shows_their_composition(folder, shuffled):
         shown = done(folder, line + more).stdout.splitlines()
         promise = shuffled.panel_guarantee(panel, least)
         assert shown[1:] == [str(promise), promise.describe()]
-        assert " of 9 batches if the shuffler is honest, else ε = " in shown[1]
+        assert " senders of each are honest, else ε = " in shown[1]
         assert f"the batch of {least} reports" in shown[2]
     refusals = {
         f"{line} --reports 49": "49 reports were accepted, and the promise is of a batch of 50",

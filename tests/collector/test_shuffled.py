@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -230,6 +231,30 @@ def test_the_order_says_nothing_of_arrival(tmp_path):
     correlation = np.corrcoef(arrival, np.ravel(ranks))[0, 1]
     assert abs(correlation) < 4.5 / np.sqrt(arrival.size)
     assert len({each[0] for each in ranks}) > 10
+
+
+def test_no_page_of_the_store_has_a_sealed_report_where_sqlite_does_not_overwrite(
+    tmp_path, monkeypatch
+):
+    """As built by default; Debian's overwrites. What arrives during a sealing has the same pages."""
+    connect = sqlite3.connect
+
+    def as_built_by_default(*given, **more):
+        connection = connect(*given, **more)
+        connection.execute("PRAGMA secure_delete = OFF")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", as_built_by_default)
+    reports, store = sealed(drawn(50)), opened(tmp_path)
+    for each in reports[:PEOPLE]:
+        store.append(*rows([each]))
+    store.begin_sealing(PEOPLE)
+    store.append(*rows(reports[PEOPLE:]))
+    write(store, tmp_path)
+    held = b"".join(path.read_bytes() for path in (tmp_path / "store").iterdir())
+    found = [Report.from_bytes(each).payload[20:60] in held for each in reports]
+    assert found == [False] * PEOPLE + [True] * 10
+    store.close()
 
 
 def width():

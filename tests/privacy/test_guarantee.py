@@ -78,12 +78,17 @@ def test_who_is_trusted_and_what_is_left_if_they_lie():
     shuffled = DistributedDP(1.0, 1e-6, "shuffled", 200_000, floor=8.5)
     aggregated = DistributedDP(1.0, 1e-6, "aggregated", 200_000)
     assert str(shuffled) == (
-        "ε = 1, δ = 1e-06 if the shuffler is honest, else ε = 8.5 (pure, local), replace_one, "
-        "per person"
+        "ε = 1, δ = 1e-06 if the shuffler and 200,000 senders are honest, else ε = 8.5 (pure, local), "
+        "replace_one, per person"
     )
     assert "else nothing" in str(aggregated)
     assert "nothing is promised then" in aggregated.describe()
-    assert "e^8.5 = 5,000" in shuffled.describe()
+    words = shuffled.describe()
+    assert "counts all senders as honest" in words
+    assert (
+        "If they are all but one, or the shuffler lies, the noise of each report is left" in words
+    )
+    assert "e^8.5 = 5,000" in words
     for guarantee in (shuffled, aggregated):
         assert guarantee_from_dict(guarantee.to_dict()) == guarantee
         assert guarantee.to_approximate() == ApproximateDP(1.0, 1e-6, "replace_one")
@@ -109,7 +114,8 @@ def test_batches_with_reports_of_the_same_person_say_how_many_and_floors_add_up(
     assert replace(one, floor=None).times(2).floor is None
     assert one.weaker(both) == replace(both, people=1000)
     assert str(both).startswith(
-        "ε = 0.75, δ = 2e-06 of 2 batches if the shuffler is honest, else ε = 6"
+        "ε = 0.75, δ = 2e-06 of 2 batches if the shuffler and 1,000 senders of each are honest, "
+        "else ε = 6"
     )
     words = both.describe()
     assert "2 batches of 1,000 reports or more, with one of the same person in each, have" in words

@@ -292,6 +292,14 @@ def test_the_epsilon_returned_is_proven_at_large_epsilon0(epsilon0, num_people):
     assert exact_pair_delta(epsilon0, num_people, bound.epsilon) <= 1e-6
 
 
+@pytest.mark.parametrize("ratio", [0.3, 0.9, 0.9991])
+def test_no_lower_bound_is_above_the_upper_one_at_large_epsilon0(ratio):
+    """e^ε = 10¹³ times a rounding error is no δ that anybody needs."""
+    law = ReportLaw(30.28429997617355, one=7.041993697484356e-14)
+    epsilon = ratio * law.epsilon0
+    assert _delta_attained(law, 1000, epsilon) <= shuffled_delta(law, 1000, epsilon)
+
+
 @pytest.mark.parametrize("log_left_out", [1.5, 2.0, 3.0, 5.0])
 @pytest.mark.parametrize("epsilon0", [0.5, 2.0])
 def test_a_window_however_narrow_leaves_the_bound_above_the_truth(epsilon0, log_left_out):
@@ -313,7 +321,7 @@ def subset_laws(size, total, epsilon0):
 
 @pytest.mark.parametrize(
     ("size", "total", "num_people"),
-    [(1, 3, 4), (1, 5, 3), (1, 6, 3), (2, 4, 3), (2, 5, 2), (3, 5, 2)],
+    [(1, 3, 4), (1, 5, 3), (1, 6, 3), (2, 4, 3), (2, 5, 2), (3, 5, 2), (2, 3, 3), (3, 4, 2)],
 )
 @pytest.mark.parametrize("epsilon0", [0.5, 1.5, 3.0])
 def test_reports_of_subsets_never_need_more_than_their_own_law(size, total, num_people, epsilon0):

@@ -104,13 +104,13 @@ export class Outbox {
     for (const [index, kept] of batch.entries()) {
       if (again.has(index)) continue;
       await this.#store.settle(kept);
-      if (sealTo) await this.#store.settle(sealedPlace(kept, sealTo));
+      if (sealTo) await this.#store.settle(sealedPlace(kept));
     }
   }
 
-  /** The sealed bytes of a report: sealed once and kept, so that every try sends the same ones. */
+  /** The sealed bytes of a report: sealed once, to the first key that is given, and kept for every try. */
   async #sealed(waiting: Waiting, sealTo: string): Promise<Uint8Array> {
-    const place = sealedPlace(waiting, sealTo);
+    const place = sealedPlace(waiting);
     const seal = async () => (await sealReport(Report.fromBytes(waiting.bytes), sealTo)).toBytes();
     const kept = await this.#store.get(place.fingerprint, place.key);
     const { bytes } = kept ?? (await this.#store.add({ ...place, bytes: await seal() }));
@@ -128,8 +128,8 @@ export class Outbox {
 type Waiting = Kept & { bytes: Uint8Array };
 
 /** Where the sealed bytes of a report are kept. */
-function sealedPlace({ fingerprint, key }: Kept, sealTo: string): Kept {
-  return { fingerprint: `sealed-${fingerprint}`, key: `${key} ${sealTo}`, bytes: null };
+function sealedPlace({ fingerprint, key }: Kept): Kept {
+  return { fingerprint: `sealed-${fingerprint}`, key, bytes: null };
 }
 
 /** So many reports of one randomizer each. */

@@ -35,6 +35,11 @@ function equal(found, wanted) {
 
 const text = (report) => String(report.toBytes());
 
+async function analystKey() {
+  const { publicKey } = await crypto.subtle.generateKey({ name: "ECDH", namedCurve: "P-256" }, true, ["deriveBits"]);
+  return btoa(String.fromCharCode(...new Uint8Array(await crypto.subtle.exportKey("raw", publicKey))));
+}
+
 /** Laws by name: each takes a device, a record of it, and a way to open one new store again and again. */
 export const LAWS = {
   async "a second call gives the same bytes, after a restart too"(device, record, open) {
@@ -50,12 +55,10 @@ export const LAWS = {
   async "a report is sealed once, and leaves in no other form"(device, record, open) {
     const lost = new Error("no answer");
     const { sent, how } = collector(lost, lost, lost);
-    const { publicKey } = await crypto.subtle.generateKey({ name: "ECDH", namedCurve: "P-256" }, true, ["deriveBits"]);
-    const point = new Uint8Array(await crypto.subtle.exportKey("raw", publicKey));
-    const sealTo = btoa(String.fromCharCode(...point));
+    const [sealTo, otherKey] = [await analystKey(), await analystKey()];
     const plain = (await (await open()).report(device, record)).toBytes();
     equal((await (await open()).send(URL, { ...how, sealTo })).waiting, 1);
-    equal((await (await open()).send(URL, { ...how, sealTo })).accepted, 1);
+    equal((await (await open()).send(URL, { ...how, sealTo: otherKey })).accepted, 1); // nor to another key
     const all = sent.map(({ reports }) => reports[0]);
     equal([all.length, new Set(all).size, all[0].split(",").length], [4, 1, plain.length + 62 + 81]);
     equal(all[0].split(",").slice(49, 53), ["0", "0", "0", "0"]);

@@ -133,9 +133,8 @@ def create(
             with an encoder.
 
     Raises:
-        PrivotError: if browsers cannot draw by the rule, a question names no column of the schema, an
-            address is missing or invalid, both servers have one host, their addresses are not
-            encrypted, or the folder exists.
+        PrivotError: if browsers cannot draw by the rule, a question names no column, the folder exists,
+            or an address is missing, invalid or not encrypted, or both servers have the same host.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -201,11 +200,12 @@ def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[s
             f"leader and helper are both at {origins[0]}, and who has both shares reads the record: "
             "give addresses of two organizations"
         )
+    hidden = len(names) > 1 or shuffled_promise(rule.schema)  # contents may not meet their senders
     for origin, (_, port) in zip(origins, machines, strict=True):
-        if port is None and len(names) > 1 and origin.startswith("http:"):
+        if port is None and hidden and origin.startswith("http:"):
             raise PrivotError(
-                f"{origin} is not encrypted, and who reads both connections has the record: give "
-                "addresses that begin with https://"
+                f"{origin} is not encrypted, and who reads along sees who sends what, which the promise "
+                "hides: give addresses that begin with https://"
             )
     return origins
 

@@ -241,6 +241,7 @@ class FolderStore:
         """Lock the database, make the content of its log durable, and create missing tables."""
         connection = self._connection
         connection.execute("PRAGMA auto_vacuum = FULL")  # sealing returns its space to the disk
+        connection.execute("PRAGMA secure_delete = ON")  # else pages keep sealed records in order
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")

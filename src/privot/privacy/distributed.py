@@ -12,7 +12,7 @@ from privot.privacy.guarantees import ApproximateDP, Guarantee, Neighboring, req
 from privot.privacy.rounding import at_most, odds_factor, require_delta, require_finite, sum_up
 
 _TRUST_ASSUMPTION = {
-    "shuffled": "the shuffler is honest",
+    "shuffled": "the shuffler and {} are honest",
     "aggregated": "one of the two servers is honest",
 }
 _TRUST_SENTENCE = {
@@ -34,7 +34,7 @@ class DistributedDP(Guarantee):
     Adjacency `replace_one`: batches of equal size that differ in one unit's record; of several batches,
     in that unit's record of each, so in its whole sequence of values. No curator holds records.
     `"shuffled"`: each report is ε₀-locally private by itself, and a shuffler, which cannot read reports,
-    permutes them (`privot.privacy.shuffling`); if it colludes with the analyst, ε₀ remains.
+    permutes them (`privot.privacy.shuffling`); if it lies, ε₀ remains.
     `"aggregated"`: each of two servers receives a secret share of every record's counts, uniform by
     itself, and adds noise that suffices alone; if both collude, no guarantee remains.
 
@@ -42,14 +42,14 @@ class DistributedDP(Guarantee):
         epsilon: ε of the batch.
         delta: δ of the batch.
         where: `"shuffled"` or `"aggregated"`.
-        people: Number of reports in the batch, without those who collude with the analyst; of several
-            batches, in the smallest.
+        people: Number of reports in the batch, all of which must be of honest senders if it is shuffled:
+            what k reports of others leave is the ε of n − k. Of several batches, in the smallest.
         floor: ε₀ that holds even if all other parties collude; None if nothing does.
         unit: Whom one record belongs to.
         batches: Number of batches, all of which have a report of the same unit.
 
-    >>> print(DistributedDP(1.0, 1e-6, "shuffled", 200_000, floor=8.5))
-    ε = 1, δ = 1e-06 if the shuffler is honest, else ε = 8.5 (pure, local), replace_one, per person
+    >>> print(DistributedDP(1.0, 1e-6, "shuffled", 5000, floor=8.5).losses_text())
+    ε = 1, δ = 1e-06 if the shuffler and 5,000 senders are honest, else ε = 8.5 (pure, local)
     """
 
     losses = ("epsilon", "delta")
@@ -78,7 +78,8 @@ class DistributedDP(Guarantee):
         without = "nothing" if self.floor is None else f"ε = {at_most(self.floor)} (pure, local)"
         trusted = f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
         trusted += f" of {self.batches:,} batches" if self.batches > 1 else ""
-        return f"{trusted} if {_TRUST_ASSUMPTION[self.where]}, else {without}"
+        senders = f"{self.people:,} senders" + (" of each" if self.batches > 1 else "")
+        return f"{trusted} if {_TRUST_ASSUMPTION[self.where].format(senders)}, else {without}"
 
     def describe(self) -> str:
         """Return, in plain words, the trust assumption, the guarantee, and the one without trust."""
@@ -86,9 +87,10 @@ class DistributedDP(Guarantee):
             left = "If both servers work together, they can read every record: nothing is promised then."
         else:
             left = (
-                "If the shuffler and the analyst work together, what is left is the noise of each "
-                f"report: odds change by a factor of at most {odds_factor(self.floor)}. The batch "
-                "counts only reports that those who see it neither made nor know."
+                "This counts all senders as honest: reports made or known by whoever sees the batch, or "
+                "what is computed from it, hide nobody. If they are all but one, or the shuffler lies, "
+                "the noise of each report is left: odds change by a factor of at most "
+                f"{odds_factor(self.floor)}."
             )
         subject = f"the batch of {self.people:,} reports has this promise."
         if self.batches > 1:

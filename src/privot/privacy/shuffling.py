@@ -379,9 +379,9 @@ def _delta_attained(law: ReportLaw, num_people: int, epsilon: float) -> float:
         return 0.0
     odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
     delta = _binary_delta(law, num_people, epsilon)
-    if not law.neither:  # the worst law: ternary randomized response is a mechanism below it
+    if not law.neither and not law.both:  # the worst law, above ternary randomized response
         law = ReportLaw(law.epsilon0, 1 / (odds + 2), third=1 / (odds + 2))
-    if law.third is not None:
+    if law.third is not None and law.third > 0:
         cost = excess * (1 - law.third * (odds + 1)) / (1 - 2 * law.third)
         costly = [CostlyDraw(1.0, cost)]
         ternary = _expected_excess(
@@ -498,7 +498,7 @@ def _binomial_cdf(successes: Array, draws: Array | int, probability: float) -> A
 
 
 def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
-    """Return δ if everybody else holds record 0, rounded to nearest.
+    """Return δ if everybody else holds record 0, rounded down.
 
     Let the adversary see one bit of a report: whether record 1 alone supports it. The bit is 1 with
     probability a under record 0, and e^ε₀ a under record 1. With B the number of ones of the others, and
@@ -509,7 +509,7 @@ def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     if others == 0:
         return one * math.exp(epsilon) * math.expm1(law.epsilon0 - epsilon)
     ones = _central_window(others, one, _LOG_LEFT_OUT)
-    at = _binomial_pmf(ones, others, one)
+    at = _binomial_pmf(ones, others, one) * (1 - 1e-9)  # below, e^ε magnifies errors of 1 − head
     head = _binomial_cdf(ones, others, one)
     tail = scipy.special.betainc(ones + 1, np.maximum(others - ones, 1), one)
     tail = np.where(ones < others, tail, 0.0)

@@ -26,9 +26,9 @@ of reports may depend, a batch is a function of x_t and fresh coins, and its div
 x′_t is at most that of one batch of n, since more reports only lower it. A batch without the person has
 one law under both sequences. Adaptive composition of dominated batches gives k of them. ∎
 
-It needs that each batch is mixed by itself and opened once as a whole, and that a report is in one batch
-only: a report that is repeated in another batch is distinguished from all others there by its id. A key
-of the analyst for each wave (`privot.collector.analyst`) rules that out.
+It needs n and T that are fixed before the first batch is opened, whole batches that are mixed by
+themselves and opened once, and each report in one batch only: in another its id would distinguish it
+from all others. A key of the analyst for each wave (`privot.collector.analyst`) rules that out.
 
 The slot must not change: if it were drawn again for every w waves, a person could report in the last
 wave of one window and in the first of the next, twice in two consecutive waves. The bound is tight: two

@@ -209,7 +209,7 @@ class WaveModel(Model):
         """Guarantee of all waves together, to a person in any slot of the panel.
 
         Without a panel, a person reports in every wave. Waves of one randomizer are composed as the
-        smallest of them, those of several as the weakest, by a sum.
+        smallest, of several as the weakest, by a sum. Fix their number before the first is opened.
         """
         count = most_reports(self.drift.times, self.dated, self.panel)
         if self.base.earlier:
