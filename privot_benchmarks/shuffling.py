@@ -14,7 +14,7 @@ import scipy
 
 from privot.privacy.shuffling import ReportLaw, shuffled_epsilon
 
-_POINTS, _REACH = 2**20, 60.0
+_POINTS, _REACH = 2**18, 60.0
 
 
 def atoms(law: ReportLaw, epsilon: float, held: str) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +72,7 @@ def attained_delta(law: ReportLaw, people: int, epsilon: float, held: str) -> fl
 def attained_epsilon(law: ReportLaw, people: int, delta: float) -> float:
     """Return the largest ε at which one of the data sets has δ(ε) > `delta`."""
     low, high = 0.0, law.epsilon0
-    while high - low > 1e-5 * high:
+    while high - low > 1e-4 * high:
         middle = (low + high) / 2
         held = ("third", "first", "second") if law.third is not None else ("first", "second")
         above = any(attained_delta(law, people, middle, each) > delta for each in held)
@@ -82,7 +82,7 @@ def attained_epsilon(law: ReportLaw, people: int, delta: float) -> float:
 
 def main() -> None:
     """Print one row of ratios for each mechanism."""
-    sizes = (1000, 10_000, 100_000, 1_000_000)
+    sizes = (1000, 10_000, 1_000_000)
     print("| ε₀ | sets | " + " | ".join(f"{n:,} people" for n in sizes) + " |")
     print("|---|---|" + "---|" * len(sizes))
     settings = [

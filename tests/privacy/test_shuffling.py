@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from scipy.stats import binom
 
 from privot.core.errors import PrivotError
 from privot.privacy.shuffling import (
@@ -87,15 +88,10 @@ def test_lower_bound_is_what_shuffled_randomized_response_needs(num_people, epsi
         weights = [odds if c == category else 1.0 for c in range(num_categories)]
         return [w / sum(weights) for w in weights]
 
-    def exact(num_categories, others):
-        rest = [response(others, num_categories)] * (num_people - 1)
-        laws = (shuffled_counts([response(c, num_categories), *rest]) for c in (0, 1))
-        return hockey_stick(*laws, epsilon)
-
-    binary = max(exact(2, 0), exact(2, 1))
-    assert _delta_attained(ReportLaw.worst(epsilon0), num_people, epsilon) == pytest.approx(
-        max(binary, exact(3, 2)), rel=1e-5, abs=1e-15
-    )
+    rest = [response(2, 3)] * (num_people - 1)
+    exact = hockey_stick(*(shuffled_counts([response(c, 3), *rest]) for c in (0, 1)), epsilon)
+    attained = _delta_attained(ReportLaw.worst(epsilon0), num_people, epsilon)
+    assert attained == pytest.approx(exact, rel=1e-5, abs=1e-15)
 
 
 def random_mechanism(rng, num_records, num_outputs, epsilon0):
@@ -462,14 +458,14 @@ def test_composition_grows_with_batches_falls_with_people_and_is_below_the_sum(l
     sizes = [200, 1000, 5000]
     found = np.array(
         [
-            [composed_shuffled_epsilon(law, people, 1e-6, batches) for batches in (1, 2, 3, 9, 30)]
+            [composed_shuffled_epsilon(law, people, 1e-6, batches) for batches in (1, 2, 9)]
             for people in sizes
         ]
     )
     assert (np.diff(found, axis=1) > 0).all()
     assert (np.diff(found, axis=0) < 0).all()
     for row, people in zip(found, sizes, strict=True):
-        for epsilon, batches in zip(row, (1, 2, 3, 9, 30), strict=True):
+        for epsilon, batches in zip(row, (1, 2, 9), strict=True):
             share = shuffled_epsilon(law, people, 1e-6 / batches).epsilon
             assert epsilon <= batches * share * (1 + 1e-12)
 
@@ -527,12 +523,20 @@ def test_forms_in_which_both_records_or_others_agree_never_exceed_the_bound_by_l
 def test_the_bound_of_binary_randomized_response_is_nearly_attained(epsilon0, num_people):
     """Where all others hold one of the two, by a binomial law: within a fiftieth, a tenth before."""
     law = ReportLaw.of_subsets(epsilon0, 1, 2)
-    bound = shuffled_epsilon(law, num_people, 1e-6)
-    assert bound.epsilon_lower < bound.epsilon <= 1.02 * bound.epsilon_lower
-    assert bound.epsilon < 0.95 * shuffled_epsilon(epsilon0, num_people, 1e-6).epsilon
+    epsilon = shuffled_epsilon(law, num_people, 1e-6).epsilon
+    ones, odds = np.arange(num_people), math.exp(epsilon0)
+    others = binom(num_people - 1, law.one)
+
+    def attained(epsilon):
+        """Return δ of the best event "at most so many ones", in the order of records 1 and 0."""
+        one_less = others.pmf(ones) * (odds * math.exp(epsilon) - 1) * law.one
+        return np.max(one_less - math.expm1(epsilon) * others.cdf(ones))
+
+    assert attained(epsilon) <= 1e-6 < attained(epsilon / 1.02)
+    assert epsilon < 0.95 * shuffled_epsilon(epsilon0, num_people, 1e-6).epsilon
 
 
-@pytest.mark.parametrize("delta", [1e-1, 1e-2, 1e-3, 1e-5])
+@pytest.mark.parametrize("delta", [1e-1, 1e-3])
 def test_two_batches_of_three_categories_need_no_more_and_hardly_less(delta):
     laws = subset_laws(1, 3, 1.0)
     exact = []

@@ -60,8 +60,7 @@ given ε and δ is found by bracketing. The returned ε₀ was itself evaluated,
 
 **Lower bounds.** Ternary randomized response, with the third category for everybody else, has
 exactly δ(ε) = (1/n) E[(e^ε₀−e^ε)N₀ + (1−e^(ε+ε₀))N₁ − (e^ε−1)e^−ε₀ N₂]₊ with multinomial counts
-(1, 1, e^ε₀)/(e^ε₀+2); binary randomized response has a shifted binomial. No bound for all
-ε₀-DP mechanisms can be below either.
+(1, 1, e^ε₀)/(e^ε₀+2). No bound for all ε₀-DP mechanisms can be below that.
 """
 
 import math
@@ -85,7 +84,6 @@ _LOG_LEFT_OUT = 60.0  # a sum over a central window leaves out probability of at
 # Special functions here are within 1e-9, and the one cancellation loses a factor ≤ 1e3.
 _NUMERICAL_ERROR = 1e-6
 _TOLERANCE = 1e-7  # relative, of an ε or ε₀ found by bracketing
-_ROUNDING = 1e-13  # error of a difference of probabilities
 # Cells of the grid of Σ Z in the largest |Z|: fewer, at least 8, if it would have more points.
 _CELLS, _MAX_POINTS = 64, 2**17
 _BLOCKS = 12  # numbers g of people left out for which the bound by labels is computed
@@ -331,9 +329,8 @@ def shuffled_delta(
     True
     """
     if num_people < 1 or not epsilon >= 0:
-        raise PrivotError(
-            f"epsilon {epsilon}, num_people {num_people}: give epsilon ≥ 0 and at least one person"
-        )
+        given = f"epsilon {epsilon}, num_people {num_people}"
+        raise PrivotError(f"{given}: give epsilon ≥ 0 and at least one person")
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
     if epsilon >= law.epsilon0:
         return 0.0
@@ -398,8 +395,8 @@ def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     people = num_people - left_out
     sizes = dict(zip(people.tolist(), shares / people, strict=True))
     terms = _terms(law, epsilon, float(alpha[i, j]), float(beta[i, j]))
-    amplified = _mean_excess(*terms, sizes, 1 / float(rates[i, 0]), 1 / float(rates[j, 0]))
-    return amplified + kept**last * law.one * gain
+    noise = 1 / rates[[i, j], 0]
+    return _mean_excess(*terms, sizes, *noise.tolist()) + kept**last * law.one * gain
 
 
 def _mean_excess(
@@ -416,8 +413,8 @@ def _mean_excess(
         third = 1.2 * largest * _LOG_LEFT_OUT / 3
         return third + math.sqrt(third**2 + 2 * most * variance * _LOG_LEFT_OUT) + 2 * (up + down)
 
-    half = reach(float(masses @ values**2))
-    step = largest / min(max(_MAX_POINTS * largest / (2 * half), 8), _CELLS)
+    cells_of_largest = _MAX_POINTS * largest / (2 * reach(float(masses @ values**2)))
+    step = largest / min(max(cells_of_largest, 8), _CELLS)
     floors = np.floor(values / step)
     parts = values / step - floors
     cells = np.concatenate([floors, floors + 1])
@@ -438,7 +435,7 @@ def _mean_excess(
     law = masses * np.exp(rate * cells) / total
     variance = float(law @ cells**2) * step**2
     size = scipy.fft.next_fast_len(math.ceil(2 * reach(variance) / step) + 2, real=True)
-    transform = scipy.fft.rfft(np.bincount(cells.astype(int) % size, law, minlength=size))
+    transform = scipy.fft.rfft(np.bincount(cells.astype(int) % size, law, size))
     powers = sum(
         share * math.exp((m - most) * math.log(total)) * transform**m for m, share in sizes.items()
     )
@@ -447,36 +444,33 @@ def _mean_excess(
     shifted = sums - up + down
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         above = np.exp(-tilt * sums) * sums
-        below = np.zeros_like(sums)
+        below = 0.0 * sums
         if up + down > 0:
             above += down**2 / (up + down) * np.exp(-tilt * sums - np.maximum(shifted, 0) / down)
             below = up**2 / (up + down) * np.exp(np.minimum(shifted, 0) / up - tilt * sums)
     excess = float(probabilities @ np.where(shifted >= 0, above, below))
     lost = (math.exp(-_LOG_LEFT_OUT / 2) + max(1e-10, 1e-15 * most)) * sum(sizes.values())
-    spread = math.sqrt(most * variance) + up + down
-    return (excess + lost * spread) * math.exp(most * math.log(total))
+    lost *= math.sqrt(most * variance) + up + down
+    return (excess + lost) * math.exp(most * math.log(total))
 
 
 def _delta_attained(law: ReportLaw, num_people: int, epsilon: float) -> float:
     """Return a δ that some shuffled mechanism of this law attains at ε, rounded down.
 
-    The other people hold one of the two records or a third one, under this law or ternary randomized
-    response. A report of the third record has probability p (`third`) to be supported by the first
-    record alone, and p by the second alone, with the terms Z of the module's docstring; all other
-    reports share one value of Z, which follows from E Z = 1 − e^ε.
+    The other people hold a third record, under this law or ternary randomized response. A report of it
+    has probability p (`third`) to be supported by the first record alone, and p by the second alone,
+    with the terms Z of the module's docstring; all other reports share one value of Z, which follows
+    from E Z = 1 − e^ε. Without a third record, 0 is returned.
     """
     if epsilon >= law.epsilon0:
         return 0.0
     odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
-    delta = _binary_delta(law, num_people, epsilon)
-    if not (
-        law.neither or law.shared
-    ):  # the worst law: ternary randomized response is a mechanism below it
+    if not (law.neither or law.shared):  # the worst law: ternary randomized response is below it
         law = ReportLaw(law.epsilon0, 1 / (odds + 2), third=1 / (odds + 2))
-    if law.third is not None:
-        cost = excess * (1 - law.third * (odds + 1)) / (1 - 2 * law.third)
-        limits = (cost, _LOG_LEFT_OUT)
-        delta = max(delta, _expected_excess(law.epsilon0, epsilon, num_people, law.third, *limits))
+    if law.third is None:
+        return 0.0
+    cost = excess * (1 - law.third * (odds + 1)) / (1 - 2 * law.third)
+    delta = _expected_excess(law.epsilon0, epsilon, num_people, law.third, cost, _LOG_LEFT_OUT)
     return delta * (1 - _NUMERICAL_ERROR)
 
 
@@ -510,37 +504,6 @@ def _mean_positive_part(clones: Array, room: Array) -> Array:
     # The sum cancels where only N₁ = 0 contributes; there the mean is one term.
     excess = np.where(last == 0, room * np.exp2(-clones), excess)
     return np.maximum(excess, 0.0)
-
-
-def _binomial_cdf(successes: Array, draws: Array | int, probability: float) -> Array:
-    """Return P(Bin(draws, probability) ≤ successes), elementwise."""
-    # SciPy's `bdtr` errs by a seventh at 10⁸ draws, and is NaN beyond 2³¹.
-    inside = scipy.special.betaincc(
-        np.maximum(successes, 0) + 1, np.maximum(draws - successes, 1), probability
-    )
-    return np.where(successes < 0, 0.0, np.where(successes >= draws, 1.0, inside))
-
-
-def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
-    """Return δ if everybody else holds record 0, rounded to nearest.
-
-    Let the adversary see one bit of a report: whether record 1 alone supports it. The bit is 1 with
-    probability a under record 0, and e^ε₀ a under record 1. With B the number of ones of the others, and
-    any threshold s, the event "at least s+1 ones" gives pmf(s)(e^ε₀ − e^ε)a − (e^ε−1) P(B > s), and the
-    event "at most s ones", in the other order, pmf(s)(e^(ε+ε₀) − 1)a − (e^ε−1) P(B ≤ s).
-    """
-    others, one = num_people - 1, law.one
-    if others == 0:
-        return one * math.exp(epsilon) * math.expm1(law.epsilon0 - epsilon)
-    ones = _central_window(others, one, _LOG_LEFT_OUT)
-    at = _binomial_pmf(ones, others, one)
-    head = _binomial_cdf(ones, others, one)
-    tail = scipy.special.betainc(ones + 1, np.maximum(others - ones, 1), one)
-    tail = np.where(ones < others, tail, 0.0)
-    gain, loss = _gain_and_loss(law.epsilon0, epsilon)
-    more, fewer = at * one * gain, at * one * loss
-    change = math.expm1(epsilon)
-    return float(max(np.max(more - change * tail), np.max(fewer - change * head), 0.0))
 
 
 def _central_window(draws: int, probability: float, log_left_out: float) -> Array:
