@@ -51,6 +51,8 @@ def attained_delta(law: ReportLaw, people: int, epsilon: float, held: str) -> fl
     def slope(tilt: float) -> float:
         return float(masses * np.exp(tilt * moved / largest) @ moved)
 
+    if slope(30.0) <= 0:  # ε is close to ε₀: no useful lower bound
+        return 0.0
     tilt = scipy.optimize.brentq(slope, 0.0, 30.0) / largest if slope(0.0) < 0 else 0.0
     total = float(masses @ np.exp(tilt * moved))
     size = scipy.fft.next_fast_len(math.ceil(2 * half / step), real=True)
