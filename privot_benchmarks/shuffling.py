@@ -1,10 +1,10 @@
-"""Printed ε of shuffled sets of categories over the best lower bound, for thousands to a million people.
+"""Printed ε of shuffled sets of categories over the best lower bound, for a hundred to a million people.
 
 A lower bound is the δ of one event of one data set: all others hold a third category, or all hold one of
 the two of person 1; the event is that the sum of Z of `privot.privacy.shuffling` exceeds a threshold.
 Atoms are rounded to a grid to define the event; its δ is computed exactly.
 
-    python privot_benchmarks/shuffling.py       # four minutes
+    python privot_benchmarks/shuffling.py       # a minute or two
 """
 
 import math
@@ -84,7 +84,7 @@ def attained_epsilon(law: ReportLaw, people: int, delta: float) -> float:
 
 def main() -> None:
     """Print one row of ratios for each mechanism."""
-    sizes = (1000, 10_000, 1_000_000)
+    sizes = (100, 200, 400, 1000, 10_000, 1_000_000)
     print("| ε₀ | sets | " + " | ".join(f"{n:,} people" for n in sizes) + " |")
     print("|---|---|" + "---|" * len(sizes))
     settings = [
