@@ -35,17 +35,18 @@ and d are known for each mechanism (`ReportLaw`), and Z has the atoms
 
     e^ε₀ − e^ε and 1 − e^(ε+ε₀) (a each),  −(e^ε−1)e^ε₀ (c),  −(e^ε−1) (d),  0 (the rest).
 
-The worst case above is c = d = 0. By the same argument, a larger a, with smaller c and d by the identity
-of the masses, is larger in the convex order. So the bound for the pair of records with the largest
-a + c/(1 + e^−ε₀), and c = 0, holds for all pairs. If a public coin, independent of the record, chooses
-the form of the report, the laws of the forms are averaged.
+By the same argument, the pair with the largest a + c/(1 + e^−ε₀), and c = 0, bounds all pairs. If a
+public coin, independent of the record, chooses the form of the report, the laws of forms are averaged.
 
-**Evaluation.** N₀ and N₁ count the reports at the first and the second atom. Given M = N₀ + N₁, of law
-Bin(n, 2a), N₁ has the law Bin(M, ½), and a sum over it a closed form: Σ_{j≥k} (j − M/2) pmf(j) = (k/2)
-pmf(k). The terms left out of the sum over M have probability at most 2e^−L (Bernstein), and at most
-4e^−L of δ, which is added: their part of E N₀/n is a times the probability that 1 + Bin(n − 1, 2a) is
-left out, and (e^ε₀ − e^ε)a < 1. δ is convex in the numbers of reports that both or neither support, so
-chords between a few nodes bound it.
+**Others' records.** ω drops what a record y adds to its report's law R_y, although that hides person 1
+too. `docs/guarantees.md` proves δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊, with m = n − g, g of law
+(1 − γ)^(g−1) γ, a noise ξ of mean 0 and tails e^(−t/u) and e^(−t/d), which is of the bound alone, and
+the atoms above, but shares 1 − α and 1 − β of both large ones, v, are moved to v/e^ε₀ and 0, means kept.
+
+**Evaluation.** In the worst case N₀ and N₁ count the reports at either atom. Given M = N₀ + N₁, of law
+Bin(n, 2a), N₁ has the law Bin(M, ½), and a sum over it a closed form. The terms left out of the sum over
+M have probability at most 2e^−L (Bernstein), and at most 4e^−L of δ, which is added: their part of
+E N₀/n is a P(1 + Bin(n − 1, 2a) is left out), and (e^ε₀ − e^ε)a < 1. Other sums are on a grid, by FFT.
 
 **Several batches** with a report of the same person, each shuffled by itself with fresh coins: the
 bound, δ at e^−ε by 1 − e^−ε + e^−ε δ(ε), is the divergence of a pair of laws in both orders, which
@@ -59,16 +60,13 @@ given ε and δ is found by bracketing. The returned ε₀ was itself evaluated,
 
 **Lower bounds.** Ternary randomized response, with the third category for everybody else, has
 exactly δ(ε) = (1/n) E[(e^ε₀−e^ε)N₀ + (1−e^(ε+ε₀))N₁ − (e^ε−1)e^−ε₀ N₂]₊ with multinomial counts
-(1, 1, e^ε₀)/(e^ε₀+2); binary randomized response has a shifted binomial. No bound for all
-ε₀-DP mechanisms can be below either.
+(1, 1, e^ε₀)/(e^ε₀+2). No bound for all ε₀-DP mechanisms can be below that.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import scipy
@@ -86,27 +84,10 @@ _LOG_LEFT_OUT = 60.0  # a sum over a central window leaves out probability of at
 # Special functions here are within 1e-9, and the one cancellation loses a factor ≤ 1e3.
 _NUMERICAL_ERROR = 1e-6
 _TOLERANCE = 1e-7  # relative, of an ε or ε₀ found by bracketing
-_ROUNDING = 1e-13  # error of a difference of probabilities
-# Inner nodes of a binomial count, in its standard deviations from the mean, and the largest ratio of the
-# spread of the count's cost to that of the other terms for which these nodes suffice.
-_NODE_RULES = (
-    (0.02, np.array([-9.0, 0, 9])), (0.2, np.array([-9.0, -3, 0, 3, 9])), (math.inf, np.arange(-9, 9.5)),
-)  # fmt: skip
+# Cells of the grid of Σ Z in the largest |Z|: fewer, at least 8, if it would have more points.
+_CELLS, _MAX_POINTS = 64, 2**17
+_BLOCKS = 12  # numbers g of people left out for which the bound by labels is computed
 EPSILON0_MAX = 40.0
-
-
-class CostlyDraw(NamedTuple):
-    """A kind of draw that counts for neither N₀ nor N₁ (`_expected_excess`), and its cost."""
-
-    probability: float  # given that a draw counts for neither
-    cost: float
-
-
-class Node(NamedTuple):
-    """One point of a discrete law, for each of m numbers of draws."""
-
-    probability: Array  # (m,)
-    value: Array  # (m,)
 
 
 @dataclass(frozen=True)
@@ -121,6 +102,8 @@ class ReportLaw:
         both: Mass c of ω on reports that both records support.
         third: Part of a on reports that a third record does not support, for lower bounds; None if it
             is unknown.
+        shared: Part π a of a on reports that each third record supports; a/2 if there is no third.
+        most: The largest π of a report's forms.
 
     >>> window = ReportLaw.of_sets(1.0, supported=100, total=1000)
     >>> round(window.one, 4), round(ReportLaw.worst(1.0).one, 4)
@@ -131,6 +114,8 @@ class ReportLaw:
     one: float
     both: float = 0.0
     third: float | None = None
+    shared: float = 0.0
+    most: float = 0.0
 
     def __post_init__(self) -> None:
         require_finite("epsilon0", self.epsilon0)
@@ -162,10 +147,9 @@ class ReportLaw:
         odds, pairs = math.exp(epsilon0), total * (total - 1)
         weight = total / (size * odds + total - size)  # ω of all sets
         one, both = weight * size * (total - size) / pairs, weight * size * (size - 1) / pairs
-        if total == 2:
-            return cls(epsilon0, one, both)
-        all_three = both * (size - 2) / (total - 2)
-        return cls(epsilon0, one, both, one - (both - all_three))
+        share = 0.5 if total == 2 else (size - 1) / (total - 2)
+        third = None if total == 2 else one * (1 - share)
+        return cls(epsilon0, one, both, third, one * share, share)
 
     @classmethod
     def of_sets(cls, epsilon0: float, supported: float, total: float) -> Self:
@@ -190,7 +174,9 @@ class ReportLaw:
             one = sum(share * law.one for share, law in laws)
             both = sum(share * law.both for share, law in laws)
             thirds = [share * law.third for share, law in laws if law.third is not None]
-            return cls(highest, one, both, sum(thirds) if len(thirds) == len(laws) else None)
+            third = sum(thirds) if len(thirds) == len(laws) else None
+            shared = sum(share * law.shared for share, law in laws)
+            return cls(highest, one, both, third, shared, max(law.most for _, law in laws))
         # Mass at (e^ε₀, 1) is moved to (1, 1) and (e^highest, 1), mean preserved.
         up = math.expm1(highest)
         shares = (w * law._one_without_both * math.expm1(law.epsilon0) / up for w, law in laws)
@@ -232,7 +218,7 @@ def shuffled_epsilon(report: float | ReportLaw, num_people: int, delta: float) -
     """
     require_delta(delta, positive=True)
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
-    num_people = _require_people(num_people)
+    num_people = require_count("people", num_people, MOST_PEOPLE, "more than ever lived")
     closed_form = shuffled_epsilon_closed_form(law.epsilon0, num_people, delta)
     _, proven = _narrow(
         lambda e: shuffled_delta(law, num_people, e, delta), 0.0, closed_form, delta
@@ -279,16 +265,18 @@ def _batch_loss(
 ) -> LossDistribution:
     """Return an upper bound of the privacy losses of one batch, on a grid up to ±`highest`.
 
-    δ is a convex function of e^ε, so chords between its values at grid points lie above it. They are
-    the δ of a pair of laws whose losses are on the grid (Doroshenko et al. 2022).
+    δ is a convex function of e^ε for any records of the others, so chords between bounds of it at grid
+    points are above it, and so is the largest convex function below these chords. That is the δ of a
+    pair of laws whose losses are on the grid (Doroshenko et al. 2022).
     """
     step = highest / _LOSSES
     losses = step * np.arange(_LOSSES + 1)
     deltas = np.array([shuffled_delta(law, num_people, each, resolution) for each in losses])
     odds = np.exp(losses)
     # The slope of a chord is minus the second law's probability of all losses above the chord.
-    slopes = np.append(np.diff(deltas) / np.diff(odds), 0.0)
-    slopes = np.minimum.accumulate(slopes[::-1])[::-1]  # rounding must not make δ non-convex
+    widths = np.diff(odds)
+    convex = scipy.optimize.isotonic_regression(np.diff(deltas) / widths, weights=widths).x
+    slopes = np.append(np.minimum(convex, 0.0), 0.0)
     above = np.diff(slopes) * odds[1:]
     return LossDistribution.around_zero(step, above, above / odds[1:], float(deltas[-1]))
 
@@ -307,7 +295,7 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
     """
     require_finite("epsilon", epsilon)
     require_delta(delta, positive=True)
-    num_people = _require_people(num_people)
+    num_people = require_count("people", num_people, MOST_PEOPLE, "more than ever lived")
     if epsilon > EPSILON0_MAX:
         raise PrivotError(
             f"epsilon is {epsilon!r}: above 40 shuffling amplifies nothing; give every report epsilon"
@@ -318,10 +306,6 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
         lambda e0: shuffled_delta(e0, num_people, target, delta), EPSILON0_MAX, target, delta
     )
     return max(epsilon, epsilon0)
-
-
-def _require_people(num_people: int) -> int:
-    return require_count("people", num_people, MOST_PEOPLE, "more than ever lived")
 
 
 def shuffled_epsilon_closed_form(epsilon0: float, num_people: int, delta: float) -> float:
@@ -345,82 +329,168 @@ def shuffled_delta(
     True
     """
     if num_people < 1 or not epsilon >= 0:
-        raise PrivotError(
-            f"epsilon {epsilon}, num_people {num_people}: give epsilon ≥ 0 and at least one person"
-        )
+        given = f"epsilon {epsilon}, num_people {num_people}"
+        raise PrivotError(f"{given}: give epsilon ≥ 0 and at least one person")
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
     if epsilon >= law.epsilon0:
         return 0.0
     # Truncation adds 4e^−L, which is to be at most 1e-9 of the resolution.
-    log_left_out = math.log(4e9) - math.log(resolution)
-    excess, uncounted = math.expm1(epsilon), max(1 - 2 * law.one, 1e-300)  # not for N₀ nor N₁
-    costly = [
-        CostlyDraw(law.both / uncounted, excess * math.exp(law.epsilon0)),
-        CostlyDraw(law.neither / uncounted, excess),
-    ]
-    total = _expected_excess(law.epsilon0, epsilon, num_people, law.one, costly, log_left_out)
-    if resolution < 1e3 * _ROUNDING:
-        # Rounding errors of costly draws hide so small a δ; the worst law has no such draws.
-        worst = ReportLaw.worst(law.epsilon0).one
-        of_worst = _expected_excess(law.epsilon0, epsilon, num_people, worst, [], log_left_out)
-        total = min(total, of_worst)
+    log_left_out, worst = math.log(4e9 / resolution), ReportLaw.worst(law.epsilon0).one
+    total = _expected_excess(law.epsilon0, epsilon, num_people, worst, 0.0, log_left_out)
+    if law.one < worst:
+        total = min(total, _mean_excess(*_terms(law, epsilon, 1, 1), {num_people: 1 / num_people}))
+    if law.shared > 0 and num_people > 1:
+        total = min(total, _labeled_delta(law, num_people, epsilon))
     return total * (1 + _NUMERICAL_ERROR) + 4 * math.exp(-log_left_out)
+
+
+def _gain_and_loss(epsilon0: float, epsilon: float) -> tuple[float, float]:
+    """Return e^ε₀ − e^ε and e^(ε + ε₀) − 1."""
+    return math.exp(epsilon) * math.expm1(epsilon0 - epsilon), math.expm1(epsilon + epsilon0)
+
+
+def _terms(law: ReportLaw, epsilon: float, alpha: float, beta: float) -> tuple[Array, Array]:
+    """Return (probabilities, values) of the bound C + αP + βN of Z; α = β = 1 is the blanket."""
+    odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
+    gain, loss = _gain_and_loss(law.epsilon0, epsilon)
+    hidden = law.shared / max(law.most, 1e-300)
+    fewer, less = hidden * (1 - alpha), hidden * (1 - beta)
+    masses = [law.one - fewer, law.one - less, odds * fewer, odds * less, law.both, law.neither]
+    values = [gain, -loss, gain / odds, -loss / odds, -excess * odds, -excess, 0.0]
+    return np.array([*masses, max(1 - sum(masses), 0.0)]), np.array(values)
+
+
+def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
+    """Return the bound by labels, with noises (u, d) that are the best by a normal approximation."""
+    odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
+    gain, loss = _gain_and_loss(law.epsilon0, epsilon)
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    nodes, weights = (nodes + 1) / 2, weights * (1 - nodes) / 4
+
+    def tent(top: float, rate: Array) -> Array:
+        """Return ∫ ((z − t)₊ − (z − e^ε₀ t)₊) e^(−rate t) dt over t > 0 for z = `top`."""
+        large, small = (z * z * np.exp(-z * rate * nodes) @ weights for z in (top, top / odds))
+        return np.asarray(large - odds * small)
+
+    rates = (8 / loss / 2 ** (np.arange(28) / 2))[:, None]  # 1/u, 1/d
+    low = (tent(loss, rates) / tent(gain, -rates))[:, None] * (1 - _NUMERICAL_ERROR)
+    high = tent(loss, -rates) / tent(gain, rates) * (1 + _NUMERICAL_ERROR)
+    at_low, at_high = (np.maximum(np.maximum(1, r), (1 - law.most) * (1 + r)) for r in (low, high))
+    beta = (at_high - at_low) / (high - low)
+    alpha = at_low - beta * low
+    beta = np.maximum(beta, (odds**2 * excess - loss) / ((odds - 1) * loss))
+    hidden = law.shared / law.most * (1 - 1 / odds)
+    variance = num_people * (
+        law.one * (gain**2 + loss**2) - hidden * ((1 - alpha) * gain**2 + (1 - beta) * loss**2)
+    )
+    tilt = num_people * excess / variance.min() + 1e-3 / math.sqrt(variance.max())
+    up, down = tilt / rates, tilt / rates.T
+    allowed = np.minimum(up, 0.7)
+    cost = variance + 2 / tilt**2 * (down - np.log1p(down) - allowed - np.log1p(-allowed))
+    i, j = np.unravel_index(np.argmin(np.where(up < 0.7, cost, np.inf)), cost.shape)
+    kept = 1 - (law.one + law.both + law.neither)  # 1 − γ, or more: `of_sets` may overstate a
+    last = min(num_people - 1, math.ceil(-80 / math.log(kept)))
+    left_out = np.unique(np.round(np.geomspace(1, last, _BLOCKS))).astype(int)
+    shares = kept ** np.append(0, left_out[:-1]) - kept**left_out
+    people = num_people - left_out
+    sizes = dict(zip(people.tolist(), shares / people, strict=True))
+    terms = _terms(law, epsilon, float(alpha[i, j]), float(beta[i, j]))
+    noise = 1 / rates[[i, j], 0]
+    return _mean_excess(*terms, sizes, *noise.tolist()) + kept**last * law.one * gain
+
+
+def _mean_excess(
+    masses: Array, values: Array, sizes: dict[int, float], up: float = 0.0, down: float = 0.0
+) -> float:
+    """Return Σ_m sizes[m] E(Z₁ + … + Z_m + ξ)₊ or more, ξ = `up`·(E₁ − 1) − `down`·(E₂ − 1).
+
+    E₁ and E₂ are standard exponential. Z is rounded to a grid by a coin, its mean preserved, which only
+    raises the expectation. The law of the sum is computed under the tilt e^(s ΣZ) that centers Z.
+    """
+    most, largest = max(sizes), float(np.abs(values).max())
+
+    def reach(variance: float) -> float:  # exceeded with probability e^−L (Bernstein)
+        third = 1.2 * largest * _LOG_LEFT_OUT / 3
+        return third + math.sqrt(third**2 + 2 * most * variance * _LOG_LEFT_OUT) + 2 * (up + down)
+
+    cells_of_largest = _MAX_POINTS * largest / (2 * reach(float(masses @ values**2)))
+    step = largest / min(max(cells_of_largest, 8), _CELLS)
+    floors = np.floor(values / step)
+    parts = values / step - floors
+    cells = np.concatenate([floors, floors + 1])
+    masses = np.concatenate([masses * (1 - parts), masses * parts])
+
+    def slope(rate: float) -> float:
+        exponents = np.where(masses > 0, rate * cells, -np.inf)
+        return float(masses * np.exp(exponents - exponents.max()) @ cells)
+
+    rate = 0.0
+    if slope(0.0) < 0:
+        if slope(500.0) <= 0:
+            return math.inf
+        rate = scipy.optimize.brentq(slope, 0.0, 500.0)
+    tilt, total = rate / step, float(masses @ np.exp(rate * cells))
+    if tilt * up > 0.9 or tilt * down > 20:  # terms outside of the window would not be small
+        return math.inf
+    law = masses * np.exp(rate * cells) / total
+    variance = float(law @ cells**2) * step**2
+    size = scipy.fft.next_fast_len(math.ceil(2 * reach(variance) / step) + 2, real=True)
+    transform = scipy.fft.rfft(np.bincount(cells.astype(int) % size, law, size))
+    powers = sum(
+        share * math.exp((m - most) * math.log(total)) * transform**m for m, share in sizes.items()
+    )
+    probabilities = np.maximum(scipy.fft.irfft(powers, size), 0.0)
+    sums = step * ((np.arange(size) + size // 2) % size - size // 2)
+    shifted = sums - up + down
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        above = np.exp(-tilt * sums) * sums
+        below = 0.0 * sums
+        if up + down > 0:
+            above += down**2 / (up + down) * np.exp(-tilt * sums - np.maximum(shifted, 0) / down)
+            below = up**2 / (up + down) * np.exp(np.minimum(shifted, 0) / up - tilt * sums)
+    excess = float(probabilities @ np.where(shifted >= 0, above, below))
+    lost = (math.exp(-_LOG_LEFT_OUT / 2) + max(1e-10, 1e-15 * most)) * sum(sizes.values())
+    lost *= math.sqrt(most * variance) + up + down
+    return (excess + lost) * math.exp(most * math.log(total))
 
 
 def _delta_attained(law: ReportLaw, num_people: int, epsilon: float) -> float:
     """Return a δ that some shuffled mechanism of this law attains at ε, rounded down.
 
-    The other people hold one of the two records or a third one, under this law or ternary randomized
-    response. A report of the third record has probability p (`third`) to be supported by the first
-    record alone, and p by the second alone, with the terms Z of the module's docstring; all other
-    reports share one value of Z, which follows from E Z = 1 − e^ε.
+    The other people hold a third record, under this law or ternary randomized response. A report of it
+    has probability p (`third`) to be supported by the first record alone, and p by the second alone,
+    with the terms Z of the module's docstring; all other reports share one value of Z, which follows
+    from E Z = 1 − e^ε. Without a third record, 0 is returned.
     """
     if epsilon >= law.epsilon0:
         return 0.0
     odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
-    delta = _binary_delta(law, num_people, epsilon)
-    if not law.neither and not law.both:  # the worst law, above ternary randomized response
+    if not (law.neither or law.shared):  # the worst law: ternary randomized response is below it
         law = ReportLaw(law.epsilon0, 1 / (odds + 2), third=1 / (odds + 2))
-    if law.third is not None and law.third > 0:
-        cost = excess * (1 - law.third * (odds + 1)) / (1 - 2 * law.third)
-        costly = [CostlyDraw(1.0, cost)]
-        ternary = _expected_excess(
-            law.epsilon0, epsilon, num_people, law.third, costly, _LOG_LEFT_OUT
-        )
-        delta = max(delta, ternary)
+    if not law.third:
+        return 0.0
+    cost = excess * (1 - law.third * (odds + 1)) / (1 - 2 * law.third)
+    delta = _expected_excess(law.epsilon0, epsilon, num_people, law.third, cost, _LOG_LEFT_OUT)
     return delta * (1 - _NUMERICAL_ERROR)
 
 
 def _expected_excess(
-    epsilon0: float,
-    epsilon: float,
-    num_people: int,
-    clone: float,
-    costly: Sequence[CostlyDraw],
-    log_left_out: float,
+    epsilon0: float, epsilon: float, num_people: int, clone: float, cost: float, log_left_out: float
 ) -> float:
-    """Return (1/n) E[(e^ε₀−e^ε)N₀ − (e^(ε+ε₀)−1)N₁ − Σ_c cost_c N_c]₊ over the central N₀ + N₁.
+    """Return (1/n) E[(e^ε₀−e^ε)N₀ − (e^(ε+ε₀)−1)N₁ − cost (n − N₀ − N₁)]₊ over the central N₀ + N₁.
 
-    Counts are multinomial with n draws: N₀ and N₁ have probability `clone` each, and N_c counts the
-    `costly` draws of kind c. N₀ + N₁ outside the central window, which is left out, has probability at
-    most 2e^−`log_left_out`.
+    Counts are multinomial with n draws: N₀ and N₁ have probability `clone` each. N₀ + N₁ outside the
+    central window, which is left out, has probability at most 2e^−`log_left_out`.
     """
-    gain = math.exp(epsilon) * math.expm1(epsilon0 - epsilon)
-    loss = math.expm1(epsilon + epsilon0)
+    gain, loss = _gain_and_loss(epsilon0, epsilon)
     clones = _central_window(num_people, min(2 * clone, 1.0), log_left_out)
     weights = _binomial_pmf(clones, num_people, min(2 * clone, 1.0))
-    total, typical = 0.0, loss * math.sqrt(num_people * clone)
-    for share, cost in _total_cost_nodes(num_people - clones, costly, typical):
-        # With M = N₀ + N₁ the bracket is (gain + loss)(room − N₁): positive for N₁ = 0 … ⌊room⌋.
-        # N₁, not N₀, is counted because gain/loss may be 1e-16 (ε₀ = 36), and M − room rounds to M.
-        room = (gain * clones - cost) / (gain + loss)
-        if (share <= 2 * _ROUNDING).all():  # E[room − N₁]₊ ≤ max(room, 0) suffices as a bound
-            total += float(np.sum(weights * share * np.maximum(room, 0.0)))
-            continue
-        inside = room >= 0
-        positive = _mean_positive_part(clones[inside], room[inside])
-        total += float(np.sum((weights * share)[inside] * positive))
-    return total * (gain + loss) / num_people
+    # With M = N₀ + N₁ the bracket is (gain + loss)(room − N₁): positive for N₁ = 0 … ⌊room⌋.
+    # N₁, not N₀, is counted because gain/loss may be 1e-16 (ε₀ = 36), and M − room rounds to M.
+    room = (gain * clones - cost * (num_people - clones)) / (gain + loss)
+    inside = room >= 0
+    positive = _mean_positive_part(clones[inside], room[inside])
+    return float(np.sum(weights[inside] * positive)) * (gain + loss) / num_people
 
 
 def _mean_positive_part(clones: Array, room: Array) -> Array:
@@ -434,89 +504,6 @@ def _mean_positive_part(clones: Array, room: Array) -> Array:
     # The sum cancels where only N₁ = 0 contributes; there the mean is one term.
     excess = np.where(last == 0, room * np.exp2(-clones), excess)
     return np.maximum(excess, 0.0)
-
-
-def _total_cost_nodes(draws: Array, costly: Sequence[CostlyDraw], typical: float) -> list[Node]:
-    """Return nodes of Σ_c cost_c N_c among `draws` (m,), which descend by 1; δ is convex in the sum.
-
-    Multinomial counts are negatively associated (Joag-Dev, Proschan 1983), so independent binomial
-    counts have a sum that is larger in the convex order (Shao 2000). A binomial count is replaced by
-    nodes: a chord between two nodes is above a convex function (Edmundson, Madansky). `typical` is the
-    standard deviation of the other terms, by which the number of nodes is chosen.
-    """
-    nodes = [Node(np.ones_like(draws), np.zeros_like(draws))]
-    for probability, cost in costly:
-        if probability > 0:
-            success = min(probability, 1.0)
-            spread = cost * math.sqrt(draws.max() * success * (1 - success)) / typical
-            rule = next(i for i, (most, _) in enumerate(_NODE_RULES) if spread <= most)
-            counts = _binomial_nodes(int(draws[0]), len(draws), success, rule)
-            nodes = [
-                Node(total.probability * count.probability, total.value + cost * count.value)
-                for total in nodes
-                for count in counts
-            ]
-    return nodes
-
-
-@lru_cache(maxsize=4)  # the same for every ε
-def _binomial_nodes(most: int, count: int, success: float, rule: int) -> list[Node]:
-    """Return nodes with E f(Bin(draws, success)) ≤ Σ probability·f(value) for every convex f.
-
-    `draws` takes `count` values: `most`, `most` − 1, and so on.
-    """
-    draws, scores = most - np.arange(count, dtype=np.float64), _NODE_RULES[rule][1]
-    if success == 1.0:
-        return [Node(np.ones_like(draws), draws)]
-    center, deviation = draws * success, np.sqrt(draws * success * (1 - success))
-    inner = [np.clip(np.floor(center + score * deviation), 0, draws) for score in scores]
-    places = [np.zeros_like(draws), *inner, draws]
-    # P(K < place) and E[K; K < place] for each place; the last node includes K = draws.
-    masses_below = [_binomial_cdf(place - 1, draws, success) for place in places[:-1]]
-    masses_below.append(np.ones_like(draws))
-    means_below = [center * _binomial_cdf(place - 2, draws - 1, success) for place in places[:-1]]
-    means_below.append(center)
-    shares = [np.full_like(draws, _ROUNDING) for _ in places]
-    # The mass between two places is shared between them so that its mean is preserved.
-    for j, (low, high) in enumerate(itertools.pairwise(places)):
-        mass = masses_below[j + 1] - masses_below[j]
-        mean = means_below[j + 1] - means_below[j]
-        upper = np.where(high > low, (mean - low * mass) / np.maximum(high - low, 1), 0.0)
-        upper = np.clip(upper, 0.0, mass)
-        shares[j + 1] += upper
-        shares[j] += mass - upper
-    return [Node(*share_and_place) for share_and_place in zip(shares, places, strict=True)]
-
-
-def _binomial_cdf(successes: Array, draws: Array | int, probability: float) -> Array:
-    """Return P(Bin(draws, probability) ≤ successes), elementwise."""
-    # SciPy's `bdtr` errs by a seventh at 10⁸ draws, and is NaN beyond 2³¹.
-    inside = scipy.special.betaincc(
-        np.maximum(successes, 0) + 1, np.maximum(draws - successes, 1), probability
-    )
-    return np.where(successes < 0, 0.0, np.where(successes >= draws, 1.0, inside))
-
-
-def _binary_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
-    """Return δ if everybody else holds record 0, rounded down.
-
-    Let the adversary see one bit of a report: whether record 1 alone supports it. The bit is 1 with
-    probability a under record 0, and e^ε₀ a under record 1. With B the number of ones of the others, and
-    any threshold s, the event "at least s+1 ones" gives pmf(s)(e^ε₀ − e^ε)a − (e^ε−1) P(B > s), and the
-    event "at most s ones", in the other order, pmf(s)(e^(ε+ε₀) − 1)a − (e^ε−1) P(B ≤ s).
-    """
-    others, one = num_people - 1, law.one
-    if others == 0:
-        return one * math.exp(epsilon) * math.expm1(law.epsilon0 - epsilon)
-    ones = _central_window(others, one, _LOG_LEFT_OUT)
-    at = _binomial_pmf(ones, others, one) * (1 - 1e-9)  # below, e^ε magnifies errors of 1 − head
-    head = _binomial_cdf(ones, others, one)
-    tail = scipy.special.betainc(ones + 1, np.maximum(others - ones, 1), one)
-    tail = np.where(ones < others, tail, 0.0)
-    more = at * one * math.exp(epsilon) * math.expm1(law.epsilon0 - epsilon)
-    fewer = at * one * math.expm1(epsilon + law.epsilon0)
-    change = math.expm1(epsilon)
-    return float(max(np.max(more - change * tail), np.max(fewer - change * head), 0.0))
 
 
 def _central_window(draws: int, probability: float, log_left_out: float) -> Array:
