@@ -67,7 +67,7 @@ from privot.randomizer.reports.rows import (
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
-from privot.randomizer.reports.validation import first_fault
+from privot.randomizer.reports.validation import require_possible
 from privot.schema import Schema
 
 Ints = NDArray[np.int64]
@@ -76,6 +76,7 @@ Key = tuple[int, ...]
 
 _MAGIC = b"privot counts 1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
+_MIN_WAITING = 2**15  # integers in answers that wait
 
 
 class Counted(NamedTuple):
@@ -105,32 +106,37 @@ class Tally:
 
     Arguments:
         size: Number of possible answers of one integer each, if these are few: they have a place each.
-            Else batches are merged once their rows outnumber the rows merged before, so that each row is
-            sorted only a few times.
+            Else answers wait until they are more than those counted before, so that each is sorted only
+            a few times.
     """
 
     def __init__(self, size: int | None = None) -> None:
         self._dense = None if size is None or size > _MAX_DENSE else np.zeros(size, np.int64)
-        self._parts: list[Counted] = []
-        self._num_merged = self._num_unmerged = 0
+        self._waiting: list[Answers] = []
+        self._num_waiting = 0
+        self._counted: Counted | None = None
 
     def add(self, answers: Answers) -> None:
         """Count more answers (n, w)."""
         if self._dense is not None:
             self._dense += np.bincount(answers[:, 0], minlength=self._dense.size)
             return
-        self._parts.append(Counted.of(answers))
-        self._num_unmerged += len(self._parts[-1].people)
-        if self._num_unmerged > self._num_merged:
-            self._parts = [self.total()]
-            self._num_merged, self._num_unmerged = len(self._parts[0].people), 0
+        self._waiting.append(answers)
+        self._num_waiting += answers.size
+        if self._num_waiting > max(
+            _MIN_WAITING, self._counted.answers.size if self._counted else 0
+        ):
+            self._counted = self.total()
+            self._waiting, self._num_waiting = [], 0
 
     def total(self) -> Counted:
         """Return the distinct answers and their counts."""
-        if self._dense is None:
-            return Counted.sum(self._parts)
-        present = np.flatnonzero(self._dense)
-        return Counted(present.astype(np.int32)[:, None], self._dense[present])
+        if self._dense is not None:
+            present = np.flatnonzero(self._dense)
+            return Counted(present.astype(np.int32)[:, None], self._dense[present])
+        parts = [] if self._counted is None else [self._counted]
+        parts += [Counted.of(np.concatenate(self._waiting))] if self._waiting else []
+        return Counted.sum(parts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -364,6 +370,11 @@ def all_coded(randomizer: Randomizer) -> bool:
     return randomizer.candidates is None and all(form.learns_codes for form in forms)
 
 
+def is_counted(randomizer: Randomizer) -> bool:
+    """Return True if reports are learned from by their counts: those of maps and of tables of codes."""
+    return all_coded(randomizer) or grid_form(randomizer) is not None
+
+
 @dataclass(frozen=True, eq=False)
 class CountPlan:
     """How the reports of one randomizer are counted.
@@ -390,7 +401,7 @@ class CountPlan:
         if form is not None:
             (split,) = splits.values()
             return cls(randomizer, ((split, form),), PointAnswers(split, form))
-        if not all_coded(randomizer):
+        if not is_counted(randomizer):
             raise PrivotError(
                 "reports of this randomizer are not counted, only maps (one column of at most three "
                 "coordinates) and tables of codes are: give `fit` the release itself"
@@ -477,10 +488,6 @@ class CountPlan:
         return True
 
 
-class ImpossibleReportError(PrivotError):
-    """Error of a source with a report that no device sends, or with one that stands twice."""
-
-
 Source: TypeAlias = Release | pa.Table | pa.RecordBatch | str | Path
 
 
@@ -538,6 +545,7 @@ def _release_of(source: Source, randomizer: Randomizer | None) -> Release:
 def _count_release(release: Release, plan: CountPlan, tallies: dict[Key, Tally]) -> IdSample:
     """Add the reports of a release to tallies, and return a sample of its ids."""
     ids, waiting = IdSample(), list[Words]()
+    size = None if plan.points is None else plan.points.size
 
     def take_waiting() -> None:
         nonlocal ids
@@ -551,19 +559,14 @@ def _count_release(release: Release, plan: CountPlan, tallies: dict[Key, Tally])
         reasons, answers = plan.read(piece)
         if reasons.null_count == len(reasons):
             for key, rows in answers:
-                tallies.setdefault(
-                    key, Tally(None if plan.points is None else plan.points.size)
-                ).add(rows)
+                if key not in tallies:
+                    tallies[key] = Tally(size)
+                tallies[key].add(rows)
             waiting.append(IdSample(words=id_words(one_array(reported))).below(ids.limit))
             if sum(map(len, waiting)) > MOST_IDS:
                 take_waiting()
         return reasons
 
-    if fault := first_fault(release.rows, add):
-        row, reason = fault
-        raise ImpossibleReportError(
-            f"{release.rows.source}, report {row + 1:,}: {reason}, so the file was altered: "
-            "`privot collect` accepts possible reports, and quarantines the rest"
-        )
+    require_possible(release.rows, add)
     take_waiting()
     return ids
