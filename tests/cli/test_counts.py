@@ -42,6 +42,10 @@ def test_releases_files_and_counts_are_added_up(made_by, tmp_path):
     assert done.stdout.startswith("counts: 600 reports, counted, ε = 3 (pure)")
     assert "200 copies of reports were left out" in done.stderr
     assert Counts.load(tmp_path / "counts").to_bytes() == count(releases).to_bytes()
+    other = Randomizer.calibrate(made_by.schema, 2.0)
+    other.save(tmp_path / "other.json")
+    refused = ran(tmp_path, "collect first -r other.json --count -o more", 2)
+    assert "first is of another randomizer than -r" in refused.stderr
     twice = ran(tmp_path, "collect counts first --count -o more", 1 + 1)
     assert "releases 1 and 2 (counts, first) share 200 reports" in twice.stderr
     assert not (tmp_path / "more").exists()

@@ -30,7 +30,7 @@ from privot.core.processes import is_first
 if TYPE_CHECKING:
     from privot.local import LocalModel
     from privot.local.releases import Reports
-    from privot.randomizer import Randomizer
+    from privot.randomizer import Counts, Randomizer
     from privot.training import Interrupted
 
 
@@ -80,7 +80,10 @@ def collect(
     if counted:
         if key is not None:
             raise PrivotError(f"--key {key} opens a release: count what that collects, by itself")
-        _write_counts(context, releases, output, made_by, strict=strict, force=force)
+        options = {"strict": strict, "replace": force, "inputs": inputs}
+        merged = _counts_of(context, releases, made_by, quarantine, options)
+        merged.save(output)
+        print(f"{output}: {len(merged):,} reports, counted, {merged.guarantee}")
         return
     if key is not None:
         if made_by is None or len(releases) != 1:
@@ -99,15 +102,13 @@ def collect(
     print(f"{output}: {done.num_reports:,} reports, {guarantee}")
 
 
-def _write_counts(
+def _counts_of(
     context: typer.Context,
     sources: list[Path],
-    output: Path,
     made_by: Randomizer | None,
-    *,
-    strict: bool,
-    force: bool,
-) -> None:
+    quarantine: Path,
+    options: dict[str, Any],
+) -> Counts:
     """Count releases, and what is collected from other files first, and add up counts."""
     from privot.collector import collect_files
     from privot.randomizer import Counts, count
@@ -122,15 +123,16 @@ def _write_counts(
     if loose := [path for path in sources if not is_whole(path)]:
         folder = Path(context.with_resource(TemporaryDirectory(prefix="privot-")))
         paths.append(folder / "release.parquet")
-        listed = output.with_name(f"{output.name}.quarantine.csv")
-        done = collect_files(loose, paths[-1], made_by, quarantine=listed, strict=strict)
+        strict = options["strict"]
+        done = collect_files(loose, paths[-1], made_by, quarantine=quarantine, strict=strict)
         print_quarantined(done)
-    beside = [output.with_name(f"{output.name}.{number}") for number in range(len(paths))]
-    found = open_releases(context, paths, beside, strict=strict, replace=force, inputs=sources)
+    stem = quarantine.name.removesuffix(".csv").removesuffix(".quarantine")
+    beside = [quarantine.with_name(f"{stem}.{number}") for number in range(len(paths))]
+    found = open_releases(context, paths, beside, **options)
     first, *others = (each if isinstance(each, Counts) else count(each) for each in found)
-    merged = first.merge(*others)
-    merged.save(output)
-    print(f"{output}: {len(merged):,} reports, counted, {merged.guarantee}")
+    if made_by is not None and first.randomizer.to_json() != made_by.to_json():
+        raise PrivotError(f"{paths[0]} is of another randomizer than -r: leave it out, or -r")
+    return first.merge(*others)
 
 
 def fit(

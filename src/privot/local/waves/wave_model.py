@@ -441,11 +441,6 @@ def fit_waves(
     weakest(*(each.guarantee for each in waves))  # refuses small batches, several places of trust
     counts = given.counts
     base = fit(_merge_waves(counts), settings, progress=progress, **keywords)
-    if base.sampler.kind not in DRIFTS:
-        raise PrivotError(
-            f"these reports are learned by estimator {base.made_with['estimator']!r}, which knows one "
-            "time only: give waves of tables of codes, or of one column of at most three coordinates"
-        )
     drift = DRIFTS[base.sampler.kind].of(
         base.sampler, counts, numbers, base.made_with.get("seed", 0)
     )

@@ -260,7 +260,9 @@ class Counts(Summarized):
                 own = own.astype(np.int32).reshape(rows, width)
                 groups[tuple(key)] = Counted(own, numbers.astype(np.int64))
             ids = IdSample(int(fields["limit"]), words.astype(np.uint64).reshape(-1, 2))
-        except (ValueError, KeyError, TypeError, zlib.error):
+            if not 0 < ids.limit <= 2**64:
+                raise ValueError
+        except (ValueError, KeyError, TypeError, OverflowError, zlib.error):
             raise PrivotError(f"{source} are damaged: copy them again, or count again") from None
         found = cls(Randomizer.from_json(fields["randomizer"]), groups, ids, source)
         plan = CountPlan.of(found.randomizer)
