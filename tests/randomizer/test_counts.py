@@ -270,6 +270,13 @@ def test_what_is_learned_from_single_reports_is_not_counted():
         fit(counts, FitSettings(estimator="generator"))
 
 
+def test_a_number_reported_as_a_code_is_counted_by_its_codes():
+    made_by = randomizer({"c": NUMBER}, report="split", mechanism="subset_selection")
+    assert module.grid_form(made_by) is None
+    counts = count(made_by.privatize({"c": list(range(100))}))
+    assert fit(counts).made_with["estimator"] == "latent_classes"
+
+
 def test_halves_are_of_people_at_random():
     counts = count(release_of("joint", 20_000))
     halves = counts.halves(np.random.default_rng(0))

@@ -40,7 +40,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -77,7 +77,6 @@ _MAGIC = b"privot counts 1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
 _MIN_WAITING = 2**15  # integers in answers that wait
 _ROWS_AT_ONCE = 2**20  # reports in tables that are counted together
-_MAX_PLANS = 8  # of randomizers, that are remembered
 
 
 class Counted(NamedTuple):
@@ -354,8 +353,8 @@ def grid_form(randomizer: Randomizer) -> Form | None:
     if column.domain is None or column.declares_codes or column.image_shape is not None:
         return None
     dimension, form = mechanism.report_domain(column.domain).dimension, mechanism.point_form(column)
-    counted = dimension in SPACINGS and form.num_answers(dimension) is not None
-    return form if counted else None
+    few = dimension in SPACINGS and not form.learns_codes
+    return form if few and form.num_answers(dimension) is not None else None
 
 
 def all_coded(randomizer: Randomizer) -> bool:
@@ -365,12 +364,12 @@ def all_coded(randomizer: Randomizer) -> bool:
     return randomizer.candidates is None and all(form.learns_codes for form in forms)
 
 
-_plans: dict[str, Any] = {}  # by the randomizer's JSON
-
-
 def is_counted(randomizer: Randomizer) -> bool:
     """Return True if reports are learned from by their counts: those of maps and of tables of codes."""
     return all_coded(randomizer) or grid_form(randomizer) is not None
+
+
+_point_answers = lru_cache(maxsize=8)(PointAnswers)  # whose tables take milliseconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,29 +389,15 @@ class CountPlan:
 
     @classmethod
     def of(cls, randomizer: Randomizer) -> Self:
-        """Return the plan of a randomizer, which is made once.
+        """Return the plan of a randomizer.
 
         Raises:
             PrivotError: if its reports cannot be counted.
         """
-        if (text := randomizer.to_json()) not in _plans:
-            if len(_plans) == _MAX_PLANS:
-                _plans.clear()
-            _plans[text] = cls._of(randomizer)
-        return _plans[text]
-
-    @property
-    def size(self) -> int | None:
-        """Number of possible answers of a column of points, if they are few; None of a table."""
-        size = None if self.points is None else self.points.size
-        return None if size is None or size > _MAX_DENSE else size
-
-    @classmethod
-    def _of(cls, randomizer: Randomizer) -> Self:
         form, splits = grid_form(randomizer), randomizer.splits
         if form is not None:
             (split,) = splits.values()
-            return cls(randomizer, ((split, form),), PointAnswers(split, form))
+            return cls(randomizer, ((split, form),), _point_answers(split, form))
         if not is_counted(randomizer):
             raise PrivotError(
                 "reports of this randomizer are not counted, only maps (one column of at most three "
@@ -423,6 +408,12 @@ class CountPlan:
         coded = randomizer.schema.coded.items()
         own = ((splits[name], splits[name].mechanism.form(column)) for name, column in coded)
         return cls(randomizer, tuple(own))
+
+    @property
+    def size(self) -> int | None:
+        """Number of possible answers of a column of points, if they are few; None of a table."""
+        size = None if self.points is None else self.points.size
+        return None if size is None or size > _MAX_DENSE else size
 
     def read(self, table: pa.Table) -> tuple[pa.Array, Iterator[tuple[Key, Answers]]]:
         """Return for each report the reason why no device sends it, or null, and all answers by key."""
