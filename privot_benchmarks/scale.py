@@ -1,6 +1,7 @@
-"""How fast, and in how much memory: privatize, fit from disk, fit by two processes; and on paper.
+"""How fast, and in how much memory: privatize, count, fit from disk, fit by two processes; and on paper.
 
     python privot_benchmarks/scale.py privatize --rows 10e6   # Parquet to Parquet, 10 columns
+    python privot_benchmarks/scale.py count --reports 1e9   # places, and a table: counts, then a model
     python privot_benchmarks/scale.py fit --reports 50e6   # steps a second and memory, disk and memory
     python privot_benchmarks/scale.py parallel   # one process on one core, two on two
     python privot_benchmarks/scale.py project results.json …  # 1 B people, 20 columns, by measured rates
@@ -25,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 COLUMNS, BATCH, EPSILON = 10, 2**16, 4.0
+SHARD, BLOCKS = 2**20, 16  # reports of a shard; shards of reports that differ
 
 
 def numbers(columns):
@@ -63,15 +65,15 @@ def measured(command, **environment):
     return {"seconds": seconds, "cpu_seconds": cpu}, done.stdout
 
 
+# The most memory of the process itself: `ru_maxrss` would include what started it.
 PEAK = """
-import resource, sys
+from pathlib import Path
 from privot.cli import main
 try:
     main()
-except SystemExit as ended:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    raise
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+finally:
+    status = Path("/proc/self/status").read_text()
+    print(int(status.partition("VmHWM:")[2].split()[0]) / 1024)
 """
 
 
@@ -215,6 +217,99 @@ def parallel(options):
     return result
 
 
+def write_shards(path, made_by, people, reports):
+    """A release on the disk: a block of real reports over and over, with ids of their own, in order.
+
+    A shard has the ids of its range, so that they increase over the release as a sorted one's do.
+    """
+    from privot.randomizer.reports.rows import (
+        ID_TYPE,
+        REPORT_ID,
+        shard_name,
+        write_manifest,
+        write_reports,
+    )
+
+    if path.exists():
+        return
+    path.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    total, rows, text = -(-reports // SHARD), [], made_by.to_json()
+    blocks = [made_by.privatize(people(rng, SHARD)).table for _ in range(min(BLOCKS, total))]
+    for number, start in enumerate(range(0, reports, SHARD)):
+        table = blocks[number % len(blocks)].slice(0, min(SHARD, reports - start))
+        words = rng.integers(0, 2**64, (len(table), 2), np.uint64)
+        words[:, 0] = np.sort(words[:, 0] // np.uint64(total)) + np.uint64(
+            number * (2**64 // total)
+        )
+        ids = pa.FixedSizeBinaryArray.from_buffers(
+            ID_TYPE, len(table), [None, pa.py_buffer(words.astype(">u8"))]
+        )
+        table = table.set_column(table.schema.get_field_index(REPORT_ID), REPORT_ID, ids)
+        rows.append(write_reports(path / shard_name(number), [table], text))
+    write_manifest(path, rows)
+
+
+def counted(options):
+    """Reports on the disk to counts, and counts to a model: of places, and of ten columns in pairs.
+
+    What a report costs does not depend on their number, so that CPU seconds of a billion are those of
+    these reports times the ratio; a fit of places has as many cells for a thousand as for a billion.
+    A fit of a table grows with its distinct reports, whose number is bounded by that of sets of cells.
+    """
+    from privot import Counts, Randomizer, Schema
+
+    place = {"kind": "vector", "columns": ["x", "y"], "bounds": [[0, 1], [0, 1]]}
+    kinds = {
+        "places": (
+            Schema.from_dict({"columns": {"home": place}}),
+            lambda rng, count: {name: rng.beta(2, 5, count) for name in "xy"},
+            10**9,
+        ),
+        "table": (
+            numbers(COLUMNS),
+            lambda rng, count: {f"c{i}": rng.normal(40, 10, count) for i in range(COLUMNS)},
+            10**8,
+        ),
+    }
+    result = {}
+    for kind in options.results or kinds:
+        schema, people, goal = kinds[kind]
+        made_by = Randomizer.calibrate(schema, options.epsilon)
+        of_kind = {}
+        for reports in sorted({10**6, int(options.reports)}):
+            folder = options.folder / f"{kind}-{options.epsilon:g}-{reports}"
+            write_shards(folder / "release", made_by, people, reports)
+            words = f"collect {folder}/release --count --force -o {folder}/counts"
+            taken, printed = measured(["-c", PEAK, *words.split()])
+            words = f"fit {folder}/counts -o {folder}/model --no-check --force"
+            fitted, fit_printed = measured(["-c", PEAK, *words.split()], OMP_NUM_THREADS="1")
+            counts = Counts.load(folder / "counts")
+            distinct = sum(len(group.people) for group in counts.groups.values())
+            own = {
+                "count": taken | {"peak_mb": float(printed.split()[-1])},
+                "fit": fitted | {"peak_mb": float(fit_printed.split()[-1])},
+                "distinct": distinct,
+                "counts_mb": (folder / "counts").stat().st_size / 1e6,
+                "release_mb": sum(f.stat().st_size for f in (folder / "release").iterdir()) / 1e6,
+            }
+            of_kind[f"{reports:,}"] = own
+        small, large = of_kind["1,000,000"], of_kind[f"{int(options.reports):,}"]
+        extra = large["count"]["cpu_seconds"] - small["count"]["cpu_seconds"]
+        per_report = extra / max(
+            int(options.reports) - 10**6, 1
+        )  # without the start of the process
+        of_kind["nanoseconds_a_report"] = 1e9 * per_report
+        of_kind[f"cpu_minutes_of_{goal:,}"] = (
+            small["count"]["cpu_seconds"] + per_report * (goal - 10**6)
+        ) / 60
+        of_kind["fit_of_large_over_small"] = (
+            large["fit"]["cpu_seconds"] / small["fit"]["cpu_seconds"]
+        )
+        result[kind] = of_kind
+    return result
+
+
 # Assumed prices, US dollars: one virtual core an hour, and a GB stored for a month.
 CORE_HOUR, GB_MONTH = 0.05, 0.023
 PEOPLE, PEOPLE_COLUMNS, WORKERS = 10**9, 20, 64
@@ -269,10 +364,11 @@ def project(options):
 def main():
     """Run one measurement."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["privatize", "fit", "parallel", "project"])
+    parser.add_argument("what", choices=["privatize", "count", "fit", "parallel", "project"])
     parser.add_argument("results", nargs="*")
     parser.add_argument("--rows", type=float, default=10e6)
     parser.add_argument("--reports", type=float, default=50e6)
+    parser.add_argument("--epsilon", type=float, default=EPSILON)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch-size", type=int, default=1000)
     parser.add_argument("--dimension", type=int, default=784)
@@ -283,7 +379,8 @@ def main():
         return
     options.folder.mkdir(exist_ok=True)
     load = os.getloadavg()[0]
-    result = {"privatize": privatize, "fit": fit, "parallel": parallel}[options.what](options)
+    actions = {"privatize": privatize, "count": counted, "fit": fit, "parallel": parallel}
+    result = actions[options.what](options)
     machine = {
         "cores": os.cpu_count(), "python": platform.python_version(), "load_before": load,
         "load_after": os.getloadavg()[0],

@@ -43,7 +43,8 @@ COMMANDS = {
     "account.noise", "account.shuffle", "account.slices", "campaign.aggregate", "campaign.new",
     "campaign.serve",
     "central.adapt", "central.fit", "central.fit_integral", "evaluation.evaluate",
-    "evaluation.plan", "models.demo", "models.fit", "models.sample", "randomizer.calibrate",
+    "evaluation.plan", "models.collect", "models.demo", "models.fit", "models.sample",
+    "randomizer.calibrate",
     "randomizer.privatize", "schema.new", "waves.new", "waves.report",
 }  # fmt: skip
 UNDIVIDED: set[str] = set()
