@@ -3,8 +3,12 @@
 from privot.core.errors import naming_extra
 
 with naming_extra("privot.randomizer"):
+    from privot.randomizer.engines import EngineRun
     from privot.randomizer.overrides import randomizer_from_noise, weight_pairs
     from privot.randomizer.plan import Plan, plan_reports
     from privot.randomizer.randomizer import Randomizer, Release
 
-__all__ = ["Plan", "Randomizer", "Release", "plan_reports", "randomizer_from_noise", "weight_pairs"]
+__all__ = [
+    "EngineRun", "Plan", "Randomizer", "Release", "plan_reports", "randomizer_from_noise",
+    "weight_pairs",
+]  # fmt: skip
