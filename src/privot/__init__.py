@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from privot.evaluation import check, evaluate
     from privot.local import FitSettings, fit
     from privot.models import Model, load
-    from privot.randomizer import Randomizer, Release
+    from privot.randomizer import Counts, Randomizer, Release, count
     from privot.report import plot, write_report
     from privot.schema import Schema
     from privot.tables.files import read_table, write_table
@@ -29,7 +29,7 @@ _NAMES = {
     "evaluation": ("check", "evaluate"),
     "local": ("FitSettings", "fit"),
     "models": ("Model", "load"),
-    "randomizer": ("Randomizer", "Release"),
+    "randomizer": ("Counts", "Randomizer", "Release", "count"),
     "report": ("plot", "write_report"),
     "schema": ("Schema",),
     "tables.files": ("read_table", "write_table"),
@@ -42,8 +42,9 @@ _NEED_LEARN = {
 _MODULE_OF = {name: package for package, names in _NAMES.items() for name in names}
 
 __all__ = [
-    "FitSettings", "Model", "PrivotError", "Randomizer", "Release", "Schema", "__version__", "check",
-    "collect", "evaluate", "fit", "load", "plot", "read_table", "write_report", "write_table",
+    "Counts", "FitSettings", "Model", "PrivotError", "Randomizer", "Release", "Schema", "__version__",
+    "check", "collect", "count", "evaluate", "fit", "load", "plot", "read_table", "write_report",
+    "write_table",
 ]  # fmt: skip
 
 

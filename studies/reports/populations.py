@@ -12,7 +12,7 @@ import numpy as np
 from privot.evaluation import sample_distance
 from privot.local.grid_channels import GridChannel, GridDensity, grid_channel
 from privot.mechanisms import Mechanism
-from privot.randomizer import Randomizer
+from privot.randomizer import Randomizer, count
 from privot.schema import Schema
 from privot.schema.domains import Array
 
@@ -32,7 +32,7 @@ def report(people: Array, window: Mechanism) -> GridChannel:
     dimension = people.shape[1]
     randomizer = Randomizer(schema_of(dimension), {"x": window})
     release = randomizer.privatize({f"x{i}": values for i, values in enumerate(people.T)})
-    return grid_channel([release], "x", SPACINGS[dimension])
+    return grid_channel([count(release)], SPACINGS[dimension])
 
 
 def draw_clusters(seed: int, num_people: int, dimension: int) -> Array:

@@ -33,7 +33,7 @@ from privot.evaluation.prediction import predict_target
 from privot.local import FitSettings, fit
 from privot.local.classes.counts import alphabet_sizes, report_groups
 from privot.local.classes.mixture import LatentClassSampler
-from privot.randomizer import Randomizer
+from privot.randomizer import Randomizer, count
 from privot.schema import Schema
 from studies.common.rows import gather
 from studies.rivals.as_if_clean import fit_as_if_clean
@@ -106,7 +106,7 @@ def compare_on(
     randomizer = Randomizer.calibrate(schema, epsilon)
     assert randomizer.joint is not None
     release = randomizer.privatize(people)
-    groups, sizes = report_groups(release), alphabet_sizes(randomizer)
+    groups, sizes = report_groups(count(release)), alphabet_sizes(randomizer)
 
     def row(name: str, estimate: Estimate, seconds: float) -> dict[str, Any]:
         one, two = marginal_errors(estimate, codes, sizes)
@@ -169,7 +169,7 @@ def compare_marginals(
     alone = Randomizer.calibrate(schema, epsilon, report_columns=1)
     for name, made_by in (("joint reports", randomizer), ("one column a report", alone)):
         started = time.perf_counter()
-        groups = report_groups(made_by.privatize(people))
+        groups = report_groups(count(made_by.privatize(people)))
         yield row(f"privot, {name}", independence(groups, sizes), started)
     np.random.seed(seed)  # the library's noise is that of the global generator
     for solution in SOLUTIONS:

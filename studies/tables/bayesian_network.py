@@ -29,7 +29,7 @@ from privot.evaluation import total_variation
 from privot.local import fit
 from privot.local.classes.counts import ReportGroup, report_groups
 from privot.local.classes.mixture import LatentClassSampler
-from privot.randomizer import Randomizer
+from privot.randomizer import Randomizer, count
 from privot.schema import Schema
 from studies.common.rows import gather
 
@@ -123,7 +123,7 @@ def measure(num_people: int, epsilon: float, seed: int) -> dict[str, Any]:
     seconds = time.perf_counter() - started
     assert isinstance(model.sampler, LatentClassSampler)
     classes = model.sampler.classes
-    groups = report_groups(randomizer.privatize(truth.draw(HELD_OUT, rng)))
+    groups = report_groups(count(randomizer.privatize(truth.draw(HELD_OUT, rng))))
     people = np.concatenate([group.counts for group in groups])
     gaps = truth.log_likelihood(groups) - classes.log_likelihood(groups)
     mean = float(people @ gaps / HELD_OUT)

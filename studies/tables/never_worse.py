@@ -27,7 +27,7 @@ import numpy as np
 from privot.local import fit
 from privot.local.classes.counts import alphabet_sizes, report_groups
 from privot.local.classes.mixture import LatentClassSampler
-from privot.randomizer import Randomizer
+from privot.randomizer import Randomizer, count
 from privot.schema import Schema
 from studies.common.rows import gather
 from studies.rivals.independence import independence
@@ -92,7 +92,7 @@ def measure(
         release = randomizer.privatize(table)
         model = fit(release, seed=seed)
         assert isinstance(model.sampler, LatentClassSampler)
-        alone = independence(report_groups(release), sizes)
+        alone = independence(report_groups(count(release)), sizes)
         classes.append(model.made_with["classes"])
         both = (model.sampler.classes, alone)
         errors.append([marginal_errors(each, codes, sizes)[1] for each in both])

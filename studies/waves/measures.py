@@ -26,7 +26,7 @@ import numpy as np
 
 from privot.local import WaveModel, fit_waves
 from privot.local.classes.counts import report_groups
-from privot.randomizer import Randomizer, Release
+from privot.randomizer import Randomizer, Release, count
 from privot.schema import Schema
 from privot.schema.domains import Array
 from studies.common.rows import gather
@@ -43,7 +43,7 @@ _LEVEL = 0.95
 
 def unbiased(release: Release) -> float:
     """The share of a wave alone: that of its reports, less what noise puts there."""
-    (group,) = report_groups(release)
+    (group,) = report_groups(count(release))
     (factor,) = group.factors
     supported = (factor.likelihood.toarray() > 0)[group.answers[:, 0]]
     said = float(group.counts @ supported[:, 1] / group.counts.sum())

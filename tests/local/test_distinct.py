@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from privot.local.classes import counts
-from privot.local.classes.counts import distinct_rows
+from privot.randomizer.reports import rows as table
+from privot.randomizer.reports.rows import distinct_rows
 
 RNG = np.random.default_rng(0)
 TABLES = {
@@ -26,8 +26,8 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_are_ranked_as_records_are(name, few_marks, monkeypatch):
     if few_marks:  # every table is sorted, none is marked
-        monkeypatch.setattr(counts, "_KEYS_PER_ROW", 0)
-        monkeypatch.setattr(counts, "_MIN_KEYS", 0)
+        monkeypatch.setattr(table, "_KEYS_PER_ROW", 0)
+        monkeypatch.setattr(table, "_MIN_KEYS", 0)
     rows = TABLES[name]
     places, ranks = distinct_rows(rows)
     if rows.shape[1]:

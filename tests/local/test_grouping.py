@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from privot.collector import collect
-from privot.local.classes.counts import Tally, report_groups
-from privot.randomizer import Randomizer
+from privot.local.classes.counts import report_groups
+from privot.randomizer import Randomizer, count
 from privot.randomizer.reports import rows as report_table_module
+from privot.randomizer.reports.counts import Tally
 from privot.schema import Schema
 
 SCHEMA = Schema.from_dict(
@@ -43,10 +44,10 @@ def test_joint_reports_are_counted_piece_by_piece(epsilon, monkeypatch):
     }
     randomizer = Randomizer.calibrate(SCHEMA, epsilon)
     whole = collect([randomizer.privatize(people) for _ in range(3)]).release
-    at_once = report_groups(whole)
+    at_once = report_groups(count(whole))
     monkeypatch.setattr(report_table_module.ReportTable.pieces, "__defaults__", (100,))
     assert len(list(whole.pieces())) > 3
-    in_pieces = report_groups(whole)
+    in_pieces = report_groups(count(whole))
     assert len(at_once) == len(in_pieces) == len(randomizer.joint.design.forms)
     for one, other in zip(at_once, in_pieces):
         assert one.queries == other.queries

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from privot import FitSettings, Randomizer, Release, Schema, fit, load
+from privot import FitSettings, Randomizer, Release, Schema, count, fit, load
 from privot.core.errors import PrivotError
 from privot.local import fit_waves
 from privot.local.classes.class_fit import (
@@ -88,7 +88,7 @@ def test_a_report_is_as_likely_of_atoms_as_of_its_own_codes(report):
         coarse = LatentClasses(weights, tuple(own)).coarsened(
             [atoms[n].codings[number][0].codes for n in names]
         )
-        counted = count_tables(report_groups(release), alphabet_sizes(release.randomizer))
+        counted = count_tables(report_groups(count(release)), alphabet_sizes(release.randomizer))
         law = np.concatenate(coarse.probabilities)
         apart += expectation(counted, law, weights).total(counted.counts)
     assert together == pytest.approx(apart, rel=1e-12)
@@ -197,12 +197,12 @@ def test_reports_that_are_given_twice_are_refused(tmp_path):
     one = Release(
         ReportTable.of(pa.concat_tables([more.table, made.table.slice(7, 1)])), randomizer
     )
-    for twice, count in (
+    for twice, shared in (
         ([made, made], 30),
         ([more, made, Release.load(tmp_path / "made.parquet")], 30),
         ([made, one], 1),
     ):
-        with pytest.raises(PrivotError, match=f"share {count} reports, by their ids") as refused:
+        with pytest.raises(PrivotError, match=f"share {shared} reports, by their ids") as refused:
             fit(twice)
         assert "\n" not in str(refused.value)
     with pytest.raises(PrivotError, match="releases 1 and 2 .* share 30 reports"):

@@ -11,7 +11,7 @@ from privot.schema import NumericColumn
 
 def factors(form, reports, likelihood):
     """c(y) of each report and code: f(y | v) / (1 + (r−1) A); one number for a report if it is so."""
-    shares = form.shares(reports)
+    shares = form.shares(form.answers(reports))
     dense = shares if isinstance(shares, np.ndarray) else shares.toarray()
     assert ((dense >= 0) & (dense <= 1)).all()
     return likelihood / (1 + (form.ratio - 1) * dense)
@@ -35,7 +35,7 @@ def test_tables_say_the_likelihood_and_read_reports_by_their_place():
     found = factors(form, reports, likelihood[[2, 0, 1, 0]])
     np.testing.assert_allclose(found, np.broadcast_to(found[:, :1], found.shape), rtol=1e-12)
     flat = TableForm(np.full((3, 2), 1 / 3))
-    assert not flat.shares(np.array([[0.0], [2.0]])).any()
+    assert not flat.shares(flat.answers(np.array([[0.0], [2.0]]))).any()
 
 
 def test_a_bin_s_likelihood_is_the_mean_over_what_it_decodes_to():

@@ -41,8 +41,7 @@ from privot.evaluation.rehearsal import Columns, Fit, rehearse, residuals, sampl
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
 from privot.evaluation.verdicts import Finding, Grade, percent
 from privot.local import LocalModel
-from privot.local.releases import Releases
-from privot.randomizer import Release
+from privot.local.releases import Releases, Reports
 from privot.schema.columns.alphabet import Alphabet
 
 MIN_REPORTS = 100
@@ -218,7 +217,7 @@ def _judge_agreement(columns: Sequence[ColumnCheck], pairs: Sequence[PairCheck])
 
 def check(
     model: LocalModel,
-    release: Release | Sequence[Release],
+    release: Reports | Sequence[Reports],
     *,
     held_out: bool = False,
     target: str | None = None,

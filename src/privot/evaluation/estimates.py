@@ -34,17 +34,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.local.classes.counts import ReportGroup, distinct_rows, report_groups
+from privot.local.classes.counts import ReportGroup, report_groups, split_answers
 from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
-from privot.mechanisms.forms import CodeForm
-from privot.randomizer import Release
+from privot.randomizer import Counts
+from privot.randomizer.reports.counts import Counted
 from privot.schema.columns.alphabet import Alphabet, Codes
 from privot.schema.columns.column import CodedColumn
 from privot.schema.domains import Array
@@ -140,7 +140,7 @@ class CodeReports:
         names = list(releases.atoms)
         questions: list[Question] = []
         sources: list[Source] = []
-        for number, part in enumerate(releases.parts):
+        for number, part in enumerate(releases.counts):
             first, joint = len(questions), part.randomizer.joint
             for name, declared in part.randomizer.schema.coded.items():
                 alphabets = (declared.alphabet,) if joint is None else declared.codings
@@ -188,31 +188,29 @@ class CodeReports:
         return sum(int(source.counts.sum()) for q in about for source in self.answering(q))
 
 
-def _split_sources(release: Release, first: int) -> Iterator[Source]:
+def _split_sources(counts: Counts, first: int) -> Iterator[Source]:
     """Yield a source for each column, and for each pair of columns that some report answers.
 
     `first` is the number of the question about the first column; the others follow in order.
     """
-    indicators, ranks_by_column = [], []
-    for name, column in release.schema.coded.items():
-        values, reported = release.reports(name)
-        distinct, ranks = distinct_rows(values)
-        form = cast(CodeForm, release.randomizer.mechanisms[name].form(column))
-        indicators.append(form.indicators(values[distinct]))
-        ranks_by_column.append(np.where(reported, ranks, -1))
-    # (people, columns): rank of the answer, −1 where the column is not reported.
-    answers = np.stack(ranks_by_column, axis=1)
-    numbers = range(len(indicators))
-    for columns in (*combinations(numbers, 1), *combinations(numbers, 2)):
-        complete = answers[(answers[:, columns] >= 0).all(axis=1)][:, columns]
-        distinct, ranks = distinct_rows(complete)
-        if len(distinct):
+    columns = split_answers(counts)
+    indicators = [each.form.indicators(each.answers) for each in columns]
+    numbers = range(len(columns))
+    for chosen in (*combinations(numbers, 1), *combinations(numbers, 2)):
+        parts = [
+            Counted(np.stack([columns[c].ranks[key] for c in chosen], axis=1), group.people)
+            for key, group in counts.groups.items()
+            if {*chosen} <= {*key}
+        ]
+        if parts:
+            answers, people = (np.concatenate(each) for each in zip(*parts, strict=True))
+            answers, people = Counted.of(answers, people)
             yield ProductSource(
-                questions=tuple(first + column for column in columns),
-                shape=tuple(indicators[column].shape[1] for column in columns),
-                counts=np.bincount(ranks).astype(np.float64),
-                indicators=tuple(indicators[column] for column in columns),
-                answers=complete[distinct],
+                questions=tuple(first + column for column in chosen),
+                shape=tuple(indicators[column].shape[1] for column in chosen),
+                counts=people.astype(np.float64),
+                indicators=tuple(indicators[column] for column in chosen),
+                answers=answers.astype(np.int64),
             )
 
 

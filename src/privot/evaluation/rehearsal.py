@@ -187,7 +187,7 @@ def rehearse(
     share = min(1.0, MAX_REHEARSED / len(releases))
     parts = []
     for number, part in enumerate(releases.parts):
-        people = model.sample(max(round(share * len(part.rows)), 1), seed=seed + number)
+        people = model.sample(max(round(share * len(part)), 1), seed=seed + number)
         read = part.randomizer.schema.table_columns
         parts.append(part.randomizer.privatize(people.select(list(read))))
     simulated = Releases(tuple(parts))

@@ -97,8 +97,6 @@ from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
-from privot.randomizer import Release
-from privot.randomizer.reports.rows import ReportTable
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Codes
 from privot.schema.domains import Array
@@ -334,13 +332,8 @@ class CrossFit:
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
         """Divide reports into random halves, and fit each with the settings chosen for `model`."""
         rng = np.random.default_rng(seed)
-        halves: tuple[list[Release], list[Release]] = ([], [])
-        for part in releases.parts:
-            in_second = rng.random(len(part)) < 0.5
-            for half, chosen in zip(halves, (~in_second, in_second), strict=True):
-                rows = ReportTable.of(part.table.filter(pa.array(chosen)))
-                half.append(Release(rows, part.randomizer))
-        first, second = (Releases(tuple(half)) for half in halves)
+        halves = zip(*(counts.halves(rng) for counts in releases.counts), strict=True)
+        first, second = map(Releases, halves)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit of all reports has issued them already
             models = fit_again(model, first, seed), fit_again(model, second, seed)

@@ -58,8 +58,8 @@ from privot.local.classes.marginals import rake
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
 from privot.local.fitting import fit
 from privot.local.model import LocalModel
-from privot.local.releases import Releases
-from privot.randomizer import Randomizer, Release
+from privot.local.releases import Releases, Reports
+from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.domains import Array
 
@@ -290,7 +290,7 @@ def require_counts(people: int, rehearsals: int) -> tuple[int, int]:
     return people, require_count("rehearsals", rehearsals, 100, "enough")
 
 
-def fit_silently(releases: Release | Sequence[Release], seed: int) -> LocalModel:
+def fit_silently(releases: Reports | Sequence[Reports], seed: int) -> LocalModel:
     """Fit simulated reports without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

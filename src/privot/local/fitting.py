@@ -26,11 +26,10 @@ from privot.core.summary import Summarized
 from privot.local.classes.class_fit import fit_classes
 from privot.local.grid_fit import fit_density
 from privot.local.model import LocalModel
-from privot.local.releases import Releases
+from privot.local.releases import Releases, Reports
 from privot.local.settings import FitSettings, Run, settings_with
 from privot.privacy import weakest
 from privot.privacy.rounding import at_most, check_delta, exactly
-from privot.randomizer import Release
 from privot.randomizer.information import min_informative_reports
 from privot.schema import Schema
 from privot.training import FitMonitor, Progress
@@ -59,7 +58,7 @@ _WAVES = "privot.local.waves.wave_model:fit_waves"
 
 @overload
 def fit(
-    release: Release | Sequence[Release],
+    release: Reports | Sequence[Reports],
     settings: FitSettings | None = None,
     *,
     times: None = None,
@@ -69,7 +68,7 @@ def fit(
 
 @overload
 def fit(
-    release: Sequence[Release],
+    release: Sequence[Reports],
     settings: FitSettings | None = None,
     *,
     times: "Sequence[Time]",
@@ -78,7 +77,7 @@ def fit(
 
 
 def fit(
-    release: Release | Sequence[Release],
+    release: Reports | Sequence[Reports],
     settings: FitSettings | None = None,
     *,
     times: "Sequence[Time] | None" = None,
@@ -93,7 +92,8 @@ def fit(
 
     Arguments:
         release: The reports, or several releases of a campaign that changed its randomizer, the newest
-            last, which are fitted together (`privot.local.releases`).
+            last, which are fitted together (`privot.local.releases`). Maps and tables are fitted to
+            counts, and counts that `privot.count` made before give the same model, bit for bit.
         settings: Settings of the fit; the defaults if None.
         times: Time of each release, a number or a date, in increasing order, for waves of a population
             that drifts. The result is then a `WaveModel` (`privot.local.fit_waves`).
@@ -268,8 +268,8 @@ class Synthesizer(Summarized):
             setattr(self, name, value)
         return self
 
-    def fit(self, release: Release, y: None = None) -> Self:
-        """Learn from a release; scikit-learn's interface requires `y`, which is ignored.
+    def fit(self, release: Reports, y: None = None) -> Self:
+        """Learn from a release or its counts; scikit-learn's interface requires `y`, which is ignored.
 
         Raises:
             PrivotError: for raw records, or a release of another schema or a larger ε than `epsilon`.

@@ -24,15 +24,13 @@ import scipy
 
 from privot.core.errors import PrivotError
 from privot.mechanisms.forms import Form, NoiseForm, WindowForm
-from privot.randomizer import Randomizer, Release
+from privot.randomizer import Counts, Randomizer
+from privot.randomizer.reports.counts import grid_form
 from privot.schema import Schema
 from privot.schema.domains import Array, from_unit
 
 # Conditional sampling: least records drawn at a time, and limits of all draws before it gives up.
 _MIN_DRAWS, _MAX_DRAWS, _MAX_DRAWS_PER_ROW = 2**14, 2**22, 200
-_TAIL = 6.0  # standard deviations of Gaussian noise beyond which reports share one bin
-_MAX_BINS = 1024  # of reports with noise, per coordinate
-MAX_SPACINGS = {1: 256, 2: 128, 3: 32}  # largest K, by dimension
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,99 +304,48 @@ def apply_along_axes(matrices: Sequence[Array], tensor: Array) -> Array:
     return reduce(apply_to_first, matrices, tensor)
 
 
-def window_channel(release: Release, name: str, form: WindowForm, spacings: int) -> GridChannel:
+def window_channel(counts: Counts, form: WindowForm, spacings: int) -> GridChannel:
     """Build the channel of a column reported by windows; `spacings` are at most the form's steps."""
-    width = form.steps + 1 + 2 * form.reach
-    sizes = (width,) * form.dimension
-
-    def cell_numbers(reports: Array) -> Array:
-        numbers = np.ravel_multi_index(tuple((form.cells(reports) + form.reach).T), sizes)
-        if form.flagged:  # the last number is that of missing values
-            numbers = np.where(reports[:, -1] == 1, width**form.dimension, numbers)
-        return numbers
-
-    counts = _count(release, name, cell_numbers, width**form.dimension + form.flagged)
+    people = counts.dense(form.num_answers(form.dimension))
     if form.shape == "ball":
-        return BallChannel(counts, form, spacings)
+        return BallChannel(people, form, spacings)
+    width = form.shape_of_cells[0]
     distances = np.abs(np.arange(width)[:, None] - np.arange(form.steps + 1) - form.reach)
     report_given_cell = np.where(distances <= form.reach, form.inside, form.outside)
     law = report_given_cell @ cell_shares(form.steps, spacings)
-    return ProductChannel(counts, [law] * form.dimension)
+    return ProductChannel(people, [law] * form.dimension)
 
 
-def noise_channel(release: Release, name: str, form: NoiseForm, spacings: int) -> ProductChannel:
-    r"""Build the channel of a column reported with noise.
-
-    Reports are counted in bins as wide as the spacing of the nodes, and in two tails. With Laplace noise
-    the tails lose no information: beyond the domain, the ratio of the densities $e^{−|y − x|/b}$ of two
-    records does not depend on the report y.
-    """
-    dimension = release.schema.point_column(name).domain.dimension
-    laplace = form.distance == "manhattan"
-    reach = 1.0 if laplace else 1.0 + _TAIL * form.scale
-    bins = min(_MAX_BINS, round(spacings * reach))
-    ends = np.linspace(-reach, reach, bins + 1)
-    sizes = (bins + 2,) * dimension
-
-    def bin_numbers(reports: Array) -> Array:
-        return np.ravel_multi_index(tuple(np.searchsorted(ends, reports).T), sizes)
-
-    fine = 4 * spacings  # record cells, by which the integral over a hat is approximated
+def noise_channel(counts: Counts, form: NoiseForm, spacings: int) -> ProductChannel:
+    """Build the channel of a column reported with noise, which is counted in bins and two tails."""
+    ((name, mechanism),) = counts.randomizer.mechanisms.items()
+    dimension = mechanism.report_domain(counts.schema.point_column(name).domain).dimension
+    ends, fine = form.ends(dimension), 4 * spacings  # record cells, which approximate the integral
     gap = (ends[:, None] - np.linspace(-1, 1, fine + 1)) / form.scale
-    if laplace:
+    if form.distance == "manhattan":
         below = np.where(gap < 0, 0.5 * np.exp(gap), 1 - 0.5 * np.exp(-gap))
     else:
         below = scipy.special.ndtr(gap)
     law = np.diff(below, axis=0, prepend=0.0, append=1.0) @ cell_shares(fine, spacings)
-    counts = _count(release, name, bin_numbers, (bins + 2) ** dimension)
+    people = counts.dense((len(ends) + 1) ** dimension)
     # Far from a node, probabilities underflow to 0, whose logarithm would be infinite.
-    return ProductChannel(counts, [np.maximum(law, 1e-300)] * dimension)
+    return ProductChannel(people, [np.maximum(law, 1e-300)] * dimension)
 
 
-def _count(release: Release, name: str, numbers: Callable[[Array], Array], size: int) -> Array:
-    """Count a column's reports by the numbers (n,), below `size`, that a function gives them."""
-    counts, split = np.zeros(size), release.randomizer.splits[name]
-    for table in release.rows.pieces():
-        reports, reported = split.read(table)
-        counts += np.bincount(numbers(reports[reported]), minlength=size)
-    return counts
-
-
-# Functions that build a channel, by kind of form (`_kind_of`).
-_CHANNELS: dict[tuple[type[Form], str | None], Callable[[Release, str, Any, int], GridChannel]] = {
-    (WindowForm, None): window_channel,
-    (NoiseForm, "manhattan"): noise_channel,
-    (NoiseForm, "squared_euclidean"): noise_channel,
+# Functions that build a channel, by type of form.
+_CHANNELS: dict[type[Form], Callable[[Counts, Any, int], GridChannel]] = {
+    WindowForm: window_channel,
+    NoiseForm: noise_channel,
 }
 
 
-def _kind_of(form: Form) -> tuple[type[Form], str | None]:
-    """Return the type of a form, and the distance that its noise depends on, if any."""
-    return type(form), getattr(form, "distance", None)
-
-
-def serves_grid(randomizer: Randomizer) -> bool:
-    """Return True for reports of one column of points with ≤ 3 coordinates, by noise or windows."""
-    if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
-        return False
-    ((name, mechanism),) = randomizer.mechanisms.items()
-    column = randomizer.schema.columns[name]
-    if column.domain is None or column.declares_codes or column.image_shape is not None:
-        return False
-    if mechanism.report_domain(column.domain).dimension not in MAX_SPACINGS:
-        return False
-    return _kind_of(mechanism.point_form(column)) in _CHANNELS
-
-
-def grid_channel(releases: Sequence[Release], name: str, max_spacings: int) -> GridChannel:
-    """Build the channel of a column's reports in one or more releases, on one grid.
+def grid_channel(parts: Sequence[Counts], max_spacings: int) -> GridChannel:
+    """Build the channel of one column's reports, by the counts of one or more releases, on one grid.
 
     It has `max_spacings` spacings, or as many as the coarsest window has steps if these are fewer.
+    All randomizers have a `grid_form`.
     """
-    forms = [r.randomizer.mechanisms[name].point_form(r.schema.columns[name]) for r in releases]
-    spacings = min([max_spacings, *(getattr(form, "steps", max_spacings) for form in forms)])
-    channels = [
-        _CHANNELS[_kind_of(form)](release, name, form, spacings)
-        for release, form in zip(releases, forms, strict=True)
-    ]
+    forms = [(each, grid_form(each.randomizer)) for each in parts]
+    spacings = min(max_spacings, *(getattr(form, "steps", max_spacings) for _, form in forms))
+    channels = [_CHANNELS[type(form)](each, form, spacings) for each, form in forms if form]
     return channels[0] if len(channels) == 1 else StackedChannel(channels)

@@ -11,15 +11,11 @@ from threadpoolctl import threadpool_limits
 
 from privot.core.errors import PrivotError
 from privot.local.deconvolution import STRENGTH, average_by_evidence, deconvolve
-from privot.local.grid_channels import (
-    MAX_SPACINGS,
-    GridDensity,
-    GridSampler,
-    grid_channel,
-    serves_grid,
-)
+from privot.local.grid_channels import GridDensity, GridSampler, grid_channel
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
+from privot.mechanisms.forms import SPACINGS
+from privot.randomizer.reports.counts import grid_form
 from privot.schema import Domain
 from privot.training import FitMonitor
 
@@ -30,7 +26,7 @@ def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) 
     Raises:
         PrivotError: if a release cannot be fitted on a grid, or the domains of releases differ.
     """
-    if not all(map(serves_grid, releases.randomizers)):
+    if None in map(grid_form, releases.randomizers):
         raise PrivotError(
             "estimator 'grid' needs reports of one column of points of at most three coordinates, by "
             "windows or noise: use estimator 'auto'"
@@ -39,7 +35,7 @@ def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) 
     ((name, mechanism),) = randomizer.mechanisms.items()
     domain = mechanism.report_domain(randomizer.schema.point_column(name).domain)
     _require_domain(releases, name)
-    channel = grid_channel(releases.parts, name, MAX_SPACINGS[domain.dimension])
+    channel = grid_channel(releases.counts, SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
     roughness: float | str = STRENGTH
     # BLAS threads synchronize at every small product: one thread is up to four times as fast.

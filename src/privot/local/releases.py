@@ -19,21 +19,21 @@ column has one alphabet, its atoms are the codes. An atom of a number or date is
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import NamedTuple, Self, cast
 
 import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
-from privot.local.grid_channels import serves_grid
-from privot.randomizer import Randomizer, Release
-from privot.randomizer.reports.rows import shared_ids
+from privot.randomizer import Counts, Randomizer, Release, count
+from privot.randomizer.reports.counts import all_coded, grid_form, require_disjoint
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.vector import LineCells
 from privot.schema.domains import Array
+
+Reports = Release | Counts
 
 
 class Coding(NamedTuple):
@@ -145,36 +145,47 @@ def _ends_of_codes(bins: Bins) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Releases:
-    """One or more releases that are fitted together, the newest last."""
+    """One or more releases, or counts of releases, that are fitted together, the newest last."""
 
-    parts: tuple[Release, ...]  # every column of an earlier one is in the newest, of the same kind
+    # Every column of an earlier one is in the newest, of the same kind.
+    parts: tuple[Reports, ...]
 
     def __post_init__(self) -> None:
         for number, part in enumerate(self.parts[:-1], start=1):
             _require_comparable(number, part.schema, self.schema)
 
     @classmethod
-    def of(cls, given: Release | Sequence[Release]) -> Self:
-        """Validate one release or a list of releases.
+    def of(cls, given: Reports | Sequence[Reports]) -> Self:
+        """Validate one release or a list of releases, or their counts.
 
         Raises:
-            PrivotError: if something else is given, or releases share reports or cannot be combined.
+            PrivotError: if something else is given, or releases cannot be combined.
         """
         parts = given if isinstance(given, list | tuple) else (given,)
         for part in parts or [None]:
-            if not isinstance(part, Release):
+            if not isinstance(part, Reports):
                 raise PrivotError(
                     f"release is a {type(part).__name__}: privatize records on the device first, by "
                     "`privot privatize TABLE -r randomizer.json` or Randomizer.privatize, and give what "
-                    "Release.load reads"
+                    "Release.load reads, or its counts"
                 )
-        _require_distinct(parts)
         return cls(tuple(parts))
 
     @property
-    def newest(self) -> Release:
+    def newest(self) -> Reports:
         """The last release, whose schema the model has."""
         return self.parts[-1]
+
+    @cached_property
+    def counts(self) -> tuple[Counts, ...]:
+        """Counts of the releases, all that maps and tables are fitted to.
+
+        Raises:
+            PrivotError: if reports cannot be counted, or releases share some.
+        """
+        counts = tuple(part if isinstance(part, Counts) else count(part) for part in self.parts)
+        require_disjoint(counts)
+        return counts
 
     @property
     def schema(self) -> Schema:
@@ -187,24 +198,19 @@ class Releases:
         return tuple(part.randomizer for part in self.parts)
 
     def __len__(self) -> int:
-        return sum(len(part.rows) for part in self.parts)
+        return sum(map(len, self.parts))
 
     @property
     def all_coded(self) -> bool:
         """True if every column is reported as a code, so that counts of reports are sufficient."""
-        without_candidates = all(each.candidates is None for each in self.randomizers)
-        return without_candidates and all(
-            mechanism.form(each.schema.columns[name]).learns_codes
-            for each in self.randomizers
-            for name, mechanism in each.mechanisms.items()
-        )
+        return all(map(all_coded, self.randomizers))
 
     @property
     def best_estimator(self) -> str:
         """Name of the estimator that `"auto"` chooses for these reports."""
         if self.newest.randomizer.candidates is not None:
             return "gaussian_classes"
-        if len(self.schema.columns) == 1 and all(map(serves_grid, self.randomizers)):
+        if len(self.schema.columns) == 1 and None not in map(grid_form, self.randomizers):
             return "grid"
         return "latent_classes" if self.all_coded else "generator"
 
@@ -214,6 +220,11 @@ class Releases:
             raise PrivotError(
                 f"estimator {estimator!r} learns from one release, {len(self.parts)} are given: tables "
                 "of codes and single columns of few coordinates are fitted together"
+            )
+        if isinstance(self.newest, Counts):
+            raise PrivotError(
+                f"estimator {estimator!r} learns from single reports, and counts hold none: give the "
+                "release, or estimator 'auto'"
             )
         return self.newest
 
@@ -244,23 +255,6 @@ def _require_comparable(number: int, schema: Schema, newest: Schema) -> None:
             raise PrivotError(
                 f"column {name!r} is another kind in release {number}, or may be missing in one "
                 "of them only: fit them apart"
-            )
-
-
-def _require_distinct(parts: Sequence[Release]) -> None:
-    """Raise an error if releases share reports, which would count twice.
-
-    Reports are compared by their public ids of 128 random bits (`privot.randomizer.reports.rows`), which
-    agree by chance with probability below n²/2^129.
-    """
-    ids = [part.rows.id_words() for part in parts] if len(parts) > 1 else []
-    for (first, earlier), (second, later) in combinations(enumerate(ids, start=1), 2):
-        shared = shared_ids(earlier, later)
-        if shared:
-            raise PrivotError(
-                f"releases {first} and {second} ({parts[first - 1].rows.source}, "
-                f"{parts[second - 1].rows.source}) share {shared:,} reports, by their ids: give each "
-                "report once, or collect them into one release by `privot collect`"
             )
 
 

@@ -9,6 +9,12 @@ $$ f(y | v) = c(y) (1 + (r−1) A_{yv}), \quad 0 ≤ A_{yv} ≤ 1 ≤ r, \qquad
 −\ln \sum_v p(v) f(y | v) = −\ln \big( 1 + (r−1) \sum_v p(v) A_{yv} \big) − \ln c(y) . $$
 
 `privot.local` uses forms only: a new mechanism of one of these forms needs no change there.
+
+**Answers.** A form numbers what reports can be, so that equal reports are counted together
+(`privot.randomizer.reports.counts`): an answer is a row of w integers, the codes of a set, the row of a
+table, or the cell of a point. Points with noise are counted in bins, as wide as the spacings of the grid
+on which they are learned, and in two tails. With Laplace noise the tails lose no information: beyond the
+domain, the ratio of the densities $e^{−|y − x|/b}$ of two records does not depend on the report y.
 """
 
 from __future__ import annotations
@@ -29,6 +35,11 @@ from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array
 
 _MAX_VALUES = 4096  # largest number of values that a bin is averaged over
+_TAIL = 6.0  # standard deviations of Gaussian noise beyond which reports share one bin
+_MAX_BINS = 1024  # of reports with noise, per coordinate
+SPACINGS = {1: 256, 2: 128, 3: 32}  # most spacings of a grid of points, by dimension
+
+Answers = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,24 @@ class Form:
     learns_codes: ClassVar[bool] = False  # fits a distribution over codes, rather than points
     flagged: ClassVar[bool] = False  # reports of points end with a flag: 1 if missing
     alone: ClassVar[bool] = False  # can be fitted only if no other column is reported
+    width: ClassVar[int] = 1  # number w of integers in an answer
+    one_report: ClassVar[bool] = False  # every answer of points is one report, that of `points`
+
+    def num_answers(self, dimension: int) -> int | None:
+        """Return the number of answers of points of a dimension; None if they cannot be counted."""
+        return None
+
+    def answers(self, reports: NDArray[Any]) -> Answers:
+        """Return the answers (n, w) of reports (n, …)."""
+        raise NotImplementedError
+
+    def known(self, answers: Answers) -> NDArray[np.bool_]:
+        """Return the mask (n,) of rows (n, w) that are answers, of forms of codes."""
+        raise NotImplementedError
+
+    def points(self, answers: Answers) -> Array:
+        """Return the reports (n, d), or (n, d+1) with a flag, of answers (n, 1)."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -46,6 +75,23 @@ class NoiseForm(Form):
 
     distance: Literal["manhattan", "squared_euclidean"]
     scale: float
+
+    def ends(self, dimension: int) -> Array:
+        """Return the ends of the bins of one coordinate, without the tails."""
+        reach = 1.0 if self.distance == "manhattan" else 1.0 + _TAIL * self.scale
+        return np.linspace(-reach, reach, min(_MAX_BINS, round(SPACINGS[dimension] * reach)) + 1)
+
+    def num_answers(self, dimension: int) -> int | None:
+        """See `Form`."""
+        if self.distance not in ("manhattan", "squared_euclidean"):
+            return None
+        return int((len(self.ends(dimension)) + 1) ** dimension)
+
+    def answers(self, reports: NDArray[Any]) -> Answers:
+        """See `Form`: the bins of points (n, d), in C order."""
+        ends, dimension = self.ends(reports.shape[1]), reports.shape[1]
+        bins = np.searchsorted(ends, reports)
+        return _column(np.ravel_multi_index(tuple(bins.T), (len(ends) + 1,) * dimension))
 
 
 @dataclass(frozen=True)
@@ -73,11 +119,11 @@ class CodeForm(Form):
     learns_codes = True
 
     @abstractmethod
-    def shares(self, reports: NDArray[Any]) -> Array | scipy.sparse.csr_array:
-        """Return the shares A (n, K) of reports (n, …)."""
+    def shares(self, answers: Answers) -> Array | scipy.sparse.csr_array:
+        """Return the shares A (n, K) of answers (n, w)."""
 
     @abstractmethod
-    def indicators(self, reports: NDArray[Any]) -> Array:
+    def indicators(self, answers: Answers) -> Array:
         """Return unbiased estimates (n, K) of indicators that are 1 at the record's code, else 0."""
 
 
@@ -97,16 +143,30 @@ class SupportForm(CodeForm):
     probabilities: tuple[float, float]
     size: int
 
-    def shares(self, reports: NDArray[Any]) -> scipy.sparse.csr_array:
-        """See `CodeForm`, for sets (n, w), padded with −1."""
-        rows, places = np.nonzero(reports >= 0)
-        entries = np.ones(rows.size), (rows, reports[rows, places])
-        return scipy.sparse.csr_array(entries, shape=(len(reports), self.num_values))
+    @property
+    def width(self) -> int:  # type: ignore[override]  # known of an instance
+        """Number of codes in a set."""
+        return self.size
 
-    def indicators(self, reports: NDArray[Any]) -> Array:
+    def answers(self, reports: NDArray[Any]) -> Answers:
+        """See `Form`: the codes of sets (n, w)."""
+        return reports.astype(np.int32, copy=False)
+
+    def known(self, answers: Answers) -> NDArray[np.bool_]:
+        """See `Form`: increasing codes."""
+        rising = (np.diff(answers, axis=1, prepend=-1) > 0).all(axis=1)
+        return np.asarray(rising & (answers[:, -1] < self.num_values))
+
+    def shares(self, answers: Answers) -> scipy.sparse.csr_array:
+        """See `CodeForm`."""
+        rows, places = np.nonzero(answers >= 0)
+        entries = np.ones(rows.size), (rows, answers[rows, places])
+        return scipy.sparse.csr_array(entries, shape=(len(answers), self.num_values))
+
+    def indicators(self, answers: Answers) -> Array:
         """Return (1[v ∈ S] − q)/(p − q)."""
         own, other = self.probabilities
-        contained: Array = self.shares(reports).toarray()
+        contained: Array = self.shares(answers).toarray()
         return (contained - other) / (own - other)
 
 
@@ -133,6 +193,14 @@ class TableForm(CodeForm):
             rows[reports[:, -1] == 1] = len(self.likelihood) - 1
         return np.asarray(rows)
 
+    def answers(self, reports: NDArray[Any]) -> Answers:
+        """See `Form`: the table's rows."""
+        return _column(self.rows(reports))
+
+    def known(self, answers: Answers) -> NDArray[np.bool_]:
+        """See `Form`."""
+        return np.asarray((answers[:, 0] >= 0) & (answers[:, 0] < len(self.likelihood)))
+
     @cached_property
     def _ratios(self) -> Array:
         """Likelihood ratios (reports, K) of each code and the report's least likely code."""
@@ -144,19 +212,19 @@ class TableForm(CodeForm):
         """Largest likelihood ratio r of any report."""
         return float(self._ratios.max())
 
-    def shares(self, reports: NDArray[Any]) -> Array:
-        """See `CodeForm`, for reports (n, 1), or (n, 2) with a flag."""
-        rows = self.rows(reports)
+    def shares(self, answers: Answers) -> Array:
+        """See `CodeForm`."""
+        rows = answers[:, 0]
         if self.ratio == 1.0:
             return np.zeros((len(rows), self.likelihood.shape[1]))
         share = (self._ratios - 1) / (self.ratio - 1)
         return np.clip(share, 0.0, 1.0)[rows]
 
-    def indicators(self, reports: NDArray[Any]) -> Array:
+    def indicators(self, answers: Answers) -> Array:
         """See `CodeForm`: a left inverse of the table, that of least variance under uniform codes."""
         weights = 1 / np.sqrt(self.likelihood.mean(axis=1, keepdims=True))
         inverse: Array = np.linalg.pinv(self.likelihood * weights) * weights.T
-        return inverse[:, self.rows(reports)].T
+        return inverse[:, answers[:, 0]].T
 
 
 @dataclass(frozen=True)
@@ -188,7 +256,7 @@ class WindowForm(Form):
     outside: float
     nullable: bool
 
-    alone = True
+    alone, one_report = True, True
 
     @property
     def flagged(self) -> bool:  # type: ignore[override]  # known of an instance
@@ -238,3 +306,33 @@ class WindowForm(Form):
         """Return the cells (n, d), each −r … N + r, of reports in unit coordinates; ignore flags."""
         points = np.asarray(reports, np.float64)[:, : self.dimension]
         return np.rint((points + 1.0) * (self.steps / 2)).astype(np.int64)
+
+    @property
+    def shape_of_cells(self) -> tuple[int, ...]:
+        """Number of report cells of every coordinate, margins included."""
+        return (self.steps + 1 + 2 * self.reach,) * self.dimension
+
+    def num_answers(self, dimension: int) -> int:
+        """See `Form`: the report cells, in C order, then a missing value."""
+        return int(np.prod(self.shape_of_cells)) + self.nullable
+
+    def answers(self, reports: NDArray[Any]) -> Answers:
+        """See `Form`: the numbers of the cells; of one coordinate, they are the rows of `by_bins`."""
+        cells = self.cells(reports) + self.reach
+        numbers = np.ravel_multi_index(tuple(cells.T), self.shape_of_cells)
+        if self.nullable:
+            numbers = np.where(reports[:, -1] == 1, self.num_answers(self.dimension) - 1, numbers)
+        return _column(numbers)
+
+    def points(self, answers: Answers) -> Array:
+        """See `Form`."""
+        numbers, missing = answers[:, 0], self.num_answers(self.dimension) - 1
+        flag = (numbers == missing) & self.nullable
+        cells = np.stack(np.unravel_index(np.where(flag, 0, numbers), self.shape_of_cells), axis=1)
+        points = np.asarray((cells - self.reach) * (2 / self.steps) - 1.0, np.float64)
+        points[flag] = 0.0
+        return np.hstack([points, flag[:, None]]) if self.nullable else points
+
+
+def _column(numbers: NDArray[Any]) -> Answers:
+    return np.asarray(numbers, np.int32)[:, None]

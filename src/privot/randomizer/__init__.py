@@ -7,8 +7,9 @@ with naming_extra("privot.randomizer"):
     from privot.randomizer.overrides import randomizer_from_noise, weight_pairs
     from privot.randomizer.plan import Plan, plan_reports
     from privot.randomizer.randomizer import Randomizer, Release
+    from privot.randomizer.reports.counts import Counts, count
 
 __all__ = [
-    "EngineRun", "Plan", "Randomizer", "Release", "plan_reports", "randomizer_from_noise",
-    "weight_pairs",
+    "Counts", "EngineRun", "Plan", "Randomizer", "Release", "count", "plan_reports",
+    "randomizer_from_noise", "weight_pairs",
 ]  # fmt: skip

@@ -9,9 +9,9 @@ from privot import FitSettings, Randomizer, Schema, fit
 from privot.core.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.local.deconvolution import MAX_STEPS
-from privot.local.grid_channels import serves_grid
 from privot.local.grid_fit import allowed_nodes
 from privot.mechanisms import Window
+from privot.randomizer.reports.counts import grid_form
 from privot.schema import L2Ball
 
 SQUARE = Schema.from_toml("""
@@ -109,7 +109,7 @@ def test_other_releases_are_not_for_a_grid():
         SQUARE.to_dict() | {"columns": SQUARE.to_dict()["columns"] | {"sex": {"kind": "boolean"}}}
     )
     randomizer = Randomizer.calibrate(two, 4.0, mechanism="laplace")
-    assert not serves_grid(randomizer)
+    assert grid_form(randomizer) is None
     release = randomizer.privatize(table_of(towns(50)) | {"sex": [True, False] * 25})
     with pytest.raises(PrivotError, match="estimator 'grid' needs reports of one column"):
         fit(release, FitSettings(estimator="grid"))

@@ -5,7 +5,7 @@ import pytest
 
 from given_classes import fit_four
 from moving_people import TEXT, people, waves
-from privot import Randomizer, Schema
+from privot import Randomizer, Schema, count
 from privot.core.errors import PrivotError
 from privot.local.classes.counts import count_releases
 from privot.local.releases import Releases
@@ -27,7 +27,7 @@ def test_slopes_are_those_of_the_likelihood():
     few = Schema.from_toml(TEXT.split("[columns.age]")[0])
     columns = people(0.3, 20_000, 0)
     del columns["age"]
-    release = Randomizer.calibrate(few, 4.0).privatize(columns)
+    release = count(Randomizer.calibrate(few, 4.0).privatize(columns))
     drift = TableDrift(fit_four(release).sampler)
     shares = [each.shares for each in drift.pieces]
     likelihoods = drift.likelihoods(release, shares)

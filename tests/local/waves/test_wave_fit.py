@@ -3,7 +3,7 @@
 import pytest
 
 from moving_people import SCHEMA, SQUARE, people, places, waves
-from privot import Randomizer
+from privot import Randomizer, count
 from privot.core.errors import PrivotError
 from privot.local import fit_waves
 from privot.local.waves.wave_model import _merge_waves
@@ -12,7 +12,7 @@ from privot.local.waves.wave_model import _merge_waves
 def test_waves_of_one_randomizer_are_one_release():
     first = waves([0.2, 0.3], 50)
     other = Randomizer.calibrate(SCHEMA, 2.0).privatize(people(0.3, 40, 5))
-    assert [len(each) for each in _merge_waves([*first, other])] == [100, 40]
+    assert [len(each) for each in _merge_waves([*map(count, (*first, other))])] == [100, 40]
 
 
 @pytest.mark.parametrize(

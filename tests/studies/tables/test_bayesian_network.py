@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 
 from privot.local.classes.counts import report_groups
-from privot.randomizer import Randomizer
+from privot.randomizer import Randomizer, count
 from studies.tables.bayesian_network import SCHEMA, Population, measure
 
 
@@ -38,7 +38,7 @@ def test_its_likelihood_of_reports_is_the_mechanism_s():
     truth = Population.of_network()
     randomizer = Randomizer.calibrate(SCHEMA, 2.0)
     release = randomizer.privatize(truth.draw(200, np.random.default_rng(1)))
-    groups = report_groups(release)
+    groups = report_groups(count(release))
     ours = truth.log_likelihood(groups)
     (factor,) = groups[3].factors
     first = sum(len(group.counts) for group in groups[:3])

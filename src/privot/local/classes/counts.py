@@ -1,4 +1,4 @@
-r"""Sufficient statistics of reports: counts of distinct reports and their likelihoods, in flat arrays.
+r"""Likelihoods of counted reports (`privot.randomizer.reports.counts`), in flat arrays.
 
 | word | meaning |
 |---|---|
@@ -22,9 +22,8 @@ cells for subset selection ($r = e^ε$), the bits that are on for unary encoding
 reveals a cell with probability proportional to $A_{y·}$.
 
 **Groups** (`count_releases`). Reports about the same queries form a group. Joint reports have one factor
-over the product of their queries, whose cells are numbered in C order (the last column fastest); they
-are counted while they are read, so memory grows with the number of distinct reports. Split reports have
-one factor per column; with many columns nearly all are distinct, so they are read at once.
+over the product of their queries, whose cells are numbered in C order (the last column fastest). Split
+reports have one factor per column; with many columns nearly all are distinct.
 `count_tables` concatenates the groups in flat arrays for compiled loops and merges equal reports.
 
 **Pieces** are atoms (`privot.local.releases`) or bumps over atoms (`curves`), with shares p. The matrix
@@ -54,66 +53,14 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.local.releases import Releases
-from privot.mechanisms.forms import CodeForm
-from privot.randomizer import Randomizer, Release
+from privot.mechanisms.forms import Answers, CodeForm
+from privot.randomizer import Counts, Randomizer
+from privot.randomizer.reports.counts import CountPlan, Key
 from privot.randomizer.reports.joint import JointReport
+from privot.randomizer.reports.rows import distinct_rows
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_MAX_KEY = 2**62  # largest number of possible keys, so that keys are 64-bit integers
-# Up to this many possible keys per row, or in total, marking keys is faster than sorting them.
-_KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
-
-
-def distinct_rows(rows: NDArray[Any]) -> tuple[Ints, Ints]:
-    """Find the places (d,) of distinct rows of a table (n, w), and the rank (n,) of every row.
-
-    `rows[places]` are the distinct rows in lexicographic order. A row $(v_1, …, v_w)$ with
-    $0 ≤ v_j < m_j$ has the key $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and keys are ordered as rows are. If
-    few keys are possible, they are marked in linear time; otherwise they are sorted, which takes a
-    twentieth of the time of comparing rows. Where keys would exceed 63 bits, the key of the first
-    columns is replaced by its rank; columns that are not integers are ranked first.
-
-    Examples:
-        >>> rows = np.array([[2, 1], [0, 5], [2, 1], [-1, 9]])
-        >>> places, ranks = distinct_rows(rows)
-        >>> rows[places].tolist(), ranks.tolist()
-        ([[-1, 9], [0, 5], [2, 1]], [2, 1, 2, 0])
-    """
-    keys, num_keys = np.zeros(len(rows), np.int64), 1
-    if not len(rows):
-        return keys, keys
-    for column in rows.T:
-        values, num_values = _from_zero(column)
-        if num_keys * num_values > _MAX_KEY:
-            keys, num_keys = _rank_keys(keys, num_keys)[1], len(rows)
-        keys, num_keys = keys * num_values + values, num_keys * num_values
-    return _rank_keys(keys, num_keys)
-
-
-def _from_zero(column: NDArray[Any]) -> tuple[Ints, int]:
-    """Map a column's values to integers in the same order, from 0 to below m; return them and m."""
-    if column.dtype.kind in "iub":
-        low, high = int(column.min()), int(column.max())
-        # The range of these values times the number of ranks, at most one per row, is a possible key.
-        if max(-low, high) < _MAX_KEY // (2 * len(column)):
-            return column.astype(np.int64) - low, high - low + 1
-    distinct, ranks = np.unique(column, return_inverse=True)
-    return ranks, len(distinct)
-
-
-def _rank_keys(keys: Ints, num_keys: int) -> tuple[Ints, Ints]:
-    """Return a place of each distinct key in order, and every key's rank; keys are below `num_keys`."""
-    if num_keys > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
-        _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
-        return places, ranks
-    present = np.zeros(num_keys, np.bool_)
-    present[keys] = True
-    ranks = (np.cumsum(present) - 1)[keys]
-    places = np.zeros(np.count_nonzero(present), np.int64)
-    places[ranks] = np.arange(len(keys))
-    return places, ranks
 
 
 class Query(NamedTuple):
@@ -188,42 +135,6 @@ class ReportGroup:
         return tuple(query for factor in self.factors for query in factor.queries)
 
 
-class Tally:
-    """Counts of distinct rows of integers that arrive in batches.
-
-    Batches are merged once their rows outnumber the rows merged before, so each row is sorted only a few
-    times.
-    """
-
-    def __init__(self) -> None:
-        self._rows: list[np.ndarray] = []
-        self._counts: list[np.ndarray] = []
-        self._num_merged = self._num_unmerged = 0
-
-    def add(self, rows: np.ndarray) -> None:
-        """Count more rows (n, w)."""
-        self._append(rows, np.ones(len(rows)))
-        self._num_unmerged += len(self._rows[-1])
-        if self._num_unmerged > self._num_merged:
-            self._merge()
-
-    def total(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the distinct rows (d, w), sorted, and their counts (d,)."""
-        self._merge()
-        return self._rows[0], self._counts[0]
-
-    def _merge(self) -> None:
-        rows, counts = np.concatenate(self._rows), np.concatenate(self._counts)
-        self._rows, self._counts = [], []
-        self._append(rows, counts)
-        self._num_merged, self._num_unmerged = len(self._rows[0]), 0
-
-    def _append(self, rows: np.ndarray, counts: np.ndarray) -> None:
-        places, ranks = distinct_rows(rows)
-        self._rows.append(rows[places])
-        self._counts.append(np.bincount(ranks, counts, len(places)))
-
-
 def alphabet_sizes(randomizer: Randomizer) -> list[int]:
     """Return the number of codes of every column, in the schema's order."""
     return [column.alphabet.size for column in randomizer.schema.coded.values()]
@@ -236,71 +147,78 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
     """
     names = list(releases.atoms)
     queries, groups = list[Query](), list[ReportGroup]()
-    for number, release in enumerate(releases.parts):
+    for number, counts in enumerate(releases.counts):
         first = len(queries)
-        for name in release.randomizer.schema.coded:
+        for name in counts.schema.coded:
             for codes, size in releases.atoms[name].codings[number]:
                 queries.append(Query.of_codes(names.index(name), codes, size))
-        groups += report_groups(release, first)
+        groups += report_groups(counts, first)
     return queries, groups
 
 
-def report_groups(release: Release, first: int = 0) -> list[ReportGroup]:
-    """Group all reports of a release of coded columns by their queries.
+def report_groups(counts: Counts, first: int = 0) -> list[ReportGroup]:
+    """Group all reports of coded columns by their queries.
 
     Queries are numbered from `first` on, in the schema's order.
     """
-    joint = release.randomizer.joint
-    return _split_groups(release, first) if joint is None else _joint_groups(release, joint, first)
+    joint = counts.randomizer.joint
+    return _split_groups(counts, first) if joint is None else _joint_groups(counts, joint, first)
 
 
-def _joint_groups(release: Release, joint: JointReport, first: int) -> list[ReportGroup]:
-    """Count joint reports sheet by sheet; every sheet is a group with one factor."""
-    tallies: dict[int, Tally] = {}  # by number of the sheet
-    for table in release.rows.pieces():
-        answers = joint.read(table)
-        reports_per_sheet = np.bincount(answers.sheets)
-        # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
-        sheets = answers.sheets.astype(np.min_scalar_type(len(reports_per_sheet)))
-        order = np.argsort(sheets, kind="stable")
-        ends = np.cumsum(reports_per_sheet)[:-1]
-        for sheet, reports in enumerate(np.split(order, ends)):
-            if len(reports):
-                places = answers.offsets[reports][:, None] + np.arange(joint.widths[sheet])
-                tallies.setdefault(sheet, Tally()).add(answers.cells[places])
+def _joint_groups(counts: Counts, joint: JointReport, first: int) -> list[ReportGroup]:
+    """Return a group with one factor for each sheet."""
     groups = []
-    for sheet, tally in sorted(tallies.items()):
-        sets, counts = tally.total()
+    for (sheet,), (sets, people) in sorted(counts.groups.items()):
         shape = joint.design.shape(sheet)
         form = joint.mechanism(int(np.prod(shape))).supports
         queries = tuple(first + query for query in joint.design.numbers(sheet))
         factor = Factor(queries, shape, form.shares(sets), form.ratio)
-        groups.append(ReportGroup((factor,), np.arange(len(sets), dtype=np.int32)[:, None], counts))
+        rows = np.arange(len(sets), dtype=np.int32)[:, None]
+        groups.append(ReportGroup((factor,), rows, people.astype(np.float64)))
     return groups
 
 
-def _split_groups(release: Release, first: int) -> list[ReportGroup]:
-    """Group split reports by the columns that they contain; every column is a factor."""
-    factors, answers_by_column, reported_by_column = [], [], []
-    for index, (name, column) in enumerate(release.schema.coded.items()):
-        values, reported = release.reports(name)
-        places, ranks = distinct_rows(values)
-        form = cast(CodeForm, release.randomizer.mechanisms[name].form(column))
-        likelihood = form.shares(values[places])
-        factors.append(Factor((first + index,), likelihood.shape[1:], likelihood, form.ratio))
-        answers_by_column.append(ranks)
-        reported_by_column.append(reported)
-    answers = np.stack(answers_by_column, axis=1)
-    reported = np.stack(reported_by_column, axis=1)
-    first_of_subset, subset_of_report = distinct_rows(reported)
-    groups = []
-    for number, report in enumerate(first_of_subset):
-        columns = np.flatnonzero(reported[report])
-        rows = answers[subset_of_report == number][:, columns]
+class SplitAnswers(NamedTuple):
+    """Distinct answers about one column, and their ranks in each group of reports about it."""
+
+    form: CodeForm
+    answers: Answers  # (d, w), sorted
+    ranks: dict[Key, Ints]  # rank of each report's answer (reports,), by key of the group
+
+
+def split_answers(counts: Counts) -> list[SplitAnswers]:
+    """Return the answers about every column of split reports, in the schema's order."""
+    plan = CountPlan.of(counts.randomizer)
+    parts: dict[int, dict[Key, Answers]] = {}
+    for key, (answers, _) in counts.groups.items():
+        ends = np.cumsum([form.width for form in plan.forms(key)])[:-1]
+        for column, part in zip(key, np.split(answers, ends, axis=1), strict=True):
+            parts.setdefault(column, {})[key] = part
+    columns = []
+    for number, (name, declared) in enumerate(counts.schema.coded.items()):
+        form = cast(CodeForm, counts.randomizer.mechanisms[name].form(declared))
+        own = parts.get(number, {})
+        rows = np.concatenate([np.zeros((0, form.width), np.int32), *own.values()])
         places, ranks = distinct_rows(rows)
-        counts = np.bincount(ranks, minlength=len(places)).astype(np.float64)
-        group_factors = tuple(factors[column] for column in columns)
-        groups.append(ReportGroup(group_factors, rows[places].astype(np.int32), counts))
+        by_key = np.split(ranks, np.cumsum([len(part) for part in own.values()])[:-1])
+        columns.append(SplitAnswers(form, rows[places], dict(zip(own, by_key, strict=False))))
+    return columns
+
+
+def _split_groups(counts: Counts, first: int) -> list[ReportGroup]:
+    """Group split reports by the columns that they contain; every column is a factor."""
+    columns = split_answers(counts)
+    factors = []
+    for number, (form, answers, _) in enumerate(columns):
+        likelihood = form.shares(answers)
+        factors.append(Factor((first + number,), likelihood.shape[1:], likelihood, form.ratio))
+    groups = []
+    for key in sorted(
+        counts.groups, key=lambda key: [column in key for column in range(len(columns))]
+    ):
+        rows = np.stack([columns[column].ranks[key] for column in key], axis=1).astype(np.int32)
+        people = counts.groups[key].people.astype(np.float64)
+        groups.append(ReportGroup(tuple(factors[column] for column in key), rows, people))
     return groups
 
 

@@ -50,8 +50,8 @@ from privot.local.grid_channels import (
 )
 from privot.local.grid_fit import allowed_nodes
 from privot.local.waves.paths import ShareCoordinates, ShareLikelihood, ShareRatio, ShareSeries
-from privot.randomizer import Randomizer, Release
-from privot.randomizer.reports.rows import ReportTable
+from privot.randomizer import Counts, Randomizer
+from privot.randomizer.reports.counts import IdSample
 from privot.schema.domains import Array, from_unit
 from privot.schema.sampling import RANGE
 
@@ -201,22 +201,22 @@ class GridDrift:
     kind: ClassVar[str] = "grid"
 
     @classmethod
-    def of(cls, sampler: GridSampler, waves: Sequence[Release], times: Array, seed: int) -> Self:
+    def of(cls, sampler: GridSampler, waves: Sequence[Counts], times: Array, seed: int) -> Self:
         """Count the waves' reports, and learn the reach from held-out reports."""
         drift = cls(sampler, times[:0], (), (), (), 0.0)
         for wave, time in zip(waves, times, strict=True):
             drift = drift.with_wave(wave, float(time))
         return replace(drift, reach=drift._likelihood.choose_reach(seed))
 
-    def with_wave(self, release: Release, time: float) -> Self:
+    def with_wave(self, wave: Counts, time: float) -> Self:
         """Return the drift with one wave appended."""
-        fingerprint = release.randomizer.fingerprint
+        fingerprint = wave.randomizer.fingerprint
         known = {randomizer.fingerprint: randomizer for randomizer in self.randomizers}
-        known.setdefault(fingerprint, release.randomizer)
+        known.setdefault(fingerprint, wave.randomizer)
         return replace(
             self,
             times=np.append(self.times, time),
-            counts=(*self.counts, self._channel_of(release).counts),
+            counts=(*self.counts, self._channel_of(wave).counts),
             randomizer_of_wave=(*self.randomizer_of_wave, list(known).index(fingerprint)),
             randomizers=tuple(known.values()),
         )
@@ -239,12 +239,12 @@ class GridDrift:
     @cached_property
     def _channels(self) -> list[GridChannel]:
         """Channels of the randomizers, without counts."""
-        return [self._channel_of(_empty_release(each)) for each in self.randomizers]
+        return [self._channel_of(Counts(each, {}, IdSample())) for each in self.randomizers]
 
-    def _channel_of(self, release: Release) -> GridChannel:
-        """Build the channel of a release on the sampler's grid."""
+    def _channel_of(self, wave: Counts) -> GridChannel:
+        """Build the channel of a wave on the sampler's grid."""
         spacings = len(self.sampler.density.weights) - 1
-        channel = grid_channel([release], self.sampler.name, spacings)
+        channel = grid_channel([wave], spacings)
         if channel.spacings != spacings:
             raise PrivotError(
                 f"a wave's reports are on a grid of {channel.spacings} spacings, the others' on one of "
@@ -362,9 +362,3 @@ def _overlapping_pieces(numbers: Array, masses: Array) -> Array:
     pieces[present, :_NUM_PIECES] = np.maximum(1 - distances, 0.0)
     pieces[~present, _NUM_PIECES] = 1.0
     return pieces[:, pieces.T @ masses > _MIN_MASS]
-
-
-def _empty_release(randomizer: Randomizer) -> Release:
-    """Return a release of one empty report, since a release cannot have none."""
-    nothing = {name: pa.nulls(1, kind) for name, kind in randomizer.types.items()}
-    return Release(ReportTable.of(pa.table(nothing)), randomizer)

@@ -34,7 +34,7 @@ from privot.local.waves.paths import (
     ShareRatio,
     ShareSeries,
 )
-from privot.randomizer import Release
+from privot.randomizer import Counts
 from privot.schema.domains import Array
 from privot.schema.sampling import values_of
 
@@ -53,7 +53,7 @@ class TableDrift:
 
     @classmethod
     def of(
-        cls, sampler: LatentClassSampler, waves: Sequence[Release], times: Array, seed: int
+        cls, sampler: LatentClassSampler, waves: Sequence[Counts], times: Array, seed: int
     ) -> Self:
         """Fit the series of all columns to waves; the seed is not used."""
         without_series = cls(sampler)
@@ -94,14 +94,12 @@ class TableDrift:
         """Return the sampler of a time."""
         return self._moved([each.coordinates.at(each.paths.at(time)[0]) for each in self.series])
 
-    def with_wave(self, release: Release, time: float) -> Self:
+    def with_wave(self, wave: Counts, time: float) -> Self:
         """Append a wave, expanded around the last wave's shares and then around the resulting shares."""
         series, around = self.series, [each.paths.mean[-1:] for each in self.series]
         for _ in range(_MAX_ROUNDS):
             pairs = zip(self.series, around, strict=True)
-            likelihoods = self.likelihoods(
-                release, [each.coordinates.at(u[0]) for each, u in pairs]
-            )
+            likelihoods = self.likelihoods(wave, [each.coordinates.at(u[0]) for each, u in pairs])
             series = tuple(
                 each.with_wave(time, likelihood, u[0])
                 for each, likelihood, u in zip(self.series, likelihoods, around, strict=True)
@@ -145,13 +143,13 @@ class TableDrift:
         atoms = rake(self.sampler.atoms, marginals, tolerance=_RAKING_TOLERANCE)
         return LatentClassSampler(atoms, self.sampler.places, self.sampler.schema)
 
-    def likelihoods(self, release: Release, shares: Sequence[Array]) -> list[ShareLikelihood]:
+    def likelihoods(self, wave: Counts, shares: Sequence[Array]) -> list[ShareLikelihood]:
         """Expand a wave's log-likelihood in every column's shares around given shares.
 
         Raises:
             PrivotError: for a wave that reports columns in other alphabets than the waves before.
         """
-        atoms, releases = self._moved(shares).atoms, Releases((release,))
+        atoms, releases = self._moved(shares).atoms, Releases((wave,))
         queries, groups = count_releases(releases)
         atom_of_place = [
             _atom_of_place(places, releases.atoms[name], name)

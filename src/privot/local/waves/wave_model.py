@@ -31,15 +31,15 @@ import scipy
 from privot.core.errors import PrivotError
 from privot.local.fitting import fit
 from privot.local.model import LocalModel
-from privot.local.releases import Releases
+from privot.local.releases import Releases, Reports
 from privot.local.settings import FitSettings
 from privot.local.waves.grid_drift import GridDrift
 from privot.local.waves.paths import Paths, ShareRatio
 from privot.local.waves.table_drift import TableDrift
 from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
-from privot.randomizer import Randomizer, Release
-from privot.randomizer.reports.rows import ReportTable
+from privot.randomizer import Counts, Randomizer
+from privot.randomizer.reports.counts import added
 from privot.schema import Schema
 from privot.schema.domains import Array
 from privot.training import Progress
@@ -308,7 +308,7 @@ class WaveModel(Model):
             names = ", ".join(self.schema.table_columns)
             raise PrivotError(f"column {column!r} is not in the schema: name one of {names}")
 
-    def add(self, release: Release, time: Time) -> Self:
+    def add(self, release: Reports, time: Time) -> Self:
         """Return the model with one more wave; the model of all earlier waves is not fitted again.
 
         Raises:
@@ -316,6 +316,7 @@ class WaveModel(Model):
                 time that is not after the last wave's.
         """
         require_wave(release, self.base.randomizer)
+        (wave,) = Releases.of(release).counts
         number, dated = read_time(time)
         if dated != self.dated or not number > self.drift.times[-1]:
             raise PrivotError(
@@ -326,7 +327,7 @@ class WaveModel(Model):
         randomizers = (*self.base.earlier, self.base.randomizer, release.randomizer)
         counts = [*(each["reports"] for each in self.made_with["promises"]), len(release)]
         base = _stating_smallest(self.base, zip(randomizers, counts, strict=True))
-        drift = self.drift.with_wave(release, number)
+        drift = self.drift.with_wave(wave, number)
         return replace(self, base=base, drift=drift, people=(*self.people, len(release)))
 
     def fields(self) -> dict[str, Any]:
@@ -392,7 +393,7 @@ def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]])
     return replace(base, earlier=earlier, made_with=base.made_with | {"promises": promises})
 
 
-def require_wave(release: Release, like: Randomizer) -> None:
+def require_wave(release: Reports, like: Randomizer) -> None:
     """Raise an error for a release that has another schema or kind of report, or no reports."""
     schema, other = release.schema, like.schema
     if schema != other.model_copy(update={"promise": schema.promise}):
@@ -404,7 +405,7 @@ def require_wave(release: Release, like: Randomizer) -> None:
 
 
 def fit_waves(
-    releases: Sequence[Release],
+    releases: Sequence[Reports],
     times: Sequence[Time] | None = None,
     settings: FitSettings | None = None,
     *,
@@ -415,8 +416,8 @@ def fit_waves(
     """Learn a drifting population from waves of reports: first all waves together, then the drift.
 
     Arguments:
-        releases: One release per wave, in order, with one schema; ε may differ. A release of shuffled
-            reports is one batch.
+        releases: One release per wave, or its counts, in order, with one schema; ε may differ. A
+            release of shuffled reports is one batch.
         times: Times of the waves, increasing numbers or dates; by default 1, 2, 3 …
         settings: Settings of the fit of all waves together.
         panel: Panel in whose slots people reported, for the guarantee of all waves together. Times are
@@ -434,30 +435,27 @@ def fit_waves(
         raise PrivotError(f"releases has {len(waves)}: give two waves or more, or use fit")
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     most_reports(numbers, dated, panel)  # refuses times of no waves of the panel
-    for wave in Releases.of(waves).parts:
+    given = Releases.of(waves)
+    for wave in given.parts:
         require_wave(wave, waves[-1].randomizer)
     weakest(*(each.guarantee for each in waves))  # refuses small batches, several places of trust
-    base = fit(_merge_waves(waves), settings, progress=progress, **keywords)
+    counts = given.counts
+    base = fit(_merge_waves(counts), settings, progress=progress, **keywords)
     if base.sampler.kind not in DRIFTS:
         raise PrivotError(
             f"these reports are learned by estimator {base.made_with['estimator']!r}, which knows one "
             "time only: give waves of tables of codes, or of one column of at most three coordinates"
         )
     drift = DRIFTS[base.sampler.kind].of(
-        base.sampler, waves, numbers, base.made_with.get("seed", 0)
+        base.sampler, counts, numbers, base.made_with.get("seed", 0)
     )
     base = _stating_smallest(base, ((each.randomizer, len(each)) for each in waves))
     return WaveModel(base, drift, dated, tuple(map(len, waves)), panel)
 
 
-def _merge_waves(waves: Sequence[Release]) -> list[Release]:
-    """Merge waves of one randomizer into one release, so that equal reports are counted together."""
-    alike: dict[str, list[Release]] = {}
+def _merge_waves(waves: Sequence[Counts]) -> list[Counts]:
+    """Merge waves of one randomizer, so that equal reports are counted together."""
+    alike: dict[str, list[Counts]] = {}
     for wave in waves:
         alike.setdefault(wave.randomizer.fingerprint, []).append(wave)
-    return [
-        same[0]
-        if len(same) == 1
-        else Release(ReportTable.of(*(each.table for each in same)), same[0].randomizer)
-        for same in alike.values()
-    ]
+    return [*map(added, alike.values())]

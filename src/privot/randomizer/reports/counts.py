@@ -1,0 +1,569 @@
+r"""Counts of reports: how many people sent each distinct answer, in files that merge.
+
+Maps and tables are learned from the likelihood of reports. It is a product over reports, so the numbers
+of equal **answers** (`privot.mechanisms.forms`) are sufficient statistics: a fit reads `Counts` alone,
+and costs the same for a thousand reports and for a billion. Answers are grouped by what they are about,
+by the **key** of a group:
+
+| reports | key | answer |
+|---|---|---|
+| joint | number of the sheet | the set of cells |
+| split, all columns as codes | numbers of the reported columns | their codes, column after column |
+| one column of points | 0 | the report's cell, or the bin of its noise |
+
+**Exact.** Counts are integers. Answers are sorted, and a merge adds the counts of equal ones, so that
+merging is associative and does not depend on the order, byte for byte.
+
+**Once.** Ids are uniform words of 128 bits. Counts contain all ids below a **limit**, the largest power
+of two below which there are at most 65,536: all ids of few reports, a uniform sample of many. Those of a
+union follow from those of its parts. Counts that share one are not merged. If they share m of n reports,
+none of these is in the sample with probability about $(1 − k/n)^m$, where k is at least 32,768: less
+than 10⁻¹⁴ for a shard of a million reports that stands twice among a billion. Within one source, copies
+are found exactly, as in every release.
+
+**Splits.** Cross-validation holds out reports by coins, independently of their content. Given counts,
+the number of held-out ones among n equal reports is then binomial, whichever they are. So folds, halves
+and held-out waves are drawn from the counts when they are needed (`halves`; `CountTables.held_out` of
+`privot.local.classes.counts`). Their law is that of a split by ids, and nothing is stored for it.
+
+**Memory** grows with the distinct answers, not with the reports: a map has as many as it has cells.
+
+**Privacy review.** Counts are a function of reports, hence post-processing, with their guarantee. The
+sampled ids show to whoever saw them that their reports are counted, as the release does. Files may be
+forged, as reports may: the checksum finds damage, and answers that no device sends are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from privot.core.errors import PrivotError
+from privot.core.files import replacing_file
+from privot.core.summary import Summarized
+from privot.mechanisms.forms import SPACINGS, Answers, Form
+from privot.privacy import ApproximateDP, DistributedDP, PureDP
+from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.reports.rows import (
+    MOST_IDS,
+    REPORT_ID,
+    IdSample,
+    ReportTable,
+    distinct_ids,
+    distinct_rows,
+    id_words,
+    one_array,
+)
+from privot.randomizer.reports.shuffled import shuffled_promise
+from privot.randomizer.reports.split import PointAnswers, SplitReport
+from privot.randomizer.reports.validation import first_fault
+from privot.schema import Schema
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Key = tuple[int, ...]
+
+_MAGIC = b"privot counts 1\n"
+_MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
+
+
+class Counted(NamedTuple):
+    """Distinct answers (d, w), sorted, and the number of people (d,) who sent each."""
+
+    answers: Answers
+    people: Ints
+
+    @classmethod
+    def of(cls, answers: Answers, people: Ints | None = None) -> Counted:
+        """Count equal rows (n, w), each of which stands for one person or several (n,)."""
+        places, ranks = distinct_rows(answers)
+        sums = np.bincount(ranks, people, len(places))  # exact in floats below 2^53
+        return cls(answers[places], sums.astype(np.int64))
+
+    @classmethod
+    def sum(cls, parts: Iterable[Counted]) -> Counted:
+        """Add up counts."""
+        answers, people = zip(*parts, strict=True)
+        if len(answers) == 1:
+            return cls(answers[0], people[0])
+        return cls.of(np.concatenate(answers), np.concatenate(people))
+
+
+class Tally:
+    """Counts of distinct answers that arrive in batches.
+
+    Arguments:
+        size: Number of possible answers of one integer each, if these are few: they have a place each.
+            Else batches are merged once their rows outnumber the rows merged before, so that each row is
+            sorted only a few times.
+    """
+
+    def __init__(self, size: int | None = None) -> None:
+        self._dense = None if size is None or size > _MAX_DENSE else np.zeros(size, np.int64)
+        self._parts: list[Counted] = []
+        self._num_merged = self._num_unmerged = 0
+
+    def add(self, answers: Answers) -> None:
+        """Count more answers (n, w)."""
+        if self._dense is not None:
+            self._dense += np.bincount(answers[:, 0], minlength=self._dense.size)
+            return
+        self._parts.append(Counted.of(answers))
+        self._num_unmerged += len(self._parts[-1].people)
+        if self._num_unmerged > self._num_merged:
+            self._parts = [self.total()]
+            self._num_merged, self._num_unmerged = len(self._parts[0].people), 0
+
+    def total(self) -> Counted:
+        """Return the distinct answers and their counts."""
+        if self._dense is None:
+            return Counted.sum(self._parts)
+        present = np.flatnonzero(self._dense)
+        return Counted(present.astype(np.int32)[:, None], self._dense[present])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counts(Summarized):
+    """Numbers of people who sent each answer, of one randomizer.
+
+    Arguments:
+        randomizer: Randomizer of the reports.
+        groups: Counts by key (see the module).
+        ids: Sample of the reports' ids.
+        source: Name of the reports in messages.
+
+    Examples:
+        >>> from privot import Randomizer, Schema, count
+        >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=2.0)
+        >>> first, second = (count(randomizer.privatize({"age": [20, 30, 70]})) for _ in range(2))
+        >>> merged = first.merge(second)
+        >>> len(merged), merged.to_bytes() == second.merge(first).to_bytes()
+        (6, True)
+    """
+
+    randomizer: Randomizer
+    groups: Mapping[Key, Counted]
+    ids: IdSample
+    source: str = "the counts"
+
+    def __len__(self) -> int:
+        return sum(int(each.people.sum()) for each in self.groups.values())
+
+    def summary(self) -> dict[str, object]:
+        """Return the numbers of reports and of distinct answers, and the summary of the randomizer."""
+        distinct = sum(len(each.people) for each in self.groups.values())
+        return {
+            "reports": f"{len(self):,}",
+            "distinct": f"{distinct:,}",
+        } | self.randomizer.summary()
+
+    @property
+    def schema(self) -> Schema:
+        """Declaration of the columns."""
+        return self.randomizer.schema
+
+    @property
+    def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
+        """Guarantee for each person who reported once; for shuffled reports, that of the batch."""
+        return self.randomizer.batch_guarantee(len(self))
+
+    def merge(self, *others: Counts) -> Counts:
+        """Add up counts of different reports of one randomizer.
+
+        Raises:
+            PrivotError: if they are of several randomizers or of shuffled batches, or share reports.
+        """
+        for other in others:
+            _require_addable(self.randomizer, other.randomizer, f"{self.source} and {other.source}")
+        require_disjoint((self, *others))
+        return added([self, *others])
+
+    def halves(self, rng: np.random.Generator) -> tuple[Counts, Counts]:
+        """Divide the people at random, each with probability ½."""
+        first: dict[Key, Counted] = {}
+        second: dict[Key, Counted] = {}
+        for key, (answers, people) in self.groups.items():
+            drawn = rng.binomial(people, 0.5)
+            for half, part in ((first, drawn), (second, people - drawn)):
+                if part.any():
+                    half[key] = Counted(answers[part > 0], part[part > 0])
+        return replace(self, groups=first), replace(self, groups=second)
+
+    def dense(self, size: int) -> NDArray[np.float64]:
+        """Return the counts (size,) of all answers of one column of points."""
+        counts = np.zeros(size)
+        for answers, people in self.groups.values():
+            counts[answers[:, 0]] = people
+        return counts
+
+    def to_bytes(self) -> bytes:
+        """Return the content of a file of counts, which is the same for equal counts."""
+        groups = sorted(self.groups.items())
+        answers = [each.answers.ravel() for _, each in groups]
+        arrays = [
+            _narrow(np.concatenate([np.zeros(0, np.int32), *answers])),
+            _narrow(np.concatenate([np.zeros(0, np.int64), *(each.people for _, each in groups)])),
+            self.ids.words.astype("<u8"),
+        ]
+        fields = {
+            "randomizer": self.randomizer.to_json(),
+            "groups": [[key, *each.answers.shape] for key, each in groups],
+            "arrays": [[array.dtype.str, array.size] for array in arrays],
+            "limit": self.ids.limit,
+        }
+        head = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+        content = zlib.compress(head + b"".join(array.tobytes() for array in arrays), 1)
+        return _MAGIC + hashlib.sha256(content).digest() + content
+
+    @classmethod
+    def from_bytes(cls, content: bytes, source: str = "the counts") -> Self:
+        """Read what `to_bytes` returned.
+
+        Raises:
+            PrivotError: if it is damaged, of another version, or has answers that no device sends.
+        """
+        if not content.startswith(_MAGIC):
+            raise PrivotError(f"{source} are no counts of this version: count the reports again")
+        digest, packed = content[len(_MAGIC) :][:32], content[len(_MAGIC) + 32 :]
+        try:
+            if hashlib.sha256(packed).digest() != digest:
+                raise ValueError
+            head, _, body = zlib.decompress(packed).partition(b"\n")
+            fields, arrays, start = json.loads(head), list[NDArray[Any]](), 0
+            for kind, size in fields["arrays"]:
+                arrays.append(np.frombuffer(body, np.dtype(kind), size, start))
+                start += arrays[-1].nbytes
+            answers, people, words = arrays
+            groups: dict[Key, Counted] = {}
+            for key, rows, width in fields["groups"]:
+                own, answers = np.split(answers, [rows * width])
+                numbers, people = np.split(people, [rows])
+                own = own.astype(np.int32).reshape(rows, width)
+                groups[tuple(key)] = Counted(own, numbers.astype(np.int64))
+            ids = IdSample(int(fields["limit"]), words.astype(np.uint64).reshape(-1, 2))
+        except (ValueError, KeyError, TypeError, zlib.error):
+            raise PrivotError(f"{source} are damaged: copy them again, or count again") from None
+        found = cls(Randomizer.from_json(fields["randomizer"]), groups, ids, source)
+        plan = CountPlan.of(found.randomizer)
+        if answers.size or people.size or not plan.knows(groups):
+            raise PrivotError(
+                f"{source} have answers that no device sends: count the reports again"
+            )
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Write a file of counts; if writing fails, an existing file stays."""
+        with replacing_file(path) as draft:
+            draft.write_bytes(self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file of counts.
+
+        Raises:
+            PrivotError: as `from_bytes`, and if the file cannot be read.
+        """
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise PrivotError(f"counts {path} cannot be read ({error.strerror or error})") from None
+        return cls.from_bytes(content, str(path))
+
+
+def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return non-negative integers in the smallest type."""
+    kind = np.min_scalar_type(int(numbers.max(initial=0)))
+    return numbers.astype(kind.newbyteorder("<"))
+
+
+def is_counts(path: str | Path) -> bool:
+    """Return whether a path is a file of counts, of any version."""
+    path = Path(path)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(14) == _MAGIC[:14]
+
+
+def _require_addable(first: Randomizer, second: Randomizer, sources: str) -> None:
+    """Raise an error if counts of two sources cannot be added up."""
+    if first.to_json() != second.to_json():
+        raise PrivotError(
+            f"{sources} are of two randomizers: merge counts of one, and give `fit` those of several"
+        )
+    if shuffled_promise(first.schema) is not None:
+        raise PrivotError(
+            f"{sources} are of shuffled reports, and ε is of a batch: count each batch by itself, and "
+            "give `fit` all of them"
+        )
+
+
+def require_disjoint(parts: Sequence[Counts]) -> None:
+    """Raise an error if counts share reports, by the sampled ids.
+
+    Reports are compared by their public ids of 128 random bits (`privot.randomizer.reports.rows`), which
+    agree by chance with probability below n²/2^129.
+    """
+    limit = min(part.ids.limit for part in parts)
+    ids = [part.ids.below(limit) for part in parts]
+    if len(distinct_ids(*ids)) == sum(map(len, ids)):
+        return
+    for (number, first), (later, second) in combinations(enumerate(parts, start=1), 2):
+        if shared := first.ids.shared(second.ids):
+            names = f"releases {number} and {later} ({first.source}, {second.source})"
+            raise _shared_error(names, shared)
+
+
+def _shared_error(sources: str, shared: int) -> PrivotError:
+    return PrivotError(
+        f"{sources} share {shared:,} reports, by their ids: give each report once, or collect them into "
+        "one release by `privot collect`"
+    )
+
+
+def added(parts: Sequence[Counts]) -> Counts:
+    """Add up counts of one randomizer, which share no reports."""
+    groups: dict[Key, list[Counted]] = {}
+    for part in parts:
+        for key, each in part.groups.items():
+            groups.setdefault(key, []).append(each)
+    ids = reduce(lambda ids, part: ids.joined(part.ids.words, part.ids.limit), parts, IdSample())
+    sums = {key: Counted.sum(same) for key, same in groups.items()}
+    return Counts(parts[0].randomizer, sums, ids, parts[0].source)
+
+
+def grid_form(randomizer: Randomizer) -> Form | None:
+    """Return the form of reports of one column of ≤ 3 coordinates, by noise or windows; else None."""
+    if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
+        return None
+    ((name, mechanism),) = randomizer.mechanisms.items()
+    column = randomizer.schema.columns[name]
+    if column.domain is None or column.declares_codes or column.image_shape is not None:
+        return None
+    dimension, form = mechanism.report_domain(column.domain).dimension, mechanism.point_form(column)
+    counted = dimension in SPACINGS and form.num_answers(dimension) is not None
+    return form if counted else None
+
+
+def all_coded(randomizer: Randomizer) -> bool:
+    """Return True if every column is reported as a code."""
+    columns = randomizer.schema.columns
+    forms = (mechanism.form(columns[name]) for name, mechanism in randomizer.mechanisms.items())
+    return randomizer.candidates is None and all(form.learns_codes for form in forms)
+
+
+@dataclass(frozen=True, eq=False)
+class CountPlan:
+    """How the reports of one randomizer are counted.
+
+    Arguments:
+        randomizer: The randomizer.
+        columns: Split columns, in the schema's order, with the forms that number their answers; none if
+            reports are joint.
+        points: Answers of the only column, if it has points.
+    """
+
+    randomizer: Randomizer
+    columns: tuple[tuple[SplitReport, Form], ...] = ()
+    points: PointAnswers | None = None
+
+    @classmethod
+    def of(cls, randomizer: Randomizer) -> Self:
+        """Return the plan of a randomizer.
+
+        Raises:
+            PrivotError: if its reports cannot be counted.
+        """
+        form, splits = grid_form(randomizer), randomizer.splits
+        if form is not None:
+            (split,) = splits.values()
+            return cls(randomizer, ((split, form),), PointAnswers(split, form))
+        if not all_coded(randomizer):
+            raise PrivotError(
+                "reports of this randomizer are not counted, only maps (one column of at most three "
+                "coordinates) and tables of codes are: give `fit` the release itself"
+            )
+        if randomizer.joint is not None:
+            return cls(randomizer)
+        coded = randomizer.schema.coded.items()
+        own = ((splits[name], splits[name].mechanism.form(column)) for name, column in coded)
+        return cls(randomizer, tuple(own))
+
+    def read(self, table: pa.Table) -> tuple[pa.Array, Iterator[tuple[Key, Answers]]]:
+        """Return for each report the reason why no device sends it, or null, and all answers by key."""
+        if self.points is not None:
+            answers, unsure = self.points.read(table)
+            reasons = pa.nulls(len(table), pa.string())
+            if unsure.size:
+                others = table.take(pa.array(unsure))
+                found = self.randomizer.reasons(others)
+                index = np.full(len(table), -1)
+                index[unsure] = np.arange(unsure.size)
+                reasons = found.take(pa.array(index, mask=index < 0))
+                if found.null_count == len(found):
+                    answers[unsure] = self.points.convert(others)
+            return reasons, iter([((0,), answers)])
+        reasons = self.randomizer.reasons(table)
+        if reasons.null_count < len(reasons):
+            return reasons, iter([])
+        return reasons, self._split(table) if self.columns else self._joint(table)
+
+    def _joint(self, table: pa.Table) -> Iterator[tuple[Key, Answers]]:
+        """Yield the sets of cells of each sheet."""
+        joint = self.randomizer.joint
+        assert joint is not None
+        answers = joint.read(table)
+        reports_per_sheet = np.bincount(answers.sheets)
+        # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
+        sheets = answers.sheets.astype(np.min_scalar_type(len(reports_per_sheet)))
+        order, ends = np.argsort(sheets, kind="stable"), np.cumsum(reports_per_sheet)[:-1]
+        for sheet, reports in enumerate(np.split(order, ends)):
+            if len(reports):
+                places = answers.offsets[reports][:, None] + np.arange(joint.widths[sheet])
+                yield (sheet,), answers.cells[places]
+
+    def _split(self, table: pa.Table) -> Iterator[tuple[Key, Answers]]:
+        """Yield the answers of each set of columns that some people reported."""
+        answers, masks = [], []
+        for split, form in self.columns:
+            values, mask = split.read(table)
+            answers.append(form.answers(values))
+            masks.append(mask)
+        reported = np.stack(masks, axis=1)
+        first, ranks = distinct_rows(reported)
+        for number, report in enumerate(first):
+            rows = ranks == number
+            key = tuple(np.flatnonzero(reported[report]).tolist())
+            yield key, np.hstack([answers[column][rows] for column in key])
+
+    def forms(self, key: Key) -> list[Form]:
+        """Return the forms of the parts of a group's answers, in order."""
+        if self.columns:
+            return [self.columns[column][1] for column in key]
+        joint = self.randomizer.joint
+        assert joint is not None
+        return [joint.mechanism(int(joint.design.num_cells[key[0]])).supports]
+
+    def knows(self, groups: Mapping[Key, Counted]) -> bool:
+        """Return whether all answers of groups are possible, sorted, and sent by somebody."""
+        joint = self.randomizer.joint
+        for key, (answers, people) in groups.items():
+            limit = len(self.columns) or (joint.design.num_sheets if joint else 0)
+            count = self.randomizer.num_reported if self.columns else 1
+            if len(key) != count or sorted({*key}) != [*key] or not 0 <= key[0] <= key[-1] < limit:
+                return False
+            widths = [form.width for form in self.forms(key)]
+            if answers.shape[1] != sum(widths) or not len(people) or people.min() < 1:
+                return False
+            parts = np.split(answers, np.cumsum(widths)[:-1], axis=1)
+            for form, part in zip(self.forms(key), parts, strict=True):
+                known = self.points.known(part) if self.points else form.known(part)
+                if not known.all():
+                    return False
+            if not np.array_equal(distinct_rows(answers)[0], np.arange(len(answers))):
+                return False
+        return True
+
+
+class ImpossibleReportError(PrivotError):
+    """Error of a source with a report that no device sends, or with one that stands twice."""
+
+
+Source: TypeAlias = Release | pa.Table | pa.RecordBatch | str | Path
+
+
+def count(sources: Source | Iterable[Source], randomizer: Randomizer | None = None) -> Counts:
+    """Count the reports of one randomizer, and validate each, in one pass.
+
+    Arguments:
+        sources: One or several of: releases, paths of releases (Parquet files, or folders of shards),
+            and Arrow tables or batches of reports. All must be different reports.
+        randomizer: Randomizer of the reports; by default that of the first release. Tables need it.
+
+    Raises:
+        PrivotError: if there is no report, or one that no device sends; if reports cannot be counted,
+            are of two randomizers, or stand twice.
+
+    Examples:
+        >>> from privot import Randomizer, Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"bit": [True, False]})
+        >>> len(count(release))
+        2
+    """
+    given = [sources] if isinstance(sources, Source) else sources
+    plan: CountPlan | None = None
+    tallies, ids, first = dict[Key, Tally](), IdSample(), ""
+    for each in given:
+        release = _release_of(each, randomizer)
+        name, randomizer = release.rows.source, randomizer or release.randomizer
+        if plan is None:
+            plan, first = CountPlan.of(randomizer), name
+        else:
+            _require_addable(randomizer, release.randomizer, f"{first} and {name}")
+        own = _count_release(release, plan, tallies)
+        if shared := ids.shared(own):
+            raise _shared_error(f"{name} and the sources before", shared)
+        ids = ids.joined(own.words, own.limit)
+    if plan is None:
+        raise PrivotError("sources are none: give at least one release")
+    groups = {key: tally.total() for key, tally in tallies.items()}
+    return Counts(plan.randomizer, groups, ids, first)
+
+
+def _release_of(source: Source, randomizer: Randomizer | None) -> Release:
+    if isinstance(source, str | Path):
+        return Release.open(source)
+    if isinstance(source, Release):
+        return source
+    if randomizer is None:
+        raise PrivotError("reports do not carry their randomizer: give it as `randomizer`")
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    return Release(ReportTable.of(source.replace_schema_metadata(None)), randomizer)
+
+
+def _count_release(release: Release, plan: CountPlan, tallies: dict[Key, Tally]) -> IdSample:
+    """Add the reports of a release to tallies, and return a sample of its ids."""
+    ids, waiting = IdSample(), list[Words]()
+
+    def take_waiting() -> None:
+        nonlocal ids
+        ids = ids.joined(np.concatenate([ids.words[:0], *waiting]))
+        waiting.clear()
+
+    def add(piece: pa.Table) -> pa.Array:
+        reported = piece.column(REPORT_ID)
+        if reported.null_count:
+            return release.randomizer.reasons(piece)
+        reasons, answers = plan.read(piece)
+        if reasons.null_count == len(reasons):
+            for key, rows in answers:
+                tallies.setdefault(
+                    key, Tally(None if plan.points is None else plan.points.size)
+                ).add(rows)
+            waiting.append(IdSample(words=id_words(one_array(reported))).below(ids.limit))
+            if sum(map(len, waiting)) > MOST_IDS:
+                take_waiting()
+        return reasons
+
+    if fault := first_fault(release.rows, add):
+        row, reason = fault
+        raise ImpossibleReportError(
+            f"{release.rows.source}, report {row + 1:,}: {reason}, so the file was altered: "
+            "`privot collect` accepts possible reports, and quarantines the rest"
+        )
+    take_waiting()
+    return ids
