@@ -17,7 +17,7 @@ import pytest
 import privot
 from numbered_people import RANDOMIZER, SCHEMA, each_once, people, who_reported, write_people
 from privot import PrivotError, Randomizer, Release
-from privot.randomizer import EngineRun
+from privot.randomizer import Counts, EngineRun, count, count_batches, merge_counts
 from privot.randomizer.publishing import unfinished
 
 NUM = 20_000
@@ -53,6 +53,12 @@ def snippet(engine):
     section = text.split(f"\n## {engine}\n")[1].split("\n## ")[0]
     lines = text.split("\n## ")[0] + section
     return "\n".join(re.findall(r"^```python\n(.*?)^```$", lines, re.S | re.M))
+
+
+def require_each_once_and_counted():
+    """What the lines of the page leave behind: a release, and the counts of just this."""
+    assert each_once("release", NUM)
+    assert Path("people.counts").read_bytes() == count("release").to_bytes()
 
 
 def parts(folder):
@@ -149,6 +155,67 @@ def test_a_refused_record_leaves_no_receipt(tmp_path):
         run.publish(run.privatize([]))
 
 
+def bits(num):
+    schema = privot.Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+    randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+    return randomizer, pa.table({"bit": np.arange(num) % 2 == 0})
+
+
+def test_counts_of_a_run_are_those_of_its_named_parts(tmp_path):
+    randomizer, table = bits(3000)
+    output = tmp_path / "people.counts"
+    run = EngineRun.begin(randomizer, output, num_rows=3000, part_rows=1024)
+    receipts = [*run.privatize(table.to_batches(100))]
+    again = [*run.privatize([table])]
+    with pytest.raises(PrivotError, match="give all receipts of one execution"):
+        run.publish(receipts + again)
+    named = [run.parts.path(number) for number in sorted(run.parts.done())]
+    assert run.publish(again).num_rows == len(Counts.load(output)) == 3000
+    assert len(named) == 6
+    assert os.listdir(tmp_path) == ["people.counts"]
+    with pytest.raises(PrivotError, match="would spend their budget twice"):
+        EngineRun.begin(randomizer, output)
+
+
+def test_counts_are_refused_before_the_first_record(tmp_path):
+    columns = {"bit": {"kind": "boolean"}}
+    promise = {"epsilon": 1, "where": "shuffled", "delta": 1e-5, "people": 300}
+    shuffled = privot.Schema.from_dict({"columns": columns, "promise": promise})
+    with pytest.raises(PrivotError, match="promises shuffled reports"):
+        EngineRun.begin(Randomizer.calibrate(shuffled), tmp_path / "people.counts")
+    numbers = {name: {"kind": "numeric", "bounds": [0, 1]} for name in "ab"}
+    schema = privot.Schema.from_dict({"columns": numbers})
+    noisy = Randomizer.calibrate(schema, epsilon=1.0, report="split", mechanism="laplace")
+    with pytest.raises(PrivotError, match="are not counted"):
+        EngineRun.begin(noisy, tmp_path / "people.counts")
+    assert not os.listdir(tmp_path)
+
+
+def test_a_report_is_counted_once(tmp_path):
+    randomizer, table = bits(3000)
+    release = randomizer.privatize(table)
+    tasks = [release.table[:1000], release.table[:0], release.table[1000:]]
+    counted = [
+        pa.Table.from_batches(count_batches(task.to_batches(90), randomizer)) for task in tasks
+    ]
+    assert merge_counts([*counted, counted[0]]).to_bytes() == count(release).to_bytes()
+    other = [*count_batches([release.table[2990:]], randomizer)]
+    with pytest.raises(PrivotError, match="share 10 reports"):
+        merge_counts([*counted, *other])
+    with pytest.raises(PrivotError, match="no reports"):
+        merge_counts(counted[1:2])
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
+def test_types_that_an_engine_changed_are_restored(kind):
+    randomizer, table = bits(500)
+    release = randomizer.privatize(table)
+    changed = release.table.drop_columns("report_id")
+    changed = changed.append_column("report_id", release.table["report_id"].cast(kind))
+    counts = merge_counts(count_batches([changed], randomizer))
+    assert counts.to_bytes() == count(release).to_bytes()
+
+
 # Engines, by what the page shows, and killed.
 
 
@@ -158,7 +225,7 @@ def test_a_refused_record_leaves_no_receipt(tmp_path):
 )
 def test_queries(folder, engine):
     exec(snippet(engine), {})
-    assert each_once("release", NUM)
+    require_each_once_and_counted()
 
 
 @needs("polars")
@@ -185,7 +252,7 @@ def test_spark(folder, remote):
     command = [sys.executable, "-c", snippet("Spark")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert each_once("release", NUM)
+    require_each_once_and_counted()
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +297,7 @@ def test_beam_replays_bundles(folder, repeats, monkeypatch):
     )
     exec(snippet("Beam"), {})
     assert written[0] >= (1 + repeats) * NUM // 1000
-    assert each_once("release", NUM)
+    require_each_once_and_counted()
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +321,7 @@ def cluster():
 @needs("ray")
 def test_ray(folder, cluster):
     exec(snippet("Ray"), {})
-    assert each_once("release", NUM)
+    require_each_once_and_counted()
 
 
 @needs("ray")

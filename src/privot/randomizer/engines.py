@@ -1,23 +1,27 @@
-r"""Privatization inside engines that repeat their tasks: Spark, Beam, Ray, DuckDB, Polars and others.
+r"""Privatization and counting inside engines that repeat their tasks: Spark, Beam, Ray, DuckDB, Polars.
 
 `EngineRun.privatize` is a function of Arrow batches, which an engine calls where its records are. It
-writes their reports as parts to a folder that all workers see, and returns **receipts**, which name the
-parts. `EngineRun.publish` makes a release of the parts that the receipts name.
+writes their reports, or only the counts of these, as parts to a folder that all workers see, and returns
+**receipts**, which name the parts. `EngineRun.publish` makes a release, or counts, of what the receipts
+name. `count_batches` is such a function of reports that are there already.
 
-**Every record is noised once** in the release, however often an engine calls the function: when a worker
+**Every record is noised once** in the output, however often an engine calls the function: when a worker
 dies, when it starts a slow task twice, when it computes a lost result or a lazy data frame again.
 
 * A call writes new parts, under random names, and overwrites nothing. It returns its receipt after its
   last part was linked to its name (`privot.randomizer.publishing`).
 * An engine delivers the result of one attempt of each task. So the receipts of **one execution** name
   one report of every record. Other parts are never read, and are deleted.
-* The first list of receipts is published by a link, which fails if there is one. The release
-  appears by one rename, after which the folder is gone: the function then refuses every call.
+* The first list of receipts is published by a link, which fails if there is one. The output appears by
+  one rename, after which the folder is gone: the function then refuses every call.
 
 **What no receipt shows.** Two executions together name two reports of each record, and a query that
 gives other rows when an engine computes it again may repeat some rows and lose others. `num_rows`
 refuses both, unless the number of rows is the same by chance. Two runs with two outputs are two reports
 of everybody.
+
+**Every report is counted once**: equal counts are those of a task that ran twice, and of counts that
+share reports otherwise, nothing is merged (`privot.randomizer.reports.counts`).
 
 **Privacy review.** Adjacency, Δ and the sizes are those of `privot.randomizer.privatize`. The folder is
 readable by its owner only, who has the raw records: parts that no receipt names are second reports of
@@ -39,6 +43,8 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,12 +52,22 @@ import pyarrow as pa
 
 from privot.core.errors import PrivotError
 from privot.randomizer.privatize import PIPE_IDENTITY, Privatized, begin_parts, make_parts
-from privot.randomizer.publishing import Left, Parts, discard, publish, refuse_unknown_output
+from privot.randomizer.publishing import (
+    Left,
+    Parts,
+    discard,
+    publish,
+    refuse_unknown_output,
+    require_unwritten,
+)
 from privot.randomizer.randomizer import Randomizer
+from privot.randomizer.reports.counts import CountPlan, Counts, count
+from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.tables.files import as_table
 from privot.tables.record_files import TableBatches
 
-RECEIPT = "receipt"
+RECEIPT, COUNTS = "receipt", "counts"  # columns of what the functions return
+COUNTS_SUFFIX = ".counts"
 _FIRST_BITS = 62  # of the random number of a call's first part
 
 
@@ -61,7 +77,7 @@ class EngineRun:
 
     Arguments:
         randomizer: Randomizer of every record.
-        output: Absolute path of the release: parquet, csv, csv.gz, or a folder.
+        output: Absolute path of the release: parquet, csv, csv.gz, or a folder; or of counts: .counts.
         parts: Folder of the parts, beside the output.
         num_rows: Number of records, if known.
     """
@@ -85,17 +101,26 @@ class EngineRun:
 
         Arguments:
             randomizer: Randomizer of every record.
-            output: Path of the release, which does not exist.
+            output: Path of the release or the counts, which does not exist.
             num_rows: Number of records; with another number, nothing is published.
             part_rows: Most records in a part, and approximately the reports in a shard.
             left: Treatment of the parts that a stopped run left: "refuse"; "resume", to publish those
                 that were named by receipts, or else to privatize anew; or "discard".
 
         Raises:
-            PrivotError: if the output exists, or parts of another run do.
+            PrivotError: if the output exists, or parts of another run do; for counts, if reports of
+                this randomizer are not counted, or batches of them not added.
         """
         path = Path(output).resolve()
-        refuse_unknown_output(path)
+        if path.suffix == COUNTS_SUFFIX:
+            CountPlan.of(randomizer)  # raises an error for reports that are not counted
+            if shuffled_promise(randomizer.schema) is not None:
+                raise PrivotError(
+                    f"{path} would be counts of several tasks, and the schema promises shuffled "
+                    "reports: make a release, and count it"
+                )
+        else:
+            refuse_unknown_output(path)
         size = (num_rows, None)
         parts = begin_parts(randomizer, path, size, PIPE_IDENTITY, left, part_rows, lambda _: None)
         return cls(randomizer, path, parts, num_rows)
@@ -115,8 +140,9 @@ class EngineRun:
         self._require_unended()
         first = secrets.randbits(_FIRST_BITS)
         records = TableBatches(batches, "the batches")
+        write = self._write_counts if self.output.suffix == COUNTS_SUFFIX else None
         num_rows, outside = make_parts(
-            self.randomizer, records, self.parts, workers=workers, first=first
+            self.randomizer, records, self.parts, workers=workers, first=first, write=write
         )
         number, found = (
             -(-num_rows // self.parts.part_rows),
@@ -136,9 +162,7 @@ class EngineRun:
             PrivotError: if the receipts are not for `num_rows` records, or the run has ended.
         """
         self._require_unended()
-        if not hasattr(receipts, "columns"):
-            receipts = pa.concat_tables(map(pa.table, receipts))
-        found = [json.loads(text) for text in {*as_table(receipts).column(RECEIPT).to_pylist()}]
+        found = [json.loads(text) for text in _distinct(receipts, RECEIPT)]
         num_rows = sum(receipt["rows"] for receipt in found)
         if num_rows == 0 or self.num_rows not in (None, num_rows):
             expected = "some" if self.num_rows is None else f"{self.num_rows:,}"
@@ -162,9 +186,20 @@ class EngineRun:
             raise PrivotError(f"{self.parts.folder} lacks receipts: give those of one execution")
         for receipt in committed:
             outside.update(receipt["outside"])
-        num_rows = publish(self.parts, self.output, self.randomizer.to_json())
+        if self.output.suffix == COUNTS_SUFFIX:
+            require_unwritten(self.parts, self.output)
+            counts = reduce(Counts.merge, map(Counts.load, self.parts.paths()))
+            counts.save(self.output)
+            num_rows = len(counts)
+        else:
+            num_rows = publish(self.parts, self.output, self.randomizer.to_json())
         discard(self.parts.folder)
         return Privatized(num_rows, 0, dict(outside))
+
+    def _write_counts(self, path: Path, pieces: Iterable[pa.Table]) -> int:
+        counts = count(pieces, self.randomizer)
+        path.write_bytes(counts.to_bytes())
+        return len(counts)
 
     def _require_unended(self) -> None:
         """Raise an error for a call after the release was published, or its parts were discarded."""
@@ -173,3 +208,41 @@ class EngineRun:
                 f"{self.parts.folder} is gone, as its run has ended: to noise the same records again "
                 "would spend their budget twice; if these are other records, begin another run"
             )
+
+
+def count_batches(
+    batches: Iterable[pa.RecordBatch | pa.Table], randomizer: Randomizer
+) -> Iterator[pa.RecordBatch]:
+    """Count reports in a task; yield one batch with one row: content of a file of counts, or null.
+
+    Types that an engine has changed, such as those of ids, are restored.
+    """
+    types = pa.schema(randomizer.types)
+    tables = (pa.table(batch).select(types.names).cast(types) for batch in batches)
+    rows = (table for table in tables if table.num_rows)
+    start = [*islice(rows, 1)]
+    content = count(chain(start, rows), randomizer).to_bytes() if start else None
+    yield pa.record_batch({COUNTS: pa.array([content], pa.binary())})
+
+
+def merge_counts(rows: Any) -> Counts:
+    """Add up what `count_batches` returned, once each.
+
+    Arguments:
+        rows: Table with a column of counts, or an iterable of tables or Arrow batches.
+
+    Raises:
+        PrivotError: if there are none, or counts of different tasks share reports.
+    """
+    contents = sorted(_distinct(rows, COUNTS) - {None})
+    if not contents:
+        raise PrivotError("the tasks have counted no reports: give at least one")
+    named = enumerate(contents, start=1)
+    return reduce(Counts.merge, (Counts.from_bytes(each, f"counts {k}") for k, each in named))
+
+
+def _distinct(rows: Any, column: str) -> set[Any]:
+    """Return the values of a column of a table, or of an iterable of tables or batches."""
+    if not hasattr(rows, "columns"):
+        rows = pa.concat_tables(map(pa.table, rows))
+    return {*as_table(rows).column(column).to_pylist()}

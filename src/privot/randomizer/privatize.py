@@ -33,7 +33,7 @@ import stat
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -167,8 +167,11 @@ def make_parts(
     progress: Progress | None = None,
     workers: int = CORES,
     first: int = 0,
+    write: Callable[[Path, Iterable[pa.Table]], int] | None = None,
 ) -> NewReports:
     """Privatize the records of all missing parts, numbered from `first` on, on `workers` threads.
+
+    `write` writes the reports of a part to a file and returns their number; by default `write_buckets`.
 
     Raises:
         RefusedRecordsError: for records that the schema does not allow, or cannot be read.
@@ -208,10 +211,10 @@ def make_parts(
         except PrivotError as error:
             raise RefusedRecordsError(str(error)) from None
 
+    write = write or partial(write_buckets, buckets=parts.buckets)
     with closing(privatized()) as numbered:
         for part, group in groupby(numbered, lambda pair: pair[0]):
-            pieces = (reports for _, reports in group)
-            parts.publish(part, partial(write_buckets, pieces=pieces, buckets=parts.buckets))
+            parts.publish(part, partial(write, pieces=(reports for _, reports in group)))
     return NewReports(num_new, dict(outside))
 
 

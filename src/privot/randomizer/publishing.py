@@ -287,11 +287,8 @@ def publish(
     Raises:
         PrivotError: if a part is missing, the disk is full, or the output exists; the parts stay.
     """
-    if isinstance(output, Path) and output.exists():
-        raise PrivotError(
-            f"{output} was written by another run meanwhile: keep one of the two reports, and make sure "
-            f"that nobody gets {parts.folder}"
-        )
+    if isinstance(output, Path):
+        require_unwritten(parts, output)
     shuffled = in_random_order(parts.paths(), parts.buckets, parts.part_rows, progress)
     if not isinstance(output, Path):
         return write_text(output, shuffled)
@@ -307,6 +304,15 @@ def publish(
         if table_suffix(output) == ".parquet":
             return write_reports(draft, shuffled, randomizer)
         return write_text(draft, shuffled, zipped=output.name.endswith(".gz"))
+
+
+def require_unwritten(parts: Parts, output: Path) -> None:
+    """Raise an error if another run has written the output."""
+    if output.exists():
+        raise PrivotError(
+            f"{output} was written by another run meanwhile: keep one of the two reports, and make sure "
+            f"that nobody gets {parts.folder}"
+        )
 
 
 def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
