@@ -1,4 +1,4 @@
-"""Commands that receive reports: campaigns in browsers, a collector, files of reports, two servers."""
+"""Commands that receive reports: campaigns in browsers, a collector, two servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from privot.cli.console import (
     SchemaFile,
     complain,
     note,
-    print_quarantined,
     with_promise,
 )
 from privot.core.errors import PrivotError
@@ -446,55 +445,6 @@ def _require_origin(text: str) -> None:
         valid = False
     if not valid or text != f"{parts.scheme}://{parts.netloc}" or "*" in text or "@" in text:
         raise PrivotError(f"--origin {text!r} is no origin: give https://HOST, without a path")
-
-
-def collect(
-    releases: list[Path] = Argument(help="Reports of devices: files, folders, quoted patterns."),
-    output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
-    randomizer: Path | None = Option(None, "-r", "--randomizer", help="Needed by CSV."),
-    quarantine: Path | None = Option(None, help="Default: OUTPUT.quarantine.csv."),
-    strict: bool = Option(False, "--strict", help="Refuse reports that cannot be, instead."),
-    key: Path | None = Option(
-        None, help="Of shuffled reports: the analyst's private key, which opens one batch.sealed."
-    ),
-    force: Force = False,
-) -> None:
-    """Put many devices' reports into one release; all must be of the same randomizer.
-
-    A report that is there several times counts once. What the randomizer cannot have made goes into
-    quarantine, with its file, row and reason.
-
-    Example: privot collect inbox/ -o release.parquet
-
-    Shuffled: privot collect batch-000000.sealed -r randomizer.json --key analyst.key -o release.parquet
-    """
-    from privot.collector import collect_files
-    from privot.collector.analyst import collect_batch
-    from privot.collector.collecting import quarantine_of
-    from privot.randomizer import Randomizer
-
-    inputs = [*releases] if randomizer is None else [*releases, randomizer]
-    claim_file(output, inputs=inputs, suffixes=(".parquet",), force=force)
-    quarantine = quarantine or quarantine_of(output)
-    claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
-    made_by = None if randomizer is None else Randomizer.load(randomizer)
-    if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
-        raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
-    if key is not None:
-        if made_by is None or len(releases) != 1:
-            raise PrivotError(
-                f"--key {key} opens one batch, which is a release of its own: give one batch, and its "
-                "-r randomizer.json"
-            )
-        done = collect_batch(
-            releases[0], output, made_by, key, quarantine=quarantine, strict=strict
-        )
-        guarantee = made_by.batch_guarantee(done.num_reports)
-    else:
-        done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
-        guarantee = done.randomizer.guarantee
-    print_quarantined(done)
-    print(f"{output}: {done.num_reports:,} reports, {guarantee}")
 
 
 def aggregate(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from privot.evaluation.verdicts import Finding
     from privot.local import LocalModel
     from privot.models import Model
-    from privot.randomizer import Release
+    from privot.randomizer import Counts, Release
     from privot.randomizer.publishing import Progress as RowProgress
     from privot.schema import Schema
     from privot.tables.csv_records import RecordForm
@@ -204,8 +204,11 @@ def open_releases(
     strict: bool,
     replace: bool,
     inputs: Sequence[Path] | None = None,
-) -> list[Release]:
-    """Open releases without their impossible reports, which are listed in files beside the outputs.
+    one_by_one: bool = False,
+) -> list[Release | Counts]:
+    """Open counts and releases, and count those of maps and tables.
+
+    Impossible reports are left out, and listed in files beside the outputs.
 
     Arguments:
         context: Context of the command, at whose end temporary copies are removed.
@@ -214,6 +217,7 @@ def open_releases(
         strict: Whether to refuse a release with impossible reports.
         replace: Whether to replace quarantines that exist.
         inputs: What the command reads, which no quarantine may overwrite; the releases by default.
+        one_by_one: Whether single reports are needed, so that no release is counted.
     """
     from privot.collector.collecting import quarantine_of, without_impossible
 
@@ -221,7 +225,9 @@ def open_releases(
     for path, output in zip(paths, outputs, strict=True):
         quarantine = quarantine_of(output)
         claim_file(quarantine, inputs=paths if inputs is None else inputs, force=replace)
-        release, collection = context.with_resource(without_impossible(path, quarantine, strict))
+        release, collection = context.with_resource(
+            without_impossible(path, quarantine, strict, one_by_one)
+        )
         releases.append(release)
         if collection is not None and is_first():
             print_quarantined(collection)

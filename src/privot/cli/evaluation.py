@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 def check(
     model: Path = Argument(help="Folder of the model."),
-    release: Path = Argument(help="The reports that it learned from, or later ones."),
+    release: Path = Argument(help="The reports that it learned from, or later ones; or counts."),
     held_out: bool = Option(False, "--held-out", help="The model has not seen these reports."),
     target: Target = None,
     output: Path | None = Option(None, "-o", "--output", help="A page of it; none by default."),
@@ -60,14 +60,15 @@ def check(
     Example: privot check model/ release.parquet --target income -o check.html
     """
     from privot.evaluation import check as check_model
-    from privot.randomizer import Release
+    from privot.randomizer import Counts, Release
+    from privot.randomizer.reports.counts import is_counts
     from privot.report import write_check_report
 
     if output is not None:
         claim_file(output, inputs=[model, release], suffixes=(".html",), force=force)
     require_seed(seed)
     loaded = load_local(model, "only such a model has any to check")
-    reports = Release.load(release)
+    reports = Counts.load(release) if is_counts(release) else Release.load(release)
     with step_bar("checking") as progress:
         found = check_model(
             loaded, reports, held_out=held_out, target=target, seed=seed, progress=progress

@@ -1,9 +1,10 @@
-"""Commands that learn models from reports, and draw from them: fit, sample, and the demo."""
+"""Commands that collect and count reports, learn models from them, and draw: fit, sample, the demo."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,6 +17,7 @@ from privot.cli.console import (
     load_generative,
     note,
     open_releases,
+    print_quarantined,
     print_verdict,
     row_bar,
     step_bar,
@@ -27,15 +29,115 @@ from privot.core.processes import is_first
 
 if TYPE_CHECKING:
     from privot.local import LocalModel
-    from privot.randomizer import Release
+    from privot.local.releases import Reports
+    from privot.randomizer import Randomizer
     from privot.training import Interrupted
+
+
+def collect(
+    context: typer.Context,
+    releases: list[Path] = Argument(help="Reports of devices: files, folders, quoted patterns."),
+    output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
+    counted: bool = Option(
+        False,
+        "--count",
+        help="Write counts instead, all that maps and tables are learned from. Counts may be among the "
+        "sources, and are added up.",
+    ),
+    randomizer: Path | None = Option(None, "-r", "--randomizer", help="Needed by CSV."),
+    quarantine: Path | None = Option(None, help="Default: OUTPUT.quarantine.csv."),
+    strict: bool = Option(False, "--strict", help="Refuse reports that cannot be, instead."),
+    key: Path | None = Option(
+        None, help="Of shuffled reports: the analyst's private key, which opens one batch.sealed."
+    ),
+    force: Force = False,
+) -> None:
+    """Put many devices' reports into one release; all must be of the same randomizer.
+
+    A report that is there several times counts once. What the randomizer cannot have made goes into
+    quarantine, with its file, row and reason.
+
+    Example: privot collect inbox/ -o release.parquet
+
+    Counts, of two collectors: privot collect release/ counts-b --count -o counts
+
+    Shuffled: privot collect batch-000000.sealed -r randomizer.json --key analyst.key -o release.parquet
+    """
+    from privot.collector import collect_files
+    from privot.collector.analyst import collect_batch
+    from privot.collector.collecting import quarantine_of
+    from privot.randomizer import Randomizer
+
+    inputs = [*releases] if randomizer is None else [*releases, randomizer]
+    if counted and output.name == "release.parquet":
+        output = output.with_name("counts")
+    claim_file(output, inputs=inputs, suffixes=() if counted else (".parquet",), force=force)
+    quarantine = quarantine or quarantine_of(output)
+    claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
+    made_by = None if randomizer is None else Randomizer.load(randomizer)
+    if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
+        raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
+    if counted:
+        if key is not None:
+            raise PrivotError(f"--key {key} opens a release: count what that collects, by itself")
+        _write_counts(context, releases, output, made_by, strict=strict, force=force)
+        return
+    if key is not None:
+        if made_by is None or len(releases) != 1:
+            raise PrivotError(
+                f"--key {key} opens one batch, which is a release of its own: give one batch, and its "
+                "-r randomizer.json"
+            )
+        done = collect_batch(
+            releases[0], output, made_by, key, quarantine=quarantine, strict=strict
+        )
+        guarantee = made_by.batch_guarantee(done.num_reports)
+    else:
+        done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
+        guarantee = done.randomizer.guarantee
+    print_quarantined(done)
+    print(f"{output}: {done.num_reports:,} reports, {guarantee}")
+
+
+def _write_counts(
+    context: typer.Context,
+    sources: list[Path],
+    output: Path,
+    made_by: Randomizer | None,
+    *,
+    strict: bool,
+    force: bool,
+) -> None:
+    """Count releases, and what is collected from other files first, and add up counts."""
+    from privot.collector import collect_files
+    from privot.randomizer import Counts, count
+    from privot.randomizer.reports.counts import is_counts
+    from privot.randomizer.reports.rows import is_release
+
+    def is_whole(path: Path) -> bool:
+        is_file = path.is_file() and path.suffix == ".parquet"
+        return is_file or is_counts(path) or (path.is_dir() and is_release(path))
+
+    paths = [path for path in sources if is_whole(path)]
+    if loose := [path for path in sources if not is_whole(path)]:
+        folder = Path(context.with_resource(TemporaryDirectory(prefix="privot-")))
+        paths.append(folder / "release.parquet")
+        listed = output.with_name(f"{output.name}.quarantine.csv")
+        done = collect_files(loose, paths[-1], made_by, quarantine=listed, strict=strict)
+        print_quarantined(done)
+    beside = [output.with_name(f"{output.name}.{number}") for number in range(len(paths))]
+    found = open_releases(context, paths, beside, strict=strict, replace=force, inputs=sources)
+    first, *others = (each if isinstance(each, Counts) else count(each) for each in found)
+    merged = first.merge(*others)
+    merged.save(output)
+    print(f"{output}: {len(merged):,} reports, counted, {merged.guarantee}")
 
 
 def fit(
     context: typer.Context,
     release: list[Path] = Argument(
-        help="The reports: release.parquet; several of a campaign that moved to other randomizers, "
-        "newest last; or waves, in order."
+        help="The reports: release.parquet, or counts; several of a campaign that moved to other "
+        "randomizers, newest last; or waves, in order."
     ),
     output: Path = Option(Path("model"), "-o", "--output", help="Folder of the model."),
     device: str = Option("auto", help="auto, cpu or cuda."),
@@ -88,6 +190,7 @@ def fit(
     from privot.local import FitSettings
     from privot.local import fit as fit_model
     from privot.models import FILES
+    from privot.randomizer import Release
     from privot.training import Interrupted
 
     # `context.obj` has the values of the options that app.py declares from `FitSettings`.
@@ -112,7 +215,10 @@ def fit(
     # The quarantine of the first release is OUTPUT.quarantine.csv, of the next OUTPUT.1.quarantine.csv.
     beside = [output, *(output.with_name(f"{output.name}.{n}") for n in range(1, len(release)))]
     replace = force or resume or not is_first()
-    reports = open_releases(context, release, beside, strict=strict, replace=replace)
+    one_by_one = settings.estimator == "generator"
+    reports = open_releases(
+        context, release, beside, strict=strict, replace=replace, one_by_one=one_by_one
+    )
     if target is not None:
         if not with_check:
             raise PrivotError("--target is a part of the check: leave out --no-check, or --target")
@@ -146,7 +252,7 @@ def fit(
         print(f"  of them {promise['reports']:,} were promised {promise['guarantee']}")
     if with_check and model.made_with["estimator"] == "latent_classes":
         _check(model, reports, output, settings.seed, target)
-    if model.schema.images:
+    if isinstance(reports[-1], Release) and model.schema.images:
         from privot.report import write_image_fit_report
 
         write_image_fit_report(output / "report.html", model, reports[-1])
@@ -168,7 +274,7 @@ def _fit_sums(files: Sequence[Path], output: Path, seed: int, force: bool) -> No
 
 
 def _check(
-    model: LocalModel, reports: list[Release], output: Path, seed: int, target: str | None
+    model: LocalModel, reports: list[Reports], output: Path, seed: int, target: str | None
 ) -> None:
     """Check a table's model by its reports, print the verdict, and store it with the model."""
     from privot.evaluation import check

@@ -47,6 +47,7 @@ from privot.core.errors import PrivotError, printable
 from privot.core.files import beside, cannot_write, replacing_file
 from privot.randomizer.publishing import read_buckets, write_buckets
 from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.reports.counts import Counts, count, is_counted, is_counts
 from privot.randomizer.reports.csv_reports import as_text, read_text
 from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.reports.rows import (
@@ -62,6 +63,7 @@ from privot.randomizer.reports.rows import (
     write_reports,
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
+from privot.randomizer.reports.validation import ImpossibleReportError
 from privot.tables.files import damage_of
 from privot.wire.report import MAGIC, Report, WireError, read_batch
 
@@ -374,17 +376,29 @@ def _write_parts(
 
 @contextmanager
 def without_impossible(
-    path: Path, quarantine: Path, strict: bool
-) -> Iterator[tuple[Release, Collection | None]]:
-    """Provide a release without impossible reports: the file, or a cleaned copy with its counts."""
-    release = Release.open(path)
-    if release.first_fault() is None:
-        yield release, None
+    path: Path, quarantine: Path, strict: bool, one_by_one: bool = False
+) -> Iterator[tuple[Release | Counts, Collection | None]]:
+    """Provide a release without impossible reports, and what was left out, if anything was.
+
+    It is provided as counts if maps or tables are learned from it, unless single reports are needed.
+    """
+    if is_counts(path):
+        yield Counts.load(path), None
         return
-    with TemporaryDirectory(prefix="privot-") as folder:
-        cleaned = Path(folder) / "release.parquet"
-        collection = collect_files([path], cleaned, quarantine=quarantine, strict=strict)
-        yield Release.open(cleaned), collection
+    release = Release.open(path)
+    counted = is_counted(release.randomizer) and not one_by_one
+    try:
+        found = count(release) if counted else release
+        if not counted:
+            release.require_possible()
+    except ImpossibleReportError:
+        with TemporaryDirectory(prefix="privot-") as folder:
+            cleaned = Path(folder) / "release.parquet"
+            collection = collect_files([path], cleaned, quarantine=quarantine, strict=strict)
+            copy = Release.open(cleaned)
+            yield count(copy) if counted else copy, collection
+        return
+    yield found, None
 
 
 def _distinct(reports: pa.Table) -> tuple[pa.Table, int]:

@@ -306,7 +306,7 @@ def apply_along_axes(matrices: Sequence[Array], tensor: Array) -> Array:
 
 def window_channel(counts: Counts, form: WindowForm, spacings: int) -> GridChannel:
     """Build the channel of a column reported by windows; `spacings` are at most the form's steps."""
-    people = counts.dense(form.num_answers(form.dimension))
+    people = counts.dense(form.num_answers())
     if form.shape == "ball":
         return BallChannel(people, form, spacings)
     width = form.shape_of_cells[0]

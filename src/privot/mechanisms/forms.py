@@ -52,16 +52,15 @@ class Form:
     width: ClassVar[int] = 1  # number w of integers in an answer
     one_report: ClassVar[bool] = False  # every answer of points is one report, that of `points`
 
-    def num_answers(self, dimension: int) -> int | None:
-        """Return the number of answers of points of a dimension; None if they cannot be counted."""
+    def num_answers(self, dimension: int = 1) -> int | None:
+        """Return one more than the largest integer of an answer; None if answers cannot be counted.
+
+        `dimension` is the number of coordinates of points.
+        """
         return None
 
     def answers(self, reports: NDArray[Any]) -> Answers:
         """Return the answers (n, w) of reports (n, …)."""
-        raise NotImplementedError
-
-    def known(self, answers: Answers) -> NDArray[np.bool_]:
-        """Return the mask (n,) of rows (n, w) that are answers, of forms of codes."""
         raise NotImplementedError
 
     def points(self, answers: Answers) -> Array:
@@ -81,7 +80,7 @@ class NoiseForm(Form):
         reach = 1.0 if self.distance == "manhattan" else 1.0 + _TAIL * self.scale
         return np.linspace(-reach, reach, min(_MAX_BINS, round(SPACINGS[dimension] * reach)) + 1)
 
-    def num_answers(self, dimension: int) -> int | None:
+    def num_answers(self, dimension: int = 1) -> int | None:
         """See `Form`."""
         if self.distance not in ("manhattan", "squared_euclidean"):
             return None
@@ -148,14 +147,13 @@ class SupportForm(CodeForm):
         """Number of codes in a set."""
         return self.size
 
+    def num_answers(self, dimension: int = 1) -> int:
+        """See `Form`: the size of the alphabet."""
+        return self.num_values
+
     def answers(self, reports: NDArray[Any]) -> Answers:
         """See `Form`: the codes of sets (n, w)."""
         return reports.astype(np.int32, copy=False)
-
-    def known(self, answers: Answers) -> NDArray[np.bool_]:
-        """See `Form`: increasing codes."""
-        rising = (np.diff(answers, axis=1, prepend=-1) > 0).all(axis=1)
-        return np.asarray(rising & (answers[:, -1] < self.num_values))
 
     def shares(self, answers: Answers) -> scipy.sparse.csr_array:
         """See `CodeForm`."""
@@ -193,13 +191,13 @@ class TableForm(CodeForm):
             rows[reports[:, -1] == 1] = len(self.likelihood) - 1
         return np.asarray(rows)
 
+    def num_answers(self, dimension: int = 1) -> int:
+        """See `Form`: the number of rows."""
+        return len(self.likelihood)
+
     def answers(self, reports: NDArray[Any]) -> Answers:
         """See `Form`: the table's rows."""
         return _column(self.rows(reports))
-
-    def known(self, answers: Answers) -> NDArray[np.bool_]:
-        """See `Form`."""
-        return np.asarray((answers[:, 0] >= 0) & (answers[:, 0] < len(self.likelihood)))
 
     @cached_property
     def _ratios(self) -> Array:
@@ -312,7 +310,7 @@ class WindowForm(Form):
         """Number of report cells of every coordinate, margins included."""
         return (self.steps + 1 + 2 * self.reach,) * self.dimension
 
-    def num_answers(self, dimension: int) -> int:
+    def num_answers(self, dimension: int = 1) -> int:
         """See `Form`: the report cells, in C order, then a missing value."""
         return int(np.prod(self.shape_of_cells)) + self.nullable
 
@@ -321,12 +319,12 @@ class WindowForm(Form):
         cells = self.cells(reports) + self.reach
         numbers = np.ravel_multi_index(tuple(cells.T), self.shape_of_cells)
         if self.nullable:
-            numbers = np.where(reports[:, -1] == 1, self.num_answers(self.dimension) - 1, numbers)
+            numbers = np.where(reports[:, -1] == 1, self.num_answers() - 1, numbers)
         return _column(numbers)
 
     def points(self, answers: Answers) -> Array:
         """See `Form`."""
-        numbers, missing = answers[:, 0], self.num_answers(self.dimension) - 1
+        numbers, missing = answers[:, 0], self.num_answers() - 1
         flag = (numbers == missing) & self.nullable
         cells = np.stack(np.unravel_index(np.where(flag, 0, numbers), self.shape_of_cells), axis=1)
         points = np.asarray((cells - self.reach) * (2 / self.steps) - 1.0, np.float64)

@@ -49,7 +49,7 @@ from privot.randomizer.reports.shuffled import (
     shuffled_promise,
 )
 from privot.randomizer.reports.split import SplitReport, privatize_columns
-from privot.randomizer.reports.validation import first_fault, first_reasons, seal, unseal
+from privot.randomizer.reports.validation import first_reasons, require_possible, seal, unseal
 from privot.schema import Schema
 from privot.tables.files import as_table
 from privot.waves.panel import Panel, PanelGuarantee
@@ -553,19 +553,10 @@ class Release(Summarized):
         release.require_possible()
         return release
 
-    def first_fault(self) -> tuple[int, str] | None:
-        """Return the index of an impossible or repeated report and the reason, or None."""
-        return first_fault(self.rows, self.randomizer.reasons)
-
     def require_possible(self) -> None:
         """Validate all reports.
 
         Raises:
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        if fault := self.first_fault():
-            row, reason = fault
-            raise PrivotError(
-                f"{self.rows.source}, report {row + 1:,}: {reason}, so the file was altered: "
-                "`privot collect` accepts possible reports, and quarantines the rest"
-            )
+        require_possible(self.rows, self.randomizer.reasons)

@@ -17,8 +17,8 @@ merging is associative and does not depend on the order, byte for byte.
 **Once.** Ids are uniform words of 128 bits. Counts contain all ids below a **limit**, the largest power
 of two below which there are at most 65,536: all ids of few reports, a uniform sample of many. Those of a
 union follow from those of its parts. Counts that share one are not merged. If they share m of n reports,
-none of these is in the sample with probability about $(1 − k/n)^m$, where k is at least 32,768: less
-than 10⁻¹⁴ for a shard of a million reports that stands twice among a billion. Within one source, copies
+none of these is in the sample with probability about $(1 − k/n)^m$, where k is some 32,768 or more: less
+than 10⁻¹³ for a shard of a million reports that stands twice among a billion. Within one source, copies
 are found exactly, as in every release.
 
 **Splits.** Cross-validation holds out reports by coins, independently of their content. Given counts,
@@ -67,15 +67,17 @@ from privot.randomizer.reports.rows import (
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
-from privot.randomizer.reports.validation import first_fault
+from privot.randomizer.reports.validation import require_possible
 from privot.schema import Schema
 
 Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 Key = tuple[int, ...]
 
 _MAGIC = b"privot counts 1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
+_MIN_WAITING = 2**15  # integers in answers that wait
+_ROWS_AT_ONCE = 2**20  # reports in tables that are counted together
+_MAX_PLANS = 8  # of randomizers, that are remembered
 
 
 class Counted(NamedTuple):
@@ -105,32 +107,37 @@ class Tally:
 
     Arguments:
         size: Number of possible answers of one integer each, if these are few: they have a place each.
-            Else batches are merged once their rows outnumber the rows merged before, so that each row is
-            sorted only a few times.
+            Else answers wait until they are more than those counted before, so that each is sorted only
+            a few times.
     """
 
     def __init__(self, size: int | None = None) -> None:
-        self._dense = None if size is None or size > _MAX_DENSE else np.zeros(size, np.int64)
-        self._parts: list[Counted] = []
-        self._num_merged = self._num_unmerged = 0
+        self._dense = None if size is None else np.zeros(size, np.int64)
+        self._waiting: list[Answers] = []
+        self._num_waiting = 0
+        self._counted: Counted | None = None
 
     def add(self, answers: Answers) -> None:
         """Count more answers (n, w)."""
         if self._dense is not None:
             self._dense += np.bincount(answers[:, 0], minlength=self._dense.size)
             return
-        self._parts.append(Counted.of(answers))
-        self._num_unmerged += len(self._parts[-1].people)
-        if self._num_unmerged > self._num_merged:
-            self._parts = [self.total()]
-            self._num_merged, self._num_unmerged = len(self._parts[0].people), 0
+        self._waiting.append(answers)
+        self._num_waiting += answers.size
+        if self._num_waiting > max(
+            _MIN_WAITING, self._counted.answers.size if self._counted else 0
+        ):
+            self._counted = self.total()
+            self._waiting, self._num_waiting = [], 0
 
     def total(self) -> Counted:
         """Return the distinct answers and their counts."""
-        if self._dense is None:
-            return Counted.sum(self._parts)
-        present = np.flatnonzero(self._dense)
-        return Counted(present.astype(np.int32)[:, None], self._dense[present])
+        if self._dense is not None:
+            present = np.flatnonzero(self._dense)
+            return Counted(present.astype(np.int32)[:, None], self._dense[present])
+        parts = [] if self._counted is None else [self._counted]
+        parts += [Counted.of(np.concatenate(self._waiting))] if self._waiting else []
+        return Counted.sum(parts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -311,26 +318,18 @@ def _require_addable(first: Randomizer, second: Randomizer, sources: str) -> Non
 
 
 def require_disjoint(parts: Sequence[Counts]) -> None:
-    """Raise an error if counts share reports, by the sampled ids.
-
-    Reports are compared by their public ids of 128 random bits (`privot.randomizer.reports.rows`), which
-    agree by chance with probability below n²/2^129.
-    """
+    """Raise an error if counts share reports, by the sampled ids, which differ by chance otherwise."""
     limit = min(part.ids.limit for part in parts)
     ids = [part.ids.below(limit) for part in parts]
     if len(distinct_ids(*ids)) == sum(map(len, ids)):
         return
     for (number, first), (later, second) in combinations(enumerate(parts, start=1), 2):
         if shared := first.ids.shared(second.ids):
-            names = f"releases {number} and {later} ({first.source}, {second.source})"
-            raise _shared_error(names, shared)
-
-
-def _shared_error(sources: str, shared: int) -> PrivotError:
-    return PrivotError(
-        f"{sources} share {shared:,} reports, by their ids: give each report once, or collect them into "
-        "one release by `privot collect`"
-    )
+            raise PrivotError(
+                f"releases {number} and {later} ({first.source}, {second.source}) share {shared:,} "
+                "reports, by their ids: give each report once, or collect them into one release by "
+                "`privot collect`"
+            )
 
 
 def added(parts: Sequence[Counts]) -> Counts:
@@ -339,7 +338,7 @@ def added(parts: Sequence[Counts]) -> Counts:
     for part in parts:
         for key, each in part.groups.items():
             groups.setdefault(key, []).append(each)
-    ids = reduce(lambda ids, part: ids.joined(part.ids.words, part.ids.limit), parts, IdSample())
+    ids = reduce(IdSample.joined, (part.ids for part in parts))
     sums = {key: Counted.sum(same) for key, same in groups.items()}
     return Counts(parts[0].randomizer, sums, ids, parts[0].source)
 
@@ -364,6 +363,14 @@ def all_coded(randomizer: Randomizer) -> bool:
     return randomizer.candidates is None and all(form.learns_codes for form in forms)
 
 
+_plans: dict[str, Any] = {}  # by the randomizer's JSON
+
+
+def is_counted(randomizer: Randomizer) -> bool:
+    """Return True if reports are learned from by their counts: those of maps and of tables of codes."""
+    return all_coded(randomizer) or grid_form(randomizer) is not None
+
+
 @dataclass(frozen=True, eq=False)
 class CountPlan:
     """How the reports of one randomizer are counted.
@@ -381,16 +388,30 @@ class CountPlan:
 
     @classmethod
     def of(cls, randomizer: Randomizer) -> Self:
-        """Return the plan of a randomizer.
+        """Return the plan of a randomizer, which is made once.
 
         Raises:
             PrivotError: if its reports cannot be counted.
         """
+        if (text := randomizer.to_json()) not in _plans:
+            if len(_plans) == _MAX_PLANS:
+                _plans.clear()
+            _plans[text] = cls._of(randomizer)
+        return _plans[text]
+
+    @property
+    def size(self) -> int | None:
+        """Number of possible answers of a column of points, if they are few; None of a table."""
+        size = None if self.points is None else self.points.size
+        return None if size is None or size > _MAX_DENSE else size
+
+    @classmethod
+    def _of(cls, randomizer: Randomizer) -> Self:
         form, splits = grid_form(randomizer), randomizer.splits
         if form is not None:
             (split,) = splits.values()
             return cls(randomizer, ((split, form),), PointAnswers(split, form))
-        if not all_coded(randomizer):
+        if not is_counted(randomizer):
             raise PrivotError(
                 "reports of this randomizer are not counted, only maps (one column of at most three "
                 "coordinates) and tables of codes are: give `fit` the release itself"
@@ -464,21 +485,21 @@ class CountPlan:
             count = self.randomizer.num_reported if self.columns else 1
             if len(key) != count or sorted({*key}) != [*key] or not 0 <= key[0] <= key[-1] < limit:
                 return False
-            widths = [form.width for form in self.forms(key)]
+            forms = self.forms(key)
+            widths = [form.width for form in forms]
             if answers.shape[1] != sum(widths) or not len(people) or people.min() < 1:
                 return False
             parts = np.split(answers, np.cumsum(widths)[:-1], axis=1)
-            for form, part in zip(self.forms(key), parts, strict=True):
-                known = self.points.known(part) if self.points else form.known(part)
-                if not known.all():
+            limits = [self.points.size] if self.points else [form.num_answers() for form in forms]
+            for part, most in zip(parts, limits, strict=True):
+                rising = (np.diff(part, axis=1, prepend=-1) > 0).all()
+                if not rising or most is None or part[:, -1].max() >= most:
                     return False
+            if self.points and not self.points.possible(answers).all():
+                return False
             if not np.array_equal(distinct_rows(answers)[0], np.arange(len(answers))):
                 return False
         return True
-
-
-class ImpossibleReportError(PrivotError):
-    """Error of a source with a report that no device sends, or with one that stands twice."""
 
 
 Source: TypeAlias = Release | pa.Table | pa.RecordBatch | str | Path
@@ -503,45 +524,41 @@ def count(sources: Source | Iterable[Source], randomizer: Randomizer | None = No
         >>> len(count(release))
         2
     """
-    given = [sources] if isinstance(sources, Source) else sources
-    plan: CountPlan | None = None
-    tallies, ids, first = dict[Key, Tally](), IdSample(), ""
-    for each in given:
-        release = _release_of(each, randomizer)
-        name, randomizer = release.rows.source, randomizer or release.randomizer
-        if plan is None:
-            plan, first = CountPlan.of(randomizer), name
-        else:
-            _require_addable(randomizer, release.randomizer, f"{first} and {name}")
-        own = _count_release(release, plan, tallies)
-        if shared := ids.shared(own):
-            raise _shared_error(f"{name} and the sources before", shared)
-        ids = ids.joined(own.words, own.limit)
-    if plan is None:
+    merged: Counts | None = None
+    for release in _releases(sources, randomizer):
+        counts = _count_release(release)
+        merged = counts if merged is None else merged.merge(counts)
+    if merged is None:
         raise PrivotError("sources are none: give at least one release")
-    groups = {key: tally.total() for key, tally in tallies.items()}
-    return Counts(plan.randomizer, groups, ids, first)
+    return merged
 
 
-def _release_of(source: Source, randomizer: Randomizer | None) -> Release:
-    if isinstance(source, str | Path):
-        return Release.open(source)
-    if isinstance(source, Release):
-        return source
-    if randomizer is None:
-        raise PrivotError("reports do not carry their randomizer: give it as `randomizer`")
-    if isinstance(source, pa.RecordBatch):
-        source = pa.Table.from_batches([source])
-    return Release(ReportTable.of(source.replace_schema_metadata(None)), randomizer)
+def _releases(
+    sources: Source | Iterable[Source], randomizer: Randomizer | None
+) -> Iterator[Release]:
+    """Yield releases, in which consecutive tables of reports are put together."""
+    tables: list[pa.Table] = []
+    for source in [sources] if isinstance(sources, Source) else sources:
+        if isinstance(source, str | Path | Release):
+            yield source if isinstance(source, Release) else Release.open(source)
+            continue
+        if randomizer is None:
+            raise PrivotError("reports do not carry their randomizer: give it as `randomizer`")
+        tables.append(pa.table(source).replace_schema_metadata(None))
+        if sum(map(len, tables)) > _ROWS_AT_ONCE:
+            yield Release(ReportTable.of(*tables), randomizer)
+            tables = []
+    if tables and randomizer is not None:
+        yield Release(ReportTable.of(*tables), randomizer)
 
 
-def _count_release(release: Release, plan: CountPlan, tallies: dict[Key, Tally]) -> IdSample:
-    """Add the reports of a release to tallies, and return a sample of its ids."""
-    ids, waiting = IdSample(), list[Words]()
+def _count_release(release: Release) -> Counts:
+    plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
+    ids, waiting = IdSample(), list[NDArray[np.uint64]]()
 
-    def take_waiting() -> None:
+    def sample_waiting() -> None:
         nonlocal ids
-        ids = ids.joined(np.concatenate([ids.words[:0], *waiting]))
+        ids = ids.joined(IdSample(words=np.concatenate([ids.words[:0], *waiting])))
         waiting.clear()
 
     def add(piece: pa.Table) -> pa.Array:
@@ -551,19 +568,13 @@ def _count_release(release: Release, plan: CountPlan, tallies: dict[Key, Tally])
         reasons, answers = plan.read(piece)
         if reasons.null_count == len(reasons):
             for key, rows in answers:
-                tallies.setdefault(
-                    key, Tally(None if plan.points is None else plan.points.size)
-                ).add(rows)
+                tallies.setdefault(key, Tally(plan.size)).add(rows)
             waiting.append(IdSample(words=id_words(one_array(reported))).below(ids.limit))
             if sum(map(len, waiting)) > MOST_IDS:
-                take_waiting()
+                sample_waiting()
         return reasons
 
-    if fault := first_fault(release.rows, add):
-        row, reason = fault
-        raise ImpossibleReportError(
-            f"{release.rows.source}, report {row + 1:,}: {reason}, so the file was altered: "
-            "`privot collect` accepts possible reports, and quarantines the rest"
-        )
-    take_waiting()
-    return ids
+    require_possible(release.rows, add)
+    sample_waiting()
+    groups = {key: tally.total() for key, tally in tallies.items()}
+    return Counts(release.randomizer, groups, ids, release.rows.source)

@@ -97,10 +97,10 @@ class IdSample(NamedTuple):
     limit: int = 2**64
     words: NDArray[np.uint64] = np.zeros((0, 2), np.uint64)  # (k, 2), sorted
 
-    def joined(self, words: NDArray[np.uint64], limit: int = 2**64) -> IdSample:
-        """Return the sample of a union with ids (n, 2), all or those below a limit."""
-        limit = min(self.limit, limit)
-        union = distinct_ids(self.below(limit), IdSample(limit, words).below(limit))
+    def joined(self, other: IdSample) -> IdSample:
+        """Return the sample of a union."""
+        limit = min(self.limit, other.limit)
+        union = distinct_ids(self.below(limit), other.below(limit))
         while len(union) > MOST_IDS:
             limit //= 2
             union = union[: np.searchsorted(union[:, 0], np.uint64(limit))]

@@ -290,7 +290,7 @@ class PointAnswers:
         column = cast("PointColumn", split.column)
         self._dimension = mechanism.report_domain(column.domain).dimension
         self.size = form.num_answers(self._dimension) or 0
-        self._possible = np.ones(self.size, bool)
+        self._possible: Mask | None = None  # the report cells among all (size,)
         self._axes: list[NDArray[np.float64]] = []  # stored numbers of each coordinate's cells
         if form.one_report:
             points = form.points(np.arange(self.size, dtype=np.int32)[:, None])
@@ -301,10 +301,9 @@ class PointAnswers:
             written = split.layout.write(diagonal, mechanism, np.ones(width, bool))
             self._axes = [each.to_numpy() for each in [*written.values()][: self._dimension]]
 
-    def known(self, answers: Answers) -> NDArray[np.bool_]:
-        """Return the mask (n,) of possible answers (n, 1)."""
-        inside = (answers[:, 0] >= 0) & (answers[:, 0] < self.size)
-        return np.asarray(inside & self._possible[np.where(inside, answers[:, 0], 0)])
+    def possible(self, answers: NDArray[Any]) -> Mask:
+        """Return the mask of possible answers, all below `size`."""
+        return np.ones(answers.shape, bool) if self._possible is None else self._possible[answers]
 
     def read(self, table: pa.Table) -> tuple[Answers, NDArray[np.int64]]:
         """Return the answers (n, 1) of reports, and the rows of those that are not looked up."""
@@ -325,7 +324,7 @@ class PointAnswers:
             middle = (self.size - 1) // 2  # the cell of zeros, which are stored if missing
             known &= np.asarray(flags.is_valid().to_numpy()) & (~missing | (number == middle))
             number[missing] = self.size - 1
-        known &= self._possible[number]
+        known &= self.possible(number)
         return number.astype(np.int32)[:, None], np.flatnonzero(~known)
 
     def convert(self, table: pa.Table) -> Answers:

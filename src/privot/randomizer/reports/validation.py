@@ -87,10 +87,12 @@ def first_reasons(faults: Iterable[tuple[Mask, str]], num_rows: int) -> pa.Array
     return pa.array(reasons, pa.string()).take(pa.array(index))
 
 
-def first_fault(
-    rows: ReportTable, reasons: Callable[[pa.Table], pa.Array]
-) -> tuple[int, str] | None:
-    """Return the index of an impossible or repeated report, and the reason; None if there is none.
+class ImpossibleReportError(PrivotError):
+    """Error of a release with a report that no device sends, or with one that stands twice."""
+
+
+def require_possible(rows: ReportTable, reasons: Callable[[pa.Table], pa.Array]) -> None:
+    """Raise an error for the first impossible or repeated report, with its row and the reason.
 
     Different reports with the same id are not copies (`privot.collector.collecting`). If ids are not
     strictly increasing, all of them are read into memory to find copies.
@@ -98,17 +100,26 @@ def first_fault(
     last_words, num_read, increasing = np.zeros((0, 2), np.uint64), 0, True
     for piece in rows.pieces():
         piece_reasons = reasons(piece)
-        faulty = np.flatnonzero(np.asarray(piece_reasons.is_valid()))
-        if faulty.size:
-            return num_read + int(faulty[0]), str(piece_reasons[faulty[0]])
+        if piece_reasons.null_count < len(piece):
+            row = int(np.flatnonzero(np.asarray(piece_reasons.is_valid()))[0])
+            raise _impossible_error(rows, num_read + row, str(piece_reasons[row]))
         words = np.concatenate([last_words, id_words(one_array(piece.column(REPORT_ID)))])
         increasing = increasing and bool(_less(words[:-1], words[1:]).all())
         last_words, num_read = words[-1:], num_read + len(piece)
-    return None if increasing else _repeated(rows)
+    repeated = None if increasing else _repeated(rows)
+    if repeated is not None:
+        raise _impossible_error(rows, repeated, "it is there twice")
 
 
-def _repeated(rows: ReportTable) -> tuple[int, str] | None:
-    """Return the index of the first report with the id and content of an earlier one, and the reason."""
+def _impossible_error(rows: ReportTable, row: int, reason: str) -> ImpossibleReportError:
+    return ImpossibleReportError(
+        f"{rows.source}, report {row + 1:,}: {reason}, so the file was altered: `privot collect` "
+        "accepts possible reports, and quarantines the rest"
+    )
+
+
+def _repeated(rows: ReportTable) -> int | None:
+    """Return the index of the first report with the id and content of an earlier one."""
     words = rows.id_words()
     order = order_of(words)
     same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
@@ -121,7 +132,7 @@ def _repeated(rows: ReportTable) -> tuple[int, str] | None:
         for row, report in zip(places, reports, strict=True):
             digest = hashlib.blake2b(repr(report).encode(), digest_size=16).digest()
             if digest in digests:
-                return num_read + int(row), "it is there twice"
+                return num_read + int(row)
             digests.add(digest)
         num_read += len(piece)
     return None
