@@ -127,6 +127,17 @@ def ray_rows(folder, function):
 
 
 COUNT = partial(count_batches, randomizer=RANDOMIZER)
+
+
+def spark_counts(folder):
+    """Reports are structs, as Spark's `mapInArrow` refuses names with a dot."""
+    structs = spark_table(folder).selectExpr("struct(*) as report")
+    return structs.mapInArrow(
+        lambda batches: COUNT(pa.RecordBatch.from_struct_array(b.column(0)) for b in batches),
+        "counts binary",
+    ).toArrow()
+
+
 ENGINES = {
     "duckdb": (
         lambda run, folder: run.privatize(duckdb_batches(folder), workers=CORES),
@@ -140,7 +151,7 @@ ENGINES = {
         lambda run, folder: (
             spark_table(folder).mapInArrow(run.privatize, "receipt string").toArrow()
         ),
-        lambda folder: spark_table(folder).mapInArrow(COUNT, "counts binary").toArrow(),
+        spark_counts,
     ),
     "apache_beam": (
         lambda run, folder: beam_rows(folder, run.privatize),

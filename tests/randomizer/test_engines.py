@@ -270,6 +270,23 @@ def spark():
 
 
 @needs("pyspark")
+def test_spark_counts_columns_whose_names_have_dots(folder, spark):
+    """Its `mapInArrow` takes a dot for a field of a struct, so the page wraps reports into one."""
+    columns = {name: {"kind": "boolean"} for name in "ab"}
+    schema = privot.Schema.from_dict({"columns": columns})
+    randomizer = Randomizer.calibrate(schema, epsilon=1.0, report="joint")
+    release = randomizer.privatize({name: np.arange(3000) % 2 == 0 for name in "ab"})
+    assert any("." in name for name in release.table.column_names)
+    Path("release").mkdir()
+    release.save("release/joint.parquet")
+    lines = snippet("Spark")
+    given = {"pa": pa, "spark": spark, "randomizer": randomizer, "count_batches": count_batches}
+    lines = lines[lines.index("def count_structs") :].replace("release/", f"{folder}/release/")
+    exec(lines, given | {"merge_counts": merge_counts})
+    assert Path("people.counts").read_bytes() == count(release).to_bytes()
+
+
+@needs("pyspark")
 def test_spark_repeats_tasks_and_actions(folder, spark):
     table = spark.read.parquet(str(folder / "people.parquet")).repartition(5)
     run = begin(folder, num_rows=NUM)

@@ -33,7 +33,7 @@ import stat
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -167,11 +167,11 @@ def make_parts(
     progress: Progress | None = None,
     workers: int = CORES,
     first: int = 0,
-    write: Callable[[Path, Iterable[pa.Table]], int] | None = None,
+    write: Callable[..., int] | None = None,
 ) -> NewReports:
     """Privatize the records of all missing parts, numbered from `first` on, on `workers` threads.
 
-    `write` writes the reports of a part to a file and returns their number; by default `write_buckets`.
+    `write(path, pieces)` writes tables of a part's reports and returns their number of rows.
 
     Raises:
         RefusedRecordsError: for records that the schema does not allow, or cannot be read.
