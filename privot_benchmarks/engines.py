@@ -193,6 +193,7 @@ def measure(name, people, rows, folder):
         second = lambda: found.append(merge_counts(count_reports(release)))  # noqa: E731
     taken = [seconds(to_release), seconds(second), seconds(to_counts)]
     assert found[0].to_bytes() == count(release).to_bytes(), name
+    print(name, rows, *(round(each, 2) for each in taken), file=sys.stderr)
     shutil.rmtree(release)
     counts.unlink()
     return taken
