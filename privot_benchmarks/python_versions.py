@@ -23,7 +23,19 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[1]
 # To pip, 3.11 alone is 3.11.0, which the site's packages no longer run on: they ask for 3.11.5.
 PATCH = 9
-EXTRAS = ("release", "learn", "evaluate", "images", "ray", "serve", "docs", "oracles", "dev")
+EXTRAS = (
+    "release",
+    "learn",
+    "evaluate",
+    "images",
+    "duckdb",
+    "polars",
+    "ray",
+    "serve",
+    "docs",
+    "oracles",
+    "dev",
+)
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
 

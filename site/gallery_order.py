@@ -10,7 +10,7 @@ ORDER = (
     "waves",
     "labeled_digits",
     "embeddings",
-    "ray_cluster",
+    "engine_tasks",
     "slices",
     "adaptation",
     "exact_draws",

@@ -134,7 +134,6 @@ CASES = [
         ("privatize people.csv -r randomizer.json -o nowhere/out.parquet", "nowhere"),
         ("privatize people.csv -r randomizer.json -o out.parquet --shard-rows 0", "--shard-rows"),
         ("privatize people.csv -r randomizer.json -o out.parquet --shard-rows -4", "--shard-rows"),
-        ("privatize people.csv -r randomizer.json -o out.parquet --engine spark", "engine 'spark'"),
         ("privatize people.csv -r randomizer.json -o out.parquet --ignore size", "no such column"),
         ("privatize people.csv -r randomizer.json -o out.parquet --ignore kids", "schema declares it"),
         ("privatize people.csv -r randomizer.json -o out.parquet --separator xy", "one character"),

@@ -52,7 +52,7 @@ def test_every_package_of_an_extra_is_known_with_it():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["dependencies"] == []
     named = {}
-    for extra in ("release", "learn", "serve", "ray"):
+    for extra in ("release", "learn", "serve"):
         for requirement in project["optional-dependencies"][extra]:
             package = re.match(r"[\w-]+", requirement)[0]
             named.setdefault(package, extra)

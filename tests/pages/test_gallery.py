@@ -62,7 +62,6 @@ def test_it_uses_public_names(script):
         for node in nodes
         if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "privot"
         for alias in node.names
-        if node.module != "privot.randomizer.distributed"  # which needs Ray
     ]
     used = {
         node.attr

@@ -238,11 +238,6 @@ def privatize(
     shard_rows: int | None = Option(None, help="Records of a part, about those of a shard."),
     separator: Separator = ",",
     ignore: Ignore = None,
-    engine: str = Option(
-        "local",
-        help="local, on all cores of this machine; or ray, on the workers of a Ray cluster, which "
-        "pays from several machines on: to start it takes some ten seconds, at any size.",
-    ),
 ) -> None:
     """Noise every record with fresh randomness; only the result may leave the device.
 
@@ -259,11 +254,7 @@ def privatize(
     from privot.randomizer.publishing import Left
     from privot.tables.record_files import open_records
 
-    if engine not in ("local", "ray"):
-        raise PrivotError(f"engine {engine!r} is not known: use local or ray")
     to_pipe = str(output) == "-"
-    if engine == "ray" and (to_pipe or str(table) == "-"):
-        raise PrivotError("- is a pipe, which one process reads: use --engine local")
     if not to_pipe:
         require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
     form = record_form(separator, ignore)
@@ -274,15 +265,15 @@ def privatize(
         return _encode_records(encoder, table, output, [table, randomizer])
     loaded = Randomizer.load(randomizer)
     with row_bar() as progress:
-        options: dict[str, Any] = {"part_rows": shard_rows, "progress": progress, "log": note}
-        if engine == "ray":
-            from privot.randomizer.distributed import privatize_files
-
-            made = privatize_files(loaded, table, output, form=form, left=left, **options)
-        else:
-            records = open_records(table, loaded.schema, form)
-            destination = sys.stdout.buffer if to_pipe else output
-            made = privatize_records(loaded, records, destination, left=left, **options)
+        made = privatize_records(
+            loaded,
+            open_records(table, loaded.schema, form),
+            sys.stdout.buffer if to_pipe else output,
+            left=left,
+            part_rows=shard_rows,
+            progress=progress,
+            log=note,
+        )
     outside = ", ".join(f"{number:,} of {name}" for name, number in made.outside.items() if number)
     if outside:
         note(

@@ -41,7 +41,6 @@ _EXTRAS = {
     **dict.fromkeys(_LEARN, "learn"),
     **dict.fromkeys(_SERVE, "serve"),
     "torch": "networks",
-    "ray": "ray",
 }
 
 

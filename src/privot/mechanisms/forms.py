@@ -303,7 +303,7 @@ class WindowForm(Form):
     @property
     def shape_of_cells(self) -> tuple[int, ...]:
         """Number of report cells of every coordinate, margins included."""
-        return (self.steps + 1 + 2 * self.reach,) * self.dimension
+        return (self.steps + 1 + 2 * self.radius,) * self.dimension
 
     def num_answers(self, dimension: int = 1) -> int:
         """See `Form`: the report cells, in C order, then a missing value."""
@@ -311,7 +311,7 @@ class WindowForm(Form):
 
     def answers(self, reports: NDArray[Any]) -> Answers:
         """See `Form`: the numbers of the cells; of one coordinate, they are the rows of `by_bins`."""
-        cells = self.cells(reports) + self.reach
+        cells = self.cells(reports) + self.radius
         numbers = np.ravel_multi_index(tuple(cells.T), self.shape_of_cells)
         if self.nullable:
             numbers = np.where(reports[:, -1] == 1, self.num_answers() - 1, numbers)
@@ -322,7 +322,7 @@ class WindowForm(Form):
         numbers, missing = answers[:, 0], self.num_answers() - 1
         flag = (numbers == missing) & self.nullable
         cells = np.stack(np.unravel_index(np.where(flag, 0, numbers), self.shape_of_cells), axis=1)
-        points = np.asarray((cells - self.reach) * (2 / self.steps) - 1.0, np.float64)
+        points = np.asarray((cells - self.radius) * (2 / self.steps) - 1.0, np.float64)
         points[flag] = 0.0
         return np.hstack([points, flag[:, None]]) if self.nullable else points
 

@@ -82,10 +82,6 @@ class NewReports(NamedTuple):
     outside: dict[str, int]
 
 
-# Function that privatizes the records of missing parts; see `make_parts`.
-MakeParts = Callable[[Randomizer, RecordBatches, Parts, Progress | None], NewReports]
-
-
 class RefusedRecordsError(PrivotError):
     """Error of records that cannot be used, after which nothing of the run is published."""
 
@@ -114,7 +110,6 @@ def privatize_records(
     part_rows: int | None = None,
     progress: Progress | None = None,
     log: Callable[[str], None] = lambda words: None,
-    make: MakeParts | None = None,
 ) -> Privatized:
     """Privatize every record once, and publish the reports in random order.
 
@@ -127,7 +122,6 @@ def privatize_records(
         part_rows: Number of records in a part, and approximately of reports in a shard.
         progress: Callback after every batch.
         log: Callback for messages about a resumed run.
-        make: Function that privatizes the records; by default `make_parts`, on all cores.
 
     Raises:
         PrivotError: for records that the schema does not allow (no parts are left); if the output, or
@@ -141,9 +135,10 @@ def privatize_records(
         path = output
     else:
         path, identity = path_for_pipe(records, randomizer, left), PIPE_IDENTITY
-    parts = _begin(randomizer, records, path, identity, left, part_rows, log)
+    size = (records.num_rows, records.num_bytes)
+    parts = begin_parts(randomizer, path, size, identity, left, part_rows, log)
     try:
-        num_new, outside = (make or make_parts)(randomizer, records, parts, progress)
+        num_new, outside = make_parts(randomizer, records, parts, progress)
         if not parts.done():
             raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
         if not identified and isinstance(output, Path):
@@ -170,10 +165,13 @@ def make_parts(
     records: RecordBatches,
     parts: Parts,
     progress: Progress | None = None,
-    workers: int | None = None,
-    only: Callable[[int], bool] = lambda part: True,
+    workers: int = CORES,
+    first: int = 0,
+    write: Callable[..., int] | None = None,
 ) -> NewReports:
-    """Privatize, on threads, the records of all missing parts that `only` allows.
+    """Privatize the records of all missing parts, numbered from `first` on, on `workers` threads.
+
+    `write(path, pieces)` writes tables of a part's reports and returns their number of rows.
 
     Raises:
         RefusedRecordsError: for records that the schema does not allow, or cannot be read.
@@ -182,6 +180,10 @@ def make_parts(
     done = parts.done()
     size = min(batch_rows(randomizer), parts.part_rows)
     per_part = parts.part_rows // size
+
+    def part_of(number: int) -> int:
+        return first + number // per_part
+
     num_new, num_done, outside = 0, len(done) * parts.part_rows, Counter[str]()
 
     def privatize_batch(batch: tuple[int, pa.Table]) -> tuple[int, pa.Table, dict[str, int]]:
@@ -195,12 +197,12 @@ def make_parts(
     def privatized() -> Generator[tuple[int, pa.Table], None, None]:
         """Yield part numbers and reports; refused records raise RefusedRecordsError."""
         nonlocal num_new
-        batches = records.batches(size, lambda n: n // per_part in done or not only(n // per_part))
+        batches = records.batches(size, lambda number: part_of(number) in done)
         try:
-            for number, reports, counts in map_ahead(privatize_batch, batches, workers or CORES):
+            for number, reports, counts in map_ahead(privatize_batch, batches, workers):
                 num_new += reports.num_rows
                 outside.update(counts)
-                yield number // per_part, reports
+                yield part_of(number), reports
                 if progress is not None:
                     rows = num_done + num_new
                     progress("noise", rows, _expected_rows(records, rows))
@@ -209,32 +211,35 @@ def make_parts(
         except PrivotError as error:
             raise RefusedRecordsError(str(error)) from None
 
+    write = write or partial(write_buckets, buckets=parts.buckets)
     with closing(privatized()) as numbered:
         for part, group in groupby(numbered, lambda pair: pair[0]):
-            pieces = (reports for _, reports in group)
-            parts.publish(part, partial(write_buckets, pieces=pieces, buckets=parts.buckets))
+            parts.publish(part, partial(write, pieces=(reports for _, reports in group)))
     return NewReports(num_new, dict(outside))
 
 
-def _begin(
+def begin_parts(
     randomizer: Randomizer,
-    records: RecordBatches,
     path: Path,
+    source: tuple[int | None, int | None],
     identity: dict[str, Any] | None,
     left: Left,
     part_rows: int | None,
     log: Callable[[str], None],
 ) -> Parts:
-    """Start or continue the parts of these records' reports; see `Parts.begin`."""
+    """Start or continue the parts of the reports; see `Parts.begin`.
+
+    `source` has the numbers of its records and of its bytes, None where unknown.
+    """
+    num_rows, num_bytes = source
     size = batch_rows(randomizer)
     if part_rows is None:
         part_rows = _PART_BATCHES * size
     if part_rows < 1 or part_rows % min(size, part_rows):
         raise PrivotError(f"--shard-rows {part_rows} is no multiple of {size}: give one, or fewer")
-    if records.num_rows is not None:
-        buckets = -(-records.num_rows // part_rows)
+    if num_rows is not None:
+        buckets = -(-num_rows // part_rows)
     else:
-        num_bytes = records.num_bytes
         buckets = _PIPE_BUCKETS if num_bytes is None else 1 + num_bytes // _BUCKET_BYTES
     parts = Parts.begin(path, part_rows, max(1, buckets), randomizer.to_json(), identity, left)
     if parts.deleted_drafts:

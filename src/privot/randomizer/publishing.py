@@ -64,7 +64,7 @@ Left = Literal["refuse", "resume", "discard"]  # treatment of the parts that a s
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _FORMAT = 1
-_MANIFEST = "unfinished.json"
+_MANIFEST, _COMMITTED = "unfinished.json", "committed.json"
 # Fields of the manifest that must agree when a run is resumed, and the meaning of a difference.
 _MUST_AGREE = {
     "format": "another version of privot",
@@ -150,29 +150,55 @@ class Parts:
     def publish(self, number: int, write: Callable[[Path], int]) -> int:
         """Write a part: `write` fills a draft and returns its rows, then it is linked to its name."""
         path = self.path(number)
-        draft = beside(path)
         try:
-            create(draft, secret=True)
-            rows = write(draft)
-            flush(draft)
-            _link(draft, path)
+            return _publish(path, write)
         except FileExistsError:
             raise PrivotError(
                 f"{path} was written by another run at the same time, so these reports were thrown "
                 "away: let one run write an output"
             ) from None
-        except OSError as error:
-            raise cannot_write(path, error) from error
-        finally:
-            draft.unlink(missing_ok=True)
-        return rows
+
+    def commit(self, receipts: Sequence[dict[str, Any]]) -> None:
+        """Publish the list of receipts of the parts that count; if there is one, it stays."""
+        with suppress(FileExistsError):
+            text = json.dumps(receipts)
+            _publish(self.folder / _COMMITTED, lambda draft: draft.write_text(text))
+
+    def committed(self) -> list[dict[str, Any]] | None:
+        """Return the receipts of the parts that count; None if all parts count."""
+        path = self.folder / _COMMITTED
+        return list(json.loads(path.read_text())) if path.exists() else None
 
     def paths(self) -> list[Path]:
-        """Return the paths of all parts in order; raise an error if one is missing."""
-        numbers = sorted(self.done())
-        if not numbers or numbers != list(range(len(numbers))):
+        """Return the paths of the parts that count; raise an error if one is missing."""
+        done, receipts = self.done(), self.committed()
+        spans = [(0, len(done))] if receipts is None else [r["parts"] for r in receipts]
+        numbers = [first + k for first, number in spans for k in range(number)]
+        if not numbers or not done.issuperset(numbers):
             raise PrivotError(f"{self.folder} lacks parts: run again with --resume")
         return [self.path(number) for number in numbers]
+
+
+def _publish(path: Path, write: Callable[[Path], int]) -> int:
+    """Write, flush and link a draft to its name; return what `write` returns.
+
+    Raises:
+        FileExistsError: if the name exists.
+        PrivotError: if the disk is full.
+    """
+    draft = beside(path)
+    try:
+        create(draft, secret=True)
+        written = write(draft)
+        flush(draft)
+        _link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return written
 
 
 def discard(folder: Path) -> None:
@@ -261,11 +287,8 @@ def publish(
     Raises:
         PrivotError: if a part is missing, the disk is full, or the output exists; the parts stay.
     """
-    if isinstance(output, Path) and output.exists():
-        raise PrivotError(
-            f"{output} was written by another run meanwhile: keep one of the two reports, and make sure "
-            f"that nobody gets {parts.folder}"
-        )
+    if isinstance(output, Path):
+        require_unwritten(parts, output)
     shuffled = in_random_order(parts.paths(), parts.buckets, parts.part_rows, progress)
     if not isinstance(output, Path):
         return write_text(output, shuffled)
@@ -281,6 +304,15 @@ def publish(
         if table_suffix(output) == ".parquet":
             return write_reports(draft, shuffled, randomizer)
         return write_text(draft, shuffled, zipped=output.name.endswith(".gz"))
+
+
+def require_unwritten(parts: Parts, output: Path) -> None:
+    """Raise an error if another run has written the output."""
+    if output.exists():
+        raise PrivotError(
+            f"{output} was written by another run meanwhile: keep one of the two reports, and make sure "
+            f"that nobody gets {parts.folder}"
+        )
 
 
 def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:

@@ -2,12 +2,11 @@
 On a cluster, or on one machine
 ===============================
 
-Every record is noised on its own, so any number of machines can do it: each worker draws from its
-own operating system, and no seed is sent around. **The release that comes out is of the same
-kind**, and this page says whether a cluster made it.
+Every record is noised on its own, so any number of machines can do it, in Spark, Beam, Ray, DuckDB
+or Polars. But engines repeat work: a task whose machine died, a result that was lost. **However
+often a task runs, everybody is in the release once**, as it has the reports of one execution.
 """
 
-import importlib.util
 import tempfile
 from pathlib import Path
 
@@ -16,15 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 import privot
+from privot.randomizer import EngineRun
 
 plt.style.use("privot.report.paper")
 folder = Path(tempfile.mkdtemp())
 
 # %%
-# Made-up ages in a Parquet file, which all workers can read.
+# Made-up ages, in four tasks.
 
 ages = np.random.default_rng(0).normal(44, 13, 50_000).clip(18, 98)
-privot.write_table(pa.table({"age": ages}), folder / "people.parquet")
+tasks = [pa.table({"age": part}).to_batches() for part in np.split(ages, 4)]
 
 schema = privot.Schema.from_toml("""
 [columns.age]
@@ -34,22 +34,23 @@ bounds = [18, 98]
 randomizer = privot.Randomizer.calibrate(schema, epsilon=2.0)
 
 # %%
-# With Ray each part of the file is a task, and is published once, even if a worker dies and its
-# task runs again. Without Ray, one process noises all of it. On a single machine that is the faster
-# way, too.
+# The function of Arrow batches that an engine calls writes reports, and returns a receipt of them.
+# Here all tasks run, and then two run again, as if their receipts had not arrived.
 
-if importlib.util.find_spec("ray") is not None:
-    from privot.randomizer.distributed import privatize_files
-
-    privatize_files(
-        randomizer, folder / "people.parquet", folder / "release.parquet", part_rows=12_500
-    )
-    release = privot.Release.load(folder / "release.parquet")
-    print("Ray is installed: its workers noised the records.")
-else:
-    release = randomizer.privatize(privot.read_table(folder / "people.parquet"))
-    print("Ray is not installed (pip install 'privot[ray]'): one process noised all records.")
+run = EngineRun.begin(randomizer, folder / "release.parquet", num_rows=len(ages))
+receipts = [pa.Table.from_batches(run.privatize(task)) for task in tasks]
+receipts[2:] = [pa.Table.from_batches(run.privatize(task)) for task in tasks[2:]]
+run.publish(receipts)
+release = privot.Release.load(folder / "release.parquet")
 print(f"{len(release):,} reports, {release.guarantee}")
+
+# %%
+# Another execution of the same tasks is refused.
+
+try:
+    list(run.privatize(tasks[0]))
+except privot.PrivotError as error:
+    print(error)
 
 # %%
 # Whoever has the release learns from it, wherever it was made.

@@ -1,0 +1,248 @@
+r"""Privatization and counting inside engines that repeat their tasks: Spark, Beam, Ray, DuckDB, Polars.
+
+`EngineRun.privatize` is a function of Arrow batches, which an engine calls where its records are. It
+writes their reports, or only the counts of these, as parts to a folder that all workers see, and returns
+**receipts**, which name the parts. `EngineRun.publish` makes a release, or counts, of what the receipts
+name. `count_batches` is such a function of reports that are there already.
+
+**Every record is noised once** in the output, however often an engine calls the function: when a worker
+dies, when it starts a slow task twice, when it computes a lost result or a lazy data frame again.
+
+* A call writes new parts, under random names, and overwrites nothing. It returns its receipt after its
+  last part was linked to its name (`privot.randomizer.publishing`).
+* An engine delivers the result of one attempt of each task. So the receipts of **one execution** name
+  one report of every record. Other parts are never read, and are deleted.
+* The first list of receipts is published by a link, which fails if there is one. The output appears by
+  one rename, after which the folder is gone: the function then refuses every call.
+
+**What no receipt shows.** Two executions together name two reports of each record, and a query that
+gives other rows when an engine computes it again may repeat some rows and lose others. `num_rows`
+refuses both, unless the number of rows is the same by chance. Two runs with two outputs are two reports
+of everybody.
+
+**Every report is counted once**: equal counts are those of a task that ran twice, and of counts that
+share reports otherwise, nothing is merged (`privot.randomizer.reports.counts`).
+
+**Privacy review.** Adjacency, Δ and the sizes are those of `privot.randomizer.privatize`. The folder is
+readable by its owner only, who has the raw records: parts that no receipt names are second reports of
+the same people, and whoever copies them has both. Receipts pass through the engine; they contain the
+number of records of a task and exact counts of values outside their bounds (**not private**). Tasks get
+the public randomizer, neither seeds nor states of generators: every process draws from the operating
+system. Noise that is a function of a secret key and a record's id would repeat without this folder,
+but the key would travel through the engine, and whoever finds it later removes the noise of all reports.
+
+References:
+    Armbrust et al., *Delta Lake: high-performance ACID table storage over cloud object stores* (2020),
+    for tasks that write files, of which a log names those that count.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+
+from privot.core.errors import PrivotError
+from privot.randomizer.privatize import PIPE_IDENTITY, Privatized, begin_parts, make_parts
+from privot.randomizer.publishing import (
+    Left,
+    Parts,
+    discard,
+    publish,
+    refuse_unknown_output,
+    require_unwritten,
+)
+from privot.randomizer.randomizer import Randomizer
+from privot.randomizer.reports.counts import CountPlan, Counts, count
+from privot.randomizer.reports.shuffled import shuffled_promise
+from privot.tables.files import as_table
+from privot.tables.record_files import TableBatches
+
+RECEIPT, COUNTS = "receipt", "counts"  # columns of what the functions return
+COUNTS_SUFFIX = ".counts"
+_FIRST_BITS = 62  # of the random number of a call's first part
+
+
+@dataclass(frozen=True)
+class EngineRun:
+    """Privatization of one table by tasks of an engine; it is sent to the tasks.
+
+    Arguments:
+        randomizer: Randomizer of every record.
+        output: Absolute path of the release: parquet, csv, csv.gz, or a folder; or of counts: .counts.
+        parts: Folder of the parts, beside the output.
+        num_rows: Number of records, if known.
+    """
+
+    randomizer: Randomizer
+    output: Path
+    parts: Parts
+    num_rows: int | None = None
+
+    @classmethod
+    def begin(
+        cls,
+        randomizer: Randomizer,
+        output: str | Path,
+        *,
+        num_rows: int | None = None,
+        part_rows: int | None = None,
+        left: Left = "refuse",
+    ) -> Self:
+        """Create the folder of the parts. All workers must see it under this path, as the same user.
+
+        Arguments:
+            randomizer: Randomizer of every record.
+            output: Path of the release or the counts, which does not exist.
+            num_rows: Number of records; with another number, nothing is published.
+            part_rows: Most records in a part, and approximately the reports in a shard.
+            left: Treatment of the parts that a stopped run left: "refuse"; "resume", to publish those
+                that were named by receipts, or else to privatize anew; or "discard".
+
+        Raises:
+            PrivotError: if the output exists, or parts of another run do; for counts, if reports of
+                this randomizer are not counted, or batches of them not added.
+        """
+        path = Path(output).resolve()
+        if path.suffix == COUNTS_SUFFIX:
+            CountPlan.of(randomizer)  # raises an error for reports that are not counted
+            if shuffled_promise(randomizer.schema) is not None:
+                raise PrivotError(
+                    f"{path} would be counts of several tasks, and the schema promises shuffled "
+                    "reports: make a release, and count it"
+                )
+        else:
+            refuse_unknown_output(path)
+        size = (num_rows, None)
+        parts = begin_parts(randomizer, path, size, PIPE_IDENTITY, left, part_rows, lambda _: None)
+        return cls(randomizer, path, parts, num_rows)
+
+    def privatize(
+        self, batches: Iterable[pa.RecordBatch | pa.Table], *, workers: int = 1
+    ) -> Iterator[pa.RecordBatch]:
+        """Write reports of the records as parts; yield one batch with one receipt.
+
+        Arguments:
+            batches: Arrow batches or tables with the schema's columns.
+            workers: Number of threads.
+
+        Raises:
+            PrivotError: for records that the schema does not allow, or if the run has ended.
+        """
+        self._require_unended()
+        first = secrets.randbits(_FIRST_BITS)
+        records = TableBatches(batches, "the batches")
+        write = self._write_counts if self.output.suffix == COUNTS_SUFFIX else None
+        num_rows, outside = make_parts(
+            self.randomizer, records, self.parts, workers=workers, first=first, write=write
+        )
+        number, found = (
+            -(-num_rows // self.parts.part_rows),
+            {k: n for k, n in outside.items() if n},
+        )
+        receipt = {"parts": [first, number], "rows": num_rows, "outside": found}
+        yield pa.record_batch({RECEIPT: [json.dumps(receipt)]})
+
+    def commit(self, receipts: Any) -> None:
+        """Name the parts that count: those of the receipts, unless others were committed before.
+
+        Arguments:
+            receipts: Table with a column of receipts of one execution, or an iterable of tables or Arrow
+                batches. A receipt that is repeated counts once.
+
+        Raises:
+            PrivotError: if the receipts are not for `num_rows` records, or the run has ended.
+        """
+        self._require_unended()
+        found = [json.loads(text) for text in _distinct(receipts, RECEIPT)]
+        num_rows = sum(receipt["rows"] for receipt in found)
+        if num_rows == 0 or self.num_rows not in (None, num_rows):
+            expected = "some" if self.num_rows is None else f"{self.num_rows:,}"
+            raise PrivotError(
+                f"the receipts are for {num_rows:,} records, not {expected}: give all receipts of one "
+                "execution, and of no other"
+            )
+        self.parts.commit(found)
+
+    def publish(self, receipts: Any = None) -> Privatized:
+        """Commit the receipts, if given, and publish the parts that were committed.
+
+        Raises:
+            PrivotError: as `commit`; if a part is missing, the output exists, or the disk is full, in
+                which case parts stay.
+        """
+        if receipts is not None:
+            self.commit(receipts)
+        committed, outside = self.parts.committed(), Counter[str]()
+        if committed is None:
+            raise PrivotError(f"{self.parts.folder} lacks receipts: give those of one execution")
+        for receipt in committed:
+            outside.update(receipt["outside"])
+        if self.output.suffix == COUNTS_SUFFIX:
+            require_unwritten(self.parts, self.output)
+            counts = reduce(Counts.merge, map(Counts.load, self.parts.paths()))
+            counts.save(self.output)
+            num_rows = len(counts)
+        else:
+            num_rows = publish(self.parts, self.output, self.randomizer.to_json())
+        discard(self.parts.folder)
+        return Privatized(num_rows, 0, dict(outside))
+
+    def _write_counts(self, path: Path, pieces: Iterable[pa.Table]) -> int:
+        counts = count(pieces, self.randomizer)
+        path.write_bytes(counts.to_bytes())
+        return len(counts)
+
+    def _require_unended(self) -> None:
+        """Raise an error for a call after the release was published, or its parts were discarded."""
+        if not self.parts.folder.exists():
+            raise PrivotError(
+                f"{self.parts.folder} is gone, as its run has ended: to noise the same records again "
+                "would spend their budget twice; if these are other records, begin another run"
+            )
+
+
+def count_batches(
+    batches: Iterable[pa.RecordBatch | pa.Table], randomizer: Randomizer
+) -> Iterator[pa.RecordBatch]:
+    """Count reports in a task; yield one batch with one row: content of a file of counts, or null.
+
+    Types that an engine has changed, such as those of ids, are restored.
+    """
+    types = pa.schema(randomizer.types)
+    tables = (pa.table(batch).select(types.names).cast(types) for batch in batches)
+    rows = (table for table in tables if table.num_rows)
+    start = [*islice(rows, 1)]
+    content = count(chain(start, rows), randomizer).to_bytes() if start else None
+    yield pa.record_batch({COUNTS: pa.array([content], pa.binary())})
+
+
+def merge_counts(rows: Any) -> Counts:
+    """Add up what `count_batches` returned, once each.
+
+    Arguments:
+        rows: Table with a column of counts, or an iterable of tables or Arrow batches.
+
+    Raises:
+        PrivotError: if there are none, or counts of different tasks share reports.
+    """
+    contents = sorted(_distinct(rows, COUNTS) - {None})
+    if not contents:
+        raise PrivotError("the tasks have counted no reports: give at least one")
+    named = enumerate(contents, start=1)
+    return reduce(Counts.merge, (Counts.from_bytes(each, f"counts {k}") for k, each in named))
+
+
+def _distinct(rows: Any, column: str) -> set[Any]:
+    """Return the values of a column of a table, or of an iterable of tables or batches."""
+    if not hasattr(rows, "columns"):
+        rows = pa.concat_tables(map(pa.table, rows))
+    return {*as_table(rows).column(column).to_pylist()}
