@@ -5,12 +5,14 @@ import gzip
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 from numbered_people import SCHEMA, people
 from privot.core.errors import PrivotError
 from privot.schema import Schema
+from privot.tables import record_files
 from privot.tables.files import read_table
 from privot.tables.record_files import TableBatches, open_records
 
@@ -86,6 +88,28 @@ def test_partitions_are_columns(tmp_path):
         pq.write_table(people(0, 5), tmp_path / f"country={country}" / "x.parquet")
     ((_, table),) = open_records(tmp_path).batches(100)
     assert table["country"].to_pylist() == ["FR"] * 5 + ["IT"] * 5
+
+
+def test_a_row_group_is_read_in_parts_as_a_data_set_has_it(tmp_path, monkeypatch):
+    """Of lists, with a column that one file lacks, a narrower type, and a country that is missing."""
+    monkeypatch.setattr(record_files, "_PIECE_VALUES", 100)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(range(240), pa.uint8()), 4)
+    whole = pa.table({"image": lists, "age": range(60), "town": [None, "a", "b"] * 20})
+    narrow = whole.drop_columns("town").set_column(1, "age", whole["age"].cast(pa.int8()))
+    for country, table in (("FR", whole), ("__HIVE_DEFAULT_PARTITION__", narrow)):
+        (tmp_path / f"country={country}").mkdir()
+        pq.write_table(table, tmp_path / f"country={country}" / "x.parquet", row_group_size=50)
+    expected = ds.dataset(
+        sorted(map(str, tmp_path.rglob("*.parquet"))),
+        schema=whole.schema.append(pa.field("country", pa.string())),
+        partitioning="hive",
+        partition_base_dir=str(tmp_path),
+    ).to_table()
+    pieces = [piece for _, piece in open_records(tmp_path)._pieces(lambda first, end: True)]
+    assert max(len(piece) for piece in pieces) < 25
+    assert (
+        pa.concat_tables(pieces).select(expected.column_names).to_pylist() == expected.to_pylist()
+    )
 
 
 def test_tables_that_somebody_hands_over_are_a_source(tmp_path):

@@ -20,6 +20,7 @@ were counted remain spent even if their effect was lost. Losses in the history a
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
@@ -27,7 +28,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.central.sums import Budget, NoisySums, Query, Rounds, SumMechanism, SumPlan, open_ledger
+from privot.central.sums import (
+    CHUNK,
+    Budget,
+    Chunks,
+    NoisySums,
+    Query,
+    Records,
+    Rounds,
+    SumMechanism,
+    SumPlan,
+    open_ledger,
+)
 from privot.core.errors import (
     MOST_COORDINATES,
     MOST_STEPS,
@@ -44,7 +56,9 @@ from privot.privacy.ledger import Ledger
 from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Box, Schema
 from privot.schema.columns.column import CodedColumn, PointColumn
+from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
 from privot.tables.files import as_table, read_table
+from privot.tables.record_files import RecordBatches, TableBatches, open_records
 from privot.training import Progress
 
 if TYPE_CHECKING:
@@ -272,15 +286,20 @@ class CentralFit(ABC):
             PrivotError: if the noise would be too large for the budget and the number of records.
         """
 
+    def chunks(self, source: RecordBatches) -> Chunks:
+        """Return the records in encoded chunks, which every pass reads anew."""
+
+        def encode(table: pa.Table) -> Records:
+            self.records.schema.check_table(table)
+            return tuple(np.asarray(part) for part in self.records.encode(table))
+
+        return partial(source.mapped, encode, CHUNK)
+
     @abstractmethod
     def learn(
-        self,
-        parts: tuple[Any, ...],
-        ledger: Ledger[Any],
-        state: Checkpoint,
-        progress: Progress | None,
+        self, chunks: Chunks, ledger: Ledger[Any], state: Checkpoint, progress: Progress | None
     ) -> tuple[Law, History | None]:
-        """Learn the law of private records, as `encode` returns them, through releases of the plan."""
+        """Learn the law of private records, as `chunks` returns them, through releases of the plan."""
 
 
 class SumFit(CentralFit):
@@ -290,15 +309,10 @@ class SumFit(CentralFit):
     budget: Budget
 
     def learn(
-        self,
-        parts: tuple[Any, ...],
-        ledger: Ledger[SumPlan],
-        state: Checkpoint,
-        progress: Progress | None,
+        self, chunks: Chunks, ledger: Ledger[SumPlan], state: Checkpoint, progress: Progress | None
     ) -> tuple[Law, None]:
         """See `CentralFit`."""
-        mechanism = SumMechanism(tuple(np.asarray(part) for part in parts), ledger)
-        rounds = Rounds(mechanism, state.of(asdict(self.settings)), progress)
+        rounds = Rounds(SumMechanism(chunks, ledger), state.of(asdict(self.settings)), progress)
         return self.estimate(rounds), None
 
     @abstractmethod
@@ -410,7 +424,8 @@ def fit(
     """Learn a model of private records from noisy sums or slices, with (ε, δ)-differential privacy.
 
     Arguments:
-        table: Private records: a table (pandas, polars, pyarrow, dict) or the path of one.
+        table: Private records: a table (pandas, polars, pyarrow, dict), the path of one, or what
+            `raw_records` returns. Sums read Parquet, a file or a folder, in batches, once a round.
         schema: Schema of a table's columns, or of images and their label.
         epsilon: ε of the whole run; left out if the schema promises one, with `where = "central"`.
         delta: δ of the whole run, 1e-5 by default; left out likewise.
@@ -437,16 +452,16 @@ def fit(
         ε = 1, δ = 1e-05, replace_one, per person
     """
     settings = settings_of(method, schema)
-    records = raw_table(table, schema)
-    budget = _budget(schema, epsilon, delta, records.num_rows)
+    source = raw_records(table, schema)
+    budget = _budget(schema, epsilon, delta, source.num_rows or 0)
     fitted = fit_of(schema, settings, budget)
-    parts = fitted.records.encode(records)  # refuses records before minutes are spent on a plan
+    chunks = fitted.chunks(source)
     plan = fitted.plan()
     path = None if checkpoint is None else Path(checkpoint)
     ledger = open_ledger(plan, path, resume)
     state = Checkpoint(path, {"ledger": ledger.id}, resume)
     try:
-        law, history = fitted.learn(parts, ledger, state, progress)
+        law, history = fitted.learn(chunks, ledger, state, progress)
     finally:
         ledger.close()
     given = {"epsilon": budget.epsilon, "delta": budget.delta}
@@ -505,9 +520,18 @@ def _budget(schema: Schema, epsilon: float | None, delta: float | None, records:
     return Budget(promise.epsilon, promise.delta, records, schema.unit)
 
 
-def raw_table(data: Any, schema: Schema) -> pa.Table:
+def raw_records(data: Any, schema: Schema, form: RecordForm = COMMA_SEPARATED) -> RecordBatches:
+    """Open a curator's records: Parquet is read batch by batch, and anything else into memory."""
+    if isinstance(data, RecordBatches):
+        return data
+    if isinstance(data, str | Path) and (opened := open_records(data, schema, form)).num_rows:
+        return opened
+    return TableBatches(raw_table(data, schema, form))
+
+
+def raw_table(data: Any, schema: Schema, form: RecordForm = COMMA_SEPARATED) -> pa.Table:
     """Read a curator's records, a table or its file, and check them against the schema."""
-    table = read_table(data, schema) if isinstance(data, str | Path) else as_table(data)
+    table = read_table(data, schema, form) if isinstance(data, str | Path) else as_table(data)
     if METADATA_KEY in (table.schema.metadata or {}):
         raise PrivotError(
             "the table is a release, its records are noised already: give raw records, or learn from "

@@ -40,7 +40,7 @@ from privot.central.fitting import CentralFit, NetworkSettings
 from privot.central.mixtures import LabeledLaw, tensors_of
 from privot.central.records import FeatureMap, FeatureRecords, records_of
 from privot.central.slices import SlicePlan, Slices, SlicingMechanism
-from privot.central.sums import Budget
+from privot.central.sums import Budget, Chunks
 from privot.core.errors import (
     MOST_BATCH,
     MOST_COORDINATES,
@@ -56,6 +56,7 @@ from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 from privot.privacy.slice_sensitivity import CentralNeighboring, Sampling
 from privot.schema import Schema
+from privot.tables.record_files import RecordBatches
 from privot.training import Progress
 from privot.training.generators import make_network
 from privot.training.loop import TrainingSettings, train
@@ -194,15 +195,17 @@ class SliceFit(CentralFit):
         budget = self.budget
         return self.settings.plan(budget.epsilon, budget.delta, budget.records, self.records)
 
+    def chunks(self, source: RecordBatches) -> Chunks:
+        """See `CentralFit`; all are read once, and refused before minutes are spent on a plan."""
+        parts = zip(*super().chunks(source)(), strict=True)
+        encoded = tuple(map(np.concatenate, parts))
+        return lambda: [encoded]
+
     def learn(
-        self,
-        parts: tuple[Any, ...],
-        ledger: Ledger[Any],
-        state: Checkpoint,
-        progress: Progress | None,
+        self, chunks: Chunks, ledger: Ledger[Any], state: Checkpoint, progress: Progress | None
     ) -> "tuple[LabeledNetwork, History]":
         """See `CentralFit`."""
-        settings, (values, labels) = self.settings, parts
+        settings, ((values, labels),) = self.settings, chunks()
         state = state.of({"settings": asdict(settings), "records": self.records.to_dict()})
         if settings.release == "once" and state.resume:
             raise PrivotError(

@@ -21,9 +21,10 @@ $$ ⟨u, u'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\
 Moments of order 1 satisfy it if the query declares its vectors non-negative, which is checked. The noise
 is $⌊σ Z + ½⌋$ with $σ = Δ/μ_t$, and μ_t from the plan.
 
-**Indicators.** A query of counts has vectors of L one-hot vectors side by side, which it returns as L
-positions. The release contains the number of records at each place of each block, and $Δ = \sqrt{2L}$ is
-the change by a record that differs in every block.
+**Indicators.** A query of counts has vectors of L one-hot vectors side by side, each times a public
+integer $u_j$, which it returns as L positions. At moment 1 the release contains the number of records at
+each place of each block, and $Δ = \sqrt{2 \sum_j u_j^2}$ is the change by a record that differs in every
+block; at moment 2 it also contains the number at each pair of places.
 
 **Composition.** The query of a round may depend on all earlier releases, as long as $μ_t = Δ_t/σ_t$
 does not: the plan fixes it before private data are read. All rounds are then as private as **one**
@@ -40,12 +41,16 @@ Sums are exact in any order. The noise is an exactly rounded Gaussian (`privot.m
 integer plus this noise is the rounded noisy sum, post-processing of the continuous mechanism. A query
 maps records independently, in chunks at fixed places: no bit of a vector depends on another record.
 
+**Passes.** A round is one pass over the records, which are read and encoded in chunks and not stored: a
+table is read once, images once a round, and memory does not grow with their number. The first pass also
+finds the account of the records. Until a pass is complete nothing is charged or released.
+
 **Privacy review: who sees what.** Releases have public shapes. The time of a release depends on raw
-records (the order of slots in memory, the rejections of the sampler), so only the curator may measure
-it. The fingerprint by which a second run on the same records is recognized, a keyed digest of values and
-labels, stays with the curator as well. Nothing is logged. **Count first**: the plan's whole guarantee is
-entered in the account of these records before the first round, and the ledger is charged before a round
-is answered.
+records (how they are compressed, the order of slots in memory, the rejections of the sampler), so only
+the curator may measure it. The fingerprint by which a second run on the same records is recognized, a
+keyed digest of values and labels, stays with the curator as well, as do refusals of records. Nothing is
+logged, and no file of records is written. **Count first**: the plan's whole guarantee is entered in the
+account of these records before the first round is charged, and the ledger before a round is answered.
 
 **Resuming.** Queries are functions of public numbers and of earlier releases. So a run that is resumed
 after a kill repeats them, and those in the checkpoint are answered from it, at no cost. If the answer of
@@ -61,9 +66,10 @@ References:
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -83,11 +89,12 @@ from privot.training import Interrupted, Progress
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Records = tuple[NDArray[Any], ...]
+Chunks = Callable[[], Iterable[Records]]  # a pass over all records
 P = TypeVar("P", bound=Countable)
 
 DIAGONAL, OTHER = 29, 41  # 41² = 1681 ≤ 1682 = 2·29²
 _UP = 1 + 2.0**-40  # factor far above 1 + the relative rounding error of Δ and of μ
-_CHUNK = 4096  # records encoded at once
+CHUNK = 4096  # records encoded at once
 _BLOCKS = 100  # a ledger reserves releases in blocks of 1/100 of the plan: a kill wastes one block
 
 
@@ -121,9 +128,9 @@ def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
     >>> [rows.tolist() for rows in whole_records(np.zeros((2, 1, 2)), np.array([0, 3]))]
     [[[0.0, 0.0, 0.0], [0.0, 0.0, 3.0]]]
     """
-    for start in range(0, len(parts[0]), _CHUNK):
+    for records in _in_chunks(parts):
         with np.errstate(over="ignore"):  # numbers too large are infinity in single precision
-            chunk = [np.asarray(part[start : start + _CHUNK], np.float32) for part in parts]
+            chunk = [np.asarray(part, np.float32) for part in records]
         yield np.concatenate([part.reshape(len(part), -1) for part in chunk], axis=1)
 
 
@@ -251,14 +258,21 @@ class Query(ABC):
 
 
 class Indicators(Query):
-    """A query whose vectors consist of L blocks, each a one-hot vector given by the position of its 1.
+    """A query whose vectors consist of L blocks, each one integer at a position and zeros elsewhere.
 
     Attributes:
         sizes: Number of places of each block.
+        weights: Integer u of each block (L,), 1 by default.
     """
 
     sizes: tuple[int, ...]
-    slots, moment, non_negative = 1, 1, True
+    moment: Literal[1, 2] = 1
+    slots, non_negative = 1, True
+
+    @cached_property
+    def weights(self) -> Integers:
+        """See the attribute."""
+        return np.ones(len(self.sizes), np.int64)
 
     @property
     def width(self) -> int:  # type: ignore[override]  # read-only
@@ -267,18 +281,19 @@ class Indicators(Query):
 
     @property
     def radius(self) -> float:  # type: ignore[override]  # read-only
-        """See `Query`: √L, rounded up."""
-        return math.sqrt(len(self.sizes)) * _UP
+        """See `Query`: the root of Σ u², rounded up."""
+        return math.sqrt((self.weights**2).sum()) * _UP
 
     @abstractmethod
     def positions(self, records: Records) -> Integers:
         """Return each record's position within each block (n, L), from 0 to the block's size − 1."""
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Query`; `SumMechanism` counts places instead, without forming these vectors."""
-        places, inside = _places(self, records)
+        """See `Query`; `add_indicators` counts places instead, without forming these vectors."""
+        positions, inside = _positions(self, records)
+        places = np.where(inside[:, None], positions, 0) + np.cumsum(self.sizes) - self.sizes
         vectors = np.zeros((len(places), self.width), np.int64)
-        np.put_along_axis(vectors, places, inside[:, None].astype(np.int64), axis=1)
+        np.put_along_axis(vectors, places, inside[:, None] * self.weights, axis=1)
         return np.zeros(len(places), np.int64), vectors
 
 
@@ -306,23 +321,15 @@ class SumMechanism:
     """Mechanism that holds private records, and answers queries within a ledger's budget.
 
     Arguments:
-        records: Arrays of n rows each, all data that queries may read.
+        records: All data that queries may read: arrays of n rows each, or a function whose every call
+            yields these arrays in chunks of `CHUNK` rows.
         ledger: Ledger of the rounds.
-
-    Raises:
-        PrivotError: if the number of records is not the plan's, or a value is NaN or infinite.
     """
 
-    def __init__(self, records: Records, ledger: "Ledger[SumPlan]") -> None:
-        expected = ledger.plan.records
-        if any(len(part) != expected for part in records):
-            raise PrivotError(
-                f"{len(records[0]):,} records do not fit a plan for {expected:,}: calibrate it for them"
-            )
-        for part in records:
-            if part.dtype.kind == "f" and not np.isfinite(part).all():
-                raise PrivotError("values hold NaN or infinity: replace or drop such records first")
-        self.ledger, self._records = ledger, records
+    def __init__(self, records: Records | Chunks, ledger: "Ledger[SumPlan]") -> None:
+        self.ledger = ledger
+        self._read = records if callable(records) else partial(_in_chunks, records)
+        self._digest: str | None = None  # the fingerprint, once it is known
         self._entered = False
 
     def release(self, query: Query) -> NoisySums:
@@ -330,7 +337,8 @@ class SumMechanism:
 
         Raises:
             BudgetExhausted: if no round is left.
-            PrivotError: if sums of so many records would not be exact.
+            PrivotError: if the number of records is not the plan's, their sums would not be exact, or a
+                value is NaN or infinite.
         """
         plan = self.ledger.plan
         if not query.radius > 0 or plan.records * float(query.radius) ** 2 >= 2.0**53:
@@ -338,13 +346,10 @@ class SumMechanism:
                 f"radius {query.radius}: give a positive one whose square times {plan.records:,} "
                 "records is below 2^53, so that sums are exact"
             )
+        sums = noise_free(query, self._exact_sums(query))
         self.enter()
         number = self.ledger.spend()  # from 1; unique, even if other threads use this ledger
         stddev = plan.stddev(query, number - 1)
-        sums = self._exact_sums(query)
-        if query.moment == 2:
-            rows, columns, factors = _triangle(query.width)
-            sums = sums[:, rows, columns] * factors
         return noisy_sums(query, sums + sample_rounded_gaussian(sums.shape, stddev), stddev)
 
     def enter(self) -> None:
@@ -354,22 +359,86 @@ class SumMechanism:
             PrivotError: if earlier rounds of the plan used other records.
         """
         if not self._entered:
-            charge(fingerprint(whole_records(*self._records)), self.ledger)
+            self._digest = self._digest or _fingerprint(self._pass())
+            charge(self._digest, self.ledger)
             self._entered = True
+
+    def _pass(self) -> Iterator[Records]:
+        """Yield all records in chunks; refuse those that do not fit the plan, or are not finite."""
+        count, expected = 0, self.ledger.plan.records
+        for records in self._read():
+            count += len(records[0])
+            if any(part.dtype.kind == "f" and not np.isfinite(part).all() for part in records):
+                raise PrivotError("values hold NaN or infinity: replace or drop such records first")
+            yield records
+        if count != expected:
+            raise PrivotError(
+                f"{count:,} records do not fit a plan for {expected:,}: calibrate it for them"
+            )
 
     def _exact_sums(self, query: Query) -> Integers:
         """Return sums (slots, w) of vectors, or at moment 2 sums (slots, w, w) of v vᵀ."""
-        add = _add_vectors if query.moment == 1 else _add_products
-        total: Integers | int = 0
-        for start in range(0, self.ledger.plan.records, _CHUNK):
-            records = tuple(part[start : start + _CHUNK] for part in self._records)
-            if isinstance(query, Indicators):
-                places, inside = _places(query, records)
-                total = total + np.bincount(places[inside].ravel(), minlength=query.width)[None]
-            else:
-                slots, vectors = query.answer(records)
-                total = total + add(slots, _checked(vectors, query), query.slots)
-        return np.asarray(total)
+        total = zero_sums(query)
+        passing = _adding(query, self._pass(), total)
+        if self._digest is None:  # the first pass
+            self._digest = _fingerprint(passing)
+        for _ in passing:
+            pass
+        return total
+
+
+def zero_sums(query: Query) -> Integers:
+    """Return the sums of no records (slots, w), or (slots, w, w) at moment 2."""
+    return np.zeros((query.slots, *[query.width] * query.moment), np.int64)
+
+
+def _in_chunks(parts: Records) -> Iterator[Records]:
+    """Yield the same rows of all parts, `CHUNK` at once."""
+    for start in range(0, len(parts[0]), CHUNK):
+        yield tuple(part[start : start + CHUNK] for part in parts)
+
+
+def _fingerprint(chunks: Iterable[Records]) -> str:
+    """Return the fingerprint by which an account recognizes records."""
+    return fingerprint(chain.from_iterable(whole_records(*records) for records in chunks))
+
+
+def _adding(query: Query, chunks: Iterable[Records], total: Integers) -> Iterator[Records]:
+    """Yield chunks of records, and add their sums to the total of a pass."""
+    add = _add_vectors if query.moment == 1 else _add_products
+    for records in chunks:
+        if isinstance(query, Indicators):
+            add_indicators(total, query, records)
+        else:
+            slots, vectors = query.answer(records)
+            total += add(slots, _checked(vectors, query), query.slots)
+        yield records
+
+
+def add_indicators(
+    total: Integers, query: Indicators, records: Records, occurrences: Integers | None = None
+) -> None:
+    """Add sums of indicators to a total (1, w), or of their products to one (1, w, w), its upper half.
+
+    Record i occurs `occurrences[i]` times, once by default. A record with a position outside its block
+    counts as zeros.
+    """
+    positions, inside = _positions(query, records)
+    counted = None if occurrences is None else occurrences[inside]
+    columns = np.ascontiguousarray(positions[inside].T)
+    sizes, weights, starts = query.sizes, query.weights, np.cumsum(query.sizes) - query.sizes
+    places = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    for i, place in enumerate(places):
+        counts = np.bincount(columns[i], counted, sizes[i]).astype(np.int64) * weights[i]
+        if query.moment == 1:
+            total[0, place] += counts
+            continue
+        total[0, place, place] += np.diag(counts * weights[i])
+        for j in range(i + 1, len(sizes)):
+            shape = sizes[i], sizes[j]
+            pairs = np.bincount(columns[i] * sizes[j] + columns[j], counted, math.prod(shape))
+            pairs = pairs.astype(np.int64).reshape(shape)
+            total[0, place, places[j]] += pairs * (weights[i] * weights[j])
 
 
 def _checked(vectors: Integers, query: Query) -> Integers:
@@ -380,15 +449,10 @@ def _checked(vectors: Integers, query: Query) -> Integers:
     return np.where(wrong[:, None], 0, vectors)
 
 
-def _places(query: Indicators, records: Records) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return the coordinates of the vectors' ones (n, L), and whether a record is valid (n,).
-
-    A record with a position outside its block is not: it counts as zeros, and its coordinates are
-    unused.
-    """
-    positions, sizes = query.positions(records), np.array(query.sizes)
-    inside = np.asarray(((positions >= 0) & (positions < sizes)).all(axis=1))
-    return np.where(inside[:, None], positions, 0) + np.cumsum(sizes) - sizes, inside
+def _positions(query: Indicators, records: Records) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return positions (n, L), and whether all of a record's are inside their blocks (n,)."""
+    positions = query.positions(records)
+    return positions, np.asarray(((positions >= 0) & (positions < query.sizes)).all(axis=1))
 
 
 def _add_vectors(slots: Integers, vectors: Integers, count: int) -> Integers:
@@ -413,6 +477,14 @@ def _triangle(width: int) -> tuple[Integers, Integers, Integers]:
     """Return rows and columns of the upper triangle of a matrix, and the factors of its entries."""
     rows, columns = np.triu_indices(width)
     return rows, columns, np.where(rows == columns, DIAGONAL, OTHER)
+
+
+def noise_free(query: Query, sums: Integers) -> Integers:
+    """Return the integers to which noise is added: of matrices the scaled upper triangles."""
+    if query.moment == 1:
+        return sums
+    rows, columns, factors = _triangle(query.width)
+    return np.asarray(sums[:, rows, columns] * factors)
 
 
 def contributions(query: Query, records: Records) -> Integers:

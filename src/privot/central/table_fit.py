@@ -36,9 +36,9 @@ from privot.central.sums import (
     OTHER,
     Budget,
     Floats,
+    Indicators,
     Integers,
     NoisySums,
-    Query,
     Records,
     SumPlan,
 )
@@ -200,19 +200,11 @@ class CodedRecords(RecordMap):
 
     def encode(self, table: pa.Table) -> tuple[Integers]:
         """See `RecordMap`: codes (n, columns)."""
-        columns = []
-        for (name, column), atoms in zip(self.schema.coded.items(), self.atoms, strict=True):
-            # An atom is a combination of codes, one of each coding: both are written as one number.
-            (codings,) = atoms.codings  # those of the only release
-            shape = tuple(coding.size for coding in codings)
-            of_atoms = np.ravel_multi_index([coding.codes for coding in codings], shape)
-            of_rows = np.ravel_multi_index([*column.encode_codings(name, table)], shape)
-            order = np.argsort(of_atoms)
-            columns.append(order[np.searchsorted(of_atoms[order], of_rows)])
-        return (np.stack(columns, axis=1),)
+        coded = self.schema.coded.items()
+        return (np.stack([column.encode_atoms(name, table) for name, column in coded], axis=1),)
 
 
-class PairCounts(Query):
+class PairCounts(Indicators):
     """Query: counts of all codes and of all pairs of codes.
 
     Arguments:
@@ -223,21 +215,22 @@ class PairCounts(Query):
         column_of_code: Column of every code (D,).
     """
 
-    moment, non_negative, slots = 2, True, 1  # one sum of z zᵀ
+    moment = 2  # one sum of z zᵀ
 
     def __init__(self, sizes: list[int]) -> None:
+        self.sizes = tuple(sizes)
         relative = (np.array(sizes) / max(sizes)) ** (1 / 3)
         self.weights = np.maximum(np.rint(_MAX_WEIGHT * relative), 1).astype(np.int64)
         self.column_of_code = np.repeat(np.arange(len(sizes)), sizes)
-        self.width, self.radius = sum(sizes), math.ceil(math.sqrt((self.weights**2).sum()))
-        self._starts = np.cumsum([0, *sizes[:-1]])
 
-    def answer(self, records: Records) -> tuple[Integers, Integers]:
+    @property
+    def radius(self) -> int:  # type: ignore[override]  # an integer
         """See `Query`."""
-        codes = records[0] + self._starts
-        vectors = np.zeros((len(codes), self.width), np.int64)
-        np.put_along_axis(vectors, codes, self.weights[None], axis=1)
-        return np.zeros(len(codes), np.int64), vectors
+        return math.ceil(math.sqrt((self.weights**2).sum()))
+
+    def positions(self, records: Records) -> Integers:
+        """See `Indicators`."""
+        return np.asarray(records[0])
 
     @property
     def _unit(self) -> Floats:

@@ -65,9 +65,9 @@ def fit(
     A network: privot central fit people.csv --schema schema.toml --epsilon 10 --method slices
     """
     from privot.central import fit as fit_model
+    from privot.central.fitting import raw_records
     from privot.models import FILES
     from privot.schema import Schema
-    from privot.tables.files import read_table
 
     # The class of these settings needs PyTorch, which a fit by sums does not: the options of slices
     # are therefore written out, while `context.obj` has those that app.py declares from `SumSettings`.
@@ -85,11 +85,11 @@ def fit(
     settings = _settings(method, declared, context.obj | shared, slices_options | shared)
     claim_folder(output, FILES, inputs=[data, schema], force=force)
     checkpoint = output.with_name(output.name + ".checkpoint")
-    table = read_table(data, declared, record_form(separator, ignore))
+    records = raw_records(data, declared, record_form(separator, ignore))
     note_unit(declared.unit)
     with training_bar() as progress:
         model = fit_model(
-            table,
+            records,
             declared,
             epsilon=epsilon,
             delta=delta,

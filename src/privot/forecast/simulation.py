@@ -50,9 +50,11 @@ from privot.central.sums import (
     Integers,
     Query,
     SumPlan,
-    contributions,
+    add_indicators,
+    noise_free,
     noisy_sums,
     sensitivity,
+    zero_sums,
 )
 from privot.core.errors import PrivotError
 from privot.device.device import JointPart, SplitPart
@@ -90,7 +92,6 @@ _NUM_REFERENCE = 200_000  # rows of a population, and of a model that are compar
 _SUBSAMPLES, _POINTS = 4, 3000  # of each distance of places
 _BITS = 24  # of a place's number in `z_order`
 _DELTA_TIMES_PEOPLE = 0.01  # δ n by default
-_CHUNK = 1024  # records whose contributions are summed at once
 # Made-up places, in units where bounds are ±1: number of towns, standard deviation of places in the
 # largest one, and share of people who live anywhere else.
 _TOWNS, _TOWN_STDDEV, _COUNTRY_SHARE = 40, 0.12, 0.2
@@ -289,18 +290,11 @@ class _SumSimulator:
 
 
 def weighted_sums(query: Query, records: tuple[Any, ...], weights: Integers) -> Integers:
-    """Return the integer sums of a query of one slot over records that occur `weights` (n,) times."""
-    if isinstance(query, Indicators):
-        first_entries = np.cumsum(query.sizes) - query.sizes  # of each block
-        entries = query.positions(records) + first_entries
-        entry_weights = np.repeat(weights, entries.shape[1])
-        return np.bincount(entries.ravel(), entry_weights, query.width).astype(np.int64)
-    drawn = np.flatnonzero(weights)
-    total: Any = 0
-    for start in range(0, len(drawn), _CHUNK):
-        rows = drawn[start : start + _CHUNK]
-        total = total + weights[rows] @ contributions(query, tuple(part[rows] for part in records))
-    return np.asarray(total)
+    """Return the integer sums of a query over records that occur `weights` (n,) times."""
+    assert isinstance(query, Indicators)  # as those of places and tables are
+    total = zero_sums(query)
+    add_indicators(total, query, records, weights)
+    return noise_free(query, total)[0]
 
 
 def _report_bytes(randomizer: Randomizer, where: str) -> int | None:

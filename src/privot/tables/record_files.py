@@ -30,13 +30,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
+import pyarrow.parquet as pq
 
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
 from privot.schema import Schema
@@ -51,11 +52,11 @@ from privot.tables.csv_records import (
 from privot.tables.files import read_table, reading_parquet, require_file, table_suffix
 
 BATCH_ROWS = 2**17
-# Arrow's options that bound the memory of reading Parquet: one batch is read ahead.
-_READ_AHEAD = {"batch_size": BATCH_ROWS, "batch_readahead": 1, "use_threads": False}
+_PIECE_VALUES = 2**23  # numbers or texts of Parquet read at once, if rows have many
 _IGNORED_PREFIXES = (".", "_")
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # value of a missing key in a folder's name
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
+T = TypeVar("T")
 Names = Sequence[str] | None  # of the columns that the schema declares, if there is a schema
 
 
@@ -84,7 +85,7 @@ def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordB
     files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, path))
     if not files:
         raise PrivotError(f"{path} holds no files: give a folder of parquet or csv files")
-    if schema is not None and schema.images:
+    if schema is not None and schema.images and {file.suffix for file in files} != {".parquet"}:
         return TableBatches(read_table(path, schema, form), str(path))
     kinds = sorted({table_suffix(file).removesuffix(".gz") for file in files})
     if len(kinds) > 1 or kinds[0] == ".npz":
@@ -110,6 +111,7 @@ class RecordBatches(ABC):
 
     def __init__(self, source: str, kind: str, files: Sequence[Path] = ()) -> None:
         self.source, self.kind, self.files = source, kind, list(files)
+        self._opened = self.identity()
 
     @property
     def num_rows(self) -> int | None:
@@ -186,6 +188,23 @@ class RecordBatches(ABC):
         if slices:
             yield number, pa.concat_tables(slices, promote_options="permissive")
 
+    def mapped(self, function: Callable[[pa.Table], T], size: int) -> Iterator[T]:
+        """Yield a function of each batch of `size` rows; refuse files that changed since the opening.
+
+        Raises:
+            RecordError: where the function does, with the row of the source.
+        """
+        for number, table in self.batches(size):
+            try:
+                result = function(table)
+            except RecordError as error:
+                raise error.after(number * size) from None
+            yield result
+        if self.identity() != self._opened:
+            raise PrivotError(
+                f"{self.source} changed while it was read: give files that nobody writes, and begin anew"
+            )
+
 
 class TableBatches(RecordBatches):
     """Records of a table in memory, or of an iterable of tables or record batches."""
@@ -243,15 +262,32 @@ class ParquetFiles(RecordBatches):
             first, end = end, end + group.row_groups[0].num_rows
             if not needed(first, end):
                 continue
-            batches = group.to_batches(schema=self._dataset.schema, **_READ_AHEAD)
+            tables = self._tables(group)
             while True:
                 with reading_parquet(self.source):
-                    batch = next(batches, None)
-                if batch is None:
+                    table = next(tables, None)
+                if table is None:
                     break
-                table = pa.table(batch).replace_schema_metadata(None)
                 yield first, self._form.select(table, self._columns, self.source)
-                first += batch.num_rows
+                first += table.num_rows
+
+    def _tables(self, group: ds.ParquetFileFragment) -> Iterator[pa.Table]:
+        """Yield a row group in parts, with the data set's columns; scans of data sets read it whole."""
+        file = pq.ParquetFile(group.path, pre_buffer=False, buffer_size=2**20)
+        keys = ds.get_partition_keys(group.partition_expression)
+        (number,) = (part.id for part in group.row_groups)
+        about = file.metadata.row_group(number)
+        values = sum(about.column(i).num_values for i in range(about.num_columns))
+        wanted = self._dataset.schema
+        rows = min(_PIECE_VALUES * about.num_rows // max(values, 1) + 1, BATCH_ROWS)
+        for batch in file.iter_batches(rows, [number], use_threads=False):
+            read = dict(zip(batch.schema.names, batch.columns, strict=True))
+            read |= {name: pa.repeat(value, len(batch)) for name, value in keys.items()}
+            columns = {}
+            for name, kind in zip(wanted.names, wanted.types, strict=True):
+                column = read[name] if name in read else pa.nulls(len(batch), kind)
+                columns[name] = column if column.type == kind else column.cast(kind)
+            yield pa.table(columns)
 
 
 class _HashedInput(io.RawIOBase):

@@ -7,7 +7,7 @@ import pytest
 
 from privot.central.sums import SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
-from privot.privacy.ledger import BudgetExhausted, Ledger
+from privot.privacy.ledger import BudgetExhausted, Ledger, accounts
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,15 @@ def test_no_round_is_answered_twice_by_those_who_share_a_ledger(tmp_path):
 def test_refusals_spend_nothing():
     records = np.zeros(4, np.int64), np.zeros((4, 2), np.int64)
     ledger = Ledger(SumPlan((1.0,), 1e-5, 4))
-    mechanism = SumMechanism(records, ledger)
+    mechanism, before = SumMechanism(records, ledger), accounts()
     for radius in (0, 2**26):
         with pytest.raises(PrivotError, match="radius"):
             mechanism.release(replace(Given(1, 2, 3), radius=radius))
+    for records, words in (
+        ((np.zeros(5, np.int64), np.zeros((5, 2), np.int64)), "do not fit a plan"),
+        ((np.zeros(4, np.int64), np.full((4, 2), np.nan)), "NaN"),
+    ):
+        with pytest.raises(PrivotError, match=words):
+            SumMechanism(records, ledger).release(Given(1, 2, 3))
     assert ledger.left == 1
-    with pytest.raises(PrivotError, match="do not fit a plan"):
-        SumMechanism((np.zeros(5),), ledger)
-    with pytest.raises(PrivotError, match="NaN"):
-        SumMechanism((np.full(4, np.nan),), ledger)
+    assert accounts() == before

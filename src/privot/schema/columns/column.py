@@ -246,9 +246,13 @@ class CodedColumn(Column):
         """Return raw values as codes (n,) of the alphabet."""
         return self.accept(name, table)
 
+    def encode_atoms(self, name: str, table: pa.Table) -> Codes:
+        """Return the atoms (n,) of raw values."""
+        return self.encode_codes(name, table)
+
     def encode_codings(self, name: str, table: pa.Table) -> Codes:
         """Return raw values as codes (c, n) of all codings."""
-        return self.encode_codes(name, table)[None]
+        return self.atoms[1][:, self.encode_atoms(name, table)]
 
     @abstractmethod
     def decode_codes(

@@ -211,10 +211,9 @@ class NumberColumn(PointColumn, CodedColumn):
         """See `CodedColumn`; numbers beyond the bounds are in an outer bin."""
         return self.alphabet.encode(self.accept(name, table))
 
-    def encode_codings(self, name: str, table: pa.Table) -> Codes:
-        """See `CodedColumn`; numbers are encoded once, by the atoms."""
-        atoms, codes = self.atoms
-        return codes[:, atoms.encode(self.accept(name, table))]
+    def encode_atoms(self, name: str, table: pa.Table) -> Codes:
+        """See `CodedColumn`."""
+        return self.atoms[0].encode(self.accept(name, table))
 
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator
