@@ -8,8 +8,10 @@ measured; one client process sends to its loopback address, over connections tha
 100, then reports one by one. A report counts when its sender is told that it is on the disk. In the
 same run, on the same disk, one SQLite commit a report (`synchronous = FULL`), with the default journal
 and with WAL, twice in turn. Then the store alone takes a million reports in batches of 1,000, beside a
-SQLite table with a row a report whose key is its id. Last a store of 10 million reports is made, and a
-server is started on it.
+SQLite table with a row a report whose key is its id. Where PostgreSQL is installed, a server is started
+on a database of its own (default settings, on the disk of /tmp), and gets batches and single reports.
+Then `privot campaign up` is timed from its command to its first accepted report. Last a store of 10
+million reports is made, and a server is started on it.
 """
 
 import argparse
@@ -68,10 +70,10 @@ def renamed(records: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 class Serving:
     """A server that was started, and how long that took."""
 
-    def __init__(self, folder: Path, randomizer: Path) -> None:
+    def __init__(self, store: Path | str, randomizer: Path, *options: str) -> None:
         began = time.perf_counter()
         command = [sys.executable, "-m", "privot", "serve", str(randomizer), "--port", "0"]
-        command += ["--store", str(folder), "--seal-every", "0"]
+        command += ["--store", str(store), "--seal-every", "0", *options]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -186,14 +188,57 @@ def rates(folder: Path, device: Device, campaign: Campaign, randomizer: Path) ->
     return found
 
 
+def postgres(folder: Path, device: Device, campaign: Campaign, randomizer: Path) -> dict:
+    """Reports a second over HTTP with a store in PostgreSQL; empty where it is not installed."""
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    import postgres_server
+
+    if postgres_server.programs() is None:
+        return {}
+    rng = np.random.default_rng(3)
+    batches, singles = reports_of(device, 300_000, rng), reports_of(device, 20_000, rng)
+    with postgres_server.server() as address:
+        server = Serving(address, randomizer, "--release", str(folder / "sealed"))
+        try:
+            to = (server.address, campaign.fingerprint)
+            return {
+                "batches_of_100": sent(*to, batches, 100, 32),
+                "singly": sent(*to, singles, 1, 128),
+            }
+        finally:
+            server.kill()
+
+
+def first_report(folder: Path) -> float:
+    """Seconds from the command `privot campaign up` to the first accepted report."""
+    (folder / "schema.toml").write_text(SCHEMA)
+    privot, path = [sys.executable, "-m", "privot", "campaign"], folder / "campaign"
+    new = ["new", str(folder / "schema.toml"), "--epsilon", "4", "-o", str(path)]
+    subprocess.run([*privot, *new], check=True, stdout=subprocess.DEVNULL)
+    device = Device.from_json((path / "randomizer.json").read_text())
+    records = reports_of(device, 1, np.random.default_rng(4))
+    began = time.perf_counter()
+    command = [*privot, "up", str(path), "--port", "0", "--page-port", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        lines = iter(process.stdout.readline, "")
+        address = next(line.split()[1] for line in lines if line.startswith("collector"))
+        sent(address, device.fingerprint.hex(), records, 1, 1)
+        return time.perf_counter() - began
+    finally:
+        process.terminate()
+        process.wait()
+
+
 def alone(folder: Path, device: Device, campaign: Campaign, count: int = 1_000_000) -> dict:
     """Reports a second of a store, and of a table with a row a report, in batches of 1,000."""
     records = reports_of(device, count, np.random.default_rng(2))
-    entries = campaign.format.validate(records)[1]
     store = FolderStore(folder / "alone", campaign.format)
     began = time.perf_counter()
     for at in range(0, count, 1000):
-        store.append(records[at : at + 1000], entries[at : at + 1000])
+        store.append(records[at : at + 1000])
     found = {"store": count / (time.perf_counter() - began)}
     store.close()
     connection = sqlite3.connect(folder / "rows.db", isolation_level=None)
@@ -219,7 +264,7 @@ def start_with(
     store = FolderStore(folder / "large" / campaign.fingerprint, campaign.format)
     some = reports_of(device, 100_000, rng)
     for _ in range(count // len(some)):
-        store.append(renamed(some, rng), campaign.format.validate(some)[1])
+        store.append(renamed(some, rng))
     held, disk = store.count, store.disk_bytes()
     store.close()
     server = Serving(folder / "large", randomizer)
@@ -262,6 +307,8 @@ def main() -> None:
         found["times_sqlite"] = best["batches_of_100"] / max(found["sqlite_delete"])
         found["times_sqlite_wal"] = best["batches_of_100"] / max(found["sqlite_wal"])
         found["alone"] = alone(folder, device, campaign)
+        found["postgres"] = postgres(folder, device, campaign, path)
+        found["up_to_first_report_seconds"] = first_report(folder)
         found["start"] = start_with(given.stored, folder, device, campaign, path)
     finally:
         shutil.rmtree(folder)

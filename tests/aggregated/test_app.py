@@ -36,7 +36,7 @@ def served(tmp_path):
 
     yield serve, lines
     for collector in made:
-        collector._served(None).writer.close()
+        collector.served[0].writer.close()
 
 
 def post(collector, body, headers=KIND):

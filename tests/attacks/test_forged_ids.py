@@ -27,7 +27,7 @@ def sent(store, campaign, *reports):
     """What a collector keeps of them, one request each."""
     for report in reports:
         read = campaign.read(write_batch([report]), as_json=False)
-        store.append(read.records, read.entries)
+        store.append(read.records)
 
 
 def released(folder):

@@ -96,7 +96,7 @@ def test_reports_of_one_id_in_two_waves_are_deleted_together(tmp_path):
     read = campaign.read(write_batch([*copies, replace(other, time=2)]), as_json=False)
     place = tmp_path / "c" / "store" / CAMPAIGN.fingerprint
     store = FolderStore(place, campaign.format)
-    store.append(read.records, read.entries)
+    store.append(read.records)
     store.close()
     command = ["campaign", "delete", "c", own.id.hex()]
     refused = privot(tmp_path, *command)

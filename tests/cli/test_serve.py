@@ -1,6 +1,9 @@
 """`privot serve` refuses what it cannot use before it takes anything."""
 
+import json
 import time
+from base64 import b64encode
+from uuid import UUID
 
 import pytest
 
@@ -45,11 +48,24 @@ def test_a_store_that_is_served_is_refused(tmp_path):
     store.close()
 
 
-def test_reports_become_shards_now_and_then(tmp_path):
+def test_reports_become_shards_now_and_then_and_the_log_has_their_counts_alone(tmp_path):
+    reports = made(6)
+    damaged = reports[5][:-1] + bytes([reports[5][-1] ^ 1])
     with serving(tmp_path, "--seal-every", "0.005", "--release", tmp_path / "sealed") as server:
-        post(server.connection(), made(5))
+        post(server.connection(), [*reports[:5], damaged])
         manifest = tmp_path / "sealed" / CAMPAIGN.fingerprint / "manifest.json"
         while not manifest.exists():  # or the test ends by its limit
             time.sleep(0.05)
         assert server.stop() == 0
-    assert "sealed 5 reports; 5 in the release" in server.said()
+    said = server.said()
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert all({"time", "level", "message"} <= line.keys() for line in lines)
+    (sealed,) = (line for line in lines if "sealed 5 reports; 5 in the release" in line["message"])
+    assert (sealed["received"], sealed["accepted"], sealed["refused"]) == (6, 5, {"checksum": 1})
+    assert "127.0.0.1" not in said
+    for report in (*reports, damaged):
+        id_, payload = report[33:49], report[58:-4]
+        for secret in (report, id_, payload):
+            for text in (secret.hex(), b64encode(secret).decode().rstrip("=")):
+                assert len(text) < 6 or text not in said
+        assert str(UUID(bytes=id_)) not in said

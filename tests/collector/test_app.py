@@ -7,6 +7,7 @@ import random
 import re
 
 import httpx
+import numpy as np
 import pytest
 
 from campaign_reports import BATCH, CAMPAIGN, TEXT, changed, made
@@ -14,7 +15,7 @@ from privot.collector.admission import tokens
 from privot.collector.app import Collector, ServedCampaign
 from privot.collector.arrivals import Campaign, GroupCommit, MemoryLimit
 from privot.collector.folder import FolderStore
-from privot.collector.store import NEW, StoreFull, StoreStopped
+from privot.collector.store import INVALID, NEW, StoreFull, StoreStopped
 from privot.device import Report, write_batch
 
 PATH = f"/v1/campaigns/{CAMPAIGN.fingerprint}"
@@ -28,11 +29,12 @@ class Memory:
     error = None
     count = 0
 
-    def append(self, records, entries):
+    def append(self, records):
         if self.error:
             raise self.error
-        self.count += len(records)
-        return entries[:, 0].astype("u1") * 0 + NEW
+        valid = CAMPAIGN.format.validate(records)[0]
+        self.count += int(valid.sum())
+        return np.where(valid, NEW, INVALID)
 
     def disk_bytes(self):
         return 7

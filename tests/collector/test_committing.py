@@ -19,7 +19,7 @@ class SlowStore:
         self.groups, self.let, self.error = [], threading.Semaphore(0), error
         self.entered = threading.Event()
 
-    def append(self, records, entries):
+    def append(self, records):
         self.entered.set()
         self.let.acquire()
         self.groups.append(len(records))

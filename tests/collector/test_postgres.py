@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 import postgres_server
-from campaign_reports import CAMPAIGN, changed, made, rows
+from campaign_reports import CAMPAIGN, changed, made, resealed, rows
 from privot.collector.postgres import PostgresStore
-from privot.collector.store import DELETED, DUPLICATE, NEW, RecordFormat, StoreStopped
+from privot.collector.store import DELETED, DUPLICATE, INVALID, NEW, RecordFormat, StoreStopped
 from privot.core.errors import PrivotError
 from privot.device import Report
 
@@ -127,8 +127,10 @@ def test_campaigns_share_a_database_and_nothing_else(database):
     other = RecordFormat(example[:1] + bytes(32) + example[33:])
     first, second = PostgresStore(database, CAMPAIGN.format), PostgresStore(database, other)
     reports = made(5)
+    others = [resealed(each[:1] + bytes(32) + each[33:]) for each in reports]
     assert first.append(*rows(reports)).tolist() == [NEW] * 5
-    assert second.append(*rows(reports)).tolist() == [NEW] * 5
+    assert second.append(*rows(others)).tolist() == [NEW] * 5
+    assert second.append(*rows(reports)).tolist() == [INVALID] * 5
     first.finish_sealing(first.begin_sealing(), [5])
     assert second.begin_sealing().reports == 5
 

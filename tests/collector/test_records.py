@@ -21,12 +21,12 @@ def test_checksums_are_those_of_zlib():
 
 def test_entries_are_ids_and_a_digest_of_all_bytes_but_time_and_checksum():
     reports = made(200)
-    _, entries = rows(reports)
+    _, entries = CAMPAIGN.format.validate(*rows(reports))
     held = entries[:, :2].astype(">u8").tobytes()
     assert [held[16 * i : 16 * i + 16] for i in range(200)] == [r[33:49] for r in reports]
     report = reports[0]
     others = [report[:i] + bytes([report[i] ^ 1]) + report[i + 1 :] for i in range(len(report))]
-    _, entries = rows([report, *others])
+    _, entries = CAMPAIGN.format.validate(*rows([report, *others]))
     digests = entries[:, 2].tolist()
     same = [i for i, digest in enumerate(digests[1:]) if digest == digests[0]]
     assert same == [*range(49, 53), *range(len(report) - 4, len(report))]

@@ -1,8 +1,11 @@
 """The process: killed under load again and again, stopped in order, and bounded against the slow."""
 
+import http.client
 import random
 import socket
+import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -28,11 +31,11 @@ def groups_of(rng, reports):
     return found
 
 
-def kill_under_load(folder, times, each, store=None):
+def kill_under_load(folder, times, each):
     """Everything that three senders of `each` reports sent, and everything that was acknowledged."""
     rng, sent, acknowledged = random.Random(times), [], []
     for _ in range(times):
-        with serving(folder, store=store) as server:
+        with serving(folder) as server:
             # Also what was sent before, acknowledged or not, as devices do.
             again = rng.sample(sent, min(len(sent), 300))
             senders = [Sender(server, groups_of(rng, made(each) + again)) for _ in range(3)]
@@ -70,26 +73,67 @@ def test_kills_under_load_lose_nothing_and_double_nothing(tmp_path, times, each)
     require_all_once(store, sent, acknowledged, tmp_path)
 
 
-def test_kills_lose_nothing_with_a_database_either(tmp_path, database):
-    sent, acknowledged = kill_under_load_of(tmp_path, database)
-    require_all_once(PostgresStore(database, CAMPAIGN.format), sent, acknowledged, tmp_path)
+class Roaming(Sender):
+    """Sends every group until a server acknowledges it: after a failure to another one."""
+
+    def __init__(self, servers, groups):
+        super().__init__(None, groups)
+        self.servers = servers
+
+    def run(self):
+        turn = 0
+        for group in self.groups:
+            self.sent += group
+            while True:
+                turn += 1
+                connection = self.servers[turn % 2].connection()
+                try:
+                    status, told = self.post(connection, group)
+                except (OSError, http.client.HTTPException):
+                    continue
+                finally:
+                    connection.close()
+                self.statuses.append(status)
+                assert not told["failed"]
+                self.acknowledged += group
+                break
 
 
-def kill_under_load_of(folder, address):
-    (folder / "sealed").mkdir()
-    rng, sent, acknowledged = random.Random(0), [], []
-    for _ in range(2):
-        with serving(folder, "--release", folder / "sealed", store=address) as server:
-            senders = [Sender(server, groups_of(rng, made(800))) for _ in range(2)]
-            for sender in senders:
-                sender.start()
-            wait_for_acknowledged(senders, 300)
-            server.kill()
-            for sender in senders:
-                sender.join()
-                sent += sender.sent
-                acknowledged += sender.acknowledged
-    return sent, acknowledged
+@pytest.mark.parametrize("times", [2, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.timeout(1800)
+def test_two_servers_of_one_campaign_lose_and_double_nothing_while_either_is_killed(
+    tmp_path, database, times
+):
+    """Each is killed in turn under load, and its senders go on with the other one."""
+    rng, stop = random.Random(times), threading.Event()
+    (tmp_path / "sealed").mkdir()
+    folders = [tmp_path / name for name in "ab"]
+
+    def started(stack, number):
+        folders[number].mkdir(exist_ok=True)
+        options = ("--release", tmp_path / "sealed")
+        return stack.enter_context(serving(folders[number], *options, store=database))
+
+    def groups():
+        while not stop.is_set():
+            yield made(rng.choice([1, 3, 30, 100]))
+
+    with ExitStack() as stack:
+        servers = [started(stack, number) for number in range(2)]
+        senders = [Roaming(servers, groups()) for _ in range(3)]
+        for sender in senders:
+            sender.start()
+        for turn in range(times):
+            wait_for_acknowledged(senders, 200 * (turn + 1))
+            time.sleep(rng.uniform(0, 0.02))
+            servers[turn % 2].kill()
+            servers[turn % 2] = started(stack, turn % 2)
+        stop.set()
+        for sender in senders:
+            sender.join()
+    acknowledged = [r for sender in senders for r in sender.acknowledged]
+    assert len(acknowledged) >= 200 * times
+    require_all_once(PostgresStore(database, CAMPAIGN.format), acknowledged, acknowledged, tmp_path)
 
 
 def test_an_orderly_end_under_load_seals_all_that_was_acknowledged(tmp_path):

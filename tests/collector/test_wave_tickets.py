@@ -129,11 +129,11 @@ class Failing(FolderStore):
 
     fails = ()
 
-    def append(self, records, entries):
+    def append(self, records):
         before, *self.fails = self.fails or (None,)
         if before is True:
             raise StoreFull("the disk is full")
-        statuses = super().append(records, entries)
+        statuses = super().append(records)
         if before is False:
             raise StoreStopped("the connection was lost")
         return statuses

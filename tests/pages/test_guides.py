@@ -156,7 +156,7 @@ def test_shuffled_waves_go_as_the_guide_shows(tmp_path):
         place = tmp_path / f"wave-{wave}" / campaign.fingerprint
         store = FolderStore(place, campaign.format)
         read = campaign.read(write_batch(sealed), as_json=False)
-        store.append(read.records, read.entries)
+        store.append(read.records)
         write_shuffled(store, campaign, FolderStorage(place / "release"))
         store.close()
         opens = collect.replace("FINGERPRINT", campaign.fingerprint)

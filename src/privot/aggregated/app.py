@@ -26,12 +26,11 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from starlette.requests import Request
 
 from privot.aggregated.server import REFUSED, Server
 from privot.collector.app import Collector, ServedCampaign
 from privot.collector.arrivals import MAX_BODY_BYTES, Campaign, GroupCommit, ParsedBatch
-from privot.collector.store import Records, Statuses, Store, StoreStopped, Words
+from privot.collector.store import Records, Statuses, Store, StoreStopped
 from privot.core.errors import PrivotError
 from privot.wire.report import WireError
 
@@ -62,9 +61,9 @@ class ServedShares(Server):
         if (records[:, : len(head)] != head).any():
             words = f"a share is not for the {role}, or of another encoder: send it there"
             raise WireError("fingerprint", words)
-        return ParsedBatch(records, np.zeros((count, 0), np.uint64), [*range(count)], [])
+        return ParsedBatch(records, range(count), [])
 
-    def append(self, records: Records, entries: Words) -> Statuses:
+    def append(self, records: Records) -> Statuses:
         """See `Store`."""
         try:
             return np.array(self.store([each.tobytes() for each in records]), np.uint8)
@@ -94,6 +93,3 @@ class ShareCollector(Collector):
     def __init__(self, server: ServedShares, *options: Any, **named: Any) -> None:
         writer = GroupCommit(cast(Store, server))
         super().__init__([ServedCampaign(cast(Campaign, server), writer)], *options, **named)
-
-    def _served(self, request: Request) -> ServedCampaign:
-        return next(iter(self.served.values()))

@@ -23,6 +23,8 @@ from privot.cli.console import (
     ReportColumns,
     SchemaFile,
     complain,
+    log,
+    log_error,
     note,
     with_promise,
 )
@@ -275,7 +277,7 @@ def up(
         finally:
             stopping.set()
             shown.join()
-    note("stopped; everything that was acknowledged is stored")
+    log("stopped; everything that was acknowledged is stored")
 
 
 def _port_here(name: str, address: str, campaign: Path) -> int:
@@ -304,7 +306,7 @@ def _parties(folder: CampaignFolder, origins: list[str]) -> _Parties:
     kind, seals = (ShuffledCampaign, Shuffler) if folder.analyst_key else (Campaign, Sealer)
     store, collected = str(folder.folder / "store"), kind.load(folder.path)
     release = release_address(store, None, collected.fingerprint)
-    served = ServedCampaign(collected, GroupCommit(open_store(store, collected, complain)))
+    served = ServedCampaign(collected, GroupCommit(open_store(store, collected, log_error)))
     manifest = Path(release) / "manifest.json"
 
     @lru_cache(maxsize=1)  # the status is written only when the manifest's text has changed
@@ -312,8 +314,8 @@ def _parties(folder: CampaignFolder, origins: list[str]) -> _Parties:
         reports = write_status(folder, Release.open(Path(release)))["reports"] if text else 0
         return f"{reports:,} reports on the dashboard" if text else ""
 
-    collector = Collector([served], origins=origins, log=complain)
-    sealers = [seals(served, storage_at(release), note)]
+    collector = Collector([served], origins=origins, log=log_error)
+    sealers = [seals(served, storage_at(release), log)]
     return [collector], sealers, lambda: shown(manifest.read_text() if manifest.exists() else "")
 
 
@@ -323,14 +325,14 @@ def _parties_with_shares(folder: CampaignFolder, origins: list[str]) -> _Parties
     from privot.aggregated.app import ServedShares, ShareCollector
     from privot.campaign import write_share_status
 
-    note("This machine runs both servers, to try it out: whoever runs both reads every record.")
-    note("In earnest two organizations run one each, by `privot serve --role`.")
+    log("This machine runs both servers, to try it out: whoever runs both reads every record.")
+    log("In earnest two organizations run one each, by `privot serve --role`.")
     assert isinstance(folder.rule, Encoder)
     collectors, key = [], folder.folder / _KEY if folder.rule.proofs else None
     for role in _OF_SHARES:
         _server(folder.folder / role, folder.path, role, key)
-        party = ServedShares(folder.folder / role, complain)
-        collectors.append(ShareCollector(party, origins=origins, log=complain))
+        party = ServedShares(folder.folder / role, log_error)
+        collectors.append(ShareCollector(party, origins=origins, log=log_error))
     return collectors, [], lambda: "\n".join(write_share_status(folder))
 
 
@@ -377,7 +379,7 @@ def serve(
 
     Ctrl-C or SIGTERM stops the collector: stored reports are sealed into shards that `privot fit` reads.
     After any other end, start it again with the same store. In a network, use a proxy that provides TLS
-    and hides addresses.
+    and hides addresses. Several collectors of one campaign share a database as --store, and a --release.
 
     A shuffler can open no report. It writes a batch, in random order, only of as many as the promise of
     the randomizer says, for `privot collect --key`; fewer wait. The analyst must not have its machine.
@@ -418,23 +420,23 @@ def serve(
     with listen(host, port) as listener:
         for campaign in campaigns.values():
             at = release_address(store, release, campaign.fingerprint)
-            opened = open_store(store, campaign, complain)
+            opened = open_store(store, campaign, log_error)
             all_served.append(ServedCampaign(campaign, GroupCommit(opened)))
-            sealers.append(seals(all_served[-1], storage_at(at), note))
+            sealers.append(seals(all_served[-1], storage_at(at), log))
             promised = campaign.randomizer.schema.promise or campaign.randomizer.guarantee
-            note(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
-        collector = Collector(all_served, admit, origin or [], log=complain)
+            log(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
+        collector = Collector(all_served, admit, origin or [], log=log_error)
         if shares:
             from privot.aggregated.app import ServedShares, ShareCollector
 
             _server(Path(store), randomizers[0], role, key)
-            server = ServedShares(Path(store), complain)
-            note(f"{server.fingerprint}: {server.count:,} shares so far, {server.encoder.promise}")
-            collector = ShareCollector(server, admit, origin or [], log=complain)
+            server = ServedShares(Path(store), log_error)
+            log(f"{server.fingerprint}: {server.count:,} shares so far, {server.encoder.promise}")
+            collector = ShareCollector(server, admit, origin or [], log=log_error)
         where, number = listener.getsockname()[:2]
         print(f"http://{f'[{where}]' if ':' in where else where}:{number}", flush=True)
         run([(collector, listener)], sealers, 60 * seal_every)
-    note("stopped; everything that was acknowledged is stored")
+    log("stopped; everything that was acknowledged is stored")
 
 
 def _require_origin(text: str) -> None:

@@ -5,6 +5,7 @@ Options of several commands are types here; other options are defaults of the co
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
@@ -242,6 +243,26 @@ def complain(message: str) -> None:
 def note(message: str) -> None:
     """Print a message on standard error; standard output is for results."""
     print(message, file=sys.stderr)
+
+
+def log(message: str, level: str = "info", **fields: object) -> None:
+    """Print a line of a server's log on standard error: words on a terminal, otherwise a JSON object.
+
+    **Privacy review.** A line is an event of the server (start, sealing, failure, end), never one of a
+    sender: it has neither reports nor ids nor addresses. Its time and counts reveal how many reports
+    came between two events.
+    """
+    text = printable(" ".join(message.split()))
+    if not sys.stderr.isatty():
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = {"time": now, "level": level, "message": text, **fields}
+        text = json.dumps(line, ensure_ascii=False)
+    print(text, file=sys.stderr)
+
+
+def log_error(message: str) -> None:
+    """Print an error in a server's log."""
+    log(message, "error")
 
 
 def note_unit(unit: str) -> None:

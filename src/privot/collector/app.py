@@ -15,10 +15,15 @@ after 429, 503 and 507 the sender should try again later.
 
 `Metrics` counts, `Collector` is the application, `Server` runs it with uvicorn, and `Sealer` seals.
 
+**Several collectors** of one campaign, behind any load balancer, share a store in PostgreSQL, whose key
+makes each report accepted once; a sender whose collector fails sends the same report to any other. A
+store in a folder is of one process: that refuses a second one.
+
 **Privacy review.** Requests are not logged: neither sender, nor time, nor content. Counts of reports
-and durations of answers are summed over all senders since the start. They reveal the number of
-participants, so a proxy should restrict `/metrics` and `/healthz` to operators. An answer contains
-nothing that was sent.
+and durations of answers are summed over all senders since the start. Metrics, whenever they are read,
+and a log line a sealing reveal these counts by time, that is when how many people took part, and nothing
+else; a proxy should restrict `/metrics` and `/healthz` to operators. An answer contains nothing that was
+sent.
 """
 
 from __future__ import annotations
@@ -30,20 +35,16 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
 import uvicorn
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from privot.collector.admission import Admission, Admitted, NotAdmitted, everybody
@@ -59,13 +60,14 @@ from privot.collector.arrivals import (
     RefusedRequest,
     ShuffledCampaign,
     is_json,
+    json_response,
     read_body,
     refusal_response,
     require_length,
 )
 from privot.collector.folder import FolderStore
 from privot.collector.sealing import ReleaseStorage, seal, write_shuffled
-from privot.collector.store import DELETED, DUPLICATE, NEW, StoreFull, StoreStopped
+from privot.collector.store import DELETED, DUPLICATE, INVALID, NEW, StoreFull, StoreStopped
 from privot.core.errors import PrivotError
 from privot.wire.report import WireError
 
@@ -85,6 +87,11 @@ class Metrics:
         """Count a request in the histogram of durations, in seconds."""
         self._times[bisect_left(_BUCKET_ENDS, seconds)] += 1
         self._seconds += seconds
+
+    def counts(self) -> dict[str, Any]:
+        """Return the numbers of reports since the start, for a log."""
+        counts = {"received": self.received, "accepted": self.accepted}
+        return counts | {"duplicates": self.duplicates, "refused": dict(self.refused)}
 
     def lines(self, labels: str) -> list[tuple[str, str, str]]:
         """Return name, labels and value of each counter."""
@@ -139,10 +146,7 @@ _UNSTORED: dict[type[Exception], tuple[int, str, bool]] = {
     StoreStopped: (503, "stopped", False),
 }
 _DELETED = "its report was deleted, and is not accepted again: remove it"
-_KNOWN = {
-    404: ("path", "there is nothing here: post to {}"),
-    405: ("method", "this path takes another method: POST reports, GET the rest"),
-}
+_Call = Callable[[Scope, Receive], Awaitable[Response]]
 
 
 @dataclass
@@ -188,132 +192,134 @@ class Collector:
         log: Callable[[str], None] = lambda line: None,
         reports_each: int = MOST_REPORTS,
     ) -> None:
-        self.served = {served.campaign.fingerprint: served for served in campaigns}
+        self.served = campaigns
         self.stopping = False
         self.unassigned = Metrics()  # of requests to no campaign
         self._admit, self._seconds, self._log = admit, body_seconds, log
         self._memory, self._reports_each = memory or MemoryLimit(), reports_each
-        self.app = self._application(origins)
-
-    def _application(self, origins: Sequence[str]) -> Starlette:
-        routes = [
-            Route(self._at + self._posts, self._post, methods=["POST"]),
-            Route(self._at + self._text, self._randomizer, methods=["GET"]),
-            Route(f"{self._at}{self._text}.sig", self._signature, methods=["GET"]),
-            Route("/healthz", self._health, methods=["GET"]),
-            Route("/metrics", self._metrics, methods=["GET"]),
-        ]
-        cors = Middleware(
-            CORSMiddleware,
-            allow_origins=list(origins),
-            allow_methods=["GET", "POST"],
-            allow_headers=["authorization", "content-type"],
-            max_age=86_400,
+        self._routes: dict[str, dict[str, tuple[Metrics, _Call]]] = {
+            "/healthz": {"GET": (self.unassigned, self._health)},
+            "/metrics": {"GET": (self.unassigned, self._metrics)},
+        }
+        for served in campaigns:
+            self._routes |= self._routes_of(served)
+        self.app: Any = (
+            self
+            if not origins
+            else CORSMiddleware(
+                self,
+                allow_origins=origins,
+                allow_methods=["GET", "POST"],
+                allow_headers=["authorization", "content-type"],
+                max_age=86_400,
+            )
         )
 
-        @asynccontextmanager
-        async def lifespan(app: Starlette) -> AsyncIterator[None]:
-            yield
-            self.stopping = True
-            for served in self.served.values():
-                await asyncio.to_thread(served.writer.close)
+    def _routes_of(self, served: ServedCampaign) -> dict[str, dict[str, tuple[Metrics, _Call]]]:
+        """Return what answers a method of each path of a campaign."""
+        at = self._at.format(fingerprint=served.campaign.fingerprint)
+        text, signature = partial(self._randomizer, served), partial(self._signature, served)
+        return {
+            at + self._posts: {"POST": (served.metrics, partial(self._post, served))},
+            at + self._text: {"GET": (served.metrics, text)},
+            f"{at}{self._text}.sig": {"GET": (served.metrics, signature)},
+        }
 
-        return Starlette(
-            routes=routes,
-            middleware=[cors] if origins else [],
-            exception_handlers={HTTPException: self._http_error, RefusedRequest: self._refuse},
-            lifespan=lifespan,
-        )
-
-    async def _post(self, request: Request) -> Response:
-        """Answer a batch of reports, and count the request whatever happens."""
-        began = time.monotonic()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request whatever happens, and count its refusal."""
+        if scope["type"] != "http":  # ASGI's "lifespan", which is optional
+            raise NotImplementedError(scope["type"])
         metrics = self.unassigned
         try:
-            served = self._served(request)
-            metrics = served.metrics
-            return await self._accept(served, request)
+            metrics, call = self._routed(scope)
+            response = await call(scope, receive)
         except RefusedRequest as refusal:
             metrics.refused[refusal.reason] += 1
-            return refusal_response(refusal)
-        except ClientDisconnect:
-            metrics.refused["disconnected"] += 1
-            return Response(status_code=400)
+            response = refusal_response(refusal)
         except Exception as error:  # its message might contain what was sent: log only its type
             self._log(f"a request failed by a fault of the server ({type(error).__name__})")
             metrics.refused["fault"] += 1
             words = "the server failed: send it again later"
-            return refusal_response(RefusedRequest(500, "fault", words))
-        finally:
-            metrics.answered(time.monotonic() - began)
+            response = refusal_response(RefusedRequest(500, "fault", words))
+        await response(scope, receive, send)
 
-    async def _accept(self, served: ServedCampaign, request: Request) -> Response:
+    def _routed(self, scope: Scope) -> tuple[Metrics, _Call]:
+        """Return the counters and the function of a request's path and method."""
+        methods = self._routes.get(scope["path"].removeprefix(scope.get("root_path", "")))
+        if methods is None:
+            words = "there is nothing here: post to "
+            words += self._at.format(fingerprint="FINGERPRINT") + self._posts
+            raise RefusedRequest(404, "path", words, close=True)
+        method = scope["method"]
+        if (routed := methods.get("GET" if method == "HEAD" else method)) is None:
+            words = "this path takes another method: POST reports, GET the rest"
+            raise RefusedRequest(405, "method", words, close=True)
+        return routed
+
+    async def _post(self, served: ServedCampaign, scope: Scope, receive: Receive) -> Response:
         """Admit the sender, read the body, store its reports, and return the answer."""
-        as_json, campaign = is_json(request, self._types), served.campaign
-        self._require_open()
+        began = time.monotonic()
         try:
-            sender = self._admit(request.headers.get("authorization", ""), campaign.fingerprint)
+            headers, campaign = dict(scope["headers"]), served.campaign
+            as_json = is_json(headers, self._types)
+            self._require_open()
+            authorization = headers.get(b"authorization", b"").decode("latin-1")
+            sender = self._admit(authorization, campaign.fingerprint)
             most_bytes = campaign.most_bytes(as_json)
-            require_length(request, most_bytes)
+            require_length(headers, most_bytes)
             with self._memory.claiming() as claim:
-                body = await read_body(request, most_bytes, self._seconds, claim)
+                body = await read_body(receive, most_bytes, self._seconds, claim)
                 batch = campaign.read(body, as_json, sender.until)
                 count, most = len(batch.places) + len(batch.refused), self._reports_each
                 if count > most:
                     words = f"the batch has {count:,} reports: send at most {most:,} at once"
                     raise WireError("many", words)
                 statuses = await self._store(served, batch, sender)
-                return self._answer(served.metrics, batch, statuses)
+                return self._answer(served, batch, statuses)
         except WireError as error:
             status = 413 if error.reason == "many" else 400
             raise RefusedRequest(status, error.reason, str(error)) from None
         except tuple(_UNSTORED) as error:
             status, reason, close = next(v for k, v in _UNSTORED.items() if isinstance(error, k))
             raise RefusedRequest(status, reason, str(error), close=close) from None
+        finally:
+            served.metrics.answered(time.monotonic() - began)
 
     async def _store(
         self, served: ServedCampaign, batch: ParsedBatch, sender: Admitted
     ) -> list[int]:
         if not len(batch.records):
             return []
-        content = batch.records.tobytes()
         served.writer.require_open()
+        content = b"" if sender.until is None else batch.records.tobytes()
         sender.use(content)
-        statuses = (await served.writer.append(batch.records, batch.entries)).tolist()
+        statuses: list[int] = (await served.writer.append(batch.records)).tolist()
         if NEW in statuses or DUPLICATE in statuses:
             sender.acknowledge(content)
         return statuses
-
-    def _served(self, request: Request) -> ServedCampaign:
-        if served := self.served.get(request.path_params["fingerprint"]):
-            return served
-        words = "no such campaign is collected here: check the fingerprint in the address"
-        raise RefusedRequest(404, "campaign", words, close=True)
 
     def _require_open(self) -> None:
         if self.stopping:
             words = "the server is stopping: send it again later"
             raise RefusedRequest(503, "stopping", words, close=True)
 
-    async def _randomizer(self, request: Request) -> Response:
-        served = self._served(request)
+    async def _randomizer(self, served: ServedCampaign, *_: object) -> Response:
         return Response(served.campaign.text, media_type="application/json")
 
-    async def _signature(self, request: Request) -> Response:
-        campaign = self._served(request).campaign
-        if campaign.signature is None:
+    async def _signature(self, served: ServedCampaign, *_: object) -> Response:
+        if served.campaign.signature is None:
             words = "it is not signed: pin its fingerprint instead"
             raise RefusedRequest(404, "unsigned", words)
-        return Response(campaign.signature, media_type="text/plain")
+        return Response(served.campaign.signature, media_type="text/plain")
 
-    async def _health(self, request: Request) -> Response:
+    async def _health(self, *_: object) -> Response:
         self._require_open()
-        return JSONResponse({"status": "ok"})
+        return json_response({"status": "ok"})
 
-    async def _metrics(self, request: Request) -> Response:
+    async def _metrics(self, *_: object) -> Response:
         lines = self.unassigned.lines('campaign="none"')
-        for fingerprint, served in self.served.items():
-            labels, store = f'campaign="{fingerprint[:16]}"', served.writer.store
+        for served in self.served:
+            labels, store = f'campaign="{served.campaign.fingerprint[:16]}"', served.writer.store
             lines += served.metrics.lines(labels)
             disk = await asyncio.to_thread(store.disk_bytes)
             count = await asyncio.to_thread(getattr, store, "count")
@@ -321,30 +327,18 @@ class Collector:
             lines.append(("privot_disk_bytes", labels, str(disk)))
             lines.append(("privot_waiting_reports", labels, str(served.writer.waiting)))
         lines.append(("privot_held_bytes", "", str(self._memory.held)))
-        return PlainTextResponse(exposition(lines), media_type="text/plain; version=0.0.4")
+        return Response(exposition(lines), media_type="text/plain; version=0.0.4")
 
-    async def _http_error(self, request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        reason, words = _KNOWN.get(
-            status, ("request", "the request cannot be used: see the manual")
-        )
-        words = words.format(self._at.format(fingerprint="FINGERPRINT") + self._posts)
-        self.unassigned.refused[reason] += 1
-        return refusal_response(RefusedRequest(status, reason, words, close=True))
-
-    async def _refuse(self, request: Request, error: Exception) -> Response:
-        assert isinstance(error, RefusedRequest)
-        self.unassigned.refused[error.reason] += 1
-        return refusal_response(error)
-
-    def _answer(self, metrics: Metrics, batch: ParsedBatch, statuses: list[int]) -> Response:
+    def _answer(self, served: ServedCampaign, batch: ParsedBatch, statuses: list[int]) -> Response:
         accepted, duplicates = statuses.count(NEW), statuses.count(DUPLICATE)
-        failed = [*batch.refused]
+        failed, metrics = batch.refused, served.metrics
         if accepted + duplicates < len(statuses):
-            for place, status in zip(batch.places, statuses, strict=True):
+            for row, (place, status) in enumerate(zip(batch.places, statuses, strict=True)):
                 if status in self._unstored:
                     failed.append(RefusedReport(place, *self._unstored[status]))
-        metrics.received += len(statuses) + len(batch.refused)
+                elif status == INVALID:
+                    failed.append(served.campaign.refusal(place, batch.records[row].tobytes()))
+        metrics.received += accepted + duplicates + len(failed)
         metrics.accepted += accepted
         metrics.duplicates += duplicates
         metrics.refused.update(each.reason for each in failed)
@@ -353,8 +347,9 @@ class Collector:
             "duplicates": duplicates,
             "failed": [each.to_dict() for each in sorted(failed)],
         }
-        status = self._failed_status[not (accepted or duplicates)] if failed else 200
-        return JSONResponse(fields, status_code=status)
+        return json_response(
+            fields, self._failed_status[not (accepted or duplicates)] if failed else 200
+        )
 
 
 _HEAD_SECONDS, _HEAD_BYTES = 10.0, 2**15
@@ -366,43 +361,44 @@ class BoundedProtocol(HttpToolsProtocol):
     """HTTP protocol that limits the duration and the length of a request's head; uvicorn does not."""
 
     _timer: asyncio.TimerHandle | None = None
-    _head = 0
+    _head, _in_head = 0, True
 
     def connection_made(self, transport: Any) -> None:
         """Start the time limit of the first head."""
         super().connection_made(transport)
-        self._expect_head()
+        self._limit()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the time limit."""
-        self._expect_nothing()
+        self._in_head = False
+        self._limit()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """Start the time limit of another head on the same connection."""
+        """Begin another head on the same connection."""
         super().on_message_begin()
-        self._expect_head()
+        self._head, self._in_head = 0, True
 
     def on_headers_complete(self) -> None:
-        """Stop the time limit: the head is complete."""
-        self._expect_nothing()
+        """End the head."""
+        self._in_head = False
+        self._limit()
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Refuse a head that is too long."""
+        """Limit the time of a head that has not arrived as a whole, and refuse one that is too long."""
         super().data_received(data)
-        if self._timer is not None:
+        self._limit()
+        if self._in_head:
             self._head += len(data)
             if self._head > _HEAD_BYTES:
                 self._refuse(431, "the request's head is too long: send fewer headers")
 
-    def _expect_head(self) -> None:
-        self._expect_nothing()
-        self._timer = self.loop.call_later(_HEAD_SECONDS, self._late)
-
-    def _expect_nothing(self) -> None:
-        self._head = 0
-        if self._timer is not None:
+    def _limit(self) -> None:
+        """Start the time limit if a head is incomplete; stop it otherwise."""
+        if self._in_head and self._timer is None:
+            self._timer = self.loop.call_later(_HEAD_SECONDS, self._late)
+        elif not self._in_head and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
@@ -468,12 +464,12 @@ class Sealer:
     Arguments:
         served: The campaign with its store.
         storage: Destination of the shards.
-        log: Callback for operator messages.
+        log: Callback for operator messages, with named numbers.
     """
 
     served: ServedCampaign
     storage: ReleaseStorage
-    log: Callable[[str], None]
+    log: Callable[..., None]
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def seal(self) -> None:
@@ -485,7 +481,8 @@ class Sealer:
                 self.log(f"not sealed, and nothing is lost: {error}")
                 return
         if outcome:
-            self.log(f"{self.served.campaign.fingerprint[:16]}: {outcome}")
+            campaign, counts = self.served.campaign.fingerprint[:16], self.served.metrics.counts()
+            self.log(f"{campaign}: {outcome}", campaign=campaign, **counts)
 
     def _sealed(self) -> str:
         """Seal, and return the outcome in words; an empty text if there was nothing to seal."""
@@ -538,6 +535,9 @@ def serve(
 
     with asyncio.Runner(loop_factory=first.config.get_loop_factory()) as runner:
         runner.run(run())
+    for collector, _ in collectors:
+        for served in collector.served:
+            served.writer.close()
     for sealer in sealers:
         sealer.seal()
         sealer.served.writer.store.close()
@@ -548,6 +548,7 @@ def _config(collector: Collector) -> uvicorn.Config:
         collector.app,
         http=BoundedProtocol,
         ws="none",
+        lifespan="off",
         log_config=None,
         access_log=False,
         proxy_headers=False,

@@ -1,11 +1,12 @@
 """Requests with reports of a campaign: read within limits, parsed into records, committed in groups.
 
 - `read_body` reads a body, within limits of length, time and memory (`MemoryLimit`).
-- `Campaign.read` parses it into a `ParsedBatch`. A batch whose reports cannot be delimited is refused as
-  a whole; otherwise reports are refused one by one. Only the format is checked: version, fingerprint,
-  extensions, length, checksum. Whether a device can have drawn a payload is checked at sealing. A
-  campaign with a panel accepts only reports of its waves, and with a ticket only of the ticket's wave.
-- `GroupCommit` stores the reports of waiting requests together.
+- `Campaign.read` splits it into the records of a `ParsedBatch`. A batch whose reports cannot be
+  delimited is refused as a whole; otherwise reports are refused one by one. A campaign with a panel
+  accepts only reports of its waves, and with a ticket only of the ticket's wave.
+- `GroupCommit` gives the records of all waiting requests to the store together, which verifies them in
+  one pass (version, fingerprint, extensions, checksum): a pass for each report would take longer than
+  the rest of its request. Whether a device can have drawn a payload is checked at sealing.
 
 **Privacy review.** No refusal contains anything that was sent. A ticket's expiry is compared with the
 hour of reports and not stored: stored records are not linked to tickets.
@@ -16,16 +17,16 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
+from starlette.types import Receive
 
 from privot.collector.analyst import SEAL_BYTES, sealed_report
 from privot.collector.store import (
@@ -40,7 +41,7 @@ from privot.collector.store import (
 )
 from privot.collector.waves import require_whole_hours, waves_of_hours
 from privot.core.errors import PrivotError
-from privot.device import Device, Report, read_batch, write_batch
+from privot.device import Device, Report, read_batch
 from privot.randomizer.randomizer import TIME_STEP, Randomizer
 from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.reports.shuffled import shuffled_promise
@@ -67,13 +68,20 @@ class RefusedRequest(Exception):  # noqa: N818 (an answer, not a fault)
         self.status, self.reason, self.message, self.close = status, reason, message, close
 
 
+def json_response(
+    fields: Mapping[str, Any], status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """Return a response with a JSON object."""
+    return Response(json.dumps(fields), status, headers, "application/json")
+
+
 def refusal_response(refusal: RefusedRequest) -> Response:
     """Return the response to a refused request."""
     fields = {"error": {"reason": refusal.reason, "message": refusal.message}}
     headers = {"retry-after": "2"} if refusal.status in (429, 503, 507) else {}  # seconds
     if refusal.close:
         headers["connection"] = "close"
-    return JSONResponse(fields, status_code=refusal.status, headers=headers)
+    return json_response(fields, refusal.status, headers)
 
 
 class MemoryInUse(PrivotError):  # noqa: N818 (a state, not a fault)
@@ -115,22 +123,23 @@ class MemoryLimit:
             self.held -= claimed
 
 
-def is_json(request: Request, types: Sequence[str] = TYPES) -> bool:
+Headers = Mapping[bytes, bytes]  # of a request; names are lower-case
+
+
+def is_json(headers: Headers, types: Sequence[str] = TYPES) -> bool:
     """Return whether a body is JSON rather than binary; refuse a type that is not in `types`."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    coded = request.headers.get("content-encoding", "identity").strip().lower()
-    if kind not in types or coded != "identity":
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+    coded = headers.get(b"content-encoding", b"identity").strip().lower()
+    if kind not in types or coded != b"identity":
         words = f"the body's type is not accepted: send {' or '.join(types)}, not compressed"
         raise RefusedRequest(415, "type", words, close=True)
     return kind == "application/json"
 
 
-def require_length(request: Request, most: int) -> None:
+def require_length(headers: Headers, most: int) -> None:
     """Refuse a body whose declared length is more than `most` bytes, or no number."""
-    length = request.headers.get("content-length")
-    if length is None:
-        return
-    if not length.isdecimal() or not length.isascii():
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit():
         raise RefusedRequest(
             400, "format", "the length of the body is no number: send it", close=True
         )
@@ -144,31 +153,38 @@ def _too_large(most: int) -> RefusedRequest:
 
 
 async def read_body(
-    request: Request, most: int, seconds: float, claim: Callable[[int], None]
+    receive: Receive, most: int, seconds: float, claim: Callable[[int], None]
 ) -> bytes:
     """Read a whole body.
 
     Arguments:
-        request: The request.
+        receive: ASGI's function that returns the next event of a request.
         most: Maximum length, in bytes.
         seconds: Maximum duration, in seconds.
         claim: Function that reserves memory for a number of bytes, or raises (`MemoryLimit.claiming`).
 
     Raises:
-        RefusedRequest: if it is longer than `most`, or takes longer than `seconds`.
+        RefusedRequest: if it is longer than `most`, takes longer than `seconds`, or does not end.
     """
-    body = bytearray()
+    pieces: list[bytes] = []
+    length, more = 0, True
     try:
         async with asyncio.timeout(seconds):
-            async for piece in request.stream():
+            while more:
+                event = await receive()
+                if event["type"] == "http.disconnect":
+                    raise RefusedRequest(
+                        400, "disconnected", "the body does not end: send it whole"
+                    )
+                pieces.append(piece := event.get("body", b""))
                 claim(len(piece))
-                body += piece
-                if len(body) > most:
+                if (length := length + len(piece)) > most:
                     raise _too_large(most)
+                more = event.get("more_body", False)
     except TimeoutError:
         words = f"the body took longer than {seconds:g} seconds: send smaller batches"
         raise RefusedRequest(408, "slow", words, close=True) from None
-    return bytes(body)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 MOST_REPORTS = 1000
@@ -176,6 +192,7 @@ MAX_BODY_BYTES = 2**23
 _OTHER_WAVE = "a report is of another wave than is collected: report in the waves of your slot"
 # Bytes of a batch beside its reports, and of a report's JSON beside its payload, with room for spaces.
 _BATCH_HEAD = _JSON_HEAD = 1024
+_HEAD_BYTES = len(batch_head(0))
 
 
 class RefusedReport(NamedTuple):
@@ -200,27 +217,24 @@ class ParsedBatch(NamedTuple):
     """Parsed content of a body.
 
     Arguments:
-        records: Bytes of the reports that can be stored (n, L).
-        entries: Ids and digests of these reports (n, 3), see `RecordFormat.validate`.
+        records: Bytes of the reports of the right length (n, L), which the store verifies.
         places: Positions of these reports in the batch.
         refused: Refusals of the other reports.
     """
 
     records: Records
-    entries: Words
-    places: list[int]
+    places: Sequence[int]
     refused: list[RefusedReport]
 
 
 def equal_records(body: bytes, length: int) -> Records | None:
     """Return the records (n, L) of a binary batch if all have length L; else None."""
-    count, rest = divmod(len(body) - len(batch_head(0)), 4 + length)
+    count, rest = divmod(len(body) - _HEAD_BYTES, 4 + length)
     if rest or count < 1 or not body.startswith(batch_head(count)):
         return None
-    framed = np.frombuffer(body, np.uint8, offset=len(batch_head(count)))
-    framed = framed.reshape(count, 4 + length)  # each report after its length
-    expected = np.frombuffer(length.to_bytes(4, "big"), np.uint8)
-    return framed[:, 4:].copy() if (framed[:, :4] == expected).all() else None
+    framed = np.frombuffer(body, np.uint8, offset=_HEAD_BYTES).reshape(count, 4 + length)
+    # Each report stands after its length.
+    return framed[:, 4:] if framed[:, :4].tobytes() == length.to_bytes(4, "big") * count else None
 
 
 def _json_reports(body: bytes) -> list[bytes | RefusedReport]:
@@ -273,8 +287,8 @@ class Campaign:
         self.fingerprint = self.randomizer.fingerprint
         empty = Report(self.payloads.fingerprint, bytes(16), 0, bytes(self.payloads.width))
         self.format = self._format_of(empty, panel)
-        example = write_batch([self.format.example])
-        self.read(example, as_json=False)  # compiles before the first request
+        example = np.frombuffer(self.format.example, np.uint8).reshape(1, -1)
+        self.format.validate(example.copy())  # compiles before the first request
 
     @classmethod
     def load(cls, path: str | Path, panel: Panel | None = None) -> Self:
@@ -313,7 +327,7 @@ class Campaign:
         return _BATCH_HEAD + self.most_reports * each
 
     def read(self, body: bytes, as_json: bool, until: int | None = None) -> ParsedBatch:
-        """Parse a binary or JSON batch, and separate the reports that can be stored.
+        """Split a binary or JSON batch into records, and refuse reports of other lengths or waves.
 
         Arguments:
             body: Body of the request.
@@ -324,21 +338,25 @@ class Campaign:
         Raises:
             WireError: if the body is no batch, or has too many reports (reason `many`).
         """
-        records, places, refused = self._split(body, as_json)
-        valid, entries = self.format.validate(records)
+        batch = self._split(body, as_json)
+        if until is None and self.format.panel is None:
+            return batch
+        # Damaged reports use up no ticket, and their hours mean nothing.
+        records, places, refused = batch
+        valid = self.format.validate(records)[0]
         other_wave = valid & self._of_other_waves(records, until)
-        for row in np.flatnonzero(~valid):
-            refused.append(self._refusal(places[row], records[row].tobytes()))
-        for row in np.flatnonzero(other_wave):
-            refused.append(RefusedReport(places[row], "wave", _OTHER_WAVE))
-        storable = valid & ~other_wave
-        if not storable.all():
-            records, entries = records[storable], entries[storable]
-            places = [places[row] for row in np.flatnonzero(storable)]
-        return ParsedBatch(records, entries, places, sorted(refused))
+        refused += [
+            self.refusal(places[n], records[n].tobytes()) for n in np.flatnonzero(~valid).tolist()
+        ]
+        refused += [
+            RefusedReport(places[n], "wave", _OTHER_WAVE)
+            for n in np.flatnonzero(other_wave).tolist()
+        ]
+        storable = np.flatnonzero(valid & ~other_wave).tolist()
+        return ParsedBatch(records[storable], [places[n] for n in storable], refused)
 
-    def _split(self, body: bytes, as_json: bool) -> tuple[Records, list[int], list[RefusedReport]]:
-        """Return reports of the right length (n, L), their positions, and refusals of the others."""
+    def _split(self, body: bytes, as_json: bool) -> ParsedBatch:
+        """Separate the reports of the right length from the others."""
         length = self.format.record_bytes
         # A binary batch whose reports all have the campaign's length is read at once, as an array.
         records = None if as_json else equal_records(body, length)
@@ -352,7 +370,7 @@ class Campaign:
             words = f"the batch has {count:,} reports: send at most {self.most_reports:,} at once"
             raise WireError("many", words)
         if records is not None:
-            return records, [*range(count)], []
+            return ParsedBatch(records, range(count), [])
         well_formed: dict[int, bytes] = {}
         refused: list[RefusedReport] = []
         for place, part in enumerate(parts):
@@ -361,9 +379,9 @@ class Campaign:
             elif len(part) == length:
                 well_formed[place] = part
             else:
-                refused.append(self._refusal(place, part))
-        records = np.frombuffer(b"".join(well_formed.values()), np.uint8).reshape(-1, length).copy()
-        return records, [*well_formed], refused
+                refused.append(self.refusal(place, part))
+        records = np.frombuffer(b"".join(well_formed.values()), np.uint8).reshape(-1, length)
+        return ParsedBatch(records, [*well_formed], refused)
 
     def _of_other_waves(self, records: Records, until: int | None) -> NDArray[np.bool_]:
         """Return a mask (n,) of records outside of the panel's waves, or not of the ticket's wave."""
@@ -375,7 +393,7 @@ class Campaign:
         last_hour = np.array([(until - 1) // TIME_STEP])  # in which the ticket is valid
         return np.asarray((waves < 0) | (waves != waves_of_hours(panel, last_hour)))
 
-    def _refusal(self, place: int, part: bytes) -> RefusedReport:
+    def refusal(self, place: int, part: bytes) -> RefusedReport:
         """Return the reason why the bytes of one report cannot be stored."""
         try:
             report = Report.from_bytes(part)
@@ -432,8 +450,9 @@ class ShuffledCampaign(Campaign):
         sealed = bytes(SEAL_BYTES + len(empty.to_bytes()))
         return SealedRecordFormat(sealed_report(empty.fingerprint, sealed).to_bytes())
 
-    def _refusal(self, place: int, part: bytes) -> RefusedReport:
-        refusal = super()._refusal(place, part)
+    def refusal(self, place: int, part: bytes) -> RefusedReport:
+        """See `Campaign`."""
+        refusal = super().refusal(place, part)
         if refusal.reason != "length":
             return refusal
         words = "a report is not sealed as this campaign's are: seal it to the analyst's public key"
@@ -447,7 +466,6 @@ class _Waiting(NamedTuple):
     """Reports of one request, and the future that will have their statuses."""
 
     records: Records
-    entries: Words
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Statuses]
 
@@ -470,7 +488,7 @@ class GroupCommit:
         self._closed = False
         self._thread.start()
 
-    async def append(self, records: Records, entries: Words) -> Statuses:
+    async def append(self, records: Records) -> Statuses:
         """Store reports, and return each one's status (n,) once all new ones are durable.
 
         Raises:
@@ -481,9 +499,9 @@ class GroupCommit:
         answer: asyncio.Future[Statuses] = loop.create_future()
         self.waiting += len(records)
         try:
-            self._queue.put(_Waiting(records, entries, loop, answer))
             # If the sender disconnects, the reports are stored all the same.
-            return await asyncio.shield(answer)
+            self._queue.put(_Waiting(records, loop, answer))
+            return await answer
         finally:
             self.waiting -= len(records)
 
@@ -523,20 +541,18 @@ class GroupCommit:
 
     def _commit(self, group: list[_Waiting]) -> None:
         """Store the reports of a group, and give each request its statuses, or all of them the error."""
-        answers: list[Statuses | Exception]
+        found: Statuses | Exception
         try:
-            statuses = self.store.append(
-                np.concatenate([each.records for each in group]),
-                np.concatenate([each.entries for each in group]),
-            )
+            found = self.store.append(np.concatenate([each.records for each in group]))
         except Exception as error:  # any error must reach the waiting requests
-            answers = [error] * len(group)
-        else:
-            ends = np.cumsum([len(each.records) for each in group])[:-1]
-            answers = [*np.split(statuses, ends)]
+            found = error
         by_loop: dict[asyncio.AbstractEventLoop, list[_Answered]] = {}
-        for each, answer in zip(group, answers, strict=True):
+        start = 0
+        for each in group:
+            end = start + len(each.records)
+            answer = found if isinstance(found, Exception) else found[start:end]
             by_loop.setdefault(each.loop, []).append((each.answer, answer))
+            start = end
         for loop, answered in by_loop.items():
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_resolve, answered)

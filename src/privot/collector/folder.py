@@ -39,6 +39,7 @@ import numpy as np
 
 from privot.collector.store import (
     ID_AT,
+    INVALID,
     NEW,
     KnownIds,
     RecordFormat,
@@ -126,11 +127,13 @@ class FolderStore:
             return sum(file.stat().st_size for file in self.folder.iterdir() if file.is_file())
         return 0
 
-    def append(self, records: Records, entries: Words) -> Statuses:
+    def append(self, records: Records) -> Statuses:
         """See `Store`."""
+        valid, entries = self._format.validate(records)
+        statuses = np.full(len(records), INVALID, np.uint8)
         with self._lock:
             self._require_open()
-            statuses, places = self._known.add(entries)
+            statuses[valid], places = self._known.add(entries[valid])
             new = records[statuses == NEW]
             size = max(1, _GROUP_BYTES // self._format.record_bytes)  # records in a group
             groups = [(new[at : at + size].tobytes(),) for at in range(0, len(new), size)]
@@ -373,7 +376,8 @@ class FolderStore:
     def _not_opened(self, error: sqlite3.Error) -> PrivotError:
         if _code(error) == sqlite3.SQLITE_BUSY:
             return PrivotError(
-                f"{self.folder} is served by another process: stop that one, or name another folder"
+                f"{self.folder} is served by another process: stop that one, name another folder, or "
+                "give both a database (--store postgresql://…), which several may serve"
             )
         if _code(error) in _DAMAGED:
             return self._damaged()

@@ -35,6 +35,7 @@ import psycopg
 from privot.collector.store import (
     DELETED,
     DUPLICATE,
+    INVALID,
     NEW,
     RecordFormat,
     Records,
@@ -54,7 +55,7 @@ CREATE TABLE IF NOT EXISTS privot_campaigns (
     record_bytes integer NOT NULL
 );
 CREATE TABLE IF NOT EXISTS privot_reports (
-    campaign integer NOT NULL REFERENCES privot_campaigns,
+    campaign integer NOT NULL,
     id uuid NOT NULL,
     digest bigint NOT NULL,
     sealing integer,
@@ -113,6 +114,7 @@ TO_ERASE = "SELECT id FROM privot_reports WHERE campaign = %s AND digest = 0 AND
 
 # Keys of advisory locks: "priv", "seal" and "dele" in ASCII.
 _TABLE_LOCK, _SEAL_LOCK, _DELETE_LOCK = 0x70726976, 0x7365616C, 0x64656C65
+_COPY_HEAD, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _PIECE_ROWS = 2**14  # reports that are read at a time
 
 
@@ -152,13 +154,15 @@ class PostgresStore:
             return int(_one(connection, "SELECT pg_total_relation_size('privot_reports')"))
         return 0
 
-    def append(self, records: Records, entries: Words) -> Statuses:
+    def append(self, records: Records) -> Statuses:
         """See `Store`."""
+        valid, entries = self._format.validate(records)
+        statuses = np.full(len(records), INVALID, np.uint8)
         with self._lock:
             try:
                 connection = self._connected()
                 with connection.transaction():
-                    statuses = self._insert(connection, records, entries)
+                    statuses[valid] = self._insert(connection, records[valid], entries[valid])
             except (psycopg.errors.DiskFull, psycopg.errors.InsufficientResources):
                 raise StoreFull("the collector's disk is full: send it again later") from None
             except psycopg.Error:
@@ -304,13 +308,13 @@ class PostgresStore:
 
     def _insert(self, connection: psycopg.Connection, records: Records, entries: Words) -> Statuses:
         """Insert new reports in the current transaction, and return the status of each."""
-        digests = entries[:, 2].view(np.int64).tolist()
-        ids = entries[:, :2].astype(">u8").tobytes()
+        rows = np.zeros(len(records), _copied_row(records.shape[1]))
+        rows["fields"], rows["place"] = 4, np.arange(len(records))
+        rows["id"], rows["digest"], rows["report"] = entries[:, :2], entries[:, 2], records
+        for name in ("place", "id", "digest", "report"):
+            rows[f"{name}_bytes"] = rows.dtype[name].itemsize
         with connection.cursor().copy("COPY privot_arriving FROM STDIN (FORMAT BINARY)") as copy:
-            copy.set_types(["int4", "uuid", "int8", "bytea"])
-            for place, (digest, record) in enumerate(zip(digests, records, strict=True)):
-                uuid = UUID(bytes=ids[16 * place : 16 * place + 16])
-                copy.write_row((place, uuid, digest, record.tobytes()))
+            copy.write(_COPY_HEAD + rows.tobytes() + _COPY_END)
         # After this lock, every statement sees all deletions that were committed before it.
         shared_lock = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
         connection.execute(shared_lock, (_DELETE_LOCK, self._campaign))
@@ -331,6 +335,17 @@ class PostgresStore:
                 raise PrivotError("another server seals this campaign: let one of them do it")
             self._sealer = connection
         return self._sealer
+
+
+def _copied_row(record_bytes: int) -> np.dtype:
+    """Return the type of a row in PostgreSQL's binary COPY: each field stands after its length."""
+    return np.dtype(
+        [
+            *(("fields", ">i2"), ("place_bytes", ">i4"), ("place", ">i4")),
+            *(("id_bytes", ">i4"), ("id", ">u8", 2), ("digest_bytes", ">i4"), ("digest", ">u8")),
+            *(("report_bytes", ">i4"), ("report", "u1", record_bytes)),
+        ]
+    )
 
 
 def _one(

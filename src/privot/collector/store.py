@@ -98,6 +98,9 @@ class RecordFormat:
         """
         valid = np.empty(len(records), np.bool_)
         entries = np.empty((len(records), 3), np.uint64)
+        records = np.ascontiguousarray(
+            records
+        )  # a batch's stand apart, and loops are compiled for rows
         _verify(records, np.frombuffer(self.example, np.uint8), _CRC_TABLE, valid, entries)
         parts = [records[:, :TIME_AT], records[:, TIME_AT + 4 : -CRC_BYTES]]
         if self.panel is not None:
@@ -145,7 +148,7 @@ def _verify(
             entries[row, word] = value
 
 
-NEW, DUPLICATE, DELETED = 0, 1, 2
+NEW, DUPLICATE, DELETED, INVALID = 0, 1, 2, 255
 TOMBSTONE = np.uint64(2**64 - 1)  # in place of a digest, in tables of ids alone
 _MIN_CAPACITY = 2**12
 
@@ -363,8 +366,8 @@ class Store(Protocol):
     def disk_bytes(self) -> int:
         """Return the size of the reports on the disk in bytes; 0 if it is unknown."""
 
-    def append(self, records: Records, entries: Words) -> Statuses:
-        """Store new records durably; return the status of each (n,).
+    def append(self, records: Records) -> Statuses:
+        """Verify records (n, L), and store new ones durably; return the status of each (n,).
 
         Raises:
             StoreFull: if the disk is full; nothing was stored.
