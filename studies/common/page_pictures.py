@@ -116,12 +116,14 @@ def collector(page: str) -> Figure:
 
 def scale(page: str) -> Figure:
     """Time of a step and memory, for thousands and for millions of reports."""
-    rows = read_table(page, "reports")
+    rows = read_table(page, "reports fitted")
     with styled():
         figure = new_figure(9, 2.6)
         for axis, name in zip(figure.subplots(1, 2), ("ms a step", "peak memory"), strict=True):
             heights = [number(row[name]) for row in rows]
-            bars = axis.barh([row["reports"] for row in rows], heights, color=(RECEIVED, LEARNED))
+            bars = axis.barh(
+                [row["reports fitted"] for row in rows], heights, color=(RECEIVED, LEARNED)
+            )
             axis.bar_label(bars, [row[name] for row in rows], padding=4)
             axis.set_title(f"{name}, fitting", fontsize=10, fontweight="bold")
             axis.set_xlim(0, 1.25 * max(heights))

@@ -233,6 +233,14 @@ def merge_counts(rows: Any) -> Counts:
 
     Raises:
         PrivotError: if there are none, or counts of different tasks share reports.
+
+    Examples:
+        >>> from privot import Randomizer, Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
+        >>> tasks = [randomizer.privatize({"bit": [True, bit]}).table for bit in (True, False)]
+        >>> len(merge_counts(batch for task in tasks for batch in count_batches([task], randomizer)))
+        4
     """
     contents = sorted(_distinct(rows, COUNTS) - {None})
     if not contents:
