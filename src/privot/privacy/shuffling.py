@@ -41,7 +41,7 @@ public coin, independent of the record, chooses the form of the report, the laws
 **Others' records.** ω drops what a record y adds to its report's law R_y, although that hides person 1
 too. `docs/guarantees.md` proves δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊, with m = n − g, g of law
 (1 − γ)^(g−1) γ, a noise ξ of mean 0 and tails e^(−t/u) and e^(−t/d), which is of the bound alone, and
-the atoms above, but shares 1 − α and 1 − β of both large ones, v, are moved to v/e^ε₀ and 0, means kept.
+the atoms above, but shares 1 − α and 1 − β of both large ones, v, are moved to v/e^ε₀ and 0, with the same means.
 
 **Evaluation.** In the worst case N₀ and N₁ count the reports at either atom. Given M = N₀ + N₁, of law
 Bin(n, 2a), N₁ has the law Bin(M, ½), and a sum over it a closed form. The terms left out of the sum over
@@ -388,15 +388,15 @@ def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     allowed = np.minimum(up, 0.7)
     cost = variance + 2 / tilt**2 * (down - np.log1p(down) - allowed - np.log1p(-allowed))
     i, j = np.unravel_index(np.argmin(np.where(up < 0.7, cost, np.inf)), cost.shape)
-    kept = 1 - (law.one + law.both + law.neither)  # 1 − γ, or more: `of_sets` may overstate a
-    last = min(num_people - 1, math.ceil(-80 / math.log(kept)))
+    remaining = 1 - (law.one + law.both + law.neither)  # 1 − γ, or more: `of_sets` may overstate a
+    last = min(num_people - 1, math.ceil(-80 / math.log(remaining)))
     left_out = np.unique(np.round(np.geomspace(1, last, _BLOCKS))).astype(int)
-    shares = kept ** np.append(0, left_out[:-1]) - kept**left_out
+    shares = remaining ** np.append(0, left_out[:-1]) - remaining**left_out
     people = num_people - left_out
     sizes = dict(zip(people.tolist(), shares / people, strict=True))
     terms = _terms(law, epsilon, float(alpha[i, j]), float(beta[i, j]))
     noise = 1 / rates[[i, j], 0]
-    return _mean_excess(*terms, sizes, *noise.tolist()) + kept**last * law.one * gain
+    return _mean_excess(*terms, sizes, *noise.tolist()) + remaining**last * law.one * gain
 
 
 def _mean_excess(
