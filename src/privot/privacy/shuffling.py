@@ -41,7 +41,8 @@ public coin, independent of the record, chooses the form of the report, the laws
 **Others' records.** ω drops what a record y adds to its report's law R_y, although that hides person 1
 too. `docs/guarantees.md` proves δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊, with m = n − g, g of law
 (1 − γ)^(g−1) γ, a noise ξ of mean 0 and tails e^(−t/u) and e^(−t/d), which is of the bound alone, and
-the atoms above, but shares 1 − α and 1 − β of both large ones, v, are moved to v/e^ε₀ and 0, with the same means.
+the atoms above, of which shares 1 − α and 1 − β of both large ones, v, move to v/e^ε₀ and 0 at the same
+mean.
 
 **Evaluation.** In the worst case N₀ and N₁ count the reports at either atom. Given M = N₀ + N₁, of law
 Bin(n, 2a), N₁ has the law Bin(M, ½), and a sum over it a closed form. The terms left out of the sum over
