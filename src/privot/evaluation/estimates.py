@@ -198,13 +198,12 @@ def _split_sources(counts: Counts, first: int) -> Iterator[Source]:
     numbers = range(len(columns))
     for chosen in (*combinations(numbers, 1), *combinations(numbers, 2)):
         parts = [
-            Counted(np.stack([columns[c].ranks[key] for c in chosen], axis=1), group.people)
+            (np.stack([columns[c].ranks[key] for c in chosen], axis=1), group.people)
             for key, group in counts.groups.items()
             if {*chosen} <= {*key}
         ]
         if parts:
-            answers, people = (np.concatenate(each) for each in zip(*parts, strict=True))
-            answers, people = Counted.of(answers, people)
+            answers, people = Counted.sum(parts)
             yield ProductSource(
                 questions=tuple(first + column for column in chosen),
                 shape=tuple(indicators[column].shape[1] for column in chosen),

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from privot.core.errors import PrivotError
 from privot.randomizer import Counts, Randomizer, Release, count
-from privot.randomizer.reports.counts import all_coded, grid_form, require_disjoint
+from privot.randomizer.reports.counts import grid_form, require_disjoint
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
@@ -184,13 +184,14 @@ class Releases:
             PrivotError: if reports cannot be counted, or releases share some.
         """
         counts = tuple(part if isinstance(part, Counts) else count(part) for part in self.parts)
-        require_disjoint(counts)
+        if len(counts) > 1:
+            require_disjoint(counts)
         return counts
 
     @property
     def schema(self) -> Schema:
         """Schema of the newest release."""
-        return self.newest.schema
+        return self.newest.randomizer.schema
 
     @property
     def randomizers(self) -> tuple[Randomizer, ...]:
@@ -203,7 +204,7 @@ class Releases:
     @property
     def all_coded(self) -> bool:
         """True if every column is reported as a code, so that counts of reports are sufficient."""
-        return all(map(all_coded, self.randomizers))
+        return all(randomizer.all_coded for randomizer in self.randomizers)
 
     @property
     def best_estimator(self) -> str:

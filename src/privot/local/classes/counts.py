@@ -149,7 +149,7 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
     queries, groups = list[Query](), list[ReportGroup]()
     for number, counts in enumerate(releases.counts):
         first = len(queries)
-        for name in counts.schema.coded:
+        for name in counts.randomizer.schema.coded:
             for codes, size in releases.atoms[name].codings[number]:
                 queries.append(Query.of_codes(names.index(name), codes, size))
         groups += report_groups(counts, first)
@@ -169,10 +169,10 @@ def _joint_groups(counts: Counts, joint: JointReport, first: int) -> list[Report
     """Return a group with one factor for each sheet."""
     groups = []
     for (sheet,), (sets, people) in sorted(counts.groups.items()):
-        shape = joint.design.shape(sheet)
+        shape, numbers = joint.design.shape(sheet), joint.design.numbers(sheet)
         form = joint.mechanism(int(np.prod(shape))).supports
-        queries = tuple(first + query for query in joint.design.numbers(sheet))
-        factor = Factor(queries, shape, form.shares(sets), form.ratio)
+        likelihood, queries = form.shares(sets), tuple(first + number for number in numbers)
+        factor = Factor(queries, shape, likelihood, form.ratio)
         rows = np.arange(len(sets), dtype=np.int32)[:, None]
         groups.append(ReportGroup((factor,), rows, people.astype(np.float64)))
     return groups

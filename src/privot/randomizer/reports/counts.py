@@ -55,19 +55,15 @@ from privot.core.summary import Summarized
 from privot.mechanisms.forms import SPACINGS, Answers, Form
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.reports.joint import JointAnswers, JointReport
 from privot.randomizer.reports.rows import (
-    MOST_IDS,
     REPORT_ID,
-    IdSample,
     ReportTable,
-    distinct_ids,
     distinct_rows,
-    id_words,
-    one_array,
+    order_of,
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
-from privot.randomizer.reports.validation import require_possible
 from privot.schema import Schema
 
 Ints = NDArray[np.int64]
@@ -77,6 +73,7 @@ _MAGIC = b"privot counts 1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
 _MIN_WAITING = 2**15  # integers in answers that wait
 _ROWS_AT_ONCE = 2**20  # reports in tables that are counted together
+_MOST_IDS = 2**16  # in a sample
 
 
 class Counted(NamedTuple):
@@ -86,19 +83,12 @@ class Counted(NamedTuple):
     people: Ints
 
     @classmethod
-    def of(cls, answers: Answers, people: Ints | None = None) -> Counted:
-        """Count equal rows (n, w), each of which stands for one person or several (n,)."""
+    def sum(cls, parts: Iterable[tuple[Answers, Ints]]) -> Counted:
+        """Add up rows (n, w), which need not be distinct, and the number of people (n,) behind each."""
+        answers, people = map(np.concatenate, zip(*parts, strict=True))
         places, ranks = distinct_rows(answers)
         sums = np.bincount(ranks, people, len(places))  # exact in floats below 2^53
         return cls(answers[places], sums.astype(np.int64))
-
-    @classmethod
-    def sum(cls, parts: Iterable[Counted]) -> Counted:
-        """Add up counts."""
-        answers, people = zip(*parts, strict=True)
-        if len(answers) == 1:
-            return cls(answers[0], people[0])
-        return cls.of(np.concatenate(answers), np.concatenate(people))
 
 
 class Tally:
@@ -112,31 +102,61 @@ class Tally:
 
     def __init__(self, size: int | None = None) -> None:
         self._dense = None if size is None else np.zeros(size, np.int64)
-        self._waiting: list[Answers] = []
+        self._parts: list[tuple[Answers, Ints]] = []  # the first is counted, the others wait
         self._num_waiting = 0
-        self._counted: Counted | None = None
 
     def add(self, answers: Answers) -> None:
         """Count more answers (n, w)."""
         if self._dense is not None:
             self._dense += np.bincount(answers[:, 0], minlength=self._dense.size)
             return
-        self._waiting.append(answers)
+        self._parts.append((answers, np.ones(len(answers), np.int64)))
         self._num_waiting += answers.size
-        if self._num_waiting > max(
-            _MIN_WAITING, self._counted.answers.size if self._counted else 0
-        ):
-            self._counted = self.total()
-            self._waiting, self._num_waiting = [], 0
+        if self._num_waiting > max(_MIN_WAITING, self._parts[0][0].size):
+            self.total()
 
     def total(self) -> Counted:
         """Return the distinct answers and their counts."""
         if self._dense is not None:
             present = np.flatnonzero(self._dense)
             return Counted(present.astype(np.int32)[:, None], self._dense[present])
-        parts = [] if self._counted is None else [self._counted]
-        parts += [Counted.of(np.concatenate(self._waiting))] if self._waiting else []
-        return Counted.sum(parts)
+        counted = Counted.sum(self._parts)
+        self._parts, self._num_waiting = [counted], 0
+        return counted
+
+
+class IdSample(NamedTuple):
+    """Distinct ids of some reports whose first word is below a limit."""
+
+    limit: int = 2**64
+    words: NDArray[np.uint64] = np.zeros((0, 2), np.uint64)  # (k, 2), sorted
+
+    def joined(self, other: IdSample) -> IdSample:
+        """Return the sample of a union."""
+        limit = min(self.limit, other.limit)
+        union = _distinct_ids(self.below(limit), other.below(limit))
+        while len(union) > _MOST_IDS:
+            limit //= 2
+            union = union[: np.searchsorted(union[:, 0], np.uint64(limit))]
+        return IdSample(limit, union)
+
+    def below(self, limit: int) -> NDArray[np.uint64]:
+        """Return the sampled ids (n, 2) below a limit."""
+        return self.words if limit == 2**64 else self.words[self.words[:, 0] < np.uint64(limit)]
+
+    def shared(self, other: IdSample) -> int:
+        """Return the number of ids below both limits that both have."""
+        limit = min(self.limit, other.limit)
+        first, second = self.below(limit), other.below(limit)
+        return len(first) + len(second) - len(_distinct_ids(first, second))
+
+
+def _distinct_ids(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the distinct rows of tables of words (n, 2), sorted."""
+    words = np.concatenate(parts)
+    words = words[order_of(words)]
+    is_first = np.append(True, (words[1:] != words[:-1]).any(axis=1))
+    return words[is_first[: len(words)]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -322,7 +342,7 @@ def require_disjoint(parts: Sequence[Counts]) -> None:
     """Raise an error if counts share reports, by the sampled ids, which differ by chance otherwise."""
     limit = min(part.ids.limit for part in parts)
     ids = [part.ids.below(limit) for part in parts]
-    if len(distinct_ids(*ids)) == sum(map(len, ids)):
+    if len(_distinct_ids(*ids)) == sum(map(len, ids)):
         return
     for (number, first), (later, second) in combinations(enumerate(parts, start=1), 2):
         if shared := first.ids.shared(second.ids):
@@ -357,16 +377,9 @@ def grid_form(randomizer: Randomizer) -> Form | None:
     return form if few and form.num_answers(dimension) is not None else None
 
 
-def all_coded(randomizer: Randomizer) -> bool:
-    """Return True if every column is reported as a code."""
-    columns = randomizer.schema.columns
-    forms = (mechanism.form(columns[name]) for name, mechanism in randomizer.mechanisms.items())
-    return randomizer.candidates is None and all(form.learns_codes for form in forms)
-
-
 def is_counted(randomizer: Randomizer) -> bool:
     """Return True if reports are learned from by their counts: those of maps and of tables of codes."""
-    return all_coded(randomizer) or grid_form(randomizer) is not None
+    return randomizer.all_coded or grid_form(randomizer) is not None
 
 
 _point_answers = lru_cache(maxsize=8)(PointAnswers)  # whose tables take milliseconds
@@ -398,7 +411,7 @@ class CountPlan:
         if form is not None:
             (split,) = splits.values()
             return cls(randomizer, ((split, form),), _point_answers(split, form))
-        if not is_counted(randomizer):
+        if not randomizer.all_coded:
             raise PrivotError(
                 "reports of this randomizer are not counted, only maps (one column of at most three "
                 "coordinates) and tables of codes are: give `fit` the release itself"
@@ -418,7 +431,8 @@ class CountPlan:
     def read(self, table: pa.Table) -> tuple[pa.Array, Iterator[tuple[Key, Answers]]]:
         """Return for each report the reason why no device sends it, or null, and all answers by key."""
         if self.points is not None:
-            answers, unsure = self.points.read(table)
+            answers, known = self.points.read(table)
+            unsure = np.flatnonzero(~known | table.column(REPORT_ID).is_null().to_numpy())
             reasons = pa.nulls(len(table), pa.string())
             if unsure.size:
                 others = table.take(pa.array(unsure))
@@ -432,21 +446,9 @@ class CountPlan:
         reasons = self.randomizer.reasons(table)
         if reasons.null_count < len(reasons):
             return reasons, iter([])
-        return reasons, self._split(table) if self.columns else self._joint(table)
-
-    def _joint(self, table: pa.Table) -> Iterator[tuple[Key, Answers]]:
-        """Yield the sets of cells of each sheet."""
         joint = self.randomizer.joint
-        assert joint is not None
-        answers = joint.read(table)
-        reports_per_sheet = np.bincount(answers.sheets)
-        # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
-        sheets = answers.sheets.astype(np.min_scalar_type(len(reports_per_sheet)))
-        order, ends = np.argsort(sheets, kind="stable"), np.cumsum(reports_per_sheet)[:-1]
-        for sheet, reports in enumerate(np.split(order, ends)):
-            if len(reports):
-                places = answers.offsets[reports][:, None] + np.arange(joint.widths[sheet])
-                yield (sheet,), answers.cells[places]
+        answers = self._split(table) if joint is None else _by_sheet(joint, joint.read(table))
+        return reasons, answers
 
     def _split(self, table: pa.Table) -> Iterator[tuple[Key, Answers]]:
         """Yield the answers of each set of columns that some people reported."""
@@ -493,6 +495,18 @@ class CountPlan:
             if not np.array_equal(distinct_rows(answers)[0], np.arange(len(answers))):
                 return False
         return True
+
+
+def _by_sheet(joint: JointReport, answers: JointAnswers) -> Iterator[tuple[Key, Answers]]:
+    """Yield the sets of cells of each sheet."""
+    reports_per_sheet = np.bincount(answers.sheets)
+    # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
+    sheets = answers.sheets.astype(np.min_scalar_type(len(reports_per_sheet)))
+    order, ends = np.argsort(sheets, kind="stable"), np.cumsum(reports_per_sheet)[:-1]
+    for sheet, reports in enumerate(np.split(order, ends)):
+        if len(reports):
+            places = answers.offsets[reports][:, None] + np.arange(joint.widths[sheet])
+            yield (sheet,), answers.cells[places]
 
 
 Source: TypeAlias = Release | pa.Table | pa.RecordBatch | str | Path
@@ -547,27 +561,13 @@ def _releases(
 
 def _count_release(release: Release) -> Counts:
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
-    ids, waiting = IdSample(), list[NDArray[np.uint64]]()
-
-    def sample_waiting() -> None:
-        nonlocal ids
-        ids = ids.joined(IdSample(words=np.concatenate([ids.words[:0], *waiting])))
-        waiting.clear()
-
-    def add(piece: pa.Table) -> pa.Array:
-        reported = piece.column(REPORT_ID)
-        if reported.null_count:
-            return release.randomizer.reasons(piece)
-        reasons, answers = plan.read(piece)
-        if reasons.null_count == len(reasons):
-            for key, rows in answers:
-                tallies.setdefault(key, Tally(plan.size)).add(rows)
-            waiting.append(IdSample(words=id_words(one_array(reported))).below(ids.limit))
-            if sum(map(len, waiting)) > MOST_IDS:
-                sample_waiting()
-        return reasons
-
-    require_possible(release.rows, add)
-    sample_waiting()
+    ids = waiting = IdSample()
+    for words, answers in release.rows.validated(plan.read):
+        for key, rows in answers:
+            tallies.setdefault(key, Tally(plan.size)).add(rows)
+        below = IdSample(words=words).below(ids.limit)
+        waiting = IdSample(words=np.concatenate([waiting.words, below]))
+        if len(waiting.words) > _MOST_IDS:
+            ids, waiting = ids.joined(waiting), IdSample()
     groups = {key: tally.total() for key, tally in tallies.items()}
-    return Counts(release.randomizer, groups, ids, release.rows.source)
+    return Counts(release.randomizer, groups, ids.joined(waiting), release.rows.source)

@@ -14,22 +14,28 @@ hide. As ids are independent and uniform, their order is a uniform permutation t
 records. Sorted ids show in one pass whether one is repeated. And since ids with the same prefix are a
 uniform sample, reports that do not fit in memory can be sorted bucket by bucket.
 
+**Validation.** Reports come from untrusted devices. A row that no device makes, or makes with
+probability below 2^−64 for every record (`Mechanism.possible`), is refused with the first reason found.
+Other rows may still be forged, within the limits of the mechanism; no report reveals more of a record
+than ε allows.
+
 **Privacy review.** Adjacency: any two records. An id is drawn from a cryptographic stream, independently
 of the record, so report and id together have the guarantee of the report. An id links: anyone who saw a
 report on its way recognizes it in the release, but also by its content. (Amplification by shuffling
 assumes that nobody saw it.) Two ids agree by chance with probability below $n^2/2^{129}$ for n people.
+Validation of reports is post-processing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +54,6 @@ REPORT_ID = "report_id"  # name of a release's column, which no column of a sche
 ID_BYTES = 16
 ID_TYPE = pa.binary(ID_BYTES)
 _MAX_INDEXED = 2**20  # most words that are sorted together with their index
-MOST_IDS = 2**16  # in a sample
 _MAX_KEY = 2**62  # largest number of possible keys, so that keys are 64-bit integers
 # Up to this many possible keys per row, or in total, marking keys is faster than sorting them.
 _KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
@@ -89,40 +94,6 @@ def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     if not (first[1:] > first[:-1]).all():
         order = np.lexsort((words[:, 1], words[:, 0]))
     return order
-
-
-class IdSample(NamedTuple):
-    """Distinct ids of some reports whose first word is below a limit (see `counts`)."""
-
-    limit: int = 2**64
-    words: NDArray[np.uint64] = np.zeros((0, 2), np.uint64)  # (k, 2), sorted
-
-    def joined(self, other: IdSample) -> IdSample:
-        """Return the sample of a union."""
-        limit = min(self.limit, other.limit)
-        union = distinct_ids(self.below(limit), other.below(limit))
-        while len(union) > MOST_IDS:
-            limit //= 2
-            union = union[: np.searchsorted(union[:, 0], np.uint64(limit))]
-        return IdSample(limit, union)
-
-    def below(self, limit: int) -> NDArray[np.uint64]:
-        """Return the sampled ids (n, 2) below a limit."""
-        return self.words if limit == 2**64 else self.words[self.words[:, 0] < np.uint64(limit)]
-
-    def shared(self, other: IdSample) -> int:
-        """Return the number of ids below both limits that both have."""
-        limit = min(self.limit, other.limit)
-        first, second = self.below(limit), other.below(limit)
-        return len(first) + len(second) - len(distinct_ids(first, second))
-
-
-def distinct_ids(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the distinct rows of tables of words (n, 2), sorted."""
-    words = np.concatenate(parts)
-    words = words[order_of(words)]
-    is_first = np.append(True, (words[1:] != words[:-1]).any(axis=1))
-    return words[is_first[: len(words)]]
 
 
 def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -208,6 +179,11 @@ _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
 METADATA_KEY = b"privot.randomizer"  # of a Parquet file: the JSON of the randomizer
 MANIFEST = "manifest.json"
 _FORMAT = 1  # of the manifest
+Read = TypeVar("Read")
+
+
+class ImpossibleReportError(PrivotError):
+    """Error of a release with a report that no device sends, or with one that stands twice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,6 +287,63 @@ class ReportTable:
         if rows:
             yield _joined(batches)
 
+    def validated(
+        self, read: Callable[[pa.Table], tuple[pa.Array, Read]]
+    ) -> Iterator[tuple[NDArray[np.uint64], Read]]:
+        """Read each piece, and yield its ids as pairs of words (n, 2) and what was read.
+
+        Different reports with the same id are not copies (`privot.collector.collecting`). If ids are not
+        strictly increasing, all of them are read into memory to find copies.
+
+        Arguments:
+            read: Returns for each row of a piece the reason why no device sends it, or null, and what
+                is to be yielded.
+
+        Raises:
+            ImpossibleReportError: for the first impossible or repeated report, with its row and reason.
+        """
+        last, num_read, increasing = np.zeros((0, 2), np.uint64), 0, True
+        for piece in self.pieces():
+            ids = one_array(piece.column(REPORT_ID))
+            words = id_words(ids.fill_null(bytes(ID_BYTES)))  # `read` finds the reports without id
+            reasons, found = read(piece)
+            if reasons.null_count < len(piece):
+                row = int(np.flatnonzero(np.asarray(reasons.is_valid()))[0])
+                raise self._impossible_error(num_read + row, str(reasons[row]))
+            in_turn = np.concatenate([last, words])
+            low, high = in_turn[:-1].T, in_turn[1:].T
+            rising = (low[0] < high[0]) | ((low[0] == high[0]) & (low[1] < high[1]))
+            increasing = increasing and bool(rising.all())
+            last, num_read = words[-1:], num_read + len(piece)
+            yield words, found
+        if not increasing and (row := self._repeated()) is not None:
+            raise self._impossible_error(row, "it is there twice")
+
+    def _impossible_error(self, row: int, reason: str) -> ImpossibleReportError:
+        return ImpossibleReportError(
+            f"{self.source}, report {row + 1:,}: {reason}, so the file was altered: `privot collect` "
+            "accepts possible reports, and quarantines the rest"
+        )
+
+    def _repeated(self) -> int | None:
+        """Return the index of the first report with the id and content of an earlier one."""
+        words = np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in self.pieces()])
+        order = order_of(words)
+        same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
+        shared = np.zeros(len(words), bool)  # whether another report has the same id
+        shared[order] = np.append(same, False) | np.append(False, same)
+        num_read, digests = 0, set()
+        for piece in self.pieces():
+            places = np.flatnonzero(shared[num_read : num_read + len(piece)])
+            reports = piece.take(pa.array(places, pa.int64())).to_pylist()
+            for row, report in zip(places, reports, strict=True):
+                digest = hashlib.blake2b(repr(report).encode(), digest_size=16).digest()
+                if digest in digests:
+                    return num_read + int(row)
+                digests.add(digest)
+            num_read += len(piece)
+        return None
+
     @property
     def in_memory(self) -> bool:
         """True if some rows are tables in memory."""
@@ -331,10 +364,6 @@ class ReportTable:
         except (pa.ArrowException, OSError) as error:
             raise _unreadable_error(self.source, error) from None
         return table.replace_schema_metadata(None)
-
-    def id_words(self) -> NDArray[np.uint64]:
-        """Return the ids of all reports as pairs of words (n, 2), 16 bytes each."""
-        return np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in self.pieces()])
 
     def row_bytes(self) -> int:
         """Return the mean size of a row in memory, in bytes, over the first row group."""
