@@ -15,6 +15,7 @@ from privot import Counts, FitSettings, Randomizer, Release, Schema, count, fit
 from privot.core.errors import PrivotError
 from privot.local import fit_waves
 from privot.randomizer.reports import counts as module
+from privot.randomizer.reports import rows as row_module
 from privot.randomizer.reports.rows import ReportTable
 
 NUMBER = {"kind": "numeric", "bounds": [0, 100]}
@@ -65,7 +66,8 @@ def part_of(release, rows):
 def test_any_parts_in_any_order_have_the_counts_of_the_whole(kind, data):
     """Merging is associative and free of order, to the last byte: also of the ids that are sampled."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_MOST_IDS", 32)
+        patch.setattr(row_module, "MOST_IDS", 32)
+        patch.setattr(module, "MOST_IDS", 32)
         patch.setattr(module, "_MIN_WAITING", 60)
         release, num = release_of(kind), data.draw(st.integers(1, 5))
         owner = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, num, len(release))

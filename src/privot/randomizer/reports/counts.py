@@ -57,10 +57,11 @@ from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.joint import JointAnswers, JointReport
 from privot.randomizer.reports.rows import (
+    MOST_IDS,
     REPORT_ID,
+    IdSample,
     ReportTable,
-    distinct_rows,
-    order_of,
+    distinct_ids,
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
@@ -73,7 +74,61 @@ _MAGIC = b"privot counts 1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
 _MIN_WAITING = 2**15  # integers in answers that wait
 _ROWS_AT_ONCE = 2**20  # reports in tables that are counted together
-_MOST_IDS = 2**16  # in a sample
+_MAX_KEY = 2**62  # largest number of possible keys, so that keys are 64-bit integers
+# Up to this many possible keys per row, or in total, marking keys is faster than sorting them.
+_KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
+
+
+def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the places (d,) of distinct rows of a table (n, w), and the rank (n,) of every row.
+
+    `rows[places]` are the distinct rows in lexicographic order. A row $(v_1, …, v_w)$ with
+    $0 ≤ v_j < m_j$ has the key $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and keys are ordered as rows are. If
+    few keys are possible, they are marked in linear time; otherwise they are sorted, which takes a
+    twentieth of the time of comparing rows. Where keys would exceed 63 bits, the key of the first
+    columns is replaced by its rank; columns that are not integers are ranked first.
+
+    Examples:
+        >>> rows = np.array([[2, 1], [0, 5], [2, 1], [-1, 9]])
+        >>> places, ranks = distinct_rows(rows)
+        >>> rows[places].tolist(), ranks.tolist()
+        ([[-1, 9], [0, 5], [2, 1]], [2, 1, 2, 0])
+    """
+    keys, num_keys = np.zeros(len(rows), np.int64), 1
+    if not len(rows):
+        return keys, keys
+    for column in rows.T:
+        values, num_values = _from_zero(column)
+        if num_keys * num_values > _MAX_KEY:
+            keys, num_keys = _rank_keys(keys, num_keys)[1], len(rows)
+        keys, num_keys = keys * num_values + values, num_keys * num_values
+    return _rank_keys(keys, num_keys)
+
+
+def _from_zero(column: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
+    """Map a column's values to integers in the same order, from 0 to below m; return them and m."""
+    if column.dtype.kind in "iub":
+        low, high = int(column.min()), int(column.max())
+        # The range of these values times the number of ranks, at most one per row, is a possible key.
+        if max(-low, high) < _MAX_KEY // (2 * len(column)):
+            return column.astype(np.int64) - low, high - low + 1
+    distinct, ranks = np.unique(column, return_inverse=True)
+    return ranks, len(distinct)
+
+
+def _rank_keys(
+    keys: NDArray[np.int64], num_keys: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a place of each distinct key in order, and every key's rank; keys are below `num_keys`."""
+    if num_keys > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
+        _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
+        return places, ranks
+    present = np.zeros(num_keys, np.bool_)
+    present[keys] = True
+    ranks = (np.cumsum(present) - 1)[keys]
+    places = np.zeros(np.count_nonzero(present), np.int64)
+    places[ranks] = np.arange(len(keys))
+    return places, ranks
 
 
 class Counted(NamedTuple):
@@ -123,40 +178,6 @@ class Tally:
         counted = Counted.sum(self._parts)
         self._parts, self._num_waiting = [counted], 0
         return counted
-
-
-class IdSample(NamedTuple):
-    """Distinct ids of some reports whose first word is below a limit."""
-
-    limit: int = 2**64
-    words: NDArray[np.uint64] = np.zeros((0, 2), np.uint64)  # (k, 2), sorted
-
-    def joined(self, other: IdSample) -> IdSample:
-        """Return the sample of a union."""
-        limit = min(self.limit, other.limit)
-        union = _distinct_ids(self.below(limit), other.below(limit))
-        while len(union) > _MOST_IDS:
-            limit //= 2
-            union = union[: np.searchsorted(union[:, 0], np.uint64(limit))]
-        return IdSample(limit, union)
-
-    def below(self, limit: int) -> NDArray[np.uint64]:
-        """Return the sampled ids (n, 2) below a limit."""
-        return self.words if limit == 2**64 else self.words[self.words[:, 0] < np.uint64(limit)]
-
-    def shared(self, other: IdSample) -> int:
-        """Return the number of ids below both limits that both have."""
-        limit = min(self.limit, other.limit)
-        first, second = self.below(limit), other.below(limit)
-        return len(first) + len(second) - len(_distinct_ids(first, second))
-
-
-def _distinct_ids(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the distinct rows of tables of words (n, 2), sorted."""
-    words = np.concatenate(parts)
-    words = words[order_of(words)]
-    is_first = np.append(True, (words[1:] != words[:-1]).any(axis=1))
-    return words[is_first[: len(words)]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -342,7 +363,7 @@ def require_disjoint(parts: Sequence[Counts]) -> None:
     """Raise an error if counts share reports, by the sampled ids, which differ by chance otherwise."""
     limit = min(part.ids.limit for part in parts)
     ids = [part.ids.below(limit) for part in parts]
-    if len(_distinct_ids(*ids)) == sum(map(len, ids)):
+    if len(distinct_ids(*ids)) == sum(map(len, ids)):
         return
     for (number, first), (later, second) in combinations(enumerate(parts, start=1), 2):
         if shared := first.ids.shared(second.ids):
@@ -567,7 +588,8 @@ def _count_release(release: Release) -> Counts:
             tallies.setdefault(key, Tally(plan.size)).add(rows)
         below = IdSample(words=words).below(ids.limit)
         waiting = IdSample(words=np.concatenate([waiting.words, below]))
-        if len(waiting.words) > _MOST_IDS:
+        if len(waiting.words) > MOST_IDS:
             ids, waiting = ids.joined(waiting), IdSample()
+    ids = ids.joined(waiting)
     groups = {key: tally.total() for key, tally in tallies.items()}
-    return Counts(release.randomizer, groups, ids.joined(waiting), release.rows.source)
+    return Counts(release.randomizer, groups, ids, release.rows.source)

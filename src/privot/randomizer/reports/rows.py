@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -54,9 +54,7 @@ REPORT_ID = "report_id"  # name of a release's column, which no column of a sche
 ID_BYTES = 16
 ID_TYPE = pa.binary(ID_BYTES)
 _MAX_INDEXED = 2**20  # most words that are sorted together with their index
-_MAX_KEY = 2**62  # largest number of possible keys, so that keys are 64-bit integers
-# Up to this many possible keys per row, or in total, marking keys is faster than sorting them.
-_KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
+MOST_IDS = 2**16  # in a sample
 
 
 def draw_ids(count: int) -> pa.Array:
@@ -96,56 +94,38 @@ def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     return order
 
 
-def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the places (d,) of distinct rows of a table (n, w), and the rank (n,) of every row.
+class IdSample(NamedTuple):
+    """Distinct ids of some reports whose first word is below a limit (see `counts`)."""
 
-    `rows[places]` are the distinct rows in lexicographic order. A row $(v_1, …, v_w)$ with
-    $0 ≤ v_j < m_j$ has the key $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and keys are ordered as rows are. If
-    few keys are possible, they are marked in linear time; otherwise they are sorted, which takes a
-    twentieth of the time of comparing rows. Where keys would exceed 63 bits, the key of the first
-    columns is replaced by its rank; columns that are not integers are ranked first.
+    limit: int = 2**64
+    words: NDArray[np.uint64] = np.zeros((0, 2), np.uint64)  # (k, 2), sorted
 
-    Examples:
-        >>> rows = np.array([[2, 1], [0, 5], [2, 1], [-1, 9]])
-        >>> places, ranks = distinct_rows(rows)
-        >>> rows[places].tolist(), ranks.tolist()
-        ([[-1, 9], [0, 5], [2, 1]], [2, 1, 2, 0])
-    """
-    keys, num_keys = np.zeros(len(rows), np.int64), 1
-    if not len(rows):
-        return keys, keys
-    for column in rows.T:
-        values, num_values = _from_zero(column)
-        if num_keys * num_values > _MAX_KEY:
-            keys, num_keys = _rank_keys(keys, num_keys)[1], len(rows)
-        keys, num_keys = keys * num_values + values, num_keys * num_values
-    return _rank_keys(keys, num_keys)
+    def joined(self, other: IdSample) -> IdSample:
+        """Return the sample of a union."""
+        limit = min(self.limit, other.limit)
+        union = distinct_ids(self.below(limit), other.below(limit))
+        while len(union) > MOST_IDS:
+            limit //= 2
+            union = union[: np.searchsorted(union[:, 0], np.uint64(limit))]
+        return IdSample(limit, union)
 
+    def below(self, limit: int) -> NDArray[np.uint64]:
+        """Return the sampled ids (n, 2) below a limit."""
+        return self.words if limit == 2**64 else self.words[self.words[:, 0] < np.uint64(limit)]
 
-def _from_zero(column: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """Map a column's values to integers in the same order, from 0 to below m; return them and m."""
-    if column.dtype.kind in "iub":
-        low, high = int(column.min()), int(column.max())
-        # The range of these values times the number of ranks, at most one per row, is a possible key.
-        if max(-low, high) < _MAX_KEY // (2 * len(column)):
-            return column.astype(np.int64) - low, high - low + 1
-    distinct, ranks = np.unique(column, return_inverse=True)
-    return ranks, len(distinct)
+    def shared(self, other: IdSample) -> int:
+        """Return the number of ids below both limits that both have."""
+        limit = min(self.limit, other.limit)
+        first, second = self.below(limit), other.below(limit)
+        return len(first) + len(second) - len(distinct_ids(first, second))
 
 
-def _rank_keys(
-    keys: NDArray[np.int64], num_keys: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a place of each distinct key in order, and every key's rank; keys are below `num_keys`."""
-    if num_keys > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
-        _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
-        return places, ranks
-    present = np.zeros(num_keys, np.bool_)
-    present[keys] = True
-    ranks = (np.cumsum(present) - 1)[keys]
-    places = np.zeros(np.count_nonzero(present), np.int64)
-    places[ranks] = np.arange(len(keys))
-    return places, ranks
+def distinct_ids(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the distinct rows of tables of words (n, 2), sorted."""
+    words = np.concatenate(parts)
+    words = words[order_of(words)]
+    is_first = np.append(True, (words[1:] != words[:-1]).any(axis=1))
+    return words[is_first[: len(words)]]
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
