@@ -291,7 +291,7 @@ class CentralFit(ABC):
 
         def encode(table: pa.Table) -> Records:
             self.records.schema.check_table(table)
-            return tuple(np.asarray(part) for part in self.records.encode(table))
+            return tuple(map(np.asarray, self.records.encode(table)))
 
         return partial(source.mapped, encode, CHUNK)
 

@@ -142,7 +142,7 @@ class CodeReports:
         sources: list[Source] = []
         for number, part in enumerate(releases.counts):
             first, joint = len(questions), part.randomizer.joint
-            for name, declared in part.randomizer.schema.coded.items():
+            for name, declared in part.schema.coded.items():
                 alphabets = (declared.alphabet,) if joint is None else declared.codings
                 codings = zip(releases.atoms[name].codings[number], alphabets, strict=True)
                 for (codes, _), alphabet in codings:

@@ -112,8 +112,7 @@ def fit(
         Interrupted: on Ctrl-C, after the checkpoint was saved; its `model` is the model so far.
 
     Warns:
-        FewReports: if there are too few reports to learn anything; the number needed depends on public
-            values only. The model's `made_with` records the warning.
+        FewReports: if they are too few to learn from, by public values; `made_with` records it.
     """
     if isinstance(loss, str):
         keywords, loss = keywords | {"loss": loss}, None

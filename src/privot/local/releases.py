@@ -268,8 +268,7 @@ class Releases:
             PrivotError: if reports cannot be counted, or releases share some.
         """
         counts = tuple(part if isinstance(part, Counts) else count(part) for part in self.parts)
-        if len(counts) > 1:
-            require_disjoint(counts)
+        require_disjoint(counts)
         return counts
 
     @property

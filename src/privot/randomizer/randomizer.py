@@ -357,7 +357,7 @@ class Randomizer(Summarized):
         for part in self.parts:
             yield from part.faults(table)
         if self.splits:
-            reported = sum(split.reported(table).astype(int) for split in self.splits.values())
+            reported = np.sum([split.reported(table) for split in self.splits.values()], axis=0)
             wanted = self.num_reported
             yield reported != wanted, f"it does not hold {wanted} columns of those split"
 

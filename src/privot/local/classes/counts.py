@@ -148,7 +148,7 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
     queries, groups = list[Query](), list[ReportGroup]()
     for number, counts in enumerate(releases.counts):
         first = len(queries)
-        for name in counts.randomizer.schema.coded:
+        for name in counts.schema.coded:
             for codes, size in releases.atoms[name].codings[number]:
                 queries.append(Query.of_codes(names.index(name), codes, size))
         groups += report_groups(counts, first)

@@ -138,7 +138,7 @@ class Counted(NamedTuple):
     people: Ints
 
     @classmethod
-    def sum(cls, parts: Iterable[tuple[Answers, Ints]]) -> Counted:
+    def sum(cls, parts: Iterable[tuple[NDArray[Any], Ints]]) -> Counted:
         """Add up rows (n, w), which need not be distinct, and the number of people (n,) behind each."""
         answers, people = map(np.concatenate, zip(*parts, strict=True))
         places, ranks = distinct_rows(answers)
@@ -468,8 +468,7 @@ class CountPlan:
         if reasons.null_count < len(reasons):
             return reasons, iter([])
         joint = self.randomizer.joint
-        answers = self._split(table) if joint is None else _by_sheet(joint, joint.read(table))
-        return reasons, answers
+        return reasons, self._split(table) if joint is None else _by_sheet(joint, joint.read(table))
 
     def _split(self, table: pa.Table) -> Iterator[tuple[Key, Answers]]:
         """Yield the answers of each set of columns that some people reported."""

@@ -296,8 +296,8 @@ class ReportTable:
             increasing = increasing and bool(rising.all())
             last, num_read = words[-1:], num_read + len(piece)
             yield words, found
-        if not increasing and (row := self._repeated()) is not None:
-            raise self._impossible_error(row, "it is there twice")
+        if not increasing and (repeated := self._repeated()) is not None:
+            raise self._impossible_error(repeated, "it is there twice")
 
     def _impossible_error(self, row: int, reason: str) -> ImpossibleReportError:
         return ImpossibleReportError(
