@@ -151,7 +151,7 @@ def write_release(path, reports, columns):
     """A release made up: uniform people, privatized in shards."""
     from privot import Randomizer
     from privot.randomizer.privatize import privatize_records
-    from privot.tables.record_files import TableBatches
+    from privot.tables.files import TableBatches
 
     if path.exists():
         return

@@ -10,8 +10,7 @@ from privot.local.classes.curves import (
     curves_of_numbers,
     pieces_of_columns,
 )
-from privot.local.releases import Atoms, Coding
-from privot.schema.columns.vector import LineCells
+from privot.local.releases import Atoms, Coding, LineCells
 from simulated_reports import joint_group
 
 LAST = 64

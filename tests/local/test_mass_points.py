@@ -20,7 +20,7 @@ def made(name, excess):
     atoms = Atoms.of(name, [ReportedColumn(column, True)])
     cells = atoms.cells
     own = int(np.flatnonzero((cells.low <= meant) & (meant < cells.high))[0])
-    marginal = np.full(atoms.size, 0.5 / (atoms.size - 1))
+    marginal = np.full(len(atoms.codes), 0.5 / (len(atoms.codes) - 1))
     marginal[own] = 0.5
     curve = Curve(marginal, np.array([own]), np.array([excess]))
     return atoms, own, meant, Pieces.bumps(curve, cells), column
@@ -38,7 +38,7 @@ def test_the_excess_is_on_the_roundest_number(name):
     np.testing.assert_allclose(np.bincount(places.codes, shares),
                                np.bincount(atoms.codes, pieces.law @ pieces.shares))  # fmt: skip
     rng = np.random.default_rng(0)
-    where, none = np.repeat([own, atoms.size], 50), np.zeros(100, np.int64)
+    where, none = np.repeat([own, len(atoms.codes)], 50), np.zeros(100, np.int64)
     drawn = places.cells.draw(where, none, shares[:, None], rng)
     assert (drawn[50:] == meant).all()
     assert (drawn[:50] != meant).all()
@@ -47,6 +47,6 @@ def test_the_excess_is_on_the_roundest_number(name):
 def test_numbers_that_are_not_counted_have_none():
     column = Schema.from_dict({"columns": {"x": {"kind": "numeric", "bounds": [0, 1]}}}).coded["x"]
     atoms = Atoms.of("x", [ReportedColumn(column, True)])
-    curve = Curve(np.full(atoms.size, 1 / atoms.size), np.array([9]), np.ones(1))
+    curve = Curve(np.full(len(atoms.codes), 1 / len(atoms.codes)), np.array([9]), np.ones(1))
     places, law = place_mass_points(column, atoms, Pieces.bumps(curve, atoms.cells))
-    assert len(places.codes) == len(law) == atoms.size
+    assert len(places.codes) == len(law) == len(atoms.codes)

@@ -75,7 +75,7 @@ def test_a_report_is_as_likely_of_atoms_as_of_its_own_codes(report):
     releases = moved(600, report=report)
     rng = np.random.default_rng(2)
     atoms = releases.atoms
-    sizes = [each.size for each in atoms.values()]
+    sizes = [len(each.codes) for each in atoms.values()]
     tables = [rng.dirichlet(np.ones(size), 3).T for size in sizes]
     weights = rng.dirichlet(np.ones(3))
     queries, groups = count_releases(releases)

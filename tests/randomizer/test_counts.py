@@ -168,6 +168,8 @@ def forged(release, name, value):
         ("places", "x", lambda x: x + 1e-4),
         ("places", "x", lambda x: 99.0),
         ("places", "x", lambda x: None),
+        ("places", "report_id", lambda number: None),
+        ("joint", "report_id", lambda number: None),
         ("a disk", "x", lambda x: 7.9 if abs(x) < 2 else 0.01),
         ("places that may be missing", "p.missing", lambda flag: None),
         ("places that may be missing", "x", lambda x: 77.0),

@@ -23,7 +23,7 @@ from privot.core.errors import PrivotError
 from privot.randomizer import privatize as streaming
 from privot.randomizer.privatize import batch_rows, privatize_records
 from privot.randomizer.publishing import unfinished
-from privot.tables.record_files import TableBatches
+from privot.tables.files import TableBatches
 
 NUM = 10_000
 

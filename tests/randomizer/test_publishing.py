@@ -11,7 +11,7 @@ from privot import Randomizer, Release, Schema, collect
 from privot.randomizer.privatize import privatize_records
 from privot.randomizer.publishing import bucket_rows, read_buckets, write_buckets
 from privot.randomizer.reports.rows import REPORT_ID
-from privot.tables.record_files import TableBatches
+from privot.tables.files import TableBatches
 
 NUM = 5000
 

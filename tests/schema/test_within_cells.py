@@ -6,8 +6,10 @@ All draws are seeded: what passes does not fail by chance.
 import numpy as np
 import pytest
 
+from privot.local.releases import LineCells
 from privot.schema import Box, L2Ball
-from privot.schema.columns.vector import Cells, LineCells, draw_within, end_densities
+from privot.schema.columns.vector import Cells
+from privot.schema.sampling import draw_within, end_densities
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 from numbered_people import people
 from privot import Schema
 from privot.core.errors import PrivotError
-from privot.tables.record_files import TableBatches, check_records, sample_rows
+from privot.tables.files import TableBatches
+from privot.tables.record_files import check_records, sample_rows
 
 
 def test_few_rows_are_all_kept_in_their_order():

@@ -13,8 +13,8 @@ from numbered_people import SCHEMA, people
 from privot.core.errors import PrivotError
 from privot.schema import Schema
 from privot.tables import record_files
-from privot.tables.files import read_table
-from privot.tables.record_files import TableBatches, open_records
+from privot.tables.files import TableBatches, read_table
+from privot.tables.record_files import open_records
 
 
 def numbers(batches):

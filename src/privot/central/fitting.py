@@ -57,8 +57,8 @@ from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Box, Schema
 from privot.schema.columns.column import CodedColumn, PointColumn
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
-from privot.tables.files import as_table, read_table
-from privot.tables.record_files import RecordBatches, TableBatches, open_records
+from privot.tables.files import RecordBatches, TableBatches, as_table, read_table
+from privot.tables.record_files import open_records
 from privot.training import Progress
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ class CentralFit(ABC):
 
         def encode(table: pa.Table) -> Records:
             self.records.schema.check_table(table)
-            return tuple(np.asarray(part) for part in self.records.encode(table))
+            return tuple(map(np.asarray, self.records.encode(table)))
 
         return partial(source.mapped, encode, CHUNK)
 
@@ -312,8 +312,8 @@ class SumFit(CentralFit):
         self, chunks: Chunks, ledger: Ledger[SumPlan], state: Checkpoint, progress: Progress | None
     ) -> tuple[Law, None]:
         """See `CentralFit`."""
-        rounds = Rounds(SumMechanism(chunks, ledger), state.of(asdict(self.settings)), progress)
-        return self.estimate(rounds), None
+        state = state.of(asdict(self.settings))
+        return self.estimate(Rounds(SumMechanism(chunks, ledger), state, progress)), None
 
     @abstractmethod
     def estimate(self, rounds: Rounds) -> Law:
@@ -455,13 +455,12 @@ def fit(
     source = raw_records(table, schema)
     budget = _budget(schema, epsilon, delta, source.num_rows or 0)
     fitted = fit_of(schema, settings, budget)
-    chunks = fitted.chunks(source)
     plan = fitted.plan()
     path = None if checkpoint is None else Path(checkpoint)
     ledger = open_ledger(plan, path, resume)
     state = Checkpoint(path, {"ledger": ledger.id}, resume)
     try:
-        law, history = fitted.learn(chunks, ledger, state, progress)
+        law, history = fitted.learn(fitted.chunks(source), ledger, state, progress)
     finally:
         ledger.close()
     given = {"epsilon": budget.epsilon, "delta": budget.delta}

@@ -21,7 +21,7 @@ estimates $z_k$. From the top down, children are then replaced by the nearest no
 (Euclidean) that sum to their parent's mass, at the top to n. So errors stay within a parent.
 
 **Sampling.** A cell is drawn by its mass, and a place in it from a density that is continuous across
-cells (`privot.schema.columns.vector`).
+cells (`privot.schema.sampling`).
 
 **Privacy review.** Adjacency `replace_one`; Δ is that of L indicators; the round is a Gaussian mechanism
 (`privot.central.sums`). Estimates are functions of the release and of the public number of records. They
@@ -52,8 +52,8 @@ from privot.local.grid_channels import draw_given
 from privot.local.model import read_condition
 from privot.schema import Schema
 from privot.schema.columns.column import PointColumn
-from privot.schema.columns.vector import draw_within, end_densities
 from privot.schema.domains import from_unit
+from privot.schema.sampling import draw_within, end_densities
 
 _MAX_NOISE = 0.35  # largest total variation that noise may cause in the coarsest cells
 

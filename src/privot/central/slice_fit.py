@@ -56,7 +56,7 @@ from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 from privot.privacy.slice_sensitivity import CentralNeighboring, Sampling
 from privot.schema import Schema
-from privot.tables.record_files import RecordBatches
+from privot.tables.files import RecordBatches
 from privot.training import Progress
 from privot.training.generators import make_network
 from privot.training.loop import TrainingSettings, train

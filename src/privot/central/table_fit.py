@@ -247,9 +247,10 @@ class PairCounts(Indicators):
 
         They are infinite for two codes of one column, whose count is not measured but 0.
         """
-        diagonal = np.eye(self.width, dtype=bool)
+        unit = self._unit
+        diagonal = np.eye(len(unit), dtype=bool)
         # Off the diagonal, sums are multiplied by 41 instead of 29 before noise is added.
-        errors = stddev * np.where(diagonal, 1.0, DIAGONAL / OTHER) / self._unit
+        errors = stddev * np.where(diagonal, 1.0, DIAGONAL / OTHER) / unit
         same_column = self.column_of_code[:, None] == self.column_of_code
         return np.where(same_column & ~diagonal, np.inf, errors)
 
@@ -285,11 +286,11 @@ class TableFit(OneSumFit):
         shares = self.query.counts(released) / number
         stddev = self.query.errors(released.stddev) / number
         expected_residual = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
+        places = tuple(Places(atoms.codes, atoms.cells) for atoms in self.records.atoms)
         classes = self.settings.classes or _FIRST_CLASSES
         mixture, residual = fit_pairs(shares, stddev, sizes, classes, seed)
         if not self.settings.classes:
             while residual > expected_residual and classes < _MAX_CLASSES:
                 classes *= 2
                 mixture, residual = fit_pairs(shares, stddev, sizes, classes, seed)
-        places = tuple(Places(atoms.codes, atoms.cells) for atoms in self.records.atoms)
         return TableMixture(LatentClassSampler(mixture, places, self.records.schema))

@@ -54,6 +54,7 @@ from privot.randomizer.reports.rows import (
     METADATA_KEY,
     PIECE,
     REPORT_ID,
+    ImpossibleReportError,
     ReportTable,
     id_words,
     in_order,
@@ -63,7 +64,6 @@ from privot.randomizer.reports.rows import (
     write_reports,
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
-from privot.randomizer.reports.validation import ImpossibleReportError
 from privot.tables.files import damage_of
 from privot.wire.report import MAGIC, Report, WireError, read_batch
 

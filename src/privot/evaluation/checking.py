@@ -315,13 +315,13 @@ class _ReportComparison:
         name, declared = list(self.model.schema.coded.items())[column]
         about = [question for (question,) in self.reports.by_columns[column,]]
         shown = self._shown_question(about, declared.alphabet)
+        number, samples = None, {q: self.samples[q] for q in about if q in self.samples}
         labels = declared.labels_in(self.reports.questions[shown].alphabet)
         model_shares = cell_shares(sampler_of(self.model).atoms, self.reports.questions[shown])
         shares = estimate(self.reports, (shown,)).checks(model_shares)
-        number, samples = None, {q: self.samples[q] for q in about if q in self.samples}
+        people = self.reports.people(column)
         if samples and not np.isnan(samples[about[0]].values).all():
             number = check_number(self.reports, samples)
-        people = self.reports.people(column)
         return ColumnCheck(
             name, people, labels, shares, fit.error, fit.p_value, fit.contradicted, number
         )

@@ -142,7 +142,7 @@ class CodeReports:
         sources: list[Source] = []
         for number, part in enumerate(releases.counts):
             first, joint = len(questions), part.randomizer.joint
-            for name, declared in part.randomizer.schema.coded.items():
+            for name, declared in part.schema.coded.items():
                 alphabets = (declared.alphabet,) if joint is None else declared.codings
                 codings = zip(releases.atoms[name].codings[number], alphabets, strict=True)
                 for (codes, _), alphabet in codings:
@@ -198,13 +198,12 @@ def _split_sources(counts: Counts, first: int) -> Iterator[Source]:
     numbers = range(len(columns))
     for chosen in (*combinations(numbers, 1), *combinations(numbers, 2)):
         parts = [
-            Counted(np.stack([columns[c].ranks[key] for c in chosen], axis=1), group.people)
+            (np.stack([columns[c].ranks[key] for c in chosen], axis=1), group.people)
             for key, group in counts.groups.items()
             if {*chosen} <= {*key}
         ]
         if parts:
-            answers, people = (np.concatenate(each) for each in zip(*parts, strict=True))
-            answers, people = Counted.of(answers, people)
+            answers, people = Counted.sum(parts)
             yield ProductSource(
                 questions=tuple(first + column for column in chosen),
                 shape=tuple(indicators[column].shape[1] for column in chosen),

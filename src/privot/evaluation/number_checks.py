@@ -80,8 +80,10 @@ class NumberSample:
         """Encode records for a question about a column of numbers."""
         column, bins = cast(NumberColumn, question.declared), cast(Bins, question.alphabet)
         numbers = column.read(name, table)[0]
-        codes, scaled = bins.encode(numbers), column.in_values
-        return cls(scaled(numbers), codes, scaled(bins.centers), scaled(bins.decode(codes, rng)))
+        codes = bins.encode(numbers)
+        drawn = numbers, bins.centers, bins.decode(codes, rng)
+        values, centers, even = map(column.in_values, drawn)
+        return cls(values, codes, centers, even)
 
     @property
     def has_number(self) -> Array:

@@ -112,8 +112,7 @@ def fit(
         Interrupted: on Ctrl-C, after the checkpoint was saved; its `model` is the model so far.
 
     Warns:
-        FewReports: if there are too few reports to learn anything; the number needed depends on public
-            values only. The model's `made_with` records the warning.
+        FewReports: if they are too few to learn from, by public values; `made_with` records it.
     """
     if isinstance(loss, str):
         keywords, loss = keywords | {"loss": loss}, None
@@ -125,14 +124,16 @@ def fit(
         waves: WaveModel = load_object(_WAVES, "times")(release, times, settings, progress=progress)
         return waves
     releases = Releases.of(release)
+    count = len(releases)
     estimator: str = settings.estimator
     if estimator == "auto":
         estimator = "generator" if loss is not None else releases.best_estimator
+    guarantees = []
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
-    guarantees = [part.guarantee for part in releases.parts]
-    weakest(*guarantees)  # raises an error if a batch is too small
-    count, needed = len(releases), min_informative_reports(releases.newest.randomizer)
+        guarantees.append(part.guarantee)  # raises an error if a batch is too small
+    weakest(*guarantees)
+    needed = min_informative_reports(releases.newest.randomizer)
     model = _fit_by_estimator(releases, estimator, settings, run)
     return model if needed is None or count >= needed else _warn_of_few(model, count, needed)
 

@@ -23,17 +23,19 @@ from typing import NamedTuple, Self, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.randomizer import Counts, Randomizer, Release, count
-from privot.randomizer.reports.counts import all_coded, grid_form, require_disjoint
+from privot.randomizer.reports.counts import grid_form, require_disjoint
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
-from privot.schema.columns.vector import LineCells
 from privot.schema.domains import Array
+from privot.schema.sampling import draw_within
 
 Reports = Release | Counts
+_MAX_TRIES = 100  # draws of an integer until it is none of the points
 
 
 class Coding(NamedTuple):
@@ -72,6 +74,93 @@ class ReportedColumn(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class LineCells:
+    """Cells of the real line: adjacent intervals [low, high), single points, and missing values.
+
+    Arguments:
+        low: Lower end (a,) of each cell; NaN for a missing value.
+        high: Upper end (a,) of each cell; equal to `low` for a point.
+        integer: Whether numbers are integers; those that are points belong to no interval.
+
+    Examples:
+        >>> cells = LineCells(np.array([0.0, 4.0, 2.0]), np.array([4.0, 9.0, 2.0]), integer=True)
+        >>> drawn = cells.draw(np.arange(3).repeat(99), np.zeros(297, int), np.full((3, 1), 1 / 3),
+        ...                    np.random.default_rng(0))
+        >>> [np.unique(part).tolist() for part in np.split(drawn, 3)]
+        [[0.0, 1.0, 3.0], [4.0, 5.0, 6.0, 7.0, 8.0], [2.0]]
+    """
+
+    low: Array
+    high: Array
+    integer: bool
+
+    @cached_property
+    def in_order(self) -> NDArray[np.int64]:
+        """Indices of the intervals, from left to right."""
+        wide = np.flatnonzero(self.high > self.low)
+        return wide[np.argsort(self.low[wide], kind="stable")]
+
+    @cached_property
+    def points(self) -> Array:
+        """Numbers that are cells by themselves, in increasing order."""
+        return np.unique(self.low[self.high == self.low])
+
+    @cached_property
+    def widths(self) -> Array:
+        """Width of each interval in order: its length, or its number of integers that are not points."""
+        low, high = self.low[self.in_order], self.high[self.in_order]
+        if not self.integer:
+            return np.asarray(high - low)
+        inside = np.searchsorted(self.points, high) - np.searchsorted(self.points, low)
+        return np.asarray(np.maximum(high - low - inside, 1.0))
+
+    def ends(self, masses: Array) -> Array:
+        """Return end densities $e_-/ρ, e_+/ρ$ (2, a, classes) for cell masses (a, classes)."""
+        order, widths = self.in_order, self.widths[:, None]
+        ends = np.ones((2, *masses.shape))
+        if len(order) < 2:
+            return ends
+        density = np.maximum(masses[order] / widths, 1e-300)
+        below, above = density[:-1], density[1:]  # on both sides of each inner edge
+        edge = (widths[:-1] + widths[1:]) / (widths[1:] / below + widths[:-1] / above)
+        edge = np.minimum(edge, 2 * np.minimum(below, above))
+        left, right = np.empty_like(density), np.empty_like(density)
+        left[1:], right[:-1] = edge / above, edge / below
+        left[0], right[-1] = 2 - right[0], 2 - left[-1]  # the outer ends
+        ends[:, order] = left, right
+        return np.clip(ends, 0.0, 2.0)
+
+    def draw(
+        self,
+        cells: NDArray[np.int64],
+        classes: NDArray[np.int64],
+        masses: Array,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Draw a number (n,) in each of `cells`, by the density of its class; NaN where missing.
+
+        Arguments:
+            cells: Cell (n,) of each number.
+            classes: Class (n,) of each number.
+            masses: Mass of every cell in every class (a, classes).
+            rng: Generator of the draws.
+        """
+        ends = self.ends(masses)
+        low, width = self.low[cells], (self.high - self.low)[cells]
+        numbers, pending = low.copy(), np.flatnonzero(width > 0)
+        for _ in range(_MAX_TRIES):
+            if not len(pending):
+                break
+            positions = draw_within(ends[:, cells[pending], classes[pending]], rng)
+            numbers[pending] = low[pending] + positions * width[pending]
+            if not self.integer:
+                break
+            numbers[pending] = np.floor(numbers[pending])
+            pending = pending[np.isin(numbers[pending], self.points)]
+        return numbers
+
+
+@dataclass(frozen=True, eq=False)
 class Atoms:
     """Atoms of one column."""
 
@@ -93,11 +182,6 @@ class Atoms:
         remaining = iter(codes_by_release)  # of the releases that report the column
         codings = (() if each is None else each.codings(next(remaining)) for each in by_release)
         return cls(tuple(codings), newest_codes, cells)
-
-    @property
-    def size(self) -> int:
-        """Number of atoms."""
-        return len(self.codes)
 
 
 def _distinct_codes(name: str, reported: Sequence[ReportedColumn]) -> tuple[Codes, list[Codes]]:
@@ -190,7 +274,7 @@ class Releases:
     @property
     def schema(self) -> Schema:
         """Schema of the newest release."""
-        return self.newest.schema
+        return self.newest.randomizer.schema
 
     @property
     def randomizers(self) -> tuple[Randomizer, ...]:
@@ -203,7 +287,7 @@ class Releases:
     @property
     def all_coded(self) -> bool:
         """True if every column is reported as a code, so that counts of reports are sufficient."""
-        return all(map(all_coded, self.randomizers))
+        return all(randomizer.all_coded for randomizer in self.randomizers)
 
     @property
     def best_estimator(self) -> str:

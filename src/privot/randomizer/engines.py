@@ -63,8 +63,7 @@ from privot.randomizer.publishing import (
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.counts import CountPlan, Counts, count
 from privot.randomizer.reports.shuffled import shuffled_promise
-from privot.tables.files import as_table
-from privot.tables.record_files import TableBatches
+from privot.tables.files import TableBatches, as_table
 
 RECEIPT, COUNTS = "receipt", "counts"  # columns of what the functions return
 COUNTS_SUFFIX = ".counts"

@@ -61,7 +61,7 @@ from privot.randomizer.publishing import (
 )
 from privot.randomizer.randomizer import Randomizer
 from privot.schema.columns.raw_values import RecordError
-from privot.tables.record_files import BATCH_ROWS, RecordBatches
+from privot.tables.files import BATCH_ROWS, RecordBatches
 
 try:
     import fcntl

@@ -49,7 +49,7 @@ from privot.randomizer.reports.shuffled import (
     shuffled_promise,
 )
 from privot.randomizer.reports.split import SplitReport, privatize_columns
-from privot.randomizer.reports.validation import first_reasons, require_possible, seal, unseal
+from privot.randomizer.reports.validation import seal, unseal
 from privot.schema import Schema
 from privot.tables.files import as_table
 from privot.waves.panel import Panel, PanelGuarantee
@@ -282,6 +282,13 @@ class Randomizer(Summarized):
         return rows
 
     @property
+    def all_coded(self) -> bool:
+        """True if every column is reported as a code."""
+        columns, mechanisms = self.schema.columns, self.mechanisms
+        forms = (mechanism.form(columns[name]) for name, mechanism in mechanisms.items())
+        return self.candidates is None and all(form.learns_codes for form in forms)
+
+    @property
     def marginals_only(self) -> bool:
         """True if every report has one of several columns, so that only marginals can be learned."""
         if self.joint is not None:
@@ -335,8 +342,13 @@ class Randomizer(Summarized):
         return {name: c.count_outside(name, table) for name, c in self.schema.points.items()}
 
     def reasons(self, table: pa.Table) -> pa.Array:
-        """Return for each row of a table the reason why no device sends it; null if it is possible."""
-        return first_reasons(self._faults(table), table.num_rows)
+        """Return for each row of a table the first reason why no device sends it; null without one."""
+        reasons: list[str | None] = [None]
+        index = np.zeros(table.num_rows, np.int32)  # of each row's reason
+        for faulty, reason in self._faults(table):
+            index[faulty & (index == 0)] = len(reasons)
+            reasons.append(reason)
+        return pa.array(reasons, pa.string()).take(pa.array(index))
 
     def _faults(self, table: pa.Table) -> Iterator[tuple[np.ndarray, str]]:
         """Yield masks of rows (n,) that no device sends, with the reason."""
@@ -344,9 +356,10 @@ class Randomizer(Summarized):
         yield np.asarray(ids.is_null().to_numpy()), "it has no id of 32 hexadecimal digits"
         for part in self.parts:
             yield from part.faults(table)
-        reported = [split.reported(table) for split in self.splits.values()]
-        count, wanted = sum(reported, np.zeros(len(table))), self.num_reported
-        yield count != wanted, f"it does not hold {wanted} columns of those split"
+        if self.splits:
+            reported = np.sum([split.reported(table) for split in self.splits.values()], axis=0)
+            wanted = self.num_reported
+            yield reported != wanted, f"it does not hold {wanted} columns of those split"
 
     def to_json(self) -> str:
         """Return the canonical JSON with guarantee and fingerprint, or the JSON that was read."""
@@ -559,4 +572,5 @@ class Release(Summarized):
         Raises:
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        require_possible(self.rows, self.randomizer.reasons)
+        for _ in self.rows.validated(lambda piece: (self.randomizer.reasons(piece), None)):
+            pass

@@ -1,8 +1,31 @@
-"""Samples that satisfy a schema's rules: records drawn from a model, completed, by rejection.
+r"""Samples of records: positions within the cells of sampled codes, and records that satisfy rules.
 
-A model draws the reported columns. Columns that rules define are computed, records that break a rule are
-drawn again (`privot.schema.rules`), images are moved at random, and identifiers are generated. All of
-this is post-processing of the model.
+**Density within cells.** Within a cell the density is interpolated, so that samples show no steps. Where
+a cell of mean density ρ and width w meets a neighbor of mean density ρ′ and width w′, the density is a
+harmonic mean,
+
+$$ e = \min\Bigl( \frac{w + w'}{w'/ρ + w/ρ'},\ 2ρ,\ 2ρ' \Bigr) . $$
+
+Between its two ends, of densities $e_-$ and $e_+$, the density of a cell is **two line segments** that
+meet at a knot: in the middle, at the height $2ρ − (e_- + e_+)/2 ≥ 0$ that preserves the mass. If ρ lies
+between $e_-$ and $e_+$, the height is clipped between them and the knot moved, so that a density that
+decreases from cell to cell decreases within each cell, too.
+
+On the **line** (`privot.local.releases.LineCells`) cells may have any widths, and each class of a
+latent-class model has its own densities. The outer end of an outer cell has density $\max(0, 2ρ − e)$.
+Integer i gets the mass of $[i, i+1)$. Cells of width 0 are points. On a **grid** (`end_densities`) the
+density is a product over the axes, whose steps between cells are of second order. There the mass of a
+cell is the number of points to be drawn in it plus a constant, so that few points are drawn nearly
+uniformly. At the edge of the grid, and of the domain, $e = ρ$.
+
+**Rules** are satisfied by rejection. A model draws the reported columns. Columns that rules define are
+computed, records that break a rule are drawn again (`privot.schema.rules`), images are moved at random,
+and identifiers are generated.
+
+**Privacy review.** All of this is post-processing of the model: nobody's record is used.
+
+References:
+    Boneva, Kendall, Stefanov, *Spline transformations* (1971), for densities that keep histograms.
 """
 
 from __future__ import annotations
@@ -15,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.schema.terms import Term
@@ -22,7 +46,64 @@ from privot.schema.terms import Term
 if TYPE_CHECKING:
     from privot.schema.schema import Schema
 
+Array = NDArray[np.float64]
 RANGE = ".."
+_PSEUDO_POINTS = 4.0  # added to the number of points of every cell
+_BELOW_ONE = np.nextafter(1.0, 0.0)
+
+
+def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -> Array:
+    """Return the end densities $e_-/ρ, e_+/ρ$ of each point's cell along each axis, (2, n, d).
+
+    Arguments:
+        places: Cell of each point (n, d), from 0 to side − 1.
+        side: Number of cells along each axis.
+        exists: Mask (side, …, side) of the cells in the domain.
+    """
+    dimension = places.shape[1]
+    shape = (side,) * dimension
+    counts = np.bincount(np.ravel_multi_index(tuple(places.T), shape), minlength=side**dimension)
+    masses = np.where(exists, counts.reshape(shape) + _PSEUDO_POINTS, np.nan)
+    ends = np.empty((2, *places.shape))
+    for axis in range(dimension):
+        padding = [(1, 1) if j == axis else (0, 0) for j in range(dimension)]
+        padded = np.pad(masses, padding, mode="edge")
+        # In `padded`, the neighbors below have places 0 … side − 1, those above 2 … side + 1.
+        for end in (0, 1):
+            neighbors = np.take(padded, np.arange(side) + 2 * end, axis=axis)
+            ratio = np.where(np.isnan(neighbors), 1.0, 2 * neighbors / (neighbors + masses))
+            ends[end, :, axis] = ratio[tuple(places.T)]
+    return ends
+
+
+def draw_within(ends: Array, rng: np.random.Generator) -> Array:
+    """Draw positions (…) in [0, 1) by densities of mean 1: two segments, end densities (2, …) ≤ 2.
+
+    On either segment the density is linear, so a quantile is the root of a quadratic equation.
+
+    Examples:
+        >>> ends = np.array([[[0.0]], [[2.0]]]) * np.ones((2, 10_000, 1))  # the density is 2u
+        >>> round(float(draw_within(ends, np.random.default_rng(0)).mean()), 2)
+        0.67
+    """
+    below, above = ends
+    height = 2 - (below + above) / 2
+    monotone = (below - 1) * (above - 1) < 0
+    bounded = np.clip(height, np.minimum(below, above), np.maximum(below, above))
+    height = np.where(monotone, bounded, height)
+    gap = np.where(monotone, below - above, 1.0)
+    knot = np.where(monotone, (2 - height - above) / gap, 0.5)
+    left_mass = knot * (below + height) / 2
+    uniform = rng.random(below.shape)
+    left = uniform < left_mass
+    left_share = uniform / np.maximum(left_mass, 1e-300)
+    share = np.where(left, left_share, (uniform - left_mass) / (1 - left_mass))
+    start, end = np.where(left, below, height), np.where(left, height, above)
+    # Quantile `share` of a linear density from `start` to `end`.
+    root = np.sqrt(np.maximum(start**2 + (end**2 - start**2) * share, 0.0))
+    along = share * (start + end) / np.maximum(start + root, 1e-300)
+    positions = np.where(left, knot * along, knot + (1 - knot) * along)
+    return np.asarray(np.clip(positions, 0.0, _BELOW_ONE))
 
 
 def values_of(given: Any) -> list[Any]:

@@ -2,19 +2,26 @@
 
 A table is always a `pyarrow.Table`; narwhals converts pandas and polars frames. Arrow's errors about
 Parquet files are replaced, because they have several lines and may show bytes of the file.
+
+**Batches.** Rows are numbered in the order of the source (files sorted by name), and divided into
+batches of a fixed size: batch i contains rows i·size to (i+1)·size − 1, independently of the files. So a
+batch has the same records whenever the same source is read, and a killed run can be resumed.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import importlib
 import zipfile
-from collections.abc import Iterable, Iterator
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +36,9 @@ from privot.schema.columns.raw_values import RecordError, read_numbers, refuse
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm, line_of, read_csv
 from privot.tables.image_folders import read_image_folder, write_image_folder
 
+BATCH_ROWS = 2**17
+Piece = tuple[int, pa.Table]  # (number of its first row, rows)
+T = TypeVar("T")
 # Words in Arrow's messages about a damaged footer, the end of a Parquet file.
 _FOOTER_WORDS = ("magic bytes", "footer", "file size", "thrift", "metadata")
 
@@ -286,3 +296,135 @@ def _plain_array(values: pa.ChunkedArray) -> np.ndarray:
     plain = tensor_values(values) if is_tensor(values.type) else np.asarray(values.to_numpy())
     # NumPy would pickle an object array of strings, and pickles are never read here.
     return plain.astype(str) if plain.dtype == object else plain
+
+
+class RecordBatches(ABC):
+    """Raw records of one source, read batch by batch, any number of times (a pipe: once).
+
+    Arguments:
+        source: Name of the source in error messages.
+        kind: Expected format.
+        files: Files of the source; empty for a pipe or a table in memory.
+    """
+
+    def __init__(self, source: str, kind: str, files: Sequence[Path] = ()) -> None:
+        self.source, self.kind, self.files = source, kind, list(files)
+        self._opened = self.identity()
+
+    @property
+    def num_rows(self) -> int | None:
+        """Number of records, if known before reading them."""
+        return None
+
+    @property
+    def num_bytes(self) -> int | None:
+        """Size of the source's files, if there are any."""
+        return sum(file.stat().st_size for file in self.files) or None
+
+    def share_read(self) -> float | None:
+        """Return the share of the source that was read so far, if known."""
+        return None
+
+    def identity(self) -> dict[str, Any] | None:
+        """Return sizes and times of the files by name, to detect changes; None without files."""
+        stats = {str(file): file.stat() for file in self.files}
+        return {name: [s.st_size, s.st_mtime_ns] for name, s in stats.items()} or None
+
+    def content(self) -> str | None:
+        """Return a hash of the source's bytes (**not private**); None for a table in memory.
+
+        It covers all files in order, or the part of a pipe that was read.
+        """
+        digest = hashlib.sha256()
+        for file in self.files:
+            with open(file, "rb") as opened:
+                while chunk := opened.read(2**20):
+                    digest.update(chunk)
+        return digest.hexdigest() if self.files else None
+
+    def place(self, row: int) -> str:
+        """Return the location, for error messages, of a row counted from 0."""
+        return f"row {row + 1:,} of {self.source}"
+
+    @abstractmethod
+    def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
+        """Yield pieces in order; rows first … end−1 may be left out unless `needed(first, end)`."""
+
+    def batches(
+        self, size: int = BATCH_ROWS, done: Callable[[int], bool] = lambda number: False
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Yield (number, rows) of each batch of `size` rows not yet `done`; the last may be short."""
+
+        def needed(first: int, end: int) -> bool:
+            return any(not done(number) for number in range(first // size, -(-end // size)))
+
+        slices: list[pa.Table] = []  # of the current batch
+        number = 0
+        try:
+            for first, piece in self._pieces(needed):
+                start = 0
+                while start < piece.num_rows:
+                    if (first + start) // size != number:
+                        slices, number = [], (first + start) // size
+                    stop = min(piece.num_rows, (number + 1) * size - first)
+                    if not done(number):
+                        slices.append(piece.slice(start, stop - start))
+                        if first + stop == (number + 1) * size:
+                            yield number, pa.concat_tables(slices, promote_options="permissive")
+                            slices = []
+                    start = stop
+        except RecordError as error:
+            raise error.at(self.place(error.row)) from None
+        except (pa.ArrowException, OSError, EOFError, ValueError, zlib.error) as error:
+            if isinstance(error, PrivotError):
+                raise
+            # Arrow's own message may show a value.
+            raise PrivotError(
+                f"{self.source} cannot be read as {self.kind}: check that it is whole, and that all "
+                "its parts have columns of the same types"
+            ) from None
+        if slices:
+            yield number, pa.concat_tables(slices, promote_options="permissive")
+
+    def mapped(self, function: Callable[[pa.Table], T], size: int) -> Iterator[T]:
+        """Yield a function of each batch of `size` rows; refuse files that changed since the opening.
+
+        Raises:
+            RecordError: where the function does, with the row of the source.
+        """
+        for number, table in self.batches(size):
+            try:
+                result = function(table)
+            except RecordError as error:
+                raise error.after(number * size) from None
+            yield result
+        if self.identity() != self._opened:
+            raise PrivotError(
+                f"{self.source} changed while it was read: give files that nobody writes, and begin anew"
+            )
+
+
+class TableBatches(RecordBatches):
+    """Records of a table in memory, or of an iterable of tables or record batches."""
+
+    def __init__(
+        self,
+        tables: pa.Table | Iterable[pa.Table | pa.RecordBatch],
+        source: str = "the table",
+        files: Sequence[Path] = (),
+    ) -> None:
+        super().__init__(source, "a table", files)
+        self._tables = tables
+
+    @property
+    def num_rows(self) -> int | None:
+        """See `RecordBatches`."""
+        return self._tables.num_rows if isinstance(self._tables, pa.Table) else None
+
+    def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
+        first = 0
+        tables = [self._tables] if isinstance(self._tables, pa.Table) else self._tables
+        for table in tables:
+            piece = pa.table(table)
+            yield first, piece
+            first += piece.num_rows

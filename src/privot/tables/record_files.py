@@ -1,14 +1,11 @@
 """Reading of raw records in numbered batches, from files, folders and pipes larger than memory.
 
-`open_records` opens, `RecordBatches` reads, `sample_rows` samples, `check_records` validates records.
+`open_records` opens, `sample_rows` samples, `check_records` validates records, which
+`privot.tables.files.RecordBatches` reads.
 
 **Sources.** Parquet is read by `pyarrow.dataset`, CSV by `pyarrow.csv`. A folder contains `.parquet` or
 `.csv`/`.csv.gz` files, all of one kind, at any depth; folders called `key=value` add the column `key`.
 Names that begin with a dot or an underscore are ignored.
-
-**Batches.** Rows are numbered in the order of the source (files sorted by name), and divided into
-batches of a fixed size: batch i contains rows i·size to (i+1)·size − 1, independently of the files. So a
-batch has the same records whenever the same source is read, and a killed run can be resumed.
 
 **Validation by a schema** reports all problems of the records at once, to their holder, before the
 first report. **Its result is not private**: counts, rows and examples are exact functions of raw
@@ -24,13 +21,11 @@ from __future__ import annotations
 import hashlib
 import io
 import sys
-import zlib
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
 
 import numpy as np
@@ -49,14 +44,20 @@ from privot.tables.csv_records import (
     open_csv_file,
     read_csv_pieces,
 )
-from privot.tables.files import read_table, reading_parquet, require_file, table_suffix
+from privot.tables.files import (
+    BATCH_ROWS,
+    Piece,
+    RecordBatches,
+    TableBatches,
+    read_table,
+    reading_parquet,
+    require_file,
+    table_suffix,
+)
 
-BATCH_ROWS = 2**17
 _PIECE_VALUES = 2**23  # numbers or texts of Parquet read at once, if rows have many
 _IGNORED_PREFIXES = (".", "_")
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # value of a missing key in a folder's name
-Piece = tuple[int, pa.Table]  # (number of its first row, rows)
-T = TypeVar("T")
 Names = Sequence[str] | None  # of the columns that the schema declares, if there is a schema
 
 
@@ -98,138 +99,6 @@ def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordB
 def _is_data(file: Path, folder: Path) -> bool:
     """Return whether no name from the folder down to the file is to be ignored."""
     return not any(part.startswith(_IGNORED_PREFIXES) for part in file.relative_to(folder).parts)
-
-
-class RecordBatches(ABC):
-    """Raw records of one source, read batch by batch, any number of times (a pipe: once).
-
-    Arguments:
-        source: Name of the source in error messages.
-        kind: Expected format.
-        files: Files of the source; empty for a pipe or a table in memory.
-    """
-
-    def __init__(self, source: str, kind: str, files: Sequence[Path] = ()) -> None:
-        self.source, self.kind, self.files = source, kind, list(files)
-        self._opened = self.identity()
-
-    @property
-    def num_rows(self) -> int | None:
-        """Number of records, if known before reading them."""
-        return None
-
-    @property
-    def num_bytes(self) -> int | None:
-        """Size of the source's files, if there are any."""
-        return sum(file.stat().st_size for file in self.files) or None
-
-    def share_read(self) -> float | None:
-        """Return the share of the source that was read so far, if known."""
-        return None
-
-    def identity(self) -> dict[str, Any] | None:
-        """Return sizes and times of the files by name, to detect changes; None without files."""
-        stats = {str(file): file.stat() for file in self.files}
-        return {name: [s.st_size, s.st_mtime_ns] for name, s in stats.items()} or None
-
-    def content(self) -> str | None:
-        """Return a hash of the source's bytes (**not private**); None for a table in memory.
-
-        It covers all files in order, or the part of a pipe that was read.
-        """
-        digest = hashlib.sha256()
-        for file in self.files:
-            with open(file, "rb") as opened:
-                while chunk := opened.read(2**20):
-                    digest.update(chunk)
-        return digest.hexdigest() if self.files else None
-
-    def place(self, row: int) -> str:
-        """Return the location, for error messages, of a row counted from 0."""
-        return f"row {row + 1:,} of {self.source}"
-
-    @abstractmethod
-    def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
-        """Yield pieces in order; rows first … end−1 may be left out unless `needed(first, end)`."""
-
-    def batches(
-        self, size: int = BATCH_ROWS, done: Callable[[int], bool] = lambda number: False
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """Yield (number, rows) of each batch of `size` rows not yet `done`; the last may be short."""
-
-        def needed(first: int, end: int) -> bool:
-            return any(not done(number) for number in range(first // size, -(-end // size)))
-
-        slices: list[pa.Table] = []  # of the current batch
-        number = 0
-        try:
-            for first, piece in self._pieces(needed):
-                start = 0
-                while start < piece.num_rows:
-                    if (first + start) // size != number:
-                        slices, number = [], (first + start) // size
-                    stop = min(piece.num_rows, (number + 1) * size - first)
-                    if not done(number):
-                        slices.append(piece.slice(start, stop - start))
-                        if first + stop == (number + 1) * size:
-                            yield number, pa.concat_tables(slices, promote_options="permissive")
-                            slices = []
-                    start = stop
-        except RecordError as error:
-            raise error.at(self.place(error.row)) from None
-        except (pa.ArrowException, OSError, EOFError, ValueError, zlib.error) as error:
-            if isinstance(error, PrivotError):
-                raise
-            # Arrow's own message may show a value.
-            raise PrivotError(
-                f"{self.source} cannot be read as {self.kind}: check that it is whole, and that all "
-                "its parts have columns of the same types"
-            ) from None
-        if slices:
-            yield number, pa.concat_tables(slices, promote_options="permissive")
-
-    def mapped(self, function: Callable[[pa.Table], T], size: int) -> Iterator[T]:
-        """Yield a function of each batch of `size` rows; refuse files that changed since the opening.
-
-        Raises:
-            RecordError: where the function does, with the row of the source.
-        """
-        for number, table in self.batches(size):
-            try:
-                result = function(table)
-            except RecordError as error:
-                raise error.after(number * size) from None
-            yield result
-        if self.identity() != self._opened:
-            raise PrivotError(
-                f"{self.source} changed while it was read: give files that nobody writes, and begin anew"
-            )
-
-
-class TableBatches(RecordBatches):
-    """Records of a table in memory, or of an iterable of tables or record batches."""
-
-    def __init__(
-        self,
-        tables: pa.Table | Iterable[pa.Table | pa.RecordBatch],
-        source: str = "the table",
-        files: Sequence[Path] = (),
-    ) -> None:
-        super().__init__(source, "a table", files)
-        self._tables = tables
-
-    @property
-    def num_rows(self) -> int | None:
-        """See `RecordBatches`."""
-        return self._tables.num_rows if isinstance(self._tables, pa.Table) else None
-
-    def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
-        first = 0
-        tables = [self._tables] if isinstance(self._tables, pa.Table) else self._tables
-        for table in tables:
-            piece = pa.table(table)
-            yield first, piece
-            first += piece.num_rows
 
 
 class ParquetFiles(RecordBatches):

@@ -55,9 +55,8 @@ from privot.core.errors import PrivotError
 from privot.local.releases import Releases
 from privot.mechanisms.forms import Answers, CodeForm
 from privot.randomizer import Counts, Randomizer
-from privot.randomizer.reports.counts import CountPlan, Key
+from privot.randomizer.reports.counts import CountPlan, Key, distinct_rows
 from privot.randomizer.reports.joint import JointReport
-from privot.randomizer.reports.rows import distinct_rows
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -169,9 +168,8 @@ def _joint_groups(counts: Counts, joint: JointReport, first: int) -> list[Report
     """Return a group with one factor for each sheet."""
     groups = []
     for (sheet,), (sets, people) in sorted(counts.groups.items()):
-        shape = joint.design.shape(sheet)
+        shape, queries = joint.design.shape(sheet), joint.design.numbers(sheet, first)
         form = joint.mechanism(int(np.prod(shape))).supports
-        queries = tuple(first + query for query in joint.design.numbers(sheet))
         factor = Factor(queries, shape, form.shares(sets), form.ratio)
         rows = np.arange(len(sets), dtype=np.int32)[:, None]
         groups.append(ReportGroup((factor,), rows, people.astype(np.float64)))

@@ -52,10 +52,9 @@ from privot.local.classes.expectation import curvature
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.mixture import Places
 from privot.local.deconvolution import ORDERS, GridFit, Hats, SmoothPrior, average_over_priors
-from privot.local.releases import Atoms
+from privot.local.releases import Atoms, LineCells
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.numeric import NumberColumn
-from privot.schema.columns.vector import LineCells
 
 _NEIGHBORS = 6  # atoms on either side whose widths are averaged
 _STRENGTHS = np.logspace(3, -3, 13)  # of the prior, for the final average
@@ -276,7 +275,8 @@ def pieces_of_columns(
         if number in curves and column.cells is not None:
             pieces.append(Pieces.bumps(curves[number], column.cells))
         else:
-            pieces.append(Pieces(np.eye(column.size), np.full(column.size, 1 / column.size)))
+            size = len(column.codes)
+            pieces.append(Pieces(np.eye(size), np.full(size, 1 / size)))
     return pieces, [Query(each.column, each.law @ pieces[each.column].law) for each in queries]
 
 

@@ -10,7 +10,7 @@ chosen from the reports (`class_fit`).
 
 **Sampling** (`LatentClassSampler`). A class is drawn, then an atom of every column
 (`privot.local.releases`) with the class's probabilities, then a value within the atom: for a number or
-date from a density that is continuous across atoms in this class (`privot.schema.columns.vector`), for
+date from a density that is continuous across atoms in this class (`privot.schema.sampling`), for
 other columns as the atom's code prescribes. Conditions are in the schema's codes, which are unions of
 atoms.
 
@@ -34,11 +34,11 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.local.classes.counts import Array, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
+from privot.local.releases import LineCells
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.numeric import NumberColumn
-from privot.schema.columns.vector import LineCells
 
 # Allowed categories by number of the column.
 Condition = Mapping[int, int | Sequence[int]]

@@ -241,7 +241,7 @@ def _pieces(marginal: Array, places: Places) -> Pieces:
 
 def _atom_of_place(places: Places, atoms: Atoms, name: str) -> Ints:
     """Map each place of a model to its atom, and a mass point to the atom that contains it."""
-    count = atoms.size
+    count = len(atoms.codes)
     if len(places.codes) < count or not np.array_equal(places.codes[:count], atoms.codes):
         raise PrivotError(
             f"column {name!r} is reported in other alphabets in this wave: give waves of randomizers "

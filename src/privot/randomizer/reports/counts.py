@@ -55,19 +55,16 @@ from privot.core.summary import Summarized
 from privot.mechanisms.forms import SPACINGS, Answers, Form
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.reports.joint import JointAnswers, JointReport
 from privot.randomizer.reports.rows import (
     MOST_IDS,
     REPORT_ID,
     IdSample,
     ReportTable,
     distinct_ids,
-    distinct_rows,
-    id_words,
-    one_array,
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
-from privot.randomizer.reports.validation import require_possible
 from privot.schema import Schema
 
 Ints = NDArray[np.int64]
@@ -77,6 +74,61 @@ _MAGIC = b"privot counts 1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
 _MIN_WAITING = 2**15  # integers in answers that wait
 _ROWS_AT_ONCE = 2**20  # reports in tables that are counted together
+_MAX_KEY = 2**62  # largest number of possible keys, so that keys are 64-bit integers
+# Up to this many possible keys per row, or in total, marking keys is faster than sorting them.
+_KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
+
+
+def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the places (d,) of distinct rows of a table (n, w), and the rank (n,) of every row.
+
+    `rows[places]` are the distinct rows in lexicographic order. A row $(v_1, …, v_w)$ with
+    $0 ≤ v_j < m_j$ has the key $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and keys are ordered as rows are. If
+    few keys are possible, they are marked in linear time; otherwise they are sorted, which takes a
+    twentieth of the time of comparing rows. Where keys would exceed 63 bits, the key of the first
+    columns is replaced by its rank; columns that are not integers are ranked first.
+
+    Examples:
+        >>> rows = np.array([[2, 1], [0, 5], [2, 1], [-1, 9]])
+        >>> places, ranks = distinct_rows(rows)
+        >>> rows[places].tolist(), ranks.tolist()
+        ([[-1, 9], [0, 5], [2, 1]], [2, 1, 2, 0])
+    """
+    keys, num_keys = np.zeros(len(rows), np.int64), 1
+    if not len(rows):
+        return keys, keys
+    for column in rows.T:
+        values, num_values = _from_zero(column)
+        if num_keys * num_values > _MAX_KEY:
+            keys, num_keys = _rank_keys(keys, num_keys)[1], len(rows)
+        keys, num_keys = keys * num_values + values, num_keys * num_values
+    return _rank_keys(keys, num_keys)
+
+
+def _from_zero(column: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
+    """Map a column's values to integers in the same order, from 0 to below m; return them and m."""
+    if column.dtype.kind in "iub":
+        low, high = int(column.min()), int(column.max())
+        # The range of these values times the number of ranks, at most one per row, is a possible key.
+        if max(-low, high) < _MAX_KEY // (2 * len(column)):
+            return column.astype(np.int64) - low, high - low + 1
+    distinct, ranks = np.unique(column, return_inverse=True)
+    return ranks, len(distinct)
+
+
+def _rank_keys(
+    keys: NDArray[np.int64], num_keys: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a place of each distinct key in order, and every key's rank; keys are below `num_keys`."""
+    if num_keys > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
+        _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
+        return places, ranks
+    present = np.zeros(num_keys, np.bool_)
+    present[keys] = True
+    ranks = (np.cumsum(present) - 1)[keys]
+    places = np.zeros(np.count_nonzero(present), np.int64)
+    places[ranks] = np.arange(len(keys))
+    return places, ranks
 
 
 class Counted(NamedTuple):
@@ -86,19 +138,12 @@ class Counted(NamedTuple):
     people: Ints
 
     @classmethod
-    def of(cls, answers: Answers, people: Ints | None = None) -> Counted:
-        """Count equal rows (n, w), each of which stands for one person or several (n,)."""
+    def sum(cls, parts: Iterable[tuple[NDArray[Any], Ints]]) -> Counted:
+        """Add up rows (n, w), which need not be distinct, and the number of people (n,) behind each."""
+        answers, people = map(np.concatenate, zip(*parts, strict=True))
         places, ranks = distinct_rows(answers)
         sums = np.bincount(ranks, people, len(places))  # exact in floats below 2^53
         return cls(answers[places], sums.astype(np.int64))
-
-    @classmethod
-    def sum(cls, parts: Iterable[Counted]) -> Counted:
-        """Add up counts."""
-        answers, people = zip(*parts, strict=True)
-        if len(answers) == 1:
-            return cls(answers[0], people[0])
-        return cls.of(np.concatenate(answers), np.concatenate(people))
 
 
 class Tally:
@@ -112,31 +157,27 @@ class Tally:
 
     def __init__(self, size: int | None = None) -> None:
         self._dense = None if size is None else np.zeros(size, np.int64)
-        self._waiting: list[Answers] = []
+        self._parts: list[tuple[Answers, Ints]] = []  # the first is counted, the others wait
         self._num_waiting = 0
-        self._counted: Counted | None = None
 
     def add(self, answers: Answers) -> None:
         """Count more answers (n, w)."""
         if self._dense is not None:
             self._dense += np.bincount(answers[:, 0], minlength=self._dense.size)
             return
-        self._waiting.append(answers)
+        self._parts.append((answers, np.ones(len(answers), np.int64)))
         self._num_waiting += answers.size
-        if self._num_waiting > max(
-            _MIN_WAITING, self._counted.answers.size if self._counted else 0
-        ):
-            self._counted = self.total()
-            self._waiting, self._num_waiting = [], 0
+        if self._num_waiting > max(_MIN_WAITING, self._parts[0][0].size):
+            self.total()
 
     def total(self) -> Counted:
         """Return the distinct answers and their counts."""
         if self._dense is not None:
             present = np.flatnonzero(self._dense)
             return Counted(present.astype(np.int32)[:, None], self._dense[present])
-        parts = [] if self._counted is None else [self._counted]
-        parts += [Counted.of(np.concatenate(self._waiting))] if self._waiting else []
-        return Counted.sum(parts)
+        counted = Counted.sum(self._parts)
+        self._parts, self._num_waiting = [counted], 0
+        return counted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -357,16 +398,9 @@ def grid_form(randomizer: Randomizer) -> Form | None:
     return form if few and form.num_answers(dimension) is not None else None
 
 
-def all_coded(randomizer: Randomizer) -> bool:
-    """Return True if every column is reported as a code."""
-    columns = randomizer.schema.columns
-    forms = (mechanism.form(columns[name]) for name, mechanism in randomizer.mechanisms.items())
-    return randomizer.candidates is None and all(form.learns_codes for form in forms)
-
-
 def is_counted(randomizer: Randomizer) -> bool:
     """Return True if reports are learned from by their counts: those of maps and of tables of codes."""
-    return all_coded(randomizer) or grid_form(randomizer) is not None
+    return randomizer.all_coded or grid_form(randomizer) is not None
 
 
 _point_answers = lru_cache(maxsize=8)(PointAnswers)  # whose tables take milliseconds
@@ -398,7 +432,7 @@ class CountPlan:
         if form is not None:
             (split,) = splits.values()
             return cls(randomizer, ((split, form),), _point_answers(split, form))
-        if not is_counted(randomizer):
+        if not randomizer.all_coded:
             raise PrivotError(
                 "reports of this randomizer are not counted, only maps (one column of at most three "
                 "coordinates) and tables of codes are: give `fit` the release itself"
@@ -418,7 +452,8 @@ class CountPlan:
     def read(self, table: pa.Table) -> tuple[pa.Array, Iterator[tuple[Key, Answers]]]:
         """Return for each report the reason why no device sends it, or null, and all answers by key."""
         if self.points is not None:
-            answers, unsure = self.points.read(table)
+            answers, known = self.points.read(table)
+            unsure = np.flatnonzero(~known | table.column(REPORT_ID).is_null().to_numpy())
             reasons = pa.nulls(len(table), pa.string())
             if unsure.size:
                 others = table.take(pa.array(unsure))
@@ -432,21 +467,8 @@ class CountPlan:
         reasons = self.randomizer.reasons(table)
         if reasons.null_count < len(reasons):
             return reasons, iter([])
-        return reasons, self._split(table) if self.columns else self._joint(table)
-
-    def _joint(self, table: pa.Table) -> Iterator[tuple[Key, Answers]]:
-        """Yield the sets of cells of each sheet."""
         joint = self.randomizer.joint
-        assert joint is not None
-        answers = joint.read(table)
-        reports_per_sheet = np.bincount(answers.sheets)
-        # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
-        sheets = answers.sheets.astype(np.min_scalar_type(len(reports_per_sheet)))
-        order, ends = np.argsort(sheets, kind="stable"), np.cumsum(reports_per_sheet)[:-1]
-        for sheet, reports in enumerate(np.split(order, ends)):
-            if len(reports):
-                places = answers.offsets[reports][:, None] + np.arange(joint.widths[sheet])
-                yield (sheet,), answers.cells[places]
+        return reasons, self._split(table) if joint is None else _by_sheet(joint, joint.read(table))
 
     def _split(self, table: pa.Table) -> Iterator[tuple[Key, Answers]]:
         """Yield the answers of each set of columns that some people reported."""
@@ -493,6 +515,18 @@ class CountPlan:
             if not np.array_equal(distinct_rows(answers)[0], np.arange(len(answers))):
                 return False
         return True
+
+
+def _by_sheet(joint: JointReport, answers: JointAnswers) -> Iterator[tuple[Key, Answers]]:
+    """Yield the sets of cells of each sheet."""
+    reports_per_sheet = np.bincount(answers.sheets)
+    # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
+    sheets = answers.sheets.astype(np.min_scalar_type(len(reports_per_sheet)))
+    order, ends = np.argsort(sheets, kind="stable"), np.cumsum(reports_per_sheet)[:-1]
+    for sheet, reports in enumerate(np.split(order, ends)):
+        if len(reports):
+            places = answers.offsets[reports][:, None] + np.arange(joint.widths[sheet])
+            yield (sheet,), answers.cells[places]
 
 
 Source: TypeAlias = Release | pa.Table | pa.RecordBatch | str | Path
@@ -547,27 +581,14 @@ def _releases(
 
 def _count_release(release: Release) -> Counts:
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
-    ids, waiting = IdSample(), list[NDArray[np.uint64]]()
-
-    def sample_waiting() -> None:
-        nonlocal ids
-        ids = ids.joined(IdSample(words=np.concatenate([ids.words[:0], *waiting])))
-        waiting.clear()
-
-    def add(piece: pa.Table) -> pa.Array:
-        reported = piece.column(REPORT_ID)
-        if reported.null_count:
-            return release.randomizer.reasons(piece)
-        reasons, answers = plan.read(piece)
-        if reasons.null_count == len(reasons):
-            for key, rows in answers:
-                tallies.setdefault(key, Tally(plan.size)).add(rows)
-            waiting.append(IdSample(words=id_words(one_array(reported))).below(ids.limit))
-            if sum(map(len, waiting)) > MOST_IDS:
-                sample_waiting()
-        return reasons
-
-    require_possible(release.rows, add)
-    sample_waiting()
+    ids = waiting = IdSample()
+    for words, answers in release.rows.validated(plan.read):
+        for key, rows in answers:
+            tallies.setdefault(key, Tally(plan.size)).add(rows)
+        below = IdSample(words=words).below(ids.limit)
+        waiting = IdSample(words=np.concatenate([waiting.words, below]))
+        if len(waiting.words) > MOST_IDS:
+            ids, waiting = ids.joined(waiting), IdSample()
+    ids = ids.joined(waiting)
     groups = {key: tally.total() for key, tally in tallies.items()}
     return Counts(release.randomizer, groups, ids, release.rows.source)

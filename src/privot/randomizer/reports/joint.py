@@ -207,10 +207,10 @@ class FormDesign:
         form, view = divmod(sheet, self.views)
         return tuple((column, view % int(self._num_codings[column])) for column in self.forms[form])
 
-    def numbers(self, sheet: int) -> tuple[int, ...]:
-        """Return the numbers of a sheet's questions among all codings of all columns, in order."""
-        first = self._first_question
-        return tuple(int(first[column]) + coding for column, coding in self.questions(sheet))
+    def numbers(self, sheet: int, first: int = 0) -> tuple[int, ...]:
+        """Return the numbers of a sheet's questions among all codings of all columns, from `first`."""
+        starts = self._first_question + first
+        return tuple(int(starts[column]) + coding for column, coding in self.questions(sheet))
 
     def shape(self, sheet: int) -> tuple[int, ...]:
         """Return the sizes of a sheet's questions; cells are their C-order indices."""

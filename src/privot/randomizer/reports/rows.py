@@ -14,22 +14,28 @@ hide. As ids are independent and uniform, their order is a uniform permutation t
 records. Sorted ids show in one pass whether one is repeated. And since ids with the same prefix are a
 uniform sample, reports that do not fit in memory can be sorted bucket by bucket.
 
+**Validation.** Reports come from untrusted devices. A row that no device makes, or makes with
+probability below 2^−64 for every record (`Mechanism.possible`), is refused with the first reason found.
+Other rows may still be forged, within the limits of the mechanism; no report reveals more of a record
+than ε allows.
+
 **Privacy review.** Adjacency: any two records. An id is drawn from a cryptographic stream, independently
 of the record, so report and id together have the guarantee of the report. An id links: anyone who saw a
 report on its way recognizes it in the release, but also by its content. (Amplification by shuffling
 assumes that nobody saw it.) Two ids agree by chance with probability below $n^2/2^{129}$ for n people.
+Validation of reports is post-processing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,9 +55,6 @@ ID_BYTES = 16
 ID_TYPE = pa.binary(ID_BYTES)
 _MAX_INDEXED = 2**20  # most words that are sorted together with their index
 MOST_IDS = 2**16  # in a sample
-_MAX_KEY = 2**62  # largest number of possible keys, so that keys are 64-bit integers
-# Up to this many possible keys per row, or in total, marking keys is faster than sorting them.
-_KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
 
 
 def draw_ids(count: int) -> pa.Array:
@@ -125,58 +128,6 @@ def distinct_ids(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return words[is_first[: len(words)]]
 
 
-def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the places (d,) of distinct rows of a table (n, w), and the rank (n,) of every row.
-
-    `rows[places]` are the distinct rows in lexicographic order. A row $(v_1, …, v_w)$ with
-    $0 ≤ v_j < m_j$ has the key $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and keys are ordered as rows are. If
-    few keys are possible, they are marked in linear time; otherwise they are sorted, which takes a
-    twentieth of the time of comparing rows. Where keys would exceed 63 bits, the key of the first
-    columns is replaced by its rank; columns that are not integers are ranked first.
-
-    Examples:
-        >>> rows = np.array([[2, 1], [0, 5], [2, 1], [-1, 9]])
-        >>> places, ranks = distinct_rows(rows)
-        >>> rows[places].tolist(), ranks.tolist()
-        ([[-1, 9], [0, 5], [2, 1]], [2, 1, 2, 0])
-    """
-    keys, num_keys = np.zeros(len(rows), np.int64), 1
-    if not len(rows):
-        return keys, keys
-    for column in rows.T:
-        values, num_values = _from_zero(column)
-        if num_keys * num_values > _MAX_KEY:
-            keys, num_keys = _rank_keys(keys, num_keys)[1], len(rows)
-        keys, num_keys = keys * num_values + values, num_keys * num_values
-    return _rank_keys(keys, num_keys)
-
-
-def _from_zero(column: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """Map a column's values to integers in the same order, from 0 to below m; return them and m."""
-    if column.dtype.kind in "iub":
-        low, high = int(column.min()), int(column.max())
-        # The range of these values times the number of ranks, at most one per row, is a possible key.
-        if max(-low, high) < _MAX_KEY // (2 * len(column)):
-            return column.astype(np.int64) - low, high - low + 1
-    distinct, ranks = np.unique(column, return_inverse=True)
-    return ranks, len(distinct)
-
-
-def _rank_keys(
-    keys: NDArray[np.int64], num_keys: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a place of each distinct key in order, and every key's rank; keys are below `num_keys`."""
-    if num_keys > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
-        _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
-        return places, ranks
-    present = np.zeros(num_keys, np.bool_)
-    present[keys] = True
-    ranks = (np.cumsum(present) - 1)[keys]
-    places = np.zeros(np.count_nonzero(present), np.int64)
-    places[ranks] = np.arange(len(keys))
-    return places, ranks
-
-
 def one_array(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     if column.num_chunks == 1:
@@ -208,6 +159,11 @@ _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
 METADATA_KEY = b"privot.randomizer"  # of a Parquet file: the JSON of the randomizer
 MANIFEST = "manifest.json"
 _FORMAT = 1  # of the manifest
+Read = TypeVar("Read")
+
+
+class ImpossibleReportError(PrivotError):
+    """Error of a release with a report that no device sends, or with one that stands twice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,6 +267,63 @@ class ReportTable:
         if rows:
             yield _joined(batches)
 
+    def validated(
+        self, read: Callable[[pa.Table], tuple[pa.Array, Read]]
+    ) -> Iterator[tuple[NDArray[np.uint64], Read]]:
+        """Read each piece, and yield its ids as pairs of words (n, 2) and what was read.
+
+        Different reports with the same id are not copies (`privot.collector.collecting`). If ids are not
+        strictly increasing, all of them are read into memory to find copies.
+
+        Arguments:
+            read: Returns for each row of a piece the reason why no device sends it, or null, and what
+                is to be yielded.
+
+        Raises:
+            ImpossibleReportError: for the first impossible or repeated report, with its row and reason.
+        """
+        last, num_read, increasing = np.zeros((0, 2), np.uint64), 0, True
+        for piece in self.pieces():
+            ids = one_array(piece.column(REPORT_ID))
+            words = id_words(ids.fill_null(bytes(ID_BYTES)))  # `read` finds the reports without id
+            reasons, found = read(piece)
+            if reasons.null_count < len(piece):
+                row = int(np.flatnonzero(np.asarray(reasons.is_valid()))[0])
+                raise self._impossible_error(num_read + row, str(reasons[row]))
+            in_turn = np.concatenate([last, words])
+            low, high = in_turn[:-1].T, in_turn[1:].T
+            rising = (low[0] < high[0]) | ((low[0] == high[0]) & (low[1] < high[1]))
+            increasing = increasing and bool(rising.all())
+            last, num_read = words[-1:], num_read + len(piece)
+            yield words, found
+        if not increasing and (repeated := self._repeated()) is not None:
+            raise self._impossible_error(repeated, "it is there twice")
+
+    def _impossible_error(self, row: int, reason: str) -> ImpossibleReportError:
+        return ImpossibleReportError(
+            f"{self.source}, report {row + 1:,}: {reason}, so the file was altered: `privot collect` "
+            "accepts possible reports, and quarantines the rest"
+        )
+
+    def _repeated(self) -> int | None:
+        """Return the index of the first report with the id and content of an earlier one."""
+        words = np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in self.pieces()])
+        order = order_of(words)
+        same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
+        shared = np.zeros(len(words), bool)  # whether another report has the same id
+        shared[order] = np.append(same, False) | np.append(False, same)
+        num_read, digests = 0, set()
+        for piece in self.pieces():
+            places = np.flatnonzero(shared[num_read : num_read + len(piece)])
+            reports = piece.take(pa.array(places, pa.int64())).to_pylist()
+            for row, report in zip(places, reports, strict=True):
+                digest = hashlib.blake2b(repr(report).encode(), digest_size=16).digest()
+                if digest in digests:
+                    return num_read + int(row)
+                digests.add(digest)
+            num_read += len(piece)
+        return None
+
     @property
     def in_memory(self) -> bool:
         """True if some rows are tables in memory."""
@@ -331,10 +344,6 @@ class ReportTable:
         except (pa.ArrowException, OSError) as error:
             raise _unreadable_error(self.source, error) from None
         return table.replace_schema_metadata(None)
-
-    def id_words(self) -> NDArray[np.uint64]:
-        """Return the ids of all reports as pairs of words (n, 2), 16 bytes each."""
-        return np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in self.pieces()])
 
     def row_bytes(self) -> int:
         """Return the mean size of a row in memory, in bytes, over the first row group."""

@@ -305,11 +305,11 @@ class PointAnswers:
         """Return the mask of possible answers, all below `size`."""
         return np.ones(answers.shape, bool) if self._possible is None else self._possible[answers]
 
-    def read(self, table: pa.Table) -> tuple[Answers, NDArray[np.int64]]:
-        """Return the answers (n, 1) of reports, and the rows of those that are not looked up."""
+    def read(self, table: pa.Table) -> tuple[Answers, Mask]:
+        """Return the answers (n, 1) of reports, and the mask (n,) of those that were looked up."""
         names, number = [*self._split.types], np.zeros(len(table), np.int64)
         if not self._axes:
-            return number.astype(np.int32)[:, None], np.arange(len(table))
+            return number.astype(np.int32)[:, None], np.zeros(len(table), bool)
         known = np.ones(len(table), bool)
         for axis, name in zip(self._axes, names, strict=False):
             stored, last = table.column(name).to_numpy(), len(axis) - 1
@@ -325,7 +325,7 @@ class PointAnswers:
             known &= np.asarray(flags.is_valid().to_numpy()) & (~missing | (number == middle))
             number[missing] = self.size - 1
         known &= self.possible(number)
-        return number.astype(np.int32)[:, None], np.flatnonzero(~known)
+        return number.astype(np.int32)[:, None], known
 
     def convert(self, table: pa.Table) -> Answers:
         """Return the answers (n, 1) of reports, which must be possible."""

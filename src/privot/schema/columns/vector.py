@@ -1,29 +1,4 @@
-r"""Vector columns, and the sampling of positions within the cells of a sampled code.
-
-**Density within cells.** Within a cell the density is interpolated, so that samples show no steps. Where
-a cell of mean density ρ and width w meets a neighbor of mean density ρ′ and width w′, the density is a
-harmonic mean,
-
-$$ e = \min\Bigl( \frac{w + w'}{w'/ρ + w/ρ'},\ 2ρ,\ 2ρ' \Bigr) . $$
-
-Between its two ends, of densities $e_-$ and $e_+$, the density of a cell is **two line segments** that
-meet at a knot: in the middle, at the height $2ρ − (e_- + e_+)/2 ≥ 0$ that preserves the mass. If ρ lies
-between $e_-$ and $e_+$, the height is clipped between them and the knot moved, so that a density that
-decreases from cell to cell decreases within each cell, too.
-
-On the **line** (`LineCells`) cells may have any widths, and each class of a latent-class model has its
-own densities. The outer end of an outer cell has density $\max(0, 2ρ − e)$. Integer i gets the mass of
-$[i, i+1)$. Cells of width 0 are points. On a **grid** (`end_densities`) the density is a product over
-the axes, whose steps between cells are of second order. There the mass of a cell is the number of points
-to be drawn in it plus a constant, so that few points are drawn nearly uniformly. At the edge of the
-grid, and of the domain, $e = ρ$.
-
-Privacy review: samples are a function of a model's codes and probabilities and of random numbers;
-nobody's record is used.
-
-References:
-    Boneva, Kendall, Stefanov, *Spline transformations* (1971), for densities that keep histograms.
-"""
+"""Vector columns, as points or as the cells of a grid."""
 
 from __future__ import annotations
 
@@ -43,152 +18,7 @@ from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
 from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
 from privot.schema.columns.raw_values import Problem, read_numbers
 from privot.schema.domains import Array, Box, Domain, L1Ball, L2Ball, Polyline, from_unit
-
-_PSEUDO_POINTS = 4.0  # added to the number of points of every cell
-_MAX_TRIES = 100  # draws of an integer until it is none of the points
-_BELOW_ONE = np.nextafter(1.0, 0.0)
-
-
-def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -> Array:
-    """Return the end densities $e_-/ρ, e_+/ρ$ of each point's cell along each axis, (2, n, d).
-
-    Arguments:
-        places: Cell of each point (n, d), from 0 to side − 1.
-        side: Number of cells along each axis.
-        exists: Mask (side, …, side) of the cells in the domain.
-    """
-    dimension = places.shape[1]
-    shape = (side,) * dimension
-    counts = np.bincount(np.ravel_multi_index(tuple(places.T), shape), minlength=side**dimension)
-    masses = np.where(exists, counts.reshape(shape) + _PSEUDO_POINTS, np.nan)
-    ends = np.empty((2, *places.shape))
-    for axis in range(dimension):
-        padding = [(1, 1) if j == axis else (0, 0) for j in range(dimension)]
-        padded = np.pad(masses, padding, mode="edge")
-        # In `padded`, the neighbors below have places 0 … side − 1, those above 2 … side + 1.
-        for end in (0, 1):
-            neighbors = np.take(padded, np.arange(side) + 2 * end, axis=axis)
-            ratio = np.where(np.isnan(neighbors), 1.0, 2 * neighbors / (neighbors + masses))
-            ends[end, :, axis] = ratio[tuple(places.T)]
-    return ends
-
-
-def draw_within(ends: Array, rng: np.random.Generator) -> Array:
-    """Draw positions (…) in [0, 1) by densities of mean 1: two segments, end densities (2, …) ≤ 2.
-
-    On either segment the density is linear, so a quantile is the root of a quadratic equation.
-
-    Examples:
-        >>> ends = np.array([[[0.0]], [[2.0]]]) * np.ones((2, 10_000, 1))  # the density is 2u
-        >>> round(float(draw_within(ends, np.random.default_rng(0)).mean()), 2)
-        0.67
-    """
-    below, above = ends
-    height = 2 - (below + above) / 2
-    monotone = (below - 1) * (above - 1) < 0
-    bounded = np.clip(height, np.minimum(below, above), np.maximum(below, above))
-    height = np.where(monotone, bounded, height)
-    gap = np.where(monotone, below - above, 1.0)
-    knot = np.where(monotone, (2 - height - above) / gap, 0.5)
-    left_mass = knot * (below + height) / 2
-    uniform = rng.random(below.shape)
-    left = uniform < left_mass
-    left_share = uniform / np.maximum(left_mass, 1e-300)
-    share = np.where(left, left_share, (uniform - left_mass) / (1 - left_mass))
-    start, end = np.where(left, below, height), np.where(left, height, above)
-    # Quantile `share` of a linear density from `start` to `end`.
-    root = np.sqrt(np.maximum(start**2 + (end**2 - start**2) * share, 0.0))
-    along = share * (start + end) / np.maximum(start + root, 1e-300)
-    positions = np.where(left, knot * along, knot + (1 - knot) * along)
-    return np.asarray(np.clip(positions, 0.0, _BELOW_ONE))
-
-
-@dataclass(frozen=True, eq=False)
-class LineCells:
-    """Cells of the real line: adjacent intervals [low, high), single points, and missing values.
-
-    Arguments:
-        low: Lower end (a,) of each cell; NaN for a missing value.
-        high: Upper end (a,) of each cell; equal to `low` for a point.
-        integer: Whether numbers are integers; those that are points belong to no interval.
-
-    Examples:
-        >>> cells = LineCells(np.array([0.0, 4.0, 2.0]), np.array([4.0, 9.0, 2.0]), integer=True)
-        >>> drawn = cells.draw(np.arange(3).repeat(99), np.zeros(297, int), np.full((3, 1), 1 / 3),
-        ...                    np.random.default_rng(0))
-        >>> [np.unique(part).tolist() for part in np.split(drawn, 3)]
-        [[0.0, 1.0, 3.0], [4.0, 5.0, 6.0, 7.0, 8.0], [2.0]]
-    """
-
-    low: Array
-    high: Array
-    integer: bool
-
-    @cached_property
-    def in_order(self) -> NDArray[np.int64]:
-        """Indices of the intervals, from left to right."""
-        wide = np.flatnonzero(self.high > self.low)
-        return wide[np.argsort(self.low[wide], kind="stable")]
-
-    @cached_property
-    def points(self) -> Array:
-        """Numbers that are cells by themselves, in increasing order."""
-        return np.unique(self.low[self.high == self.low])
-
-    @cached_property
-    def widths(self) -> Array:
-        """Width of each interval in order: its length, or its number of integers that are not points."""
-        low, high = self.low[self.in_order], self.high[self.in_order]
-        if not self.integer:
-            return np.asarray(high - low)
-        inside = np.searchsorted(self.points, high) - np.searchsorted(self.points, low)
-        return np.asarray(np.maximum(high - low - inside, 1.0))
-
-    def ends(self, masses: Array) -> Array:
-        """Return end densities $e_-/ρ, e_+/ρ$ (2, a, classes) for cell masses (a, classes)."""
-        order, widths = self.in_order, self.widths[:, None]
-        ends = np.ones((2, *masses.shape))
-        if len(order) < 2:
-            return ends
-        density = np.maximum(masses[order] / widths, 1e-300)
-        below, above = density[:-1], density[1:]  # on both sides of each inner edge
-        edge = (widths[:-1] + widths[1:]) / (widths[1:] / below + widths[:-1] / above)
-        edge = np.minimum(edge, 2 * np.minimum(below, above))
-        left, right = np.empty_like(density), np.empty_like(density)
-        left[1:], right[:-1] = edge / above, edge / below
-        left[0], right[-1] = 2 - right[0], 2 - left[-1]  # the outer ends
-        ends[:, order] = left, right
-        return np.clip(ends, 0.0, 2.0)
-
-    def draw(
-        self,
-        cells: NDArray[np.int64],
-        classes: NDArray[np.int64],
-        masses: Array,
-        rng: np.random.Generator,
-    ) -> Array:
-        """Draw a number (n,) in each of `cells`, by the density of its class; NaN where missing.
-
-        Arguments:
-            cells: Cell (n,) of each number.
-            classes: Class (n,) of each number.
-            masses: Mass of every cell in every class (a, classes).
-            rng: Generator of the draws.
-        """
-        ends = self.ends(masses)
-        low, width = self.low[cells], (self.high - self.low)[cells]
-        numbers, pending = low.copy(), np.flatnonzero(width > 0)
-        for _ in range(_MAX_TRIES):
-            if not len(pending):
-                break
-            positions = draw_within(ends[:, cells[pending], classes[pending]], rng)
-            numbers[pending] = low[pending] + positions * width[pending]
-            if not self.integer:
-                break
-            numbers[pending] = np.floor(numbers[pending])
-            pending = pending[np.isin(numbers[pending], self.points)]
-        return numbers
-
+from privot.schema.sampling import draw_within, end_densities
 
 # Default number of bins along each axis, by dimension: about 200 cells in all.
 DEFAULT_BINS = {2: 16, 3: 6}
@@ -207,7 +37,7 @@ class Cells(Alphabet):
     the domain are numbered in C order; a nullable vector has one more code, the last. Bins
     are declared or follow from d; they are never computed from data. Vectors are encoded on the device,
     which stores nothing of them. A decoded vector is drawn from its cell's intersection with the domain,
-    by the density described in this module.
+    by a density that has no steps between cells (`privot.schema.sampling`).
 
     Arguments:
         domain: Domain of the vectors, in the column's units.
