@@ -29,9 +29,7 @@ from privot import central, integral
 from privot.device import Device
 
 ROOT = str(Path(privot.__file__).parent)
-os.environ["OMP_NUM_THREADS"] = (
-    "1"  # the same route on every machine: starts are fitted one after another
-)
+os.environ["OMP_NUM_THREADS"] = "1"  # the same route on every machine
 PLACE = """
 [columns.home]
 kind = "vector"
