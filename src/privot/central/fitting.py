@@ -455,12 +455,13 @@ def fit(
     source = raw_records(table, schema)
     budget = _budget(schema, epsilon, delta, source.num_rows or 0)
     fitted = fit_of(schema, settings, budget)
+    chunks = fitted.chunks(source)  # slices refuse records here, before minutes are spent on a plan
     plan = fitted.plan()
     path = None if checkpoint is None else Path(checkpoint)
     ledger = open_ledger(plan, path, resume)
     state = Checkpoint(path, {"ledger": ledger.id}, resume)
     try:
-        law, history = fitted.learn(fitted.chunks(source), ledger, state, progress)
+        law, history = fitted.learn(chunks, ledger, state, progress)
     finally:
         ledger.close()
     given = {"epsilon": budget.epsilon, "delta": budget.delta}

@@ -437,9 +437,12 @@ def _mean_excess(
     variance = float(law @ cells**2) * step**2
     size = scipy.fft.next_fast_len(math.ceil(2 * reach(variance) / step) + 2, real=True)
     transform = scipy.fft.rfft(np.bincount(cells.astype(int) % size, law, size))
-    powers = sum(
-        share * math.exp((m - most) * math.log(total)) * transform**m for m, share in sizes.items()
-    )
+    powers, before = np.zeros_like(transform), most
+    for m, share in sorted(sizes.items(), reverse=True):  # Horner: powers of differences are quick
+        powers *= transform ** (before - m)
+        powers += share * math.exp((m - most) * math.log(total))
+        before = m
+    powers *= transform**before
     probabilities = np.maximum(scipy.fft.irfft(powers, size), 0.0)
     sums = step * ((np.arange(size) + size // 2) % size - size // 2)
     shifted = sums - up + down
