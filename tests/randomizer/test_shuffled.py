@@ -70,6 +70,16 @@ def test_epsilon_is_of_the_accepted_count_and_small_batches_are_not_opened():
         _ = randomizer.privatize(people(999)).guarantee
 
 
+def test_tables_of_two_batches_are_not_counted_as_one():
+    """Nobody mixed their union: ε of twice as many people would be less than what holds."""
+    randomizer = calibrated(PLACE, 1, 1000)
+    places = np.random.default_rng(0).random((2, 1000))
+    batches = [randomizer.privatize({"x": places[0], "y": places[1]}).table for _ in range(2)]
+    assert privot.count(batches[:1], randomizer).guarantee == randomizer.batch_guarantee(1000)
+    with pytest.raises(PrivotError, match="count each batch by itself, from one table or its file"):
+        privot.count(batches, randomizer)
+
+
 def test_reports_in_the_order_of_records_are_not_shuffled():
     with pytest.raises(PrivotError, match="keep_order is True, and the schema promises shuffled"):
         calibrated(PLACE, 0.5, 1000).privatize({"x": [0.1], "y": [0.2]}, keep_order=True)

@@ -5,7 +5,7 @@ import { answers, asker, boxes, pinned } from "./questions.js";
 const campaign = JSON.parse(document.getElementById("campaign").textContent);
 const at = (id) => document.getElementById(id);
 const servers = { leader: campaign.leader, helper: campaign.helper };
-const [HEAD, ID, SHOWN] = [33, 16, 16]; // bytes of the fingerprint with the server's number, of the id; the last, shown
+const [HEAD, ID] = [33, 16]; // bytes of the fingerprint with the server's number, and of the id
 const ALREADY = "This browser has sent its shares already, and makes no others.";
 let [encoder, outbox, shares] = [null, null, null]; // shares: what is shown; stored from the first try to send them on
 
@@ -28,7 +28,7 @@ try {
   outbox = await ShareOutbox.open(`privot ${campaign.fingerprint}`);
   encoder = await pinned(Encoder, "encoder.json", campaign);
   at("lies").textContent = encoder.proofs
-    ? "invent answers, which count as one person's: the servers refuse shares without a proof that they are no more"
+    ? "invent answers, as often as they like, each time one person's: the servers sum no shares without a proof of that"
     : "falsify the counts, and still read no answer of yours";
   at("questions").append(...boxes(encoder.program.columns, asker(campaign.questions)));
   const [waiting] = await outbox.waiting();
@@ -69,12 +69,13 @@ async function send() {
   }
 }
 
+/** No byte of a share is shown: a picture of the page, beside the other server's share, would say what was answered. */
 function show(found) {
   shares = found;
   at("questions").replaceChildren(); // the answers, which nothing needs any more
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
-  for (const title of ["to", "what", "ends with"]) {
+  for (const title of ["to", "what"]) {
     head.append(Object.assign(document.createElement("th"), { textContent: title }));
   }
   for (const [role, address] of Object.entries(servers)) {
@@ -82,7 +83,6 @@ function show(found) {
     const row = table.insertRow();
     row.insertCell().textContent = `the ${role}, ${new URL(address).host}`;
     row.insertCell().textContent = `${body.length.toLocaleString("en")} random bytes${encoder.proofs ? ", with a proof" : ""}`;
-    row.insertCell().append(Object.assign(document.createElement("code"), { textContent: hex(body.slice(-SHOWN)) }));
   }
   const id = document.createElement("p");
   id.className = "soft";
