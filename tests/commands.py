@@ -39,6 +39,8 @@ def privot(folder, *arguments, stdin="", **environment):
         patch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
         with warnings.catch_warnings():
             warnings.simplefilter("default")
+            # Python prints none by default; here a pipe that another test left may be collected meanwhile.
+            warnings.simplefilter("ignore", ResourceWarning)
             with pytest.raises(SystemExit) as stopped:
                 main()
     return Done(int(stopped.value.code or 0), printed.getvalue().decode(), err.getvalue())
