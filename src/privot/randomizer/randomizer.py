@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -479,8 +479,24 @@ def _agree(stated: object, computed: PureDP | ApproximateDP) -> bool:
     return rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
 
 
+class Reports(Summarized, Sized):
+    """Reports of one randomizer, as rows or as counts."""
+
+    randomizer: Randomizer
+
+    @property
+    def schema(self) -> Schema:
+        """Declaration of the columns."""
+        return self.randomizer.schema
+
+    @property
+    def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
+        """Guarantee for each person who reported once; for shuffled reports, that of the batch."""
+        return self.randomizer.batch_guarantee(len(self))
+
+
 @dataclass(frozen=True, repr=False)
-class Release(Summarized):
+class Release(Reports):
     """Reports and their randomizer, which are the only data that estimators use.
 
     Arguments:
@@ -508,16 +524,6 @@ class Release(Summarized):
     def summary(self) -> dict[str, object]:
         """Return the number of reports, and the summary of the randomizer."""
         return {"reports": f"{len(self):,}"} | self.randomizer.summary()
-
-    @property
-    def schema(self) -> Schema:
-        """Declaration of the columns."""
-        return self.randomizer.schema
-
-    @property
-    def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee for each person who reported once; for shuffled reports, that of the batch."""
-        return self.randomizer.batch_guarantee(len(self))
 
     @cached_property
     def table(self) -> pa.Table:

@@ -51,10 +51,8 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
-from privot.core.summary import Summarized
 from privot.mechanisms.forms import SPACINGS, Answers, Form
-from privot.privacy import ApproximateDP, DistributedDP, PureDP
-from privot.randomizer.randomizer import Randomizer, Release
+from privot.randomizer.randomizer import Randomizer, Release, Reports
 from privot.randomizer.reports.joint import JointAnswers, JointReport
 from privot.randomizer.reports.rows import (
     MOST_IDS,
@@ -65,7 +63,6 @@ from privot.randomizer.reports.rows import (
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
-from privot.schema import Schema
 
 Ints = NDArray[np.int64]
 Key = tuple[int, ...]
@@ -181,7 +178,7 @@ class Tally:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Counts(Summarized):
+class Counts(Reports):
     """Numbers of people who sent each answer, of one randomizer.
 
     Arguments:
@@ -215,16 +212,6 @@ class Counts(Summarized):
             "reports": f"{len(self):,}",
             "distinct": f"{distinct:,}",
         } | self.randomizer.summary()
-
-    @property
-    def schema(self) -> Schema:
-        """Declaration of the columns."""
-        return self.randomizer.schema
-
-    @property
-    def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee for each person who reported once; for shuffled reports, that of the batch."""
-        return self.randomizer.batch_guarantee(len(self))
 
     def merge(self, *others: Counts) -> Counts:
         """Add up counts of different reports of one randomizer.
