@@ -158,7 +158,7 @@ def share_server(folder, role, port):
 
 @needs_node
 @pytest.mark.parametrize(
-    ("kills", "people"), [(4, 200), pytest.param(60, 1500, marks=pytest.mark.slow)]
+    ("kills", "people"), [(6, 300), pytest.param(60, 1500, marks=pytest.mark.slow)]
 )
 @pytest.mark.timeout(1800)
 def test_kills_of_servers_and_devices_lose_no_share_and_double_none(

@@ -463,7 +463,7 @@ def test_two_batches_of_randomized_response_need_no_more_and_hardly_less(
 
 @pytest.mark.parametrize("law", [3.0, ReportLaw.of_sets(3.0, 5, 100)])
 def test_composition_grows_with_batches_falls_with_people_and_is_below_the_sum(law):
-    sizes = [200, 1000]
+    sizes = [200, 1000, 5000]
     found = np.array(
         [
             [composed_shuffled_epsilon(law, people, 1e-6, batches) for batches in (1, 2, 9)]
