@@ -5,7 +5,7 @@ import json
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -26,9 +26,15 @@ class Serving:
 
     def __init__(self, process, port, log):
         self.process, self.port, self.log = process, port, log
+        self._connections = ExitStack()
 
     def connection(self):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        """A connection, closed at the end if it is still there."""
+        made = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        return self._connections.enter_context(closing(made))
+
+    def close(self):
+        self._connections.close()
 
     def kill(self):
         self.process.kill()
@@ -61,7 +67,8 @@ def serving(folder, *options, store=None, head_seconds=None, text=TEXT):
     try:
         line = process.stdout.readline()
         assert line, (process.wait(), log.read_text())
-        yield Serving(process, urlsplit(line.decode().strip()).port, log)
+        with closing(Serving(process, urlsplit(line.decode().strip()).port, log)) as server:
+            yield server
     finally:
         if process.poll() is None:
             process.kill()

@@ -39,8 +39,6 @@ def privot(folder, *arguments, stdin="", **environment):
         patch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            # Python prints none by default; a pipe of another test may be collected meanwhile.
-            warnings.simplefilter("ignore", ResourceWarning)
             with pytest.raises(SystemExit) as stopped:
                 main()
     return Done(int(stopped.value.code or 0), printed.getvalue().decode(), err.getvalue())

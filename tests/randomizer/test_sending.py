@@ -61,25 +61,16 @@ def stored(folder, account="state"):
 
 
 def test_a_pipe_that_breaks_is_sent_the_same_reports_again(folder):
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "privot",
-            "privatize",
-            "people.csv",
-            "-r",
-            "randomizer.json",
-            "-o",
-            "-",
-        ],
+    command = ["privatize", "people.csv", "-r", "randomizer.json", "-o", "-"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "privot", *command],
         cwd=folder,
         env=os.environ | {"PRIVOT_STATE_DIR": str(folder / "state")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    )
-    got = half_read(process.stdout)
-    err, code = process.stderr.read().decode(), process.wait()
+    ) as process:
+        got = half_read(process.stdout)
+        err, code = process.stderr.read().decode(), process.wait()
     assert (len(got), code) == (2001, 2)
     assert "the reports did not all go through" in err
     assert "Exception" not in err
