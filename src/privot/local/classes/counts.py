@@ -148,7 +148,7 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
     queries, groups = list[Query](), list[ReportGroup]()
     for number, counts in enumerate(releases.counts):
         first = len(queries)
-        for name in counts.schema.coded:
+        for name in counts.randomizer.schema.coded:
             for codes, size in releases.atoms[name].codings[number]:
                 queries.append(Query.of_codes(names.index(name), codes, size))
         groups += report_groups(counts, first)
@@ -193,7 +193,7 @@ def split_answers(counts: Counts) -> list[SplitAnswers]:
         for column, part in zip(key, np.split(answers, ends, axis=1), strict=True):
             parts.setdefault(column, {})[key] = part
     columns = []
-    for number, (name, declared) in enumerate(counts.schema.coded.items()):
+    for number, (name, declared) in enumerate(counts.randomizer.schema.coded.items()):
         form = cast(CodeForm, counts.randomizer.mechanisms[name].form(declared))
         own = parts.get(number, {})
         rows = np.concatenate([np.zeros((0, form.width), np.int32), *own.values()])
