@@ -78,6 +78,15 @@ def unpacked(kind: bytes, content: bytes) -> tuple[dict[str, Any], bytes]:
     return json.loads(head), body
 
 
+def is_packed(kind: bytes, path: str | Path) -> bool:
+    """Return whether a path is a checked file of a kind, of any version: all but the last 2 bytes."""
+    path = Path(path)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(kind) - 2) == kind[:-2]
+
+
 @contextmanager
 def replacing_file(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
     """Yield an empty draft to write to, which replaces `path` if the block ends without an error."""

@@ -28,6 +28,7 @@ from privot.local.grid_fit import fit_density
 from privot.local.model import LocalModel
 from privot.local.releases import Releases, Reports
 from privot.local.settings import FitSettings, Run, settings_with
+from privot.models import Model, Sums
 from privot.privacy import weakest
 from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.randomizer.information import min_informative_reports
@@ -76,8 +77,12 @@ def fit(
 ) -> "WaveModel": ...
 
 
+@overload
+def fit(release: Sums, settings: FitSettings | None = None, **keywords: Any) -> Model: ...
+
+
 def fit(
-    release: Reports | Sequence[Reports],
+    release: Reports | Sequence[Reports] | Sums,
     settings: FitSettings | None = None,
     *,
     times: "Sequence[Time] | None" = None,
@@ -87,13 +92,14 @@ def fit(
     progress: Progress | None = None,
     loss: "Loss | str | None" = None,
     **keywords: Any,
-) -> "LocalModel | WaveModel":
+) -> "LocalModel | WaveModel | Model":
     """Learn the distribution of the clean records from their privatized reports.
 
     Arguments:
         release: The reports, or several releases of a campaign that changed its randomizer, the newest
             last, which are fitted together (`privot.local.releases`). Maps and tables are fitted to
-            counts, and counts that `privot.count` made before give the same model, bit for bit.
+            counts, and counts that `privot.count` made before give the same model, bit for bit. Or
+            noisy sums (`privot.aggregated`), for which `seed` is the only setting.
         settings: Settings of the fit; the defaults if None.
         times: Time of each release, a number or a date, in increasing order, for waves of a population
             that drifts. The result is then a `WaveModel` (`privot.local.fit_waves`).
@@ -114,6 +120,11 @@ def fit(
     Warns:
         FewReports: if they are too few to learn from, by public values; `made_with` records it.
     """
+    if isinstance(release, Sums):
+        settings = settings_with(settings, keywords)
+        if settings != FitSettings(seed=settings.seed):
+            raise PrivotError("noisy sums have no setting but seed: leave out all others")
+        return release.learn(settings.seed)
     if isinstance(loss, str):
         keywords, loss = keywords | {"loss": loss}, None
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)

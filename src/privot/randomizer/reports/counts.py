@@ -50,7 +50,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.core.files import packed, replacing_file, unpacked
+from privot.core.files import is_packed, packed, replacing_file, unpacked
 from privot.mechanisms.forms import SPACINGS, Answers, Form
 from privot.randomizer.randomizer import Randomizer, Release, Reports
 from privot.randomizer.reports.joint import JointAnswers, JointReport
@@ -271,11 +271,7 @@ def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
 
 def is_counts(path: str | Path) -> bool:
     """Return whether a path is a file of counts, of any version."""
-    path = Path(path)
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(14) == _MAGIC[:14]
+    return is_packed(_MAGIC, path)
 
 
 def _require_addable(first: Randomizer, second: Randomizer, sources: str) -> None:
