@@ -302,9 +302,6 @@ class Stored:
     history: History | None
 
 
-SUMS = b"privot sums 1\n"  # the kind of their files
-
-
 class Sums(Summarized, Sized, ABC):
     """Noisy sums of records, which `privot.fit` learns a model from as a whole."""
 

@@ -34,20 +34,20 @@ take them from the servers, and from the curators.
 import base64
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from privot.aggregated.server import unsealed
+from privot.aggregated.server import sealed, unsealed
 from privot.aggregated.shares import ROLES, Encoder, Role, SumRule, one_round_fit
 from privot.central.fitting import LawModel, SumSettings, raw_records, stored_law
 from privot.central.sums import Integers, SumMechanism, SumPlan, noisy_sums
 from privot.core.errors import PrivotError
-from privot.core.files import packed, read_text, replacing_file, unpacked
-from privot.models import SUMS, ModelKind, Stored, Sums
+from privot.core.files import read_text, replacing_file
+from privot.models import ModelKind, Stored, Sums
 from privot.privacy import ApproximateDP, DistributedDP
 from privot.privacy.ledger import Ledger
 from privot.schema import Schema
@@ -128,16 +128,13 @@ class SumRelease(Sums):
         """See `Sums`."""
         return fit(self, SumSettings(seed=seed))
 
-    def to_bytes(self) -> bytes:
-        """Return the content of a file of sums, which is the same for equal sums."""
-        batches = dict(sorted(self.batches.items()))
-        fields = {"where": self.rule.where, "rule": self.rule.to_json(), "batches": batches}
-        return packed(SUMS, fields, self.sums.astype("<i8").tobytes())
-
     def save(self, path: str | Path) -> None:
-        """Write a file of sums; if writing fails, an existing file stays."""
+        """Write a file, the same for equal sums; if writing fails, an existing file stays."""
+        fields: dict[str, Any] = {"where": self.rule.where, "rule": self.rule.to_json()}
+        fields |= {"batches": dict(sorted(self.batches.items()))}
+        fields |= {"sums": base64.b64encode(self.sums.astype("<i8").tobytes()).decode()}
         with replacing_file(path) as draft:
-            draft.write_bytes(self.to_bytes())
+            draft.write_text(sealed(fields), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -147,11 +144,11 @@ class SumRelease(Sums):
             PrivotError: if it cannot be read, is damaged, or keeps no promise.
         """
         try:
-            fields, body = unpacked(SUMS, Path(path).read_bytes())
+            fields = unsealed(read_text(path, "sums"))
             rule = _RULES[fields["where"]].from_json(fields["rule"])
             batches = {str(name): int(number) for name, number in fields["batches"].items()}
-            sums = np.frombuffer(body, "<i8").astype(np.int64)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            sums = np.frombuffer(base64.b64decode(fields["sums"]), "<i8").astype(np.int64)
+        except (KeyError, TypeError, ValueError) as error:
             raise PrivotError(f"{path} holds no noisy sums ({error}): copy it again") from None
         return cls(rule, batches, sums)
 
@@ -231,6 +228,14 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
         )
     sums = encoder.opened(found[0]["sums"], found[1]["sums"])
     return SumRelease(encoder, {found[0]["batch"]: found[0]["reports"]}, sums)
+
+
+def load_sums(paths: Sequence[Path]) -> SumRelease:
+    """Open what leader and helper published, or merge noisy sums, as the first file has it."""
+    if len(paths) == 2 and '"role":' in read_text(paths[0], "sums"):  # of a server
+        return open_sums(*paths)
+    first, *others = map(SumRelease.load, paths)
+    return first.merge(*others)
 
 
 def _read(path: Path, role: Role) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def fit(
 
     A network: privot central fit people.csv --schema schema.toml --epsilon 10 --method slices
 
-    One of several curators: privot central fit people.csv --schema schema.toml --count -o counts
+    One of several curators: privot central fit people.csv --schema schema.toml --count -o sums.json
     """
     from privot.central import fit as fit_model
     from privot.central.fitting import raw_records
@@ -126,8 +126,8 @@ def _count(data: Path, schema: Schema, form: RecordForm, output: Path, force: bo
     from privot.aggregated import count
     from privot.central.fitting import raw_records
 
-    output = output.with_name("counts") if output.name == "model" else output
-    claim_file(output, inputs=[data], force=force)
+    output = output.with_name("sums.json") if output.name == "model" else output
+    claim_file(output, inputs=[data], suffixes=(".json",), force=force)
     note_unit(schema.unit)
     ledger = output.with_name(output.name + ".ledger")
     sums = count(raw_records(data, schema, form), schema, ledger)

@@ -62,7 +62,7 @@ def collect(
 
     Counts, of two collectors: privot collect release/ counts-b --count -o counts
 
-    Sums of a batch, by two servers: privot collect leader.json helper.json --count -o counts
+    Sums of a batch, by two servers: privot collect leader.json helper.json --count -o monday.json
 
     Shuffled: privot collect batch-000000.sealed -r randomizer.json --key analyst.key -o release.parquet
     """
@@ -80,8 +80,8 @@ def collect(
     made_by = None if randomizer is None else Randomizer.load(randomizer)
     if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
         raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
-    if counted and _are_sums(releases):
-        sums = _open_sums(releases)
+    if counted and (sums := _open_sums(releases)):
+        claim_file(output, suffixes=(".json",), force=force)
         sums.save(output)
         print(f"{output}: noisy sums of {len(sums):,} reports, {sums.guarantee}")
         return
@@ -192,7 +192,7 @@ def fit(
 
     Example: privot fit release.parquet -o model/
 
-    Sums of two servers, or counts of sums: privot fit leader.json helper.json -o model/
+    Sums of two servers, or sums that merge: privot fit leader.json helper.json -o model/
 
     For waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
@@ -205,9 +205,8 @@ def fit(
 
     # `context.obj` has the values of the options that app.py declares from `FitSettings`.
     settings, wave_times = FitSettings(**context.obj), WaveTimes(times, start, every, onto, panel)
-    if _are_sums(release):
+    if sums := _open_sums(release):
         claim_folder(output, FILES, inputs=release, force=force)
-        sums = _open_sums(release)
         learned = fit_model(sums, settings)
         learned.save(output)
         print(f"{output}: learned from the sums of {len(sums):,} reports, {learned.guarantee}")
@@ -273,22 +272,13 @@ def fit(
         print(f"{output / 'report.html'}: what it draws, beside what was received")
 
 
-def _are_sums(paths: Sequence[Path]) -> bool:
-    """Say whether paths are what two servers published, or noisy sums, rather than reports."""
-    from privot.core.files import is_packed
-    from privot.models import SUMS
+def _open_sums(paths: Sequence[Path]) -> SumRelease | None:
+    """Open and merge noisy sums; None if paths are of reports."""
+    if any(path.suffix != ".json" for path in paths):
+        return None
+    from privot.aggregated.releases import load_sums
 
-    return [each.suffix for each in paths] == [".json"] * 2 or is_packed(SUMS, paths[0])
-
-
-def _open_sums(paths: Sequence[Path]) -> SumRelease:
-    """Add up the sums of both servers, or merge noisy sums."""
-    from privot.aggregated import SumRelease, open_sums
-
-    if paths[0].suffix == ".json":
-        return open_sums(*paths)
-    first, *others = map(SumRelease.load, paths)
-    return first.merge(*others)
+    return load_sums(paths)
 
 
 def _check(

@@ -34,12 +34,10 @@ while accounts exist, because every run would then count as the first on its rec
 reliable on local disks only.
 """
 
-import hashlib
 import json
 import os
 import secrets
 import shutil
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
@@ -60,31 +58,6 @@ def read_text(path: str | Path, noun: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PrivotError(f"{noun} {printable(str(path))} cannot be read: {error}") from None
-
-
-def packed(kind: bytes, fields: dict[str, Any], body: bytes) -> bytes:
-    """Return the content of a checked file: a line that names its kind, a hash, JSON and bytes."""
-    head = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
-    content = zlib.compress(head + body, 1)
-    return kind + hashlib.sha256(content).digest() + content
-
-
-def unpacked(kind: bytes, content: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return the fields and bytes of a checked file; a ValueError if it is damaged, or another kind."""
-    digest, rest = content[len(kind) :][:32], content[len(kind) + 32 :]
-    if not content.startswith(kind) or hashlib.sha256(rest).digest() != digest:
-        raise ValueError("it was damaged or altered")
-    head, _, body = zlib.decompress(rest).partition(b"\n")
-    return json.loads(head), body
-
-
-def is_packed(kind: bytes, path: str | Path) -> bool:
-    """Return whether a path is a checked file of a kind, of any version: all but the last 2 bytes."""
-    path = Path(path)
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(kind) - 2) == kind[:-2]
 
 
 @contextmanager

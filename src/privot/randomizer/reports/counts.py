@@ -37,6 +37,7 @@ forged, as reports may: the checksum finds damage, and answers that no device se
 from __future__ import annotations
 
 import hashlib
+import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +51,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.core.files import is_packed, packed, replacing_file, unpacked
+from privot.core.files import replacing_file
 from privot.mechanisms.forms import SPACINGS, Answers, Form
 from privot.randomizer.randomizer import Randomizer, Release, Reports
 from privot.randomizer.reports.joint import JointAnswers, JointReport
@@ -207,7 +208,9 @@ class Counts(Reports):
             "arrays": [[array.dtype.str, array.size] for array in arrays],
             "limit": self.ids.limit,
         }
-        return packed(_MAGIC, fields, b"".join(array.tobytes() for array in arrays))
+        head = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+        content = zlib.compress(head + b"".join(array.tobytes() for array in arrays), 1)
+        return _MAGIC + hashlib.sha256(content).digest() + content
 
     @classmethod
     def from_bytes(cls, content: bytes, source: str = "the counts") -> Self:
@@ -218,9 +221,12 @@ class Counts(Reports):
         """
         if not content.startswith(_MAGIC):
             raise PrivotError(f"{source} are no counts of this version: count the reports again")
+        digest, packed = content[len(_MAGIC) :][:32], content[len(_MAGIC) + 32 :]
         try:
-            fields, body = unpacked(_MAGIC, content)
-            arrays, start = list[NDArray[Any]](), 0
+            if hashlib.sha256(packed).digest() != digest:
+                raise ValueError
+            head, _, body = zlib.decompress(packed).partition(b"\n")
+            fields, arrays, start = json.loads(head), list[NDArray[Any]](), 0
             for kind, size in fields["arrays"]:
                 arrays.append(np.frombuffer(body, np.dtype(kind), size, start))
                 start += arrays[-1].nbytes
@@ -271,7 +277,11 @@ def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
 
 def is_counts(path: str | Path) -> bool:
     """Return whether a path is a file of counts, of any version."""
-    return is_packed(_MAGIC, path)
+    path = Path(path)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(14) == _MAGIC[:14]
 
 
 def _require_addable(first: Randomizer, second: Randomizer, sources: str) -> None:
@@ -525,19 +535,18 @@ def _count_release(release: Release) -> Counts:
 
 
 def _parts_of(release: Release) -> Iterator[Counts]:
-    """Yield the counts that a collector wrote beside shards, and those of all other reports."""
-    files, others = release.rows.files, list[str]()
+    """Yield the counts that a collector wrote beside shards, and those of each other shard."""
+    files = release.rows.files
+    if not any(files.values()):
+        yield _count_rows(release)
+        return
     for path, digest in files.items():
         beside = Path(counts_name(path))
         content = beside.read_bytes() if digest and beside.is_file() else b""
         if hashlib.sha256(content).hexdigest().encode() == digest:
             yield Counts.from_bytes(content, release.rows.source)
-        else:
-            others.append(path)
-    if len(others) == len(files):
-        yield _count_rows(release)
-    elif others and len(rows := release.rows.of_files(others)):
-        yield _count_rows(Release(rows, release.randomizer))
+        elif len(rows := ReportTable.open(path)[0]):
+            yield _count_rows(Release(rows, release.randomizer))
 
 
 def _count_rows(release: Release) -> Counts:

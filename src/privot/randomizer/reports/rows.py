@@ -269,7 +269,8 @@ class ReportTable:
         files = shard_files(path) if path.is_dir() else [path]
         texts = set()
         try:
-            dataset = _dataset([str(f) for f in files])
+            local = pyarrow.fs.LocalFileSystem()
+            dataset = ds.dataset([str(f) for f in files], format="parquet", filesystem=local)
             for fragment in dataset.get_fragments():
                 texts.add((fragment.physical_schema.metadata or {}).get(METADATA_KEY))
         except (pa.ArrowException, OSError) as error:
@@ -394,10 +395,6 @@ class ReportTable:
             if isinstance(part, ds.ParquetFileFragment)
         }
 
-    def of_files(self, paths: Sequence[str]) -> Self:
-        """Return the table of some of its files."""
-        return type(self)(_dataset(paths, self.dataset.schema), self.source)
-
     def row_groups(self) -> list[RowGroup]:
         """List all row groups of the files in order, without reading them."""
         return [
@@ -484,12 +481,6 @@ def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
     else:
         numbers = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
         yield numbers.fill_null(0).to_numpy().tobytes()
-
-
-def _dataset(paths: Sequence[str], schema: pa.Schema | None = None) -> ds.Dataset:
-    """Return the data set of local Parquet files, with the schema of the first unless it is given."""
-    local = pyarrow.fs.LocalFileSystem()
-    return ds.dataset(list(paths), schema, format="parquet", filesystem=local)
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
