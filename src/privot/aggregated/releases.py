@@ -1,34 +1,30 @@
 """Noisy sums of batches of people, which merge, and the model that is learned from them.
 
 **Two servers.** The sums that leader and helper published, added mod 2^64 and read as signed words, are
-the counts of a batch with the noise of both: two independent Gaussians of stddev σ, together √2 σ. A
-curator's noise would be σ: √2 is the price of trusting neither server alone.
+the counts of a batch with the noise of both: two independent Gaussians of stddev σ, together √2 σ, where
+a curator's noise would be σ. **Several curators** of one schema release noisy sums of the records that
+each of them holds (`count`).
 
-**Several curators** of one schema, each of whom trusts nobody else with records, release noisy sums of
-their own (`count`), all by the `SumRule` of that schema.
+**Merging.** Sums of k batches add up, exactly and in any order, and so do the variances of their noise:
+its stddev is √k times that of one. Nothing counts twice: a batch has a name, the digest of its reports'
+ids or the random number of a curator's ledger, and sums that share one are refused.
 
-**Merging.** Sums of k batches add up, and so do their variances: the noise has √k times the stddev of
-one batch's. Integers add up exactly, in any order. Nothing counts twice: a batch has a name, the digest
-of its reports' ids or the random number of a curator's ledger, and sums that share one are refused.
+**Exact sums are not written.** They are raw data, and whoever may hold those of all parts may hold the
+records: one run then adds one noise to their exact sum (`privot.central.fit`). Curators who want one
+noise without that send shares to two servers.
 
-**Exact sums are never written.** Sums without noise are raw data: their holder is a curator of all
-parts, who needs no file of each, since one run reads all files and adds one noise to the exact sums of
-them (`privot.central.fit`). Curators who want one noise, and trust two servers, send these shares.
+**Learning** is that of `privot.central`, with the same likelihood. Images, which a curator learns from
+several rounds, are learned from one (`privot.central.mixture_fit`): what a later round sums depends on
+the noise of earlier ones.
 
-**Learning** is that of `privot.central`, with the same likelihood; of images, which a curator learns
-from several rounds, by the fit of one round (`privot.central.mixture_fit`), for later rounds depend on
-the noise of earlier ones. If somebody added less noise than they should, the model is better than
-assumed; the guarantee by two servers, which is by one's noise, is the same.
-
-**Privacy review.** Adjacency: batches of public, equal size that differ in one unit's record
-(`replace_one`). Δ is the query's, which is a function of the schema, as σ is. All else here is a
-function of released sums (post-processing), except `count`, whose noise and ledger are those of
-`privot.central.sums`: a curator's file has the noised sums, the number of records and a random name.
-Whoever sees the parts of a merged release sees each with its own noise, less than that of the sum: the
-guarantee is that of one batch, by its own σ, whichever are seen. **Each unit is in one batch**, which
-nobody can verify: two batches with a record of the same unit spend both ε and δ. The guarantee is
-computed from σ and Δ of the rule, never merely read. Whoever writes files can make them say anything:
-take them from the servers, and from the curators.
+**Privacy review.** Adjacency: batches of public size that differ in one unit's record (`replace_one`).
+σ and Δ, the query's, are functions of the schema, from which the guarantee is computed, never merely
+read. Only `count` reads records: its noise, ledger and account are those of `privot.central.sums`, and
+its file has the noised sums, the number of records and a random name. All else is a function of released
+sums. Whoever merges sees each part with its own noise, so the guarantee is that of one batch, by its own
+σ. **Each unit is in one batch**, which nobody can verify: a record in two spends both ε and δ. Who adds
+less noise than they should breaks their part of it, and the model is better than assumed. Whoever writes
+files can make them say anything: take them from the servers, and from the curators.
 """
 
 import base64

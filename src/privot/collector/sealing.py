@@ -11,12 +11,10 @@ random words, so this is a random order (`privot.randomizer.publishing`). Finall
 names all shards so far, is replaced. With a panel, each shard is of one wave, named in its metadata
 (`privot.collector.waves` has the privacy review).
 
-**Counts** of a shard's reports, if they are learned from by counts of which there are fewer than half as
-many, are written beside it, as `shard-000000.counts`. The shard names their hash, so that they are read
-if they are those of the reports that are there, and at any other moment the reports are
-(`privot.randomizer.reports.counts`). A sealing writes the shard before its counts, and a deletion the
-counts before the shard: wherever either breaks off, a deleted report is in no file that is not written
-again.
+**Counts** of a shard's reports, if at most half of these are distinct, are written beside it. The shard
+names their hash: counts of other reports are never read (`privot.randomizer.reports.counts`). A sealing
+writes the shard before its counts, and a deletion the counts before the shard: wherever either breaks
+off, each file with a deleted report is written again.
 
 **Exactly once.** The next sealing first repeats an interrupted one with the same records. The order
 depends only on the records, so the shards have the same rows and the same names, and no manifest names
