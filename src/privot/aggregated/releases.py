@@ -91,7 +91,7 @@ class SumRelease(Sums):
     @property
     def guarantee(self) -> ApproximateDP | DistributedDP:
         """Guarantee of whoever is in one of the batches; by two servers, if one of them is honest."""
-        return self.rule.guarantee(min(self.batches.values()))
+        return self.rule.guarantee(min(self.batches.values(), default=0))
 
     @property
     def stddev(self) -> float:
