@@ -151,7 +151,7 @@ def simulated(encoder, table):
     sums = sum(chunk.sum(axis=0) for chunk in encoder.contributions(table)).view(np.int64)
     for _ in ("leader", "helper"):
         sums += sample_rounded_gaussian(encoder.length, encoder.stddev)
-    return SumRelease(encoder, table.num_rows, sums)
+    return SumRelease(encoder, {"simulated": table.num_rows}, sums)
 
 
 def table_rows(data, deltas, counts, seeds, protocol):

@@ -18,7 +18,7 @@ import json
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -300,6 +300,14 @@ class Stored:
     fields: dict[str, Any]
     arrays: dict[str, Array]
     history: History | None
+
+
+class Sums(Summarized, Sized, ABC):
+    """Noisy sums of records, which `privot.fit` learns a model from as a whole."""
+
+    @abstractmethod
+    def learn(self, seed: int) -> "Model":
+        """Learn a model; the seed is that of public draws."""
 
 
 class Learned(Summarized, ABC):

@@ -121,11 +121,11 @@ def realized(
 def _by_two_servers(schema: Schema, people: pa.Table) -> Any:
     """A model of the exact sums with the noise of both servers, without shares."""
     encoder = Encoder.calibrate(schema)
-    records = one_round_fit(schema).records.encode(people)
+    records = one_round_fit(schema, "aggregated").records.encode(people)
     sums = weighted_sums(encoder.query, records, np.ones(people.num_rows, np.int64))
     for _ in ("leader", "helper"):
         sums = sums + sample_rounded_gaussian(sums.shape, encoder.stddev)
-    return fit_sums(SumRelease(encoder, people.num_rows, sums))
+    return fit_sums(SumRelease(encoder, {"simulated": people.num_rows}, sums))
 
 
 def _rounded(errors: dict[str, float]) -> dict[str, float]:

@@ -99,7 +99,7 @@ def learned(
         for _ in range(2):
             sums = sums + sample_rounded_gaussian(encoder.length, encoder.stddev)
         facts = {"counts": encoder.length, "leader_bytes": encoder.share_length("leader")}
-        return fit_sums(SumRelease(encoder, people.num_rows, sums)), facts
+        return fit_sums(SumRelease(encoder, {"simulated": people.num_rows}, sums)), facts
     randomizer = Randomizer.calibrate(schema)
     model = fit(randomizer.privatize(people), seed=seed)
     epsilon0 = {} if where == "local" else {"epsilon0": round(randomizer.report_law.epsilon0, 4)}

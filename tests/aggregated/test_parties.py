@@ -191,7 +191,7 @@ MIXED = {
 
 @pytest.mark.parametrize("proofs", [False, True])
 def test_shares_of_all_records_have_one_length(proofs):
-    rule = Encoder.calibrate(schema(50, 4.0, PLACE), proofs)
+    rule = Encoder.calibrate(schema(50, 4.0, PLACE), proofs=proofs)
     some = {name: axis[-30:] for name, axis in places().items()}  # with the missing one
     leader, helper = zip(*rule.encode_table(some))
     for role, shares in (("leader", leader), ("helper", helper)):

@@ -22,7 +22,7 @@ def opened(rule, data, count):
     sums = whole(rule, data)
     for _ in range(2):
         sums = sums + sample_rounded_gaussian(rule.length, rule.stddev)
-    return SumRelease(rule, count, sums)
+    return SumRelease(rule, {f"batch of {count}": count}, sums)
 
 
 def test_both_files_are_of_the_same_reports_and_encoder(tmp_path):
@@ -96,7 +96,7 @@ def test_the_guarantee_is_computed_of_the_noise_of_one_and_of_how_many_came():
     assert release.guarantee.floor is None
     assert "else nothing" in str(release.guarantee)
     with pytest.raises(PrivotError, match="wait for more"):
-        SumRelease(rule, 199, release.sums)
+        SumRelease(rule, {"few": 199}, release.sums)
 
 
 def test_sums_are_learned_as_a_curators_are():

@@ -51,7 +51,7 @@ def test_both_shares_are_the_record_and_carry_one_id():
 
 def test_sums_of_contributions_are_the_curators():
     rule, data = encoder(), table(600)
-    (codes,) = rule._fit.records.encode(shares.raw_table(data, rule.schema))
+    (codes,) = rule.fitted.records.encode(shares.raw_table(data, rule.schema))
     plan = SumPlan((1e12,), 1e-6, 600)
     curators = SumMechanism((codes,), Ledger(plan)).release(rule.query)
     ours = shares.contributions(rule.query, (codes,)).sum(axis=0)

@@ -539,4 +539,4 @@ def test_answers_become_a_model_by_the_commands_that_are_printed(chromium, tmp_p
     # Noise moves a share by 0.02 (standard deviation): 0.12 is six of them, a false alarm below 10⁻⁸.
     assert travel["shares"] == pytest.approx([1 - car.mean(), car.mean()], abs=0.12)
     assert sum(age["shares"]) == pytest.approx(1, abs=0.01)
-    assert load(tmp_path / "my campaign-model").count == PEOPLE + 2
+    assert load(tmp_path / "my campaign-model").batches == (PEOPLE + 2,)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from privot import PrivotError, Randomizer, Schema
-from privot.collector import releases_by_wave
-from privot.collector.waves import sealed_waves, wave_metadata, waves_of_hours
+from privot.collector import collect
+from privot.collector.waves import require_whole_hours, sealed_waves, wave_metadata, waves_of_hours
 from privot.device import Device
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import shard_name, write_manifest, write_reports
@@ -24,37 +24,10 @@ def report(seconds):
     return DEVICE.report({"bit": True}, now=seconds).to_bytes()
 
 
-def test_every_report_is_in_the_release_of_its_wave():
-    people = [str(number) for number in range(40)]
-    reports = [
-        report(PANEL.start + wave * PANEL.length + 2000 * int(person))
-        for person in people
-        for wave in PANEL.waves_of(person)
-    ]
-    found = releases_by_wave(RANDOMIZER, PANEL, [*reports[::-1], reports[0]])
-    expected = [sum(PANEL.is_due(person, wave) for person in people) for wave in range(6)]
-    assert {wave: len(each.release) for wave, each in found.collected.items()} == dict(
-        enumerate(expected)
-    )
-    assert [each.release.guarantee.epsilon for each in found.collected.values()] == [2.0] * 6
-    assert sum(each.copies for each in found.collected.values()) == 1
-    assert found.outside == 0
-
-
-def test_what_is_of_no_wave_is_counted():
-    last = PANEL.start + 6 * PANEL.length
-    reports = [report(0), report(last - 1), report(last), report(PANEL.start), b"nonsense"]
-    found = releases_by_wave(RANDOMIZER, PANEL, reports)
-    assert sorted(found.collected) == [0, 5]
-    assert found.outside == 3
-    with pytest.raises(PrivotError, match="2 reports are of no wave"):
-        releases_by_wave(RANDOMIZER, PANEL, [report(0), b""])
-
-
 def test_waves_that_begin_within_an_hour_are_refused():
     for panel in (Panel("a", 1, 60, 3600, "s"), Panel("a", 1, 0, 60, "s")):
         with pytest.raises(PrivotError, match="within an hour"):
-            releases_by_wave(RANDOMIZER, panel, [report(0)])
+            require_whole_hours(panel)
 
 
 def test_waves_of_many_hours_are_those_of_each():
@@ -72,7 +45,7 @@ def test_waves_of_many_hours_are_those_of_each():
 def shards(folder, *carried):
     """A release of one report a shard, each with metadata of its own."""
     folder.mkdir()
-    table = releases_by_wave(RANDOMIZER, PANEL, [report(7200)]).collected[0].release.table
+    table = collect(report(7200), RANDOMIZER).release.table
     for number, more in enumerate(carried):
         write_reports(folder / shard_name(number), [table], RANDOMIZER.to_json(), more)
     write_manifest(folder, [1] * len(carried))

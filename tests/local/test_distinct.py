@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from privot.randomizer.reports import counts as table
-from privot.randomizer.reports.counts import distinct_rows
+from privot.randomizer.reports import rows as table
+from privot.randomizer.reports.rows import distinct_rows
 
 RNG = np.random.default_rng(0)
 TABLES = {

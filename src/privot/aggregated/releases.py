@@ -1,83 +1,186 @@
-"""The opened sums of a batch, and the model that is learned from them.
+"""Noisy sums of batches of people, which merge, and the model that is learned from them.
 
-**Opening.** The sums that leader and helper published, added mod 2^64 and read as signed words, are the
-counts with the noise of both: two independent Gaussians of stddev σ, together √2 σ. A curator's noise
-would be σ: √2 is the price of trusting neither server alone.
+**Two servers.** The sums that leader and helper published, added mod 2^64 and read as signed words, are
+the counts of a batch with the noise of both: two independent Gaussians of stddev σ, together √2 σ, where
+a curator's noise would be σ. **Several curators** of one schema release noisy sums of the records that
+each of them holds (`count`).
 
-**Learning** is that of `privot.central`, with the same likelihood; of images, which a curator learns
-from several rounds, by the fit of one round (`privot.central.mixture_fit`). If a server added less
-noise than it should, the model is better than assumed, and the guarantee, by one server's noise, is the
-same.
+**Merging.** Sums of k batches add up, exactly and in any order, and so do the variances of their noise:
+its stddev is √k times that of one. Nothing counts twice: a batch has a name, the digest of its reports'
+ids or the random number of a curator's ledger, and sums that share one are refused.
 
-**Privacy review.** All is a function of two published files (post-processing). The guarantee is computed
-from σ and Δ of the encoder, never merely read. Whoever writes both files can make them say anything:
-take them from the servers.
+**Exact sums are not written.** They are raw data, and whoever may hold those of all parts may hold the
+records: one run then adds one noise to their exact sum (`privot.central.fit`). Curators who want one
+noise without that send shares to two servers.
+
+**Learning** is that of `privot.central`, with the same likelihood. Images, which a curator learns from
+several rounds, are learned from one (`privot.central.mixture_fit`): what a later round sums depends on
+the noise of earlier ones.
+
+**Privacy review.** Adjacency: batches of public size that differ in one unit's record (`replace_one`).
+σ and Δ, the query's, are functions of the schema, from which the guarantee is computed, never merely
+read. Only `count` reads records: its noise, ledger and account are those of `privot.central.sums`, and
+its file has the noised sums, the number of records and a random name. All else is a function of released
+sums. Whoever merges sees each part with its own noise, so the guarantee is that of one batch, by its own
+σ. **Each unit is in one batch**, which nobody can verify: a record in two spends both ε and δ. Who adds
+less noise than they should breaks their part of it, and the model is better than assumed. Whoever writes
+files can make them say anything: take them from the servers, and from the curators.
 """
 
 import base64
 import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from privot.aggregated.server import unsealed
-from privot.aggregated.shares import ROLES, Encoder, Role, one_round_fit
-from privot.central.fitting import LawModel, SumSettings, stored_law
-from privot.central.sums import Integers, noisy_sums
+import numpy as np
+
+from privot.aggregated.server import sealed, unsealed
+from privot.aggregated.shares import ROLES, Encoder, Role, SumRule, one_round_fit
+from privot.central.fitting import LawModel, SumSettings, raw_records, stored_law
+from privot.central.sums import Integers, SumMechanism, SumPlan, noisy_sums
 from privot.core.errors import PrivotError
-from privot.core.files import read_text
-from privot.core.summary import Summarized
-from privot.models import ModelKind, Stored
-from privot.privacy import DistributedDP
+from privot.core.files import read_text, replacing_file
+from privot.models import ModelKind, Stored, Sums
+from privot.privacy import ApproximateDP, DistributedDP
+from privot.privacy.ledger import Ledger
+from privot.schema import Schema
+
+_RULES: dict[str, type[SumRule]] = {each.where: each for each in (SumRule, Encoder)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SumRelease(Summarized):
-    """Sums of a batch's records with the noise of both servers.
+class SumRelease(Sums):
+    """Noisy sums of one or several batches of different people.
 
     Arguments:
-        encoder: The encoder of the reports.
-        count: Number of reports.
+        rule: The rule of the sums; the encoder of the reports, if two servers summed them.
+        batches: Number of reports, or of a curator's records, by the name of the batch.
         sums: Noised integer sums (L,).
 
     Raises:
-        PrivotError: if the reports are fewer than the promise's people.
+        PrivotError: if a batch is smaller than the promise's people, or the sums have another length.
 
     Examples:
-        >>> import numpy as np
-        >>> from privot.schema import Schema
         >>> schema = Schema.from_dict({
         ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
         ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
         ... })
-        >>> release = SumRelease(Encoder.calibrate(schema), 1200, np.zeros(10, np.int64))
-        >>> round(release.stddev / release.encoder.stddev, 3)
-        1.414
+        >>> encoder, sums = Encoder.calibrate(schema), np.zeros(10, np.int64)
+        >>> release = SumRelease(encoder, {"monday": 1200}, sums)
+        >>> merged = release.merge(SumRelease(encoder, {"tuesday": 1100}, sums))
+        >>> len(merged), [round((each.stddev / encoder.stddev) ** 2) for each in (release, merged)]
+        (2300, [2, 4])
     """
 
-    encoder: Encoder
-    count: int
+    rule: SumRule
+    batches: Mapping[str, int]
     sums: Integers
 
     def __post_init__(self) -> None:
         _ = self.guarantee  # refuses too few
+        self.rule.require_room(len(self))
+        if self.sums.shape != (self.rule.length,):
+            raise PrivotError(f"sums must be {self.rule.length:,}, not {self.sums.size:,}")
 
     def __len__(self) -> int:
-        return self.count
+        return sum(self.batches.values())
 
     @property
-    def guarantee(self) -> DistributedDP:
-        """Guarantee of the batch, if one of the servers is honest: by the noise of one."""
-        return self.encoder.guarantee(self.count)
+    def guarantee(self) -> ApproximateDP | DistributedDP:
+        """Guarantee of whoever is in one of the batches; by two servers, if one of them is honest."""
+        return self.rule.guarantee(min(self.batches.values(), default=0))
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of the noise of both servers on integer sums: √2 σ."""
-        return math.sqrt(2.0) * self.encoder.stddev
+        """Standard deviation of all noise on the integer sums."""
+        return math.sqrt(self.rule.num_noises * len(self.batches)) * self.rule.stddev
 
     def summary(self) -> dict[str, object]:
         """See `Summarized`."""
-        return {"reports": f"{self.count:,}", "guarantee": self.guarantee}
+        numbers = {"reports": f"{len(self):,}", "batches": f"{len(self.batches):,}"}
+        return numbers | {"guarantee": self.guarantee}
+
+    def merge(self, *others: Self) -> Self:
+        """Add up sums of different batches of one rule.
+
+        Raises:
+            PrivotError: if rules differ, or a batch is in two of them.
+        """
+        for other in others:
+            if other.rule.to_json() != self.rule.to_json():
+                raise PrivotError(
+                    "sums are of two rules: merge those of one schema, and of one campaign's encoder"
+                )
+        count = Counter(name for each in (self, *others) for name in each.batches)
+        if twice := [name for name, number in count.items() if number > 1]:
+            raise PrivotError(f"batch {twice[0]} is in two of the sums: give each once")
+        batches = {name: each.batches[name] for each in (self, *others) for name in each.batches}
+        return type(self)(self.rule, batches, sum((each.sums for each in others), self.sums))
+
+    def learn(self, seed: int) -> "AggregatedModel":
+        """See `Sums`."""
+        return fit(self, SumSettings(seed=seed))
+
+    def save(self, path: str | Path) -> None:
+        """Write a file, the same for equal sums; if writing fails, an existing file stays."""
+        fields: dict[str, Any] = {"where": self.rule.where, "rule": self.rule.to_json()}
+        fields |= {"batches": dict(sorted(self.batches.items()))}
+        fields |= {"sums": base64.b64encode(self.sums.astype("<i8").tobytes()).decode()}
+        with replacing_file(path) as draft:
+            draft.write_text(sealed(fields), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file of sums.
+
+        Raises:
+            PrivotError: if it cannot be read, is damaged, or keeps no promise.
+        """
+        try:
+            fields = unsealed(read_text(path, "sums"))
+            rule = _RULES[fields["where"]].from_json(fields["rule"])
+            batches = {str(name): int(number) for name, number in fields["batches"].items()}
+            sums = np.frombuffer(base64.b64decode(fields["sums"]), "<i8").astype(np.int64)
+        except (KeyError, TypeError, ValueError) as error:
+            raise PrivotError(f"{path} holds no noisy sums ({error}): copy it again") from None
+        return cls(rule, batches, sums)
+
+
+def count(table: Any, schema: Schema, ledger: str | Path | None = None) -> SumRelease:
+    """Release noisy sums of the records of one of several curators, once, to be merged with others'.
+
+    Arguments:
+        table: Private records, as `privot.central.fit` takes them; Parquet is read in batches, twice.
+        schema: Schema of all curators, with a promise of `where = "central"`. It determines query and
+            noise; `people` is the least number of records of each curator.
+        ledger: File of the run's ledger, which exists before the sums do; in memory if None. In both
+            cases the run is entered in the account of its records.
+
+    Raises:
+        PrivotError: if records cannot be used, are fewer than promised or take several rounds of sums,
+            or the ledger exists: these sums were released before, and others are another budget.
+
+    Examples:
+        >>> schema = Schema.from_dict({
+        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
+        ...     "promise": {"epsilon": 1, "where": "central", "delta": 1e-6, "people": 1000},
+        ... })
+        >>> north, south = {"old": [True, False] * 500, "sick": [True] * 1000}, {
+        ...     "old": [True] * 1500, "sick": [False] * 1500}
+        >>> merged = count(north, schema).merge(count(south, schema))
+        >>> len(merged), str(merged.guarantee)
+        (2500, 'ε = 1, δ = 1e-06, replace_one, per person')
+    """
+    rule, source = SumRule.calibrate(schema), raw_records(table, schema)
+    records = source.num_rows or 0
+    rule.guarantee(records)  # refuses too few
+    plan = SumPlan.calibrate(rule.promise.epsilon, rule.promise.delta, [1.0], records, schema.unit)
+    counter = Ledger(plan, None if ledger is None else Path(ledger))
+    sums, _ = SumMechanism(rule.fitted.chunks(source), counter).count(rule.query)
+    return SumRelease(rule, {counter.id: records}, sums.ravel())
 
 
 def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
@@ -94,7 +197,6 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
     Examples:
         >>> import tempfile
         >>> from privot.aggregated import Server
-        >>> from privot.schema import Schema
         >>> schema = Schema.from_dict({
         ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
         ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 100},
@@ -121,7 +223,15 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
             f"{leader} and {helper} must have {encoder.length:,} sums each: copy them again"
         )
     sums = encoder.opened(found[0]["sums"], found[1]["sums"])
-    return SumRelease(encoder, found[0]["reports"], sums)
+    return SumRelease(encoder, {found[0]["batch"]: found[0]["reports"]}, sums)
+
+
+def load_sums(paths: Sequence[Path]) -> SumRelease:
+    """Open what leader and helper published, or merge noisy sums, as the first file has it."""
+    if len(paths) == 2 and '"role":' in read_text(paths[0], "sums"):  # of a server
+        return open_sums(*paths)
+    first, *others = map(SumRelease.load, paths)
+    return first.merge(*others)
 
 
 def _read(path: Path, role: Role) -> dict[str, Any]:
@@ -138,31 +248,31 @@ def _read(path: Path, role: Role) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AggregatedModel(LawModel):
-    """A distribution of records, learned from sums that two servers opened.
+    """A distribution of records, learned from sums that two servers opened, or curators released.
 
     Arguments:
         law: The law that records are drawn from.
         records: The public map of the records.
-        encoder: The encoder of the reports, of which the guarantee is computed.
-        count: Number of reports.
+        rule: The rule of the sums, of which the guarantee is computed.
+        batches: Number of reports, or records, of each batch.
         made_with: Settings of the fit, plain values.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("aggregated", 1, "privot fit")
+    kind: ClassVar[ModelKind] = ModelKind("aggregated", 2, "privot fit")
     history = None
 
-    encoder: Encoder
-    count: int
+    rule: SumRule
+    batches: tuple[int, ...]
     made_with: dict[str, Any]
 
     @property
-    def guarantee(self) -> DistributedDP:
-        """The guarantee of the batch that it was learned from."""
-        return self.encoder.guarantee(self.count)
+    def guarantee(self) -> ApproximateDP | DistributedDP:
+        """The guarantee of the batches that it was learned from."""
+        return self.rule.guarantee(min(self.batches))
 
     def fields(self) -> dict[str, Any]:
         """See `LawModel`."""
-        own = {"reports": self.count, "encoder": self.encoder.to_json()}
+        own = {"batches": self.batches, "where": self.rule.where, "rule": self.rule.to_json()}
         return own | super().fields() | {"made_with": self.made_with}
 
     @classmethod
@@ -170,34 +280,34 @@ class AggregatedModel(LawModel):
         """See `Model`."""
         found = stored.fields
         records, law = stored_law(found["records"], found["law"], stored.arrays)
-        encoder = Encoder.from_json(found["encoder"])
-        return cls(law, records, encoder, int(found["reports"]), found["made_with"])
+        rule = _RULES[found["where"]].from_json(found["rule"])
+        return cls(law, records, rule, tuple(map(int, found["batches"])), found["made_with"])
 
 
 def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedModel:
-    """Learn a model from opened sums.
+    """Learn a model from noisy sums.
 
     Arguments:
-        release: The opened sums.
+        release: The sums.
         settings: Settings of the fit; chosen from public numbers where they are None. Of images, the
             seed alone.
 
     Examples:
-        >>> import numpy as np
         >>> from privot import Schema
         >>> encoder = Encoder.calibrate(Schema.from_dict({
         ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
         ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
         ... }))
-        >>> of_nobody = SumRelease(encoder, 1000, np.zeros(encoder.length, np.int64))
+        >>> of_nobody = SumRelease(encoder, {"none": 1000}, np.zeros(encoder.length, np.int64))
         >>> fit(of_nobody).sample(3, seed=0).column_names
         ['old', 'sick']
     """
     settings = settings or SumSettings()
-    encoder = release.encoder
-    fitted = one_round_fit(encoder.schema, settings)
+    rule = release.rule
+    fitted = one_round_fit(rule.schema, rule.where, settings)
     query = fitted.query  # by the promise's least number of people, all that devices know
-    fitted.budget = replace(fitted.budget, records=release.count)  # the number, for the law
+    fitted.budget = replace(fitted.budget, records=len(release))  # the number, for the law
     law = fitted.law(noisy_sums(query, release.sums, release.stddev))
     made_with = asdict(settings) | {"estimator": law.kind}
-    return AggregatedModel(law, fitted.records, encoder, release.count, made_with)
+    batches = tuple(release.batches.values())
+    return AggregatedModel(law, fitted.records, rule, batches, made_with)

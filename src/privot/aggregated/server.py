@@ -59,7 +59,7 @@ from privot.collector.store import DUPLICATE, NEW
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice
 from privot.core.files import create, holding_state, replacing_file, replacing_folder, write_json
 from privot.mechanisms.gaussian import sample_rounded_gaussian
-from privot.privacy import DistributedDP
+from privot.privacy import Guarantee
 from privot.privacy.ledger import Chain, Ledger
 
 _TABLES = """
@@ -92,7 +92,7 @@ class ServerPlan:
     uses: ClassVar[int] = MOST_ROWS
 
     @property
-    def guarantee(self) -> DistributedDP:
+    def guarantee(self) -> Guarantee:
         """Guarantee of every report, opened once, in a batch of the promise's people or more."""
         return self.encoder.guarantee(self.encoder.people)
 

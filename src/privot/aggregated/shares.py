@@ -56,7 +56,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ from privot.central.table_fit import PairCounts, TableFit
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.core.files import read_text, replacing_file
 from privot.core.summary import Summarized
-from privot.privacy import DistributedDP, gaussian_epsilon
+from privot.privacy import ApproximateDP, DistributedDP, gaussian_epsilon
 from privot.privacy.rounding import at_least
 from privot.schema import Schema
 from privot.schema.promise import Promise
@@ -104,39 +104,36 @@ def as_words(data: bytes) -> Words:
 
 
 @dataclass(frozen=True, repr=False)
-class Encoder(Summarized):
-    """The public rule by which devices make shares, and the noise that each server adds.
+class SumRule(Summarized):
+    """The public rule of a round of sums: what a record adds, and the noise of a curator's release.
+
+    It follows from the schema alone, so that curators of one schema release sums that add up.
 
     Arguments:
-        schema: Columns of a record, and the promise: `where = "aggregated"`.
-        stddev: Standard deviation σ of each server's noise on the integer sums.
-        proofs: Whether shares prove that they are a record's.
-        campaign: Random public name: shares of one campaign are refused in another of the same schema.
+        schema: Columns of a record, and the promise: `where = "central"`, of each curator.
+        stddev: Standard deviation σ of the noise on the integer sums.
 
     Raises:
         PrivotError: if the noise does not keep the promise, sums could wrap around, or the records
             take several rounds of sums.
 
     Examples:
-        >>> schema = Schema.from_dict({
-        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
-        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
-        ... })
-        >>> encoder = Encoder.calibrate(schema)
-        >>> print(encoder.guarantee(1000))
-        ε = 1, δ = 1e-06 if one of the two servers is honest, else nothing, replace_one, per person
-        >>> [len(share) for share in encoder.encode({"old": True, "sick": False})]
-        [129, 81]
+        >>> columns = {name: {"kind": "boolean"} for name in ("old", "sick")}
+        >>> promise = {"epsilon": 1, "where": "central", "delta": 1e-6, "people": 1000}
+        >>> rule = SumRule.calibrate(Schema.from_dict({"columns": columns, "promise": promise}))
+        >>> print(rule.guarantee(1000))
+        ε = 1, δ = 1e-06, replace_one, per person
     """
 
     schema: Schema
     stddev: float
-    proofs: bool = False
-    campaign: str = field(default_factory=partial(secrets.token_hex, _ID_BYTES))
+
+    where: ClassVar[str] = "central"
+    noun: ClassVar[str] = "rule of the sums"
+    num_noises: ClassVar[int] = 1  # of stddev σ each, in the sums of a batch
+    more: ClassVar[dict[str, type]] = {}  # other fields
 
     def __post_init__(self) -> None:
-        if self.proofs:
-            _ = self.prio3  # refuses records without a circuit
         found = self.guarantee(self.people)
         if found.epsilon > self.promise.epsilon:
             raise PrivotError(
@@ -150,45 +147,142 @@ class Encoder(Summarized):
         self.require_room(self.people)
 
     @classmethod
-    def calibrate(cls, schema: Schema, proofs: bool = False) -> Self:
-        """Choose the least noise by which one server alone keeps the schema's promise.
+    def calibrate(cls, schema: Schema, **more: Any) -> Self:
+        """Choose the least noise by which whoever releases sums keeps the schema's promise alone.
 
         Arguments:
             schema: Columns of a record, and the promise.
-            proofs: Whether shares prove that they are a record's.
+            **more: Other arguments of the class.
 
         Raises:
             PrivotError: also if noise would hide all that is learned.
         """
-        fitted = one_round_fit(schema)
+        fitted = one_round_fit(schema, cls.where)
         plan = fitted.plan()
         assert isinstance(plan, SumPlan)
-        return cls(schema, sensitivity(fitted.query) / plan.ratios[0], proofs)
+        return cls(schema, sensitivity(fitted.query) / plan.ratios[0], **more)
 
     @property
     def promise(self) -> Promise:
         """The promise of the schema."""
-        return _promise(self.schema)
+        return _promise(self.schema, self.where)
 
     @property
     def people(self) -> int:
-        """The least number of reports that are opened together."""
+        """The least number of reports, or records, that are released together."""
         return self.promise.people or 1
 
     @cached_property
-    def _fit(self) -> OneSumFit:
-        return one_round_fit(self.schema)
+    def fitted(self) -> OneSumFit:
+        """The fit by the round, of the least number of records."""
+        return one_round_fit(self.schema, self.where)
 
     @property
     def query(self) -> Query:
-        """The query whose sums are opened."""
-        return self._fit.query
+        """The query whose sums are released."""
+        return self.fitted.query
 
     @cached_property
     def length(self) -> int:
-        """Number L of words of a contribution."""
+        """Number L of integers that a record adds."""
         width = self.query.width
         return self.query.slots * (width if self.query.moment == 1 else width * (width + 1) // 2)
+
+    def guarantee(self, count: int) -> ApproximateDP | DistributedDP:
+        """Return the guarantee of a batch of so many reports or records, computed from σ and Δ.
+
+        Raises:
+            PrivotError: if they are fewer than the promise's people.
+        """
+        if count < self.people:
+            raise PrivotError(
+                f"the batch has {count:,} reports, and the promise is of {self.people:,} or more: wait "
+                "for more; fewer are not opened"
+            )
+        delta, unit = self.promise.delta, self.schema.unit
+        epsilon = gaussian_epsilon(self.stddev, sensitivity(self.query), delta)
+        if self.where == "central":
+            return ApproximateDP(epsilon, delta, "replace_one", unit)
+        return DistributedDP(epsilon, delta, "aggregated", count, unit=unit)
+
+    def require_room(self, count: int) -> None:
+        """Refuse a batch whose sums could wrap around."""
+        radius = math.ceil(self.query.radius)
+        most = radius if self.query.moment == 1 else DIAGONAL * radius**2
+        if require_count("reports", count, MOST_PEOPLE) * most >= _MOST_SUM:
+            raise PrivotError(
+                f"sums of {count:,} reports could wrap around: open at most {(_MOST_SUM - 1) // most:,} "
+                "together"
+            )
+
+    def summary(self) -> dict[str, object]:
+        """See `Summarized`."""
+        return {"promise": self.promise, "counts": self.length, "stddev": self.stddev}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, with the public numbers of the query."""
+        names = ("slots", "width", "radius", "moment")
+        query = {name: getattr(self.query, name) for name in names}
+        fields = {"format": _FORMAT, "schema": self.schema.to_dict(), "stddev": self.stddev}
+        return fields | {"query": query} | {name: getattr(self, name) for name in self.more}
+
+    def to_json(self) -> str:
+        """Canonical JSON."""
+        return json.dumps(self.to_dict(), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read the canonical JSON; refused if it is any other, or keeps no promise."""
+        try:
+            fields = json.loads(text)
+            more = {name: kind(fields[name]) for name, kind in cls.more.items()}
+            found = cls(Schema.from_dict(fields["schema"]), float(fields["stddev"]), **more)
+        except (KeyError, TypeError, ValueError) as error:
+            raise PrivotError(
+                f"the {cls.noun} cannot be used ({error}): calibrate it again"
+            ) from None
+        if found.to_json() != text.strip():
+            raise PrivotError(
+                f"the {cls.noun} was altered, or sums what this version of privot does not: calibrate "
+                "it again, or use the version that did"
+            )
+        return found
+
+
+@dataclass(frozen=True, repr=False)
+class Encoder(SumRule):
+    """The public rule by which devices make shares, and the noise that each server adds.
+
+    Arguments:
+        schema: Columns of a record, and the promise: `where = "aggregated"`.
+        stddev: Standard deviation σ of each server's noise on the integer sums.
+        proofs: Whether shares prove that they are a record's.
+        campaign: Random public name: shares of one campaign are refused in another of the same schema.
+
+    Examples:
+        >>> schema = Schema.from_dict({
+        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
+        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
+        ... })
+        >>> encoder = Encoder.calibrate(schema)
+        >>> print(encoder.guarantee(1000))
+        ε = 1, δ = 1e-06 if one of the two servers is honest, else nothing, replace_one, per person
+        >>> [len(share) for share in encoder.encode({"old": True, "sick": False})]
+        [129, 81]
+    """
+
+    proofs: bool = False
+    campaign: str = field(default_factory=partial(secrets.token_hex, _ID_BYTES))
+
+    where = "aggregated"
+    noun = "encoder"
+    num_noises = len(ROLES)
+    more: ClassVar[dict[str, type]] = {"proofs": bool, "campaign": str}
+
+    def __post_init__(self) -> None:
+        if self.proofs:
+            _ = self.prio3  # refuses records without a circuit
+        super().__post_init__()
 
     @property
     def sums_size(self) -> int:
@@ -232,38 +326,15 @@ class Encoder(Summarized):
     def _pairs_program(self, query: PairCounts) -> dict[str, Any]:
         """Return how each column is taken, its weight, and the codes of its atoms in every coding."""
         coded, pairs = self.schema.coded, []
-        assert isinstance(self._fit, TableFit)
-        for name, atoms, weight in zip(coded, self._fit.records.atoms, query.weights, strict=True):
+        assert isinstance(self.fitted, TableFit)
+        for name, atoms, weight in zip(
+            coded, self.fitted.records.atoms, query.weights, strict=True
+        ):
             (codings,) = atoms.codings  # those of the only release
             codes = [coding.codes.tolist() for coding in codings]
             pairs.append({"column": name, "weight": int(weight), "codes": codes})
         takes = {name: column.code_program(name, column.codings) for name, column in coded.items()}
         return {"columns": takes, "pairs": pairs}
-
-    def guarantee(self, count: int) -> DistributedDP:
-        """Return the guarantee of a batch of so many reports, computed from σ and Δ.
-
-        Raises:
-            PrivotError: if they are fewer than the promise's people.
-        """
-        if count < self.people:
-            raise PrivotError(
-                f"the batch has {count:,} reports, and the promise is of {self.people:,} or more: wait "
-                "for more; fewer are not opened"
-            )
-        delta = self.promise.delta
-        epsilon = gaussian_epsilon(self.stddev, sensitivity(self.query), delta)
-        return DistributedDP(epsilon, delta, "aggregated", count, unit=self.schema.unit)
-
-    def require_room(self, count: int) -> None:
-        """Refuse a batch whose sums could wrap around."""
-        radius = math.ceil(self.query.radius)
-        most = radius if self.query.moment == 1 else DIAGONAL * radius**2
-        if require_count("reports", count, MOST_PEOPLE) * most >= _MOST_SUM:
-            raise PrivotError(
-                f"sums of {count:,} reports could wrap around: open at most {(_MOST_SUM - 1) // most:,} "
-                "together"
-            )
 
     def encode(self, record: Mapping[str, Any]) -> tuple[bytes, bytes]:
         """Return a record's shares for the leader and for the helper, by fresh randomness.
@@ -329,7 +400,7 @@ class Encoder(Summarized):
 
     def contributions(self, data: Any) -> Iterator[Words]:
         """Yield what the records of a table add to the sums, in chunks (n, L): **not private**."""
-        parts = self._fit.records.encode(raw_table(data, self.schema))
+        parts = self.fitted.records.encode(raw_table(data, self.schema))
         for start in range(0, len(parts[0]), _CHUNK):
             chunk = tuple(np.asarray(part[start : start + _CHUNK]) for part in parts)
             yield contributions(self.query, chunk).view(np.uint64)
@@ -367,34 +438,9 @@ class Encoder(Summarized):
         """SHA-256 of the canonical JSON, 64 digits, which shares and ledgers carry."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
-    def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
-        return {"promise": self.promise, "counts": self.length, "stddev": self.stddev}
-
-    def to_json(self) -> str:
-        """Canonical JSON, with the public numbers of the query and a browser's program."""
-        names = ("slots", "width", "radius", "moment")
-        query = {name: getattr(self.query, name) for name in names}
-        fields = {"format": _FORMAT, "schema": self.schema.to_dict(), "stddev": self.stddev}
-        fields |= {"query": query, "proofs": self.proofs, "campaign": self.campaign}
-        fields["device"] = self.program
-        return json.dumps(fields, separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read the canonical JSON; refused if it is any other, or keeps no promise."""
-        try:
-            fields = json.loads(text)
-            schema, stddev = Schema.from_dict(fields["schema"]), float(fields["stddev"])
-            encoder = cls(schema, stddev, bool(fields["proofs"]), str(fields["campaign"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise PrivotError(f"the encoder cannot be used ({error}): calibrate it again") from None
-        if encoder.to_json() != text.strip():
-            raise PrivotError(
-                "the encoder was altered, or sums what this version of privot does not: calibrate it "
-                "again, or use the version that did"
-            )
-        return encoder
+    def to_dict(self) -> dict[str, Any]:
+        """See `SumRule`; with a browser's program."""
+        return super().to_dict() | {"device": self.program}
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -407,25 +453,25 @@ class Encoder(Summarized):
             draft.write_text(self.to_json() + "\n", encoding="utf-8")
 
 
-def one_round_fit(schema: Schema, settings: SumSettings | None = None) -> OneSumFit:
+def one_round_fit(schema: Schema, where: str, settings: SumSettings | None = None) -> OneSumFit:
     """Return the curator's fit of the least number of records; refused if it takes several rounds."""
-    promise = _promise(schema)
+    promise = _promise(schema, where)
     budget = Budget(promise.epsilon, promise.delta, promise.people or 1, schema.unit)
     fitted = None
     if kind_of_records(schema):
         fitted = fit_of(schema, settings or SumSettings(), budget, one_round=True)
     if not isinstance(fitted, OneSumFit):
         raise PrivotError(
-            f"columns {', '.join(schema.columns)} are not learned from one round of sums, and two "
-            "servers open one: promise 'central' or 'shuffled', or leave columns out"
+            f"columns {', '.join(schema.columns)} are not learned from one round of sums, and sums "
+            "that add up are of one: let one curator fit them, promise 'shuffled', or leave columns out"
         )
     return fitted
 
 
-def _promise(schema: Schema) -> Promise:
+def _promise(schema: Schema, where: str) -> Promise:
     promise = schema.promise
-    if promise is None or promise.where != "aggregated":
+    if promise is None or promise.where != where:
         raise PrivotError(
-            f"the schema promises {promise or 'nothing'}: declare [promise] with where = 'aggregated'"
+            f"the schema promises {promise or 'nothing'}: declare [promise] with where = {where!r}"
         )
     return promise

@@ -70,14 +70,14 @@ def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None =
     """
     encoder, places = campaign.rule, [campaign.folder / role for role in ROLES]
     assert isinstance(encoder, Encoder)
-    if model is not None and model.encoder.fingerprint != encoder.fingerprint:
+    if model is not None and model.rule.to_json() != encoder.to_json():
         raise PrivotError("the model is of another campaign: give one of this campaign's sums")
     if all(place.exists() for place in places):
         leader, helper = (Server(place) for place in places)
         held = len(leader.ids(verified=False) & helper.ids(verified=False))
         opened = min(leader.num_opened, helper.num_opened)
     elif model is not None:
-        held, opened = 0, model.count
+        held, opened = 0, sum(model.batches)
     else:
         raise PrivotError(
             f"{campaign.folder} has no folders of both servers: each counts its own shares by `privot "

@@ -333,7 +333,11 @@ class SumMechanism:
         self._entered = False
 
     def release(self, query: Query) -> NoisySums:
-        """Count the next round, and return the answer to its query.
+        """Count the next round, and return the answer to its query; refused as by `count`."""
+        return noisy_sums(query, *self.count(query))
+
+    def count(self, query: Query) -> tuple[Integers, float]:
+        """Count the next round; return its integer sums with noise, and the noise's stddev.
 
         Raises:
             BudgetExhausted: if no round is left.
@@ -350,7 +354,7 @@ class SumMechanism:
         self.enter()
         number = self.ledger.spend()  # from 1; unique, even if other threads use this ledger
         stddev = plan.stddev(query, number - 1)
-        return noisy_sums(query, sums + sample_rounded_gaussian(sums.shape, stddev), stddev)
+        return sums + sample_rounded_gaussian(sums.shape, stddev), stddev
 
     def enter(self) -> None:
         """Enter the plan in the account of these records, if it is not there yet.

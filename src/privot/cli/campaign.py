@@ -98,7 +98,7 @@ def new(
     if shares := declared.promise is not None and declared.promise.where == "aggregated":
         if report_columns is not None:
             raise PrivotError(f"--report-columns {report_columns}: shares have all, leave it out")
-        rule, here = Encoder.calibrate(declared, proofs), {"leader": _ONE, "helper": _TWO}
+        rule, here = Encoder.calibrate(declared, proofs=proofs), {"leader": _ONE, "helper": _TWO}
     elif proofs:
         raise PrivotError("--proofs is for sums by two servers: promise where = 'aggregated'")
     else:

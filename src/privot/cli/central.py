@@ -16,6 +16,7 @@ from privot.privacy.rounding import at_most
 if TYPE_CHECKING:
     from privot.integral import IntegralModel
     from privot.schema import Schema
+    from privot.tables.csv_records import RecordForm
 
 SUMS = "Options of --method sums"
 SUM_SETTINGS = "privot.central.fitting:SumSettings"
@@ -54,6 +55,12 @@ def fit(
     separator: Separator = ",",
     ignore: Ignore = None,
     resume: bool = Option(False, "--resume", help="Continue an interrupted fit."),
+    counted: bool = Option(
+        False,
+        "--count",
+        help="Write noisy sums instead, by the schema's promise alone: `privot fit` learns from those "
+        "of several curators together.",
+    ),
     force: Force = False,
 ) -> None:
     """Learn a model of records that a trusted curator holds: central differential privacy.
@@ -63,6 +70,8 @@ def fit(
     Example: privot central fit digits.npz --schema schema.toml --epsilon 10 -o model/
 
     A network: privot central fit people.csv --schema schema.toml --epsilon 10 --method slices
+
+    One of several curators: privot central fit people.csv --schema schema.toml --count -o sums.json
     """
     from privot.central import fit as fit_model
     from privot.central.fitting import raw_records
@@ -81,6 +90,14 @@ def fit(
         "loss": loss,
     }
     declared = Schema.load(schema)
+    if counted:
+        given = [epsilon, delta, method, low_pass, *slices_options.values(), *context.obj.values()]
+        if resume or any(each is not None for each in given):
+            raise PrivotError(
+                "--count goes by the schema's promise alone: leave out other settings"
+            )
+        _count(data, declared, record_form(separator, ignore), output, force)
+        return
     shared = {"low_pass": low_pass, "seed": seed}
     settings = _settings(method, declared, context.obj | shared, slices_options | shared)
     claim_folder(output, FILES, inputs=[data, schema], force=force)
@@ -102,6 +119,21 @@ def fit(
     checkpoint.unlink(missing_ok=True)
     print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
     note(f"keep {checkpoint}.ledger, the budget's ledger; another run on these records adds to it")
+
+
+def _count(data: Path, schema: Schema, form: RecordForm, output: Path, force: bool) -> None:
+    """Release and write noisy sums, with their ledger beside them."""
+    from privot.aggregated import count
+    from privot.central.fitting import raw_records
+
+    output = output.with_name("sums.json") if output.name == "model" else output
+    claim_file(output, inputs=[data], suffixes=(".json",), force=force)
+    note_unit(schema.unit)
+    ledger = output.with_name(output.name + ".ledger")
+    sums = count(raw_records(data, schema, form), schema, ledger)
+    sums.save(output)
+    print(f"{output}: noisy sums of {len(sums):,} records, {sums.guarantee}")
+    note(f"keep {ledger}, the budget's ledger; another release of these records adds to it")
 
 
 def _settings(

@@ -28,6 +28,7 @@ from privot.core.files import claim_file, claim_folder, require_place
 from privot.core.processes import is_first
 
 if TYPE_CHECKING:
+    from privot.aggregated import SumRelease
     from privot.local import LocalModel
     from privot.local.releases import Reports
     from privot.randomizer import Counts, Randomizer
@@ -61,6 +62,8 @@ def collect(
 
     Counts, of two collectors: privot collect release/ counts-b --count -o counts
 
+    Sums of a batch, by two servers: privot collect leader.json helper.json --count -o monday.json
+
     Shuffled: privot collect batch-000000.sealed -r randomizer.json --key analyst.key -o release.parquet
     """
     from privot.collector import collect_files
@@ -77,6 +80,11 @@ def collect(
     made_by = None if randomizer is None else Randomizer.load(randomizer)
     if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
         raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
+    if counted and (sums := _open_sums(releases)):
+        claim_file(output, suffixes=(".json",), force=force)
+        sums.save(output)
+        print(f"{output}: noisy sums of {len(sums):,} reports, {sums.guarantee}")
+        return
     if counted:
         if key is not None:
             raise PrivotError(f"--key {key} opens a release: count what that collects, by itself")
@@ -184,7 +192,7 @@ def fit(
 
     Example: privot fit release.parquet -o model/
 
-    Sums of two servers: privot fit leader.json helper.json -o model/
+    Sums of two servers, or sums that merge: privot fit leader.json helper.json -o model/
 
     For waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
@@ -197,8 +205,11 @@ def fit(
 
     # `context.obj` has the values of the options that app.py declares from `FitSettings`.
     settings, wave_times = FitSettings(**context.obj), WaveTimes(times, start, every, onto, panel)
-    if [path.suffix for path in release] == [".json", ".json"]:
-        _fit_sums(release, output, settings.seed, force)
+    if sums := _open_sums(release):
+        claim_folder(output, FILES, inputs=release, force=force)
+        learned = fit_model(sums, settings)
+        learned.save(output)
+        print(f"{output}: learned from the sums of {len(sums):,} reports, {learned.guarantee}")
         return
     if waves or wave_times.given:
         if resume or target is not None or device != "auto":
@@ -261,18 +272,13 @@ def fit(
         print(f"{output / 'report.html'}: what it draws, beside what was received")
 
 
-def _fit_sums(files: Sequence[Path], output: Path, seed: int, force: bool) -> None:
-    """Add up the sums of both servers, learn from them, and save the model."""
-    from privot.aggregated import fit, open_sums
-    from privot.central import SumSettings
-    from privot.models import FILES
+def _open_sums(paths: Sequence[Path]) -> SumRelease | None:
+    """Open and merge noisy sums; None if paths are of reports."""
+    if any(path.suffix != ".json" for path in paths):
+        return None
+    from privot.aggregated.releases import load_sums
 
-    claim_folder(output, FILES, inputs=files, force=force)
-    leader, helper = files
-    release = open_sums(leader, helper)
-    model = fit(release, SumSettings(seed=seed))
-    model.save(output)
-    print(f"{output}: learned from the sums of {len(release):,} reports, {model.guarantee}")
+    return load_sums(paths)
 
 
 def _check(

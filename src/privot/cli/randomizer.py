@@ -176,7 +176,7 @@ def _calibrate_encoder(schema: Schema, path: Path, output: Path, force: bool, pr
     if output.name == "randomizer.json":
         output = output.with_name("encoder.json")
     claim_file(output, inputs=[path], suffixes=(".json",), force=force)
-    encoder = Encoder.calibrate(schema, proofs)
+    encoder = Encoder.calibrate(schema, proofs=proofs)
     encoder.save(output)
     guarantee = encoder.guarantee(encoder.people)
     print(f"{output}: {guarantee}")

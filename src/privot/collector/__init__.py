@@ -20,7 +20,6 @@ from privot.core.errors import lazy_names, naming_extra
 
 with naming_extra("privot.collector"):
     from privot.collector.collecting import Collected, Collection, collect, collect_files
-    from privot.collector.waves import WaveReleases, releases_by_wave
 
 if TYPE_CHECKING:
     from privot.collector.analyst import open_batch, seal_report
@@ -40,11 +39,9 @@ __all__ = [
     "Campaign",
     "Collected",
     "Collection",
-    "WaveReleases",
     "collect",
     "collect_files",
     "open_batch",
-    "releases_by_wave",
     "seal",
     "seal_report",
 ]

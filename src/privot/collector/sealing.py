@@ -11,6 +11,11 @@ random words, so this is a random order (`privot.randomizer.publishing`). Finall
 names all shards so far, is replaced. With a panel, each shard is of one wave, named in its metadata
 (`privot.collector.waves` has the privacy review).
 
+**Counts** of a shard's reports, if at most half of these are distinct, are written beside it. The shard
+names their hash: counts of other reports are never read (`privot.randomizer.reports.counts`). A sealing
+writes the shard before its counts, and a deletion the counts before the shard: wherever either breaks
+off, each file with a deleted report is written again.
+
 **Exactly once.** The next sealing first repeats an interrupted one with the same records. The order
 depends only on the records, so the shards have the same rows and the same names, and no manifest names
 a row twice. A reader finds the old manifest or the new one.
@@ -51,11 +56,15 @@ from privot.collector.waves import wave_metadata
 from privot.core.errors import PrivotError
 from privot.core.files import flush_folder, replacing_file
 from privot.randomizer.publishing import in_random_order, write_buckets
+from privot.randomizer.randomizer import Randomizer
+from privot.randomizer.reports.counts import count, is_counted
 from privot.randomizer.reports.rows import (
+    COUNTS_KEY,
     ID_TYPE,
     MANIFEST,
     METADATA_KEY,
     REPORT_ID,
+    counts_name,
     manifest_text,
     shard_name,
     write_reports,
@@ -101,15 +110,33 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
         shard_rows = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.format.record_bytes))
         made_by, panel = campaign.randomizer.to_json(), campaign.format.panel
         for wave, files in sorted(parts.items()):
-            metadata = None if panel is None else wave_metadata(panel, wave)
+            metadata = {} if panel is None else wave_metadata(panel, wave)
             for table in in_random_order(files, num_buckets, shard_rows):
-                with storage.writing(shard_name(len(batch.shards) + len(rows))) as draft:
-                    rows.append(write_reports(draft, [table], made_by, metadata))
+                name, counts = shard_name(len(batch.shards) + len(rows)), _counts(campaign, table)
+                with storage.writing(name) as draft:
+                    more = metadata | _naming(counts)
+                    rows.append(write_reports(draft, [table], made_by, more))
+                if counts:
+                    with storage.writing(counts_name(name)) as draft:
+                        draft.write_bytes(counts)
     if rows:
         with storage.writing(MANIFEST) as draft:
             draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
     store.finish_sealing(batch, rows)
     return Sealed(sum(rows), quarantined, sum(batch.shards) + sum(rows))
+
+
+def _counts(campaign: Campaign, table: pa.Table) -> bytes:
+    """Return the counts of a shard's reports; none of waves, or where counts are of no use."""
+    if campaign.format.panel is not None or not is_counted(campaign.randomizer):
+        return b""
+    counts = count(table, campaign.randomizer)
+    return counts.to_bytes() if 2 * counts.distinct <= len(table) else b""
+
+
+def _naming(counts: bytes) -> dict[bytes, bytes]:
+    """Return the metadata of a shard that has these counts beside it."""
+    return {COUNTS_KEY: hashlib.sha256(counts).hexdigest().encode()} if counts else {}
 
 
 def _write_parts(
@@ -264,7 +291,8 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
         for name in names:
             if name.startswith("shard-") and name.endswith(".parquet"):
                 storage.fetch(name, copy)
-                rows.append(_erase_shard(storage, name, copy, deleted))
+                has_counts = counts_name(name) in names
+                rows.append(_erase_shard(storage, name, copy, deleted, has_counts))
             elif name.startswith("quarantine-") and name.endswith(".csv"):
                 storage.fetch(name, copy)
                 _erase_quarantine(storage, name, copy, deleted)
@@ -280,8 +308,10 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
     store.finish_erasing(rows)
 
 
-def _erase_shard(storage: ReleaseStorage, name: str, copy: Path, deleted: frozenset[bytes]) -> int:
-    """Remove reports from a shard, of which `copy` is a copy; return the number of rows left."""
+def _erase_shard(
+    storage: ReleaseStorage, name: str, copy: Path, deleted: frozenset[bytes], has_counts: bool
+) -> int:
+    """Remove reports from a shard, of which `copy` is a copy, and its counts; return the rows left."""
     shard_ids = pq.read_table(copy, columns=[REPORT_ID])[REPORT_ID]
     is_deleted = pc.is_in(shard_ids, pa.array(deleted, ID_TYPE))
     if not pc.any(is_deleted).as_py():
@@ -290,6 +320,13 @@ def _erase_shard(storage: ReleaseStorage, name: str, copy: Path, deleted: frozen
     metadata = dict(table.schema.metadata)
     made_by = metadata.pop(METADATA_KEY).decode()
     remaining = table.filter(pc.invert(is_deleted)).replace_schema_metadata(None)
+    metadata.pop(COUNTS_KEY, None)
+    if has_counts:
+        randomizer = Randomizer.from_json(made_by)
+        counts = count(remaining, randomizer).to_bytes() if len(remaining) else b""
+        with storage.writing(counts_name(name)) as draft:
+            draft.write_bytes(counts)
+        metadata |= _naming(counts)
     with storage.writing(name) as draft:
         return write_reports(draft, [remaining], made_by, metadata)
 

@@ -1,9 +1,9 @@
-"""Waves of a panel among collected reports: a release of each wave in memory, shards of each on disk.
+"""Waves of a panel among collected reports: shards of each wave.
 
 A report contains its time, rounded down to an hour, which determines its wave if all waves begin at
-full hours. In memory there is a release for each wave (`releases_by_wave`). A collector's release
-contains all waves, and **each of its shards has the reports of one wave**. The Parquet metadata of a
-shard (`privot.wave`) state the panel and the wave. Otherwise it is an ordinary release.
+full hours. A collector's release contains all waves, and **each of its shards has the reports of one
+wave**. The Parquet metadata of a shard (`privot.wave`) state the panel and the wave. Otherwise it is an
+ordinary release.
 
 **Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those of a
 report. A release stores no times; the wave of a shard is a function of the hour of its reports, and
@@ -17,7 +17,6 @@ share. No report names a person, and no code here searches for two reports of on
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,72 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from privot.collector.collecting import Collected, Source, collect
 from privot.core.errors import PrivotError, printable
-from privot.randomizer.randomizer import TIME_STEP, Randomizer
+from privot.randomizer.randomizer import TIME_STEP
 from privot.randomizer.reports.rows import is_release, shard_files
 from privot.waves import Panel
-from privot.wire.report import Report
 
 _WAVE_KEY = b"privot.wave"
-
-
-class WaveReleases(NamedTuple):
-    """Releases of a panel's waves.
-
-    Arguments:
-        collected: Release of each wave that has reports, by the wave's number.
-        outside: Number of reports that cannot be read, or that belong to no wave of the panel.
-
-    Examples:
-        >>> WaveReleases(collected={}, outside=2).outside
-        2
-    """
-
-    collected: dict[int, Collected]
-    outside: int
-
-
-def releases_by_wave(
-    randomizer: Randomizer, panel: Panel, reports: Iterable[bytes | Report]
-) -> WaveReleases:
-    """Collect reports, in any order, into one release a wave; copies count once.
-
-    Arguments:
-        randomizer: The reports' randomizer.
-        panel: The panel in which people reported.
-        reports: Reports as `privot.device` makes them, or `privot.device.read_batch` reads them.
-
-    Raises:
-        PrivotError: if waves do not begin with whole steps of time, or no report can be counted.
-
-    Examples:
-        >>> from privot import Schema
-        >>> from privot.device import Device
-        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
-        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
-        >>> panel = Panel("bits", window=1, start=0, length=3600, seed="public")
-        >>> device = Device.from_json(randomizer.to_json())
-        >>> sent = [device.report({"bit": True}, now=now) for now in (10, 20, 3700)]
-        >>> found = releases_by_wave(randomizer, panel, sent).collected
-        >>> {wave: len(each.release) for wave, each in found.items()}
-        {0: 2, 1: 1}
-    """
-    require_whole_hours(panel)
-    waves: dict[int, list[Source]] = {}
-    outside = 0
-    for data in reports:
-        try:
-            report = Report.from_bytes(data) if isinstance(data, bytes) else data
-            waves.setdefault(panel.wave_at(report.time * TIME_STEP), []).append(report)
-        except PrivotError:
-            outside += 1
-    if not waves:
-        raise PrivotError(
-            f"{outside:,} reports are of no wave of panel {panel.name!r}: check its start"
-        )
-    collected = {wave: collect(waves[wave], randomizer) for wave in sorted(waves)}
-    return WaveReleases(collected, outside)
 
 
 def require_whole_hours(panel: Panel) -> None:

@@ -41,19 +41,16 @@ from typing import Any, get_args
 import numpy as np
 import pyarrow as pa
 
-from privot.aggregated.shares import ROLES, Encoder
-from privot.central.fitting import OneSumFit, SumSettings, fit_of, kind_of_records
+from privot.aggregated.shares import ROLES, Encoder, SumRule
+from privot.central.fitting import kind_of_records
 from privot.central.pyramid import PlaceRecords, Pyramid
 from privot.central.sums import (
-    Budget,
     Indicators,
     Integers,
     Query,
-    SumPlan,
     add_indicators,
     noise_free,
     noisy_sums,
-    sensitivity,
     zero_sums,
 )
 from privot.core.errors import PrivotError
@@ -261,28 +258,23 @@ class _SumSimulator:
     epsilon0 = None  # devices add no noise
 
     def __init__(self, schema: Schema, promise: Promise, people: int, reference: pa.Table) -> None:
-        budget = Budget(promise.epsilon, promise.delta, people, schema.unit)
-        fitted = fit_of(schema, SumSettings(), budget)
-        assert isinstance(fitted, OneSumFit)  # as places and tables are
-        self._fit, self.num_simulated, self._num_noises = fitted, people, 1
+        kind = Encoder if promise.where == "aggregated" else SumRule
+        promise = replace(promise, people=people)
+        self._rule = kind.calibrate(schema.model_copy(update={"promise": promise}))
+        self.num_simulated = people
         self.report_bytes: int | None = None
-        plan = fitted.plan()
-        assert isinstance(plan, SumPlan)
-        self._stddev = sensitivity(fitted.query) / plan.ratios[0]
-        self._records = fitted.records.encode(reference)
-        if promise.where == "aggregated":
-            encoder = Encoder.calibrate(schema.model_copy(update={"promise": promise}))
-            self._num_noises = len(ROLES)  # each server adds its own
-            self.report_bytes = sum(encoder.share_length(role) for role in ROLES)
+        self._records = self._rule.fitted.records.encode(reference)
+        if isinstance(self._rule, Encoder):
+            self.report_bytes = sum(map(self._rule.share_length, ROLES))
 
     def learn_and_sample(self, seed: int) -> pa.Table:
         """Draw how often each record occurs, learn from the noisy sums, and sample the model."""
-        fitted = self._fit
+        rule, fitted = self._rule, self._rule.fitted
         occurrences = _draw_occurrences(len(self._records[0]), self.num_simulated, seed)
         sums = weighted_sums(fitted.query, self._records, occurrences)
-        for _ in range(self._num_noises):
-            sums = sums + sample_rounded_gaussian(sums.shape, self._stddev)
-        released = noisy_sums(fitted.query, sums, math.sqrt(self._num_noises) * self._stddev)
+        for _ in range(rule.num_noises):
+            sums = sums + sample_rounded_gaussian(sums.shape, rule.stddev)
+        released = noisy_sums(fitted.query, sums, math.sqrt(rule.num_noises) * rule.stddev)
         rng = np.random.default_rng([seed, _STREAM_OF_MODELS])
         return pa.concat_tables(
             fitted.law(released).pieces(fitted.records, _NUM_REFERENCE, rng, {})

@@ -28,6 +28,7 @@ from privot.local.grid_fit import fit_density
 from privot.local.model import LocalModel
 from privot.local.releases import Releases, Reports
 from privot.local.settings import FitSettings, Run, settings_with
+from privot.models import Model, Sums
 from privot.privacy import weakest
 from privot.privacy.rounding import at_most, check_delta, exactly
 from privot.randomizer.information import min_informative_reports
@@ -76,8 +77,12 @@ def fit(
 ) -> "WaveModel": ...
 
 
+@overload
+def fit(release: Sums, settings: FitSettings | None = None, **keywords: Any) -> Model: ...
+
+
 def fit(
-    release: Reports | Sequence[Reports],
+    release: Reports | Sequence[Reports] | Sums,
     settings: FitSettings | None = None,
     *,
     times: "Sequence[Time] | None" = None,
@@ -87,13 +92,13 @@ def fit(
     progress: Progress | None = None,
     loss: "Loss | str | None" = None,
     **keywords: Any,
-) -> "LocalModel | WaveModel":
+) -> "LocalModel | WaveModel | Model":
     """Learn the distribution of the clean records from their privatized reports.
 
     Arguments:
         release: The reports, or several releases of a campaign that changed its randomizer, the newest
             last, which are fitted together (`privot.local.releases`). Maps and tables are fitted to
-            counts, and counts that `privot.count` made before give the same model, bit for bit.
+            counts, and those of `privot.count` give the same model, bit for bit. Or noisy sums.
         settings: Settings of the fit; the defaults if None.
         times: Time of each release, a number or a date, in increasing order, for waves of a population
             that drifts. The result is then a `WaveModel` (`privot.local.fit_waves`).
@@ -118,6 +123,8 @@ def fit(
         keywords, loss = keywords | {"loss": loss}, None
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
     settings = settings_with(settings, keywords)
+    if isinstance(release, Sums):
+        return _fit_sums(release, settings)
     if times is not None:
         if resume or checkpoint is not None or loss is not None:
             raise PrivotError("waves are fitted at once: leave out checkpoint, resume and loss")
@@ -128,14 +135,19 @@ def fit(
     estimator: str = settings.estimator
     if estimator == "auto":
         estimator = "generator" if loss is not None else releases.best_estimator
-    guarantees = []
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
-        guarantees.append(part.guarantee)  # raises an error if a batch is too small
-    weakest(*guarantees)
+    weakest(*(part.guarantee for part in releases.parts))  # raises an error if a batch is too small
     needed = min_informative_reports(releases.newest.randomizer)
     model = _fit_by_estimator(releases, estimator, settings, run)
     return model if needed is None or count >= needed else _warn_of_few(model, count, needed)
+
+
+def _fit_sums(release: Sums, settings: FitSettings) -> Model:
+    """Learn from noisy sums; refuse settings of what learns from reports."""
+    if settings != FitSettings(seed=settings.seed):
+        raise PrivotError("noisy sums have no setting but seed: leave out all others")
+    return release.learn(settings.seed)
 
 
 def _fit_by_estimator(

@@ -62,11 +62,11 @@ from privot.randomizer.publishing import (
 )
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.counts import CountPlan, Counts, count
+from privot.randomizer.reports.rows import COUNTS_SUFFIX
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.tables.files import TableBatches, as_table
 
 RECEIPT, COUNTS = "receipt", "counts"  # columns of what the functions return
-COUNTS_SUFFIX = ".counts"
 _FIRST_BITS = 62  # of the random number of a call's first part
 
 

@@ -55,8 +55,9 @@ from privot.core.errors import PrivotError
 from privot.local.releases import Releases
 from privot.mechanisms.forms import Answers, CodeForm
 from privot.randomizer import Counts, Randomizer
-from privot.randomizer.reports.counts import CountPlan, Key, distinct_rows
+from privot.randomizer.reports.counts import CountPlan, Key
 from privot.randomizer.reports.joint import JointReport
+from privot.randomizer.reports.rows import distinct_rows
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -19,7 +19,8 @@ of two below which there are at most 65,536: all ids of few reports, a uniform s
 union follow from those of its parts. Counts that share one are not merged. If they share m of n reports,
 none of these is in the sample with probability about $(1 − k/n)^m$, where k is some 32,768 or more: less
 than 10⁻¹³ for a shard of a million reports that stands twice among a billion. Within one source, copies
-are found exactly, as in every release.
+are found exactly, as in every release; of shards with counts beside them, which a collector writes,
+only those that share a sampled id are read again.
 
 **Splits.** Cross-validation holds out reports by coins, independently of their content. Given counts,
 the number of held-out ones among n equal reports is then binomial, whichever they are. So folds, halves
@@ -59,7 +60,9 @@ from privot.randomizer.reports.rows import (
     REPORT_ID,
     IdSample,
     ReportTable,
+    counts_name,
     distinct_ids,
+    distinct_rows,
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
@@ -71,61 +74,7 @@ _MAGIC = b"privot counts 1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
 _MIN_WAITING = 2**15  # integers in answers that wait
 _ROWS_AT_ONCE = 2**20  # reports in tables that are counted together
-_MAX_KEY = 2**62  # largest number of possible keys, so that keys are 64-bit integers
-# Up to this many possible keys per row, or in total, marking keys is faster than sorting them.
-_KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
-
-
-def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the places (d,) of distinct rows of a table (n, w), and the rank (n,) of every row.
-
-    `rows[places]` are the distinct rows in lexicographic order. A row $(v_1, …, v_w)$ with
-    $0 ≤ v_j < m_j$ has the key $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and keys are ordered as rows are. If
-    few keys are possible, they are marked in linear time; otherwise they are sorted, which takes a
-    twentieth of the time of comparing rows. Where keys would exceed 63 bits, the key of the first
-    columns is replaced by its rank; columns that are not integers are ranked first.
-
-    Examples:
-        >>> rows = np.array([[2, 1], [0, 5], [2, 1], [-1, 9]])
-        >>> places, ranks = distinct_rows(rows)
-        >>> rows[places].tolist(), ranks.tolist()
-        ([[-1, 9], [0, 5], [2, 1]], [2, 1, 2, 0])
-    """
-    keys, num_keys = np.zeros(len(rows), np.int64), 1
-    if not len(rows):
-        return keys, keys
-    for column in rows.T:
-        values, num_values = _from_zero(column)
-        if num_keys * num_values > _MAX_KEY:
-            keys, num_keys = _rank_keys(keys, num_keys)[1], len(rows)
-        keys, num_keys = keys * num_values + values, num_keys * num_values
-    return _rank_keys(keys, num_keys)
-
-
-def _from_zero(column: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """Map a column's values to integers in the same order, from 0 to below m; return them and m."""
-    if column.dtype.kind in "iub":
-        low, high = int(column.min()), int(column.max())
-        # The range of these values times the number of ranks, at most one per row, is a possible key.
-        if max(-low, high) < _MAX_KEY // (2 * len(column)):
-            return column.astype(np.int64) - low, high - low + 1
-    distinct, ranks = np.unique(column, return_inverse=True)
-    return ranks, len(distinct)
-
-
-def _rank_keys(
-    keys: NDArray[np.int64], num_keys: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a place of each distinct key in order, and every key's rank; keys are below `num_keys`."""
-    if num_keys > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
-        _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
-        return places, ranks
-    present = np.zeros(num_keys, np.bool_)
-    present[keys] = True
-    ranks = (np.cumsum(present) - 1)[keys]
-    places = np.zeros(np.count_nonzero(present), np.int64)
-    places[ranks] = np.arange(len(keys))
-    return places, ranks
+_MOST_PARTS = 32  # counts of shards in memory
 
 
 class Counted(NamedTuple):
@@ -207,11 +156,13 @@ class Counts(Reports):
 
     def summary(self) -> dict[str, object]:
         """Return the numbers of reports and of distinct answers, and the summary of the randomizer."""
-        distinct = sum(len(each.people) for each in self.groups.values())
-        return {
-            "reports": f"{len(self):,}",
-            "distinct": f"{distinct:,}",
-        } | self.randomizer.summary()
+        numbers = {"reports": f"{len(self):,}", "distinct": f"{self.distinct:,}"}
+        return numbers | self.randomizer.summary()
+
+    @property
+    def distinct(self) -> int:
+        """Number of distinct answers."""
+        return sum(len(each.people) for each in self.groups.values())
 
     def merge(self, *others: Counts) -> Counts:
         """Add up counts of different reports of one randomizer.
@@ -569,6 +520,36 @@ def _releases(
 
 
 def _count_release(release: Release) -> Counts:
+    """Count the reports of a release, by the counts beside its shards where they are."""
+    parts, ids = list[Counts](), IdSample()
+    for part in _parts_of(release):
+        if ids.shared(
+            part.ids
+        ):  # all reports show whether these are copies, or forged under one id
+            return _count_rows(release)
+        ids = ids.joined(part.ids)
+        parts.append(part)
+        if len(parts) == _MOST_PARTS:
+            parts = [added(parts)]
+    return added(parts)
+
+
+def _parts_of(release: Release) -> Iterator[Counts]:
+    """Yield the counts that a collector wrote beside shards, and those of each other shard."""
+    files = release.rows.files
+    if not any(files.values()):
+        yield _count_rows(release)
+        return
+    for path, digest in files.items():
+        beside = Path(counts_name(path))
+        content = beside.read_bytes() if digest and beside.is_file() else b""
+        if hashlib.sha256(content).hexdigest().encode() == digest:
+            yield Counts.from_bytes(content, release.rows.source)
+        elif len(rows := ReportTable.open(path)[0]):
+            yield _count_rows(Release(rows, release.randomizer))
+
+
+def _count_rows(release: Release) -> Counts:
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
     ids = waiting = IdSample()
     for words, answers in release.rows.validated(plan.read):
