@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from campaign.browser import CHROMIUM
 from privot import Randomizer, Schema
 from privot.campaign import CampaignFolder, create
 from privot.collector import analyst
-from privot.collector.analyst import read_analyst_key
+from privot.collector.analyst import public_analyst_key, read_analyst_key
 from privot.collector.arrivals import ShuffledCampaign
 from privot.collector.collecting import collect
 from privot.core.errors import PrivotError
@@ -302,3 +303,33 @@ def test_a_browser_seals_what_it_showed_to_the_analyst(page, tmp_path):
         assert found.to_json() == shown
         assert found.time == 0
         assert found.id not in sealed
+
+
+@browser
+def test_what_was_sealed_for_one_campaign_does_not_go_to_another_of_its_randomizer(
+    page, tmp_path, monkeypatch
+):
+    """In the other's batch, it alone would open with the first one's key, and hide among nobody."""
+    promise = Promise(1.0, "shuffled", delta=1e-4, people=100)
+    schema = NUMBER.model_copy(update={"promise": promise})
+
+    def report(address, until):
+        page.open(url + address)
+        page.wait("document.querySelector('input[type=date]')")
+        page.run("document.querySelector('input').value = '2024-05-31'")
+        page.run("document.getElementById('show').click()")
+        page.wait("!document.getElementById('report').hidden")
+        page.run("document.getElementById('send').click()")
+        page.wait(until)
+
+    with served(tmp_path, schema=schema, epsilon=None) as (campaign, url, taken):
+        with monkeypatch.context() as away:
+            away.setattr(Collector, "do_POST", lambda self: self.send_error(404))
+            report("/index.html", "document.getElementById('trouble').textContent.startsWith('Not sent yet')")
+        other, index = ec.generate_private_key(ec.SECP256R1()), campaign.web / "index.html"
+        text = index.read_text().replace(campaign.analyst_key, public_analyst_key(other))
+        index.write_text(text)
+        report("/?", "!document.getElementById('done').hidden")
+        (sealed,) = map(Report.from_bytes, taken)
+        found, reasons = analyst._opened([sealed.payload], sealed.fingerprint, other)
+        assert (len(found), reasons) == (1, [])

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import privot
@@ -15,7 +17,7 @@ from privot.privacy.shuffling import (
     shuffled_delta,
     shuffled_epsilon,
 )
-from privot.randomizer import weight_pairs
+from privot.randomizer import Release, weight_pairs
 from privot.schema.promise import Promise
 from privot.waves import Panel, PanelGuarantee
 
@@ -78,6 +80,20 @@ def test_tables_of_two_batches_are_not_counted_as_one():
     assert privot.count(batches[:1], randomizer).guarantee == randomizer.batch_guarantee(1000)
     with pytest.raises(PrivotError, match="count each batch by itself, from one table or its file"):
         privot.count(batches, randomizer)
+
+
+def test_a_file_of_two_batches_is_neither_counted_nor_loaded(tmp_path):
+    """Who appends one to the other would state ε of their union, which nobody mixed."""
+    randomizer, path = calibrated(PLACE, 1, 1000), tmp_path / "both.parquet"
+    places = np.random.default_rng(0).random((2, 1000))
+    for name in ("first", "second"):
+        randomizer.privatize({"x": places[0], "y": places[1]}).save(tmp_path / name)
+    tables = [pq.read_table(tmp_path / name) for name in ("first", "second")]
+    pq.write_table(pa.concat_tables(tables), path)  # the randomizer is in its metadata
+    assert Release.open(path).guarantee.epsilon < Release.load(tmp_path / "first").guarantee.epsilon
+    for read in (Release.load, privot.count):
+        with pytest.raises(PrivotError, match="both.parquet is not in the order of ids"):
+            read(path)
 
 
 def test_reports_in_the_order_of_records_are_not_shuffled():

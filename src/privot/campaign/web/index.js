@@ -24,7 +24,8 @@ at("form").addEventListener("submit", async (event) => {
 at("title").textContent = document.title = campaign.title;
 at("promise").textContent = campaign.promise;
 try {
-  outbox = await Outbox.open(`privot ${campaign.fingerprint}`);
+  // Two campaigns of one randomizer have one fingerprint; what was sealed for one must not go to the other.
+  outbox = await Outbox.open(`privot ${campaign.fingerprint}${campaign.analystKey ?? ""}`);
   device = await pinned(Device, "randomizer.json", campaign);
   at("questions").append(...boxes(device.program.columns, asked));
   if ((await outbox.waiting()).length) await show(); // drawn at an earlier visit, and not sent

@@ -571,7 +571,8 @@ def _releases(
 def _count_release(release: Release) -> Counts:
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
     ids = waiting = IdSample()
-    for words, answers in release.rows.validated(plan.read):
+    mixed = shuffled_promise(release.schema) is not None
+    for words, answers in release.rows.validated(plan.read, mixed):
         for key, rows in answers:
             tallies.setdefault(key, Tally(plan.size)).add(rows)
         below = IdSample(words=words).below(ids.limit)
