@@ -475,6 +475,18 @@ def test_a_sealed_report_of_one_wave_does_not_open_in_the_next(tmp_path):
     assert second.release.guarantee == RANDOMIZER.batch_guarantee(PEOPLE)
 
 
+def test_a_report_that_comes_a_wave_late_hides_among_the_late_alone(tmp_path):
+    """Why a wave's address is closed with it: the analyst, who has both keys, sees who is late apart."""
+    late, key = drawn(1), ec.generate_private_key(ec.SECP256R1())
+    store = opened(tmp_path)  # of the next wave, whose shuffler cannot see it either
+    assert set(store.append(*rows([*sealed(late), *sealed(drawn(PEOPLE), key)])).tolist()) == {NEW}
+    assert write(store, tmp_path) == PEOPLE + 1
+    store.close()
+    (batch,) = batches(tmp_path)
+    found, _ = analyst._opened(batch, bytes.fromhex(RANDOMIZER.fingerprint), KEY)
+    assert [each.id for each in found] == [late[0].id]
+
+
 @pytest.mark.parametrize(
     "start",
     [b"", b"\xff" * 65, b"\x02" + bytes(31) + b"\x05", b"\x04" + b"\xff" * 64, b"\x06" + bytes(64)],

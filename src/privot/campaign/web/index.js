@@ -24,8 +24,7 @@ at("form").addEventListener("submit", async (event) => {
 at("title").textContent = document.title = campaign.title;
 at("promise").textContent = campaign.promise;
 try {
-  // Two campaigns of one randomizer have one fingerprint; what was sealed for one must not go to the other.
-  outbox = await Outbox.open(`privot ${campaign.fingerprint}${campaign.analystKey ?? ""}`);
+  outbox = await Outbox.open(`privot ${campaign.fingerprint}`);
   device = await pinned(Device, "randomizer.json", campaign);
   at("questions").append(...boxes(device.program.columns, asked));
   if ((await outbox.waiting()).length) await show(); // drawn at an earlier visit, and not sent
