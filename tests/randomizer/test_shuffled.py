@@ -78,8 +78,10 @@ def test_tables_of_two_batches_are_not_counted_as_one():
     places = np.random.default_rng(0).random((2, 1000))
     batches = [randomizer.privatize({"x": places[0], "y": places[1]}).table for _ in range(2)]
     assert privot.count(batches[:1], randomizer).guarantee == randomizer.batch_guarantee(1000)
-    with pytest.raises(PrivotError, match="count each batch by itself, from one table or its file"):
+    with pytest.raises(PrivotError, match="not in the order of ids"):
         privot.count(batches, randomizer)
+    halves = [batches[0][:400], batches[0][400:]]
+    assert privot.count(halves, randomizer).guarantee == randomizer.batch_guarantee(1000)
 
 
 def test_a_file_of_two_batches_is_neither_counted_nor_loaded(tmp_path):

@@ -120,10 +120,8 @@ def _people(
     parts: Sequence[Trial], who: Mapping[str, Indices], rng: np.random.Generator
 ) -> pa.Table:
     """Return the raw table of people whose records are given by their indices."""
-    columns: dict[str, pa.Array] = {}
-    for part in parts:
-        columns |= part.raw(who[part.name], rng)
-    return pa.table(columns)
+    raw = (part.raw(who[part.name], rng).items() for part in parts)
+    return pa.table({name: values for each in raw for name, values in each})
 
 
 def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:

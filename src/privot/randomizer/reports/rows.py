@@ -300,8 +300,7 @@ class ReportTable:
             yield words, found
         if mixed and not increasing:
             raise PrivotError(
-                f"{self.source} is not in the order of ids, as one shuffled batch is, and ε is of a "
-                "batch: give each by itself"
+                f"{self.source} is not in the order of ids, as a shuffled batch is: give each by itself"
             )
         if not increasing and (repeated := self._repeated()) is not None:
             raise self._impossible_error(repeated, "it is there twice")
