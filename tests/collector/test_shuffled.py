@@ -169,7 +169,9 @@ def test_roles_are_of_what_randomizers_promise():
     with pytest.raises(PrivotError, match="--role shuffler is of randomizers that promise"):
         ShuffledCampaign(LOCAL.to_json().encode())
     panel = Panel("bits", window=2, start=0, length=3600, seed="public", waves=100)
-    with pytest.raises(PrivotError, match="--panel 'bits'.*a store of its own.* a key of its own"):
+    with pytest.raises(
+        PrivotError, match="--panel 'bits'.*a store of its own.* an address.* a key of its own"
+    ):
         ShuffledCampaign(TEXT.encode(), panel=panel)
 
 

@@ -438,8 +438,8 @@ class ShuffledCampaign(Campaign):
         if panel is not None:
             raise PrivotError(
                 f"--panel {panel.name!r} sorts reports by their hour, and sealed ones have none: leave "
-                "it out, and give each wave a store of its own (--store wave-0), an address, and a key "
-                "(`privot waves new --keys keys/`)"
+                "it out, and give each wave a store of its own (--store wave-0), an address, and "
+                "a key of its own (`privot waves new --keys keys/`)"
             )
         sealed = bytes(SEAL_BYTES + len(empty.to_bytes()))
         return SealedRecordFormat(sealed_report(empty.fingerprint, sealed).to_bytes())
