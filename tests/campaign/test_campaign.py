@@ -13,11 +13,11 @@ from campaign.browser import CHROMIUM
 from privot import Randomizer, Schema
 from privot.campaign import CampaignFolder, create
 from privot.collector import analyst
-from privot.collector.analyst import read_analyst_key
+from privot.collector.analyst import read_analyst_key, seal_report
 from privot.collector.arrivals import ShuffledCampaign
 from privot.collector.collecting import collect
 from privot.core.errors import PrivotError
-from privot.device import Report, read_batch, write_batch
+from privot.device import Device, Report, read_batch, write_batch
 from privot.randomizer.signing import require_signature
 from privot.schema.promise import Promise
 
@@ -110,6 +110,24 @@ def test_a_shuffler_is_reached_by_https_or_on_this_machine(tmp_path):
     assert not list(tmp_path.iterdir())
     create(randomizer, tmp_path / "here", title="", collector="http://localhost:9")
     create(randomizer, tmp_path / "there", title="", collector="https://a.example")
+
+
+def test_what_was_sealed_for_one_campaign_is_refused_by_another_of_its_randomizer(tmp_path):
+    """An analyst with the keys of both would see who is late for the first apart from all others."""
+    promise = Promise(1.0, "shuffled", delta=1e-4, people=50)
+    randomizer = Randomizer.calibrate(NUMBER.model_copy(update={"promise": promise}))
+    first, second = (
+        create(randomizer, tmp_path / name, title="", collector="http://localhost:9")
+        for name in ("first", "second")
+    )
+    report = Device.from_json(first.path.read_text()).report({"day": "2024-05-31"})
+    sealed = seal_report(report, first.analyst_key).to_bytes()
+    own, other = (ShuffledCampaign.load(each.path) for each in (first, second))
+    for campaign, is_taken in ((own, True), (other, False)):
+        records = campaign.read(write_batch([sealed]), as_json=False).records
+        assert campaign.format.validate(records)[0].tolist() == [is_taken]
+    assert other.refusal(0, sealed).reason == "fingerprint"
+    assert first.randomizer == second.randomizer == randomizer
 
 
 class Collector(http.server.SimpleHTTPRequestHandler):

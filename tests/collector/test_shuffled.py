@@ -169,7 +169,9 @@ def test_roles_are_of_what_randomizers_promise():
     with pytest.raises(PrivotError, match="--role shuffler is of randomizers that promise"):
         ShuffledCampaign(LOCAL.to_json().encode())
     panel = Panel("bits", window=2, start=0, length=3600, seed="public", waves=100)
-    with pytest.raises(PrivotError, match="--panel 'bits'.*a store of its own.* a key of its own"):
+    with pytest.raises(
+        PrivotError, match="--panel 'bits'.*a store of its own.* an address.* a key of its own"
+    ):
         ShuffledCampaign(TEXT.encode(), panel=panel)
 
 
@@ -473,6 +475,18 @@ def test_a_sealed_report_of_one_wave_does_not_open_in_the_next(tmp_path):
     assert {each.id for each in replayed} < ids[0]
     assert not ids[0] & ids[1]
     assert second.release.guarantee == RANDOMIZER.batch_guarantee(PEOPLE)
+
+
+def test_a_report_that_comes_a_wave_late_hides_among_the_late_alone(tmp_path):
+    """Why a wave's address is closed with it: the analyst, who has both keys, sees who is late apart."""
+    late, key = drawn(1), ec.generate_private_key(ec.SECP256R1())
+    store = opened(tmp_path)  # of the next wave, whose shuffler cannot see it either
+    assert set(store.append(*rows([*sealed(late), *sealed(drawn(PEOPLE), key)])).tolist()) == {NEW}
+    assert write(store, tmp_path) == PEOPLE + 1
+    store.close()
+    (batch,) = batches(tmp_path)
+    found, _ = analyst._opened(batch, bytes.fromhex(RANDOMIZER.fingerprint), KEY)
+    assert [each.id for each in found] == [late[0].id]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,13 @@
 """Shuffled reports: ε₀ from the promise, ε from the accepted count."""
 
+import itertools
+import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import privot
@@ -15,7 +20,7 @@ from privot.privacy.shuffling import (
     shuffled_delta,
     shuffled_epsilon,
 )
-from privot.randomizer import weight_pairs
+from privot.randomizer import Release, weight_pairs
 from privot.schema.promise import Promise
 from privot.waves import Panel, PanelGuarantee
 
@@ -76,8 +81,24 @@ def test_tables_of_two_batches_are_not_counted_as_one():
     places = np.random.default_rng(0).random((2, 1000))
     batches = [randomizer.privatize({"x": places[0], "y": places[1]}).table for _ in range(2)]
     assert privot.count(batches[:1], randomizer).guarantee == randomizer.batch_guarantee(1000)
-    with pytest.raises(PrivotError, match="count each batch by itself, from one table or its file"):
+    with pytest.raises(PrivotError, match="not in the order of ids"):
         privot.count(batches, randomizer)
+    halves = [batches[0][:400], batches[0][400:]]
+    assert privot.count(halves, randomizer).guarantee == randomizer.batch_guarantee(1000)
+
+
+def test_a_file_of_two_batches_is_neither_counted_nor_loaded(tmp_path):
+    """Who appends one to the other would state ε of their union, which nobody mixed."""
+    randomizer, path = calibrated(PLACE, 1, 1000), tmp_path / "both.parquet"
+    places = np.random.default_rng(0).random((2, 1000))
+    for name in ("first", "second"):
+        randomizer.privatize({"x": places[0], "y": places[1]}).save(tmp_path / name)
+    tables = [pq.read_table(tmp_path / name) for name in ("first", "second")]
+    pq.write_table(pa.concat_tables(tables), path)  # the randomizer is in its metadata
+    assert Release.open(path).guarantee.epsilon < Release.load(tmp_path / "first").guarantee.epsilon
+    for read in (Release.load, privot.count):
+        with pytest.raises(PrivotError, match="both.parquet is not in the order of ids"):
+            read(path)
 
 
 def test_reports_in_the_order_of_records_are_not_shuffled():
@@ -224,3 +245,66 @@ def test_a_randomizer_of_shuffled_reports_is_audited():
     randomizer = calibrated(TABLE, 2.0, 1000)
     found = audit_randomizer(randomizer, num_draws=20_000, confidence=1 - 1e-6)
     assert not found.refuted
+
+
+def drawn_laws(program):
+    """The law of a device's report by each record (r, k), from the published integers alone."""
+    if program["joint"] is not None:
+        (cells,) = program["joint"]["sets"]  # one form of all columns, one view: a set of one cell
+        columns, share = [int(cells)], 1.0
+        words = [2**64 - int(program["joint"]["sets"][cells]["out"], 16)]
+        assert program["joint"]["sets"][cells]["size"] == program["joint"]["views"] == 1
+    else:
+        draws = [each["draw"] for each in program["split"]["reports"]]
+        columns, share = [draw["values"] for draw in draws], program["split"]["choose"] / len(draws)
+        words = [2**64 - (draw["values"] - 1) * int(draw["slot"], 16) for draw in draws]
+    parts = []
+    for size, own in zip(columns, words, strict=True):
+        other = (1 - own / 2**64) / (size - 1)
+        parts.append(share * (np.full((size, size), other) + np.eye(size) * (own / 2**64 - other)))
+    records = itertools.product(*map(range, columns))
+    return np.array([np.hstack([part[x] for part, x in zip(parts, each)]) for each in records])
+
+
+def exact_delta(laws, people, epsilon):
+    """The largest δ of all batches that differ in one record, by all multisets of reports."""
+
+    def multisets(records):
+        law = {(0,) * laws.shape[1]: 1.0}
+        for record in records:
+            following = Counter()
+            for found, probability in law.items():
+                for report in np.flatnonzero(laws[record]):
+                    more = (*found[:report], found[report] + 1, *found[report + 1 :])
+                    following[more] += probability * laws[record, report]
+            law = following
+        return law
+
+    worst = 0.0
+    for others in itertools.combinations_with_replacement(range(len(laws)), people - 1):
+        batches = [multisets((record, *others)) for record in range(len(laws))]
+        for first, second in itertools.permutations(batches, 2):
+            excess = (p - math.exp(epsilon) * second[found] for found, p in first.items())
+            worst = max(worst, sum(max(0.0, each) for each in excess))
+    return worst
+
+
+BITS = '[columns.a]\nkind = "boolean"\n[columns.b]\nkind = "boolean"\n'
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings", "people"),
+    [
+        ('[columns.a]\nkind = "boolean"\n', {}, 7),
+        ('[columns.a]\nkind = "categorical"\ncategories = ["x", "y", "z"]\n', {}, 4),
+        (BITS, {"report": "split", "report_columns": 1}, 3),
+    ],
+)
+def test_what_devices_draw_needs_no_more_than_is_printed_and_hardly_less(columns, settings, people):
+    """From the published integers to ε, by none of the code that computes it."""
+    promise = PROMISE.format(1.0, people).replace("1e-6", "0.01")
+    randomizer = Randomizer.calibrate(Schema.from_toml(columns + promise), **settings)
+    laws = drawn_laws(randomizer.program)
+    assert laws.sum(axis=1) == pytest.approx(1.0)
+    delta = exact_delta(laws, people, randomizer.batch_guarantee(people).epsilon)
+    assert 0.9 * 0.01 < delta <= 0.01

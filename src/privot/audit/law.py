@@ -43,7 +43,7 @@ from privot.audit.statistics import (
 )
 from privot.audit.trials import Indices, Mask, PartReports, Trial
 from privot.randomizer.randomizer import Randomizer, Release
-from privot.randomizer.reports.rows import REPORT_ID, ReportTable
+from privot.randomizer.reports.rows import REPORT_ID, ReportTable, in_order
 
 _MIN_DRAWS, _MAX_DRAWS = 1_000, 200_000  # default number of reports of each record
 # The limits below bound the time and memory of an audit, whatever the schema.
@@ -120,17 +120,15 @@ def _people(
     parts: Sequence[Trial], who: Mapping[str, Indices], rng: np.random.Generator
 ) -> pa.Table:
     """Return the raw table of people whose records are given by their indices."""
-    columns: dict[str, pa.Array] = {}
-    for part in parts:
-        columns |= part.raw(who[part.name], rng)
-    return pa.table(columns)
+    raw = (part.raw(who[part.name], rng).items() for part in parts)
+    return pa.table({name: values for each in raw for name, values in each})
 
 
 def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
     """Return reports as devices send them; raises PrivotError if one is impossible."""
-    release = Release(ReportTable.of(randomizer.reports_in_order(people)), randomizer)
-    release.require_possible()
-    return release.table
+    reports = randomizer.reports_in_order(people)
+    Release(ReportTable.of(in_order(reports)), randomizer).require_possible()
+    return reports
 
 
 def _report_width(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator) -> int:

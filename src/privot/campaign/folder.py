@@ -22,6 +22,7 @@ from privot.core.errors import PrivotError
 from privot.core.files import replacing_folder
 from privot.randomizer import Randomizer
 from privot.randomizer.reports.shuffled import shuffled_promise
+from privot.randomizer.reports.validation import named
 from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
 
 _RANDOMIZER, _ENCODER = "randomizer.json", "encoder.json"
@@ -153,6 +154,9 @@ def create(
     if folder.exists():
         raise PrivotError(f"{folder} exists, and no campaign's key is overwritten: name another")
     origins = _origins(rule, addresses)
+    if shuffled := isinstance(rule, Randomizer) and shuffled_promise(rule.schema) is not None:
+        # What was sealed for one campaign would be alone of its kind in a batch of another.
+        rule = Randomizer.from_json(named(rule.to_json()))
     with replacing_folder(folder) as draft:
         path, web = draft / _file_of(rule), draft / _WEB
         rule.save(path)
@@ -164,7 +168,7 @@ def create(
         for public in (path, signature_path(path)):
             shutil.copyfile(public, web / public.name)
         facts = _facts_of(rule) | {"publicKey": public_key(key)} | addresses | about
-        if shuffled_promise(rule.schema) is not None:
+        if shuffled:
             facts["analystKey"] = new_analyst_key(draft / _ANALYST)
         write_pages(web, OF_SHARES if isinstance(rule, Encoder) else OF_REPORTS, facts, origins)
     return CampaignFolder(folder, rule, title, about["questions"])

@@ -173,6 +173,5 @@ def _column_shares(schema: Schema, name: str, sample: pa.Table, binned: bool) ->
 
 def _in_figures(guarantee: PureDP | ApproximateDP | DistributedDP) -> str:
     """Return ε alone of a local guarantee, and all that a guarantee of trust states."""
-    if isinstance(guarantee, DistributedDP):
-        return str(guarantee)
-    return f"ε = {at_most(guarantee.epsilon)}"
+    epsilon = f"ε = {at_most(guarantee.epsilon)}"
+    return str(guarantee) if isinstance(guarantee, DistributedDP) else epsilon

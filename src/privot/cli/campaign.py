@@ -109,7 +109,7 @@ def new(
     folder = create(rule, output, title=title, questions=questions, **addresses)
     shuffled = folder.analyst_key != ""
     promised = rule.promise if isinstance(rule, Encoder) else rule.schema.promise or rule.guarantee
-    print(f"{output}: {promised}, fingerprint {rule.fingerprint}")
+    print(f"{output}: {promised}, fingerprint {folder.rule.fingerprint}")
     print(f"  devices pin the public key {folder.public_key}")
     if isinstance(rule, Encoder):
         sizes = [f"{rule.share_length(role):,} bytes to the {role}" for role in _OF_SHARES]

@@ -26,9 +26,9 @@ number of its accepted reports: `privot.randomizer.reports.shuffled`.
   that ε₀ is left. **Duplicates** count once, by the id inside the seal.
 - An **analyst** can skip the refusal of small batches, which only the shuffler prevents. An analyst who
   observes the network of the shuffler, or of its batches, is both parties.
-- **Waves** of the same people: each has a shuffler's store and an analyst's key of its own. Sealed bytes
-  of one wave that are sent to another then do not open; with one key they would be in two batches, and
-  the id inside would tell that report from all others. No shuffler can see it before.
+- **Waves** of the same people: each has a store and an analyst's key of its own. With one key, sealed
+  bytes that are sent again would be in two batches, and the id inside would tell that report from all
+  others. An analyst with both keys sees what came late apart: an address is closed with its wave.
 - A **client** can send reports of people who do not exist, as in every survey. They count as people in
   ε, so it must be honest people who are as many as the promise says. Sealed bytes that are sent again
   are the same report; a report that is sealed again is counted once in a batch. A report with an hour

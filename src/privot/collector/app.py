@@ -203,17 +203,10 @@ class Collector:
         }
         for served in campaigns:
             self._routes |= self._routes_of(served)
-        self.app: Any = (
-            self
-            if not origins
-            else CORSMiddleware(
-                self,
-                allow_origins=origins,
-                allow_methods=["GET", "POST"],
-                allow_headers=["authorization", "content-type"],
-                max_age=86_400,
-            )
-        )
+        self.app: Any = self
+        if origins:
+            methods, headers = ["GET", "POST"], ["authorization", "content-type"]
+            self.app = CORSMiddleware(self, origins, methods, headers, max_age=86_400)
 
     def _routes_of(self, served: ServedCampaign) -> dict[str, dict[str, tuple[Metrics, _Call]]]:
         """Return what answers a method of each path of a campaign."""
@@ -499,8 +492,7 @@ class Shuffler(Sealer):
     def _sealed(self) -> str:
         store, campaign = self.served.writer.store, self.served.campaign
         assert isinstance(campaign, ShuffledCampaign)
-        if not isinstance(store, FolderStore):
-            raise PrivotError("a shuffler keeps sealed reports in a folder: give one as --store")
+        assert isinstance(store, FolderStore)
         # A batch that broke off is finished first, and what came after it may be one by now.
         sizes = iter(partial(write_shuffled, store, campaign, self.storage), None)
         return "; ".join(f"a batch of {size:,} sealed reports is written" for size in sizes)

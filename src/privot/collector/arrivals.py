@@ -426,26 +426,20 @@ class ShuffledCampaign(Campaign):
     All that a shuffler needs is public: fingerprint, length of a report, and least people in a batch.
     """
 
-    @property
-    def people(self) -> int:
-        """Least number of reports in a batch."""
-        promise = shuffled_promise(self.randomizer.schema)
-        assert promise is not None
-        return promise.people or 1
-
     def _require_role(self) -> None:
-        if shuffled_promise(self.randomizer.schema) is None:
+        if (promise := shuffled_promise(self.randomizer.schema)) is None:
             raise PrivotError(
                 "--role shuffler is of randomizers that promise shuffled reports, and this one promises "
                 f"{self.randomizer.guarantee}: leave it out, or calibrate by a [promise]"
             )
+        self.people = promise.people or 1  # least number of reports in a batch
 
     def _format_of(self, empty: Report, panel: Panel | None) -> RecordFormat:
         if panel is not None:
             raise PrivotError(
                 f"--panel {panel.name!r} sorts reports by their hour, and sealed ones have none: leave "
-                "it out, and give each wave a store of its own (--store wave-0), and a key of its own "
-                "(`privot waves new --keys keys/`)"
+                "it out, and give each wave a store of its own (--store wave-0), an address, and "
+                "a key of its own (`privot waves new --keys keys/`)"
             )
         sealed = bytes(SEAL_BYTES + len(empty.to_bytes()))
         return SealedRecordFormat(sealed_report(empty.fingerprint, sealed).to_bytes())

@@ -578,5 +578,6 @@ class Release(Reports):
         Raises:
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        for _ in self.rows.validated(lambda piece: (self.randomizer.reasons(piece), None)):
+        mixed = shuffled_promise(self.schema) is not None
+        for _ in self.rows.validated(lambda piece: (self.randomizer.reasons(piece), None), mixed):
             pass

@@ -5,7 +5,7 @@ import { answers, asker, boxes, pinned } from "./questions.js";
 const campaign = JSON.parse(document.getElementById("campaign").textContent);
 const at = (id) => document.getElementById(id);
 const servers = { leader: campaign.leader, helper: campaign.helper };
-const [HEAD, ID] = [33, 16]; // bytes of the fingerprint with the server's number, and of the id
+const HEAD = 49; // bytes of the fingerprint, the server's number and the id
 const ALREADY = "This browser has sent its shares already, and makes no others.";
 let [encoder, outbox, shares] = [null, null, null]; // shares: what is shown; stored from the first try to send them on
 
@@ -44,7 +44,7 @@ at("send").addEventListener("click", async () => {
   try {
     const kept = await outbox.keep(encoder, shares);
     if (!kept) return done(ALREADY);
-    if (hex(kept.helper) === hex(shares.helper)) return await send();
+    if (String(kept.helper) === String(shares.helper)) return await send();
     show(kept);
     at("trouble").textContent = "Nothing is sent yet: another page of this browser made these shares before yours.";
   } catch (error) {
@@ -69,7 +69,10 @@ async function send() {
   }
 }
 
-/** No byte of a share is shown: a picture of the page, beside the other server's share, would say what was answered. */
+/**
+ * No byte of a share is shown, for a picture of the page, beside the other server's share, would say what was answered;
+ * and no id, by which anybody could ask a server for it, or send another share under it first.
+ */
 function show(found) {
   shares = found;
   at("questions").replaceChildren(); // the answers, which nothing needs any more
@@ -79,24 +82,14 @@ function show(found) {
     head.append(Object.assign(document.createElement("th"), { textContent: title }));
   }
   for (const [role, address] of Object.entries(servers)) {
-    const body = shares[role].subarray(HEAD + ID);
+    const body = shares[role].subarray(HEAD);
     const row = table.insertRow();
     row.insertCell().textContent = `the ${role}, ${new URL(address).host}`;
     row.insertCell().textContent = `${body.length.toLocaleString("en")} random bytes${encoder.proofs ? ", with a proof" : ""}`;
   }
-  const id = document.createElement("p");
-  id.className = "soft";
-  const beside = "Beside them, both have the survey's fingerprint and one random number, by which the servers match them: ";
-  id.append(beside, Object.assign(document.createElement("code"), { textContent: hex(shares.leader.slice(HEAD, HEAD + ID)) }));
-  at("told").replaceChildren(table, id);
+  at("told").replaceChildren(table);
   at("ask").hidden = true;
   at("report").hidden = false;
-}
-
-/** Bytes in hexadecimal, in groups of four. */
-function hex(bytes) {
-  const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return digits.match(/.{1,8}/g).join(" ");
 }
 
 function done(words) {

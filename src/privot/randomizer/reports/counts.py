@@ -501,9 +501,8 @@ def count(sources: Source | Iterable[Source], randomizer: Randomizer | None = No
 def _releases(
     sources: Source | Iterable[Source], randomizer: Randomizer | None
 ) -> Iterator[Release]:
-    """Yield releases, in which consecutive tables of reports are put together, unless shuffled."""
+    """Yield releases, in which consecutive tables of reports are put together."""
     tables: list[pa.Table] = []
-    whole = randomizer is not None and shuffled_promise(randomizer.schema) is not None
     for source in [sources] if isinstance(sources, Source) else sources:
         if isinstance(source, str | Path | Release):
             yield source if isinstance(source, Release) else Release.open(source)
@@ -511,8 +510,7 @@ def _releases(
         if randomizer is None:
             raise PrivotError("reports do not carry their randomizer: give it as `randomizer`")
         tables.append(pa.table(source).replace_schema_metadata(None))
-        # Nobody can tell whether two tables of shuffled reports are one batch, so they are not added.
-        if whole or sum(map(len, tables)) > _ROWS_AT_ONCE:
+        if sum(map(len, tables)) > _ROWS_AT_ONCE:
             yield Release(ReportTable.of(*tables), randomizer)
             tables = []
     if tables and randomizer is not None:
@@ -552,7 +550,8 @@ def _parts_of(release: Release) -> Iterator[Counts]:
 def _count_rows(release: Release) -> Counts:
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
     ids = waiting = IdSample()
-    for words, answers in release.rows.validated(plan.read):
+    mixed = shuffled_promise(release.schema) is not None
+    for words, answers in release.rows.validated(plan.read, mixed):
         for key, rows in answers:
             tallies.setdefault(key, Tally(plan.size)).add(rows)
         below = IdSample(words=words).below(ids.limit)

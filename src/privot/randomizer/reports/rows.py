@@ -325,7 +325,7 @@ class ReportTable:
             yield _joined(batches)
 
     def validated(
-        self, read: Callable[[pa.Table], tuple[pa.Array, Read]]
+        self, read: Callable[[pa.Table], tuple[pa.Array, Read]], mixed: bool = False
     ) -> Iterator[tuple[NDArray[np.uint64], Read]]:
         """Read each piece, and yield its ids as pairs of words (n, 2) and what was read.
 
@@ -335,9 +335,11 @@ class ReportTable:
         Arguments:
             read: Returns for each row of a piece the reason why no device sends it, or null, and what
                 is to be yielded.
+            mixed: Whether the reports must be in the order of ids, as those of one shuffled batch are.
 
         Raises:
             ImpossibleReportError: for the first impossible or repeated report, with its row and reason.
+            PrivotError: for reports that are not in that order, such as two batches in one table.
         """
         last, num_read, increasing = np.zeros((0, 2), np.uint64), 0, True
         for piece in self.pieces():
@@ -353,6 +355,10 @@ class ReportTable:
             increasing = increasing and bool(rising.all())
             last, num_read = words[-1:], num_read + len(piece)
             yield words, found
+        if mixed and not increasing:
+            raise PrivotError(
+                f"{self.source} is not in the order of ids, as a shuffled batch is: give each by itself"
+            )
         if not increasing and (repeated := self._repeated()) is not None:
             raise self._impossible_error(repeated, "it is there twice")
 

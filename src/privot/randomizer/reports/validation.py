@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from typing import Any
 
 from privot.core.errors import PrivotError
@@ -20,6 +21,7 @@ from privot.core.errors import PrivotError
 FORMAT = 3
 _FIELDS = (
     "schema", "mechanisms", "report_columns", "delta", "joint", "candidates", "guarantee", "device",
+    "campaign",
 )  # fmt: skip
 
 
@@ -57,6 +59,11 @@ def unseal(text: str | bytes) -> dict[str, Any]:
             "calibrate again with `privot calibrate`"
         )
     return {name: fields[name] for name in _FIELDS if name in fields}
+
+
+def named(text: str) -> str:
+    """Return a randomizer's JSON with a random name, by which its fingerprint is of one campaign."""
+    return seal(**unseal(text) | {"campaign": secrets.token_hex(16)})
 
 
 def _fingerprint(fields: dict[str, Any]) -> str:
