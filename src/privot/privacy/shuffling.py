@@ -438,13 +438,14 @@ def _mean_excess(
     variance = float(law @ cells**2) * step**2
     size = scipy.fft.next_fast_len(math.ceil(2 * reach(variance) / step) + 2, real=True)
     transform = scipy.fft.rfft(np.bincount(cells.astype(int) % size, law, size))
-    large = np.abs(transform) ** min(sizes) > 1e-30  # few are; the rest is below rounding errors
-    bases, powers, before = transform[large], np.zeros(1), most
+    powers, logs = np.zeros_like(transform), np.log(np.maximum(np.abs(transform), 1e-300))
+    large, before = logs > 0.0, most
     for m, share in sorted(sizes.items(), reverse=True):  # Horner: powers of differences are quick
-        powers = powers * bases ** (before - m) + share * math.exp((m - most) * math.log(total))
-        before = m
-    transform[large], transform[~large] = powers * bases**before, 0.0
-    probabilities = np.maximum(scipy.fft.irfft(transform, size), 0.0)
+        powers[large] *= transform[large] ** (before - m)
+        large, before = m * logs > -70.0, m  # the rest is below rounding errors
+        powers[large] += share * math.exp((m - most) * math.log(total))
+    powers[large] *= transform[large] ** before
+    probabilities = np.maximum(scipy.fft.irfft(powers, size), 0.0)
     sums = step * ((np.arange(size) + size // 2) % size - size // 2)
     shifted = sums - up + down
     positive = shifted >= 0
