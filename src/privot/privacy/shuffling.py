@@ -366,7 +366,7 @@ def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     """Return the bound by labels, with noises (u, d) that are the best by a normal approximation."""
     odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
     gain, loss = _gain_and_loss(law.epsilon0, epsilon)
-    nodes, weights = (_NODES + 1) / 2, _WEIGHTS * (1 - (_NODES + 1) / 2) / 4
+    nodes, weights = (_NODES + 1) / 2, _WEIGHTS * (1 - _NODES) / 4
 
     def tent(top: float, rate: Array) -> Array:
         """Return ∫ ((z − t)₊ − (z − e^ε₀ t)₊) e^(−rate t) dt over t > 0 for z = `top`."""
@@ -421,10 +421,9 @@ def _mean_excess(
     cells = np.concatenate([floors, floors + 1])
     masses = np.concatenate([masses * (1 - parts), masses * parts])
     cells, masses = cells[masses > 0], masses[masses > 0]
-    below_top = cells - cells.max()
 
     def slope(rate: float) -> float:
-        return float(masses * np.exp(rate * below_top) @ cells)
+        return float(masses * np.exp(rate * (cells - cells.max())) @ cells)
 
     rate = 0.0
     if slope(0.0) < 0:
@@ -447,8 +446,7 @@ def _mean_excess(
     powers[large] *= transform[large] ** before
     probabilities = np.maximum(scipy.fft.irfft(powers, size), 0.0)
     sums = step * ((np.arange(size) + size // 2) % size - size // 2)
-    shifted = sums - up + down
-    positive = shifted >= 0
+    positive = (shifted := sums - up + down) >= 0
     with np.errstate(over="ignore", under="ignore"):
         excess = float(probabilities[positive] @ (np.exp(-tilt * sums) * sums)[positive])
         if up + down > 0:
