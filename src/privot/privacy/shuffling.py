@@ -88,6 +88,7 @@ _TOLERANCE = 1e-7  # relative, of an ε or ε₀ found by bracketing
 # Cells of the grid of Σ Z in the largest |Z|: fewer, at least 8, if it would have more points.
 _CELLS, _MAX_POINTS = 64, 2**17
 _BLOCKS = 12  # numbers g of people left out for which the bound by labels is computed
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 EPSILON0_MAX = 40.0
 
 
@@ -365,8 +366,7 @@ def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     """Return the bound by labels, with noises (u, d) that are the best by a normal approximation."""
     odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
     gain, loss = _gain_and_loss(law.epsilon0, epsilon)
-    nodes, weights = np.polynomial.legendre.leggauss(24)
-    nodes, weights = (nodes + 1) / 2, weights * (1 - nodes) / 4
+    nodes, weights = (_NODES + 1) / 2, _WEIGHTS * (1 - _NODES) / 4
 
     def tent(top: float, rate: Array) -> Array:
         """Return ∫ ((z − t)₊ − (z − e^ε₀ t)₊) e^(−rate t) dt over t > 0 for z = `top`."""
@@ -420,10 +420,10 @@ def _mean_excess(
     parts = values / step - floors
     cells = np.concatenate([floors, floors + 1])
     masses = np.concatenate([masses * (1 - parts), masses * parts])
+    cells, masses = cells[masses > 0], masses[masses > 0]
 
     def slope(rate: float) -> float:
-        exponents = np.where(masses > 0, rate * cells, -np.inf)
-        return float(masses * np.exp(exponents - exponents.max()) @ cells)
+        return float(masses * np.exp(rate * (cells - cells.max())) @ cells)
 
     rate = 0.0
     if slope(0.0) < 0:
@@ -437,22 +437,22 @@ def _mean_excess(
     variance = float(law @ cells**2) * step**2
     size = scipy.fft.next_fast_len(math.ceil(2 * reach(variance) / step) + 2, real=True)
     transform = scipy.fft.rfft(np.bincount(cells.astype(int) % size, law, size))
-    powers, before = np.zeros_like(transform), most
+    powers, logs = np.zeros_like(transform), np.log(np.maximum(np.abs(transform), 1e-300))
+    large, before = logs > 0.0, most
     for m, share in sorted(sizes.items(), reverse=True):  # Horner: powers of differences are quick
-        powers *= transform ** (before - m)
-        powers += share * math.exp((m - most) * math.log(total))
-        before = m
-    powers *= transform**before
+        powers[large] *= transform[large] ** (before - m)
+        large, before = m * logs > -70.0, m  # the rest is below rounding errors
+        powers[large] += share * math.exp((m - most) * math.log(total))
+    powers[large] *= transform[large] ** before
     probabilities = np.maximum(scipy.fft.irfft(powers, size), 0.0)
     sums = step * ((np.arange(size) + size // 2) % size - size // 2)
-    shifted = sums - up + down
-    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        above = np.exp(-tilt * sums) * sums
-        below = 0.0 * sums
+    positive = (shifted := sums - up + down) >= 0
+    with np.errstate(over="ignore", under="ignore"):
+        excess = float(probabilities[positive] @ (np.exp(-tilt * sums) * sums)[positive])
         if up + down > 0:
-            above += down**2 / (up + down) * np.exp(-tilt * sums - np.maximum(shifted, 0) / down)
-            below = up**2 / (up + down) * np.exp(np.minimum(shifted, 0) / up - tilt * sums)
-    excess = float(probabilities @ np.where(shifted >= 0, above, below))
+            tails = np.where(positive, down, up)
+            tails *= tails * np.exp(-tilt * sums - np.abs(shifted) / tails)
+            excess += float(probabilities @ tails) / (up + down)
     lost = (math.exp(-_LOG_LEFT_OUT / 2) + max(1e-10, 1e-15 * most)) * sum(sizes.values())
     lost *= math.sqrt(most * variance) + up + down
     return (excess + lost) * math.exp(most * math.log(total))
