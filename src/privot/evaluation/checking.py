@@ -301,7 +301,7 @@ class _ReportComparison:
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
         """Order the reports by question, and sample numbers from the model."""
-        reports, names = CodeReports.of(releases), list(model.schema.coded)
+        reports, names = CodeReports.of(releases, sampler_of(model)), list(model.schema.coded)
         table, rng = model.sample(_NUM_SAMPLED, seed=seed), np.random.default_rng(seed)
         samples = {}
         for number, question in enumerate(reports.questions):

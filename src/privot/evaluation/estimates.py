@@ -2,8 +2,9 @@ r"""Unbiased estimates of shares of codes from reports alone, with 90 % confiden
 
 No model is used, and nothing is assumed of the population. A *question* is a column in one of a
 release's alphabets; its codes are unions of the column's *atoms*, the finest sets of values that reports
-distinguish. `CodeReports` has all reports by the questions that they answer, and `estimate` estimates
-means of functions of the codes of one or two questions: of *cells*, combinations of their codes.
+distinguish; beside them, a model may have mass points within atoms (`Places`). `CodeReports` has all
+reports by the questions that they answer, and `estimate` estimates means of functions of the codes of
+one or two questions: of *cells*, combinations of their codes.
 
 A report is a set S of cells, among K: it contains the true cell with probability p, and any given other
 cell with probability q. So for any function g of the cell
@@ -41,7 +42,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.local.classes.counts import ReportGroup, report_groups, split_answers
-from privot.local.classes.mixture import LatentClasses
+from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
 from privot.local.releases import Releases
 from privot.randomizer import Counts
 from privot.randomizer.reports.counts import Counted
@@ -122,7 +123,7 @@ class Question:
 
     column: int  # number of the column, among the newest release's coded columns
     release: int  # number of the release
-    codes: Codes  # (a,) code of each of the column's atoms
+    codes: Codes  # (a,) code of each atom of the column, or of each place of a model
     alphabet: Alphabet
     declared: CodedColumn  # as the release's schema declares it
 
@@ -135,9 +136,15 @@ class CodeReports:
     sources: tuple[Source, ...]  # all reports, by the questions that they answer
 
     @classmethod
-    def of(cls, releases: Releases) -> Self:
-        """Order the reports of releases by question; all columns must be coded."""
+    def of(cls, releases: Releases, model: LatentClassSampler | None = None) -> Self:
+        """Order the reports of releases by question; all columns must be coded.
+
+        Questions have the codes of the places of a model that is compared with them, else of atoms.
+        """
         names = list(releases.atoms)
+        rows = [np.arange(len(atoms.codes)) for atoms in releases.atoms.values()]
+        if model is not None:
+            rows = [*map(Places.numbers, model.places, releases.atoms.values(), names)]
         questions: list[Question] = []
         sources: list[Source] = []
         for number, part in enumerate(releases.counts):
@@ -145,8 +152,10 @@ class CodeReports:
             for name, declared in part.schema.coded.items():
                 alphabets = (declared.alphabet,) if joint is None else declared.codings
                 codings = zip(releases.atoms[name].codings[number], alphabets, strict=True)
+                column = names.index(name)
                 for (codes, _), alphabet in codings:
-                    questions.append(Question(names.index(name), number, codes, alphabet, declared))
+                    own = codes[rows[column]]
+                    questions.append(Question(column, number, own, alphabet, declared))
             if joint is None:
                 sources += _split_sources(part, first)
             else:
@@ -305,7 +314,7 @@ def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
 
 
 def sum_by_code(question: Question, table: Array, axis: int) -> Array:
-    """Sum a table over the atoms of each code of a question; `axis` has the atoms, then the codes."""
+    """Sum a table over the places of each code of a question; `axis` has the places, then the codes."""
     has_code = (np.arange(question.alphabet.size)[:, None] == question.codes) * 1.0
     return np.moveaxis(np.tensordot(has_code, table, (1, axis)), 0, axis)
 

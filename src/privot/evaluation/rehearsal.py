@@ -199,5 +199,6 @@ def rehearse(
     for columns in all_columns:
         gap = (learned.marginal(columns) - true.marginal(columns)).ravel()
         errors[columns], squares[columns] = float(np.abs(gap).sum() / 2), float(gap @ gap)
-    rehearsed_residuals = residuals(CodeReports.of(simulated), sampler_of(refitted).atoms)
-    return Rehearsed(errors, squares, rehearsed_residuals, refitted, simulated)
+    reports = CodeReports.of(simulated, sampler_of(refitted))
+    own = residuals(reports, sampler_of(refitted).atoms)
+    return Rehearsed(errors, squares, own, refitted, simulated)

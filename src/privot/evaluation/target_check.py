@@ -337,7 +337,8 @@ class CrossFit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit of all reports has issued them already
             models = fit_again(model, first, seed), fit_again(model, second, seed)
-        return cls(models, (CodeReports.of(second), CodeReports.of(first)))
+        pairs = zip((second, first), map(sampler_of, models), strict=True)
+        return cls(models, tuple(CodeReports.of(*pair) for pair in pairs))
 
 
 def cross_fitted_performance(
