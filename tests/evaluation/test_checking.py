@@ -153,7 +153,7 @@ def test_a_mass_point_counts_as_the_atom_that_contains_it(checked, monkeypatch):
     law = LatentClasses(own.atoms.weights, (*others, split))
     with_point = replace(model, sampler=replace(own, atoms=law, places=(*other_places, places)))
 
-    reports, pointed = CodeReports.of(releases), CodeReports.of(releases, with_point.sampler)
+    reports, pointed = CodeReports.of(releases), CodeReports.of(releases, with_point)
     same = residuals(reports, own.atoms)
     for columns, residual in residuals(pointed, law).items():
         assert residual.square == pytest.approx(same[columns].square)

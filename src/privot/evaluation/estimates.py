@@ -31,9 +31,8 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Any, Self
 
@@ -41,6 +40,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from privot.local import LocalModel
 from privot.local.classes.counts import ReportGroup, report_groups, split_answers
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
 from privot.local.releases import Releases
@@ -117,6 +117,12 @@ class ProductSource:
 Source = SetSource | ProductSource
 
 
+def sampler_of(model: LocalModel) -> LatentClassSampler:
+    """Return the sampler of a table's model: its `atoms`, and its `classes` in the schema's codes."""
+    assert isinstance(model.sampler, LatentClassSampler)  # as a check requires
+    return model.sampler
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """Column in one of the alphabets in which a release reports it."""
@@ -134,22 +140,26 @@ class CodeReports:
 
     questions: tuple[Question, ...]  # all questions, by number
     sources: tuple[Source, ...]  # all reports, by the questions that they answer
+    # Answered questions and pairs of questions, by the sorted columns that they are about.
+    by_columns: Mapping[tuple[int, ...], list[Questions]]
 
     @classmethod
-    def of(cls, releases: Releases, model: LatentClassSampler | None = None) -> Self:
+    def of(cls, releases: Releases, model: LocalModel | None = None) -> Self:
         """Order the reports of releases by question; all columns must be coded.
 
         Questions have the codes of the places of a model that is compared with them, else of atoms.
         """
-        names = list(releases.atoms)
-        rows = [np.arange(len(atoms.codes)) for atoms in releases.atoms.values()]
-        if model is not None:
-            rows = [*map(Places.numbers, model.places, releases.atoms.values(), names)]
+        places = None if model is None else sampler_of(model).places
+        names, atoms = list(releases.atoms), releases.atoms.values()
+        if places is None:
+            rows = [np.arange(len(each.codes)) for each in atoms]
+        else:
+            rows = [*map(Places.numbers, places, atoms, names)]
         questions: list[Question] = []
         sources: list[Source] = []
         for number, part in enumerate(releases.counts):
             first, joint = len(questions), part.randomizer.joint
-            for name, declared in part.schema.coded.items():
+            for name, declared in part.randomizer.schema.coded.items():
                 alphabets = (declared.alphabet,) if joint is None else declared.codings
                 codings = zip(releases.atoms[name].codings[number], alphabets, strict=True)
                 column = names.index(name)
@@ -160,28 +170,21 @@ class CodeReports:
                 sources += _split_sources(part, first)
             else:
                 sources += [SetSource.of(group) for group in report_groups(part, first)]
-        return cls(tuple(questions), tuple(sources))
+        answered = {
+            chosen
+            for source in sources
+            for number in (1, 2)
+            for chosen in combinations(sorted(source.questions), number)
+        }
+        by_columns: dict[tuple[int, ...], list[Questions]] = {}
+        for chosen in sorted(answered, key=lambda chosen: (len(chosen), chosen)):
+            about = tuple(sorted(questions[number].column for number in chosen))
+            by_columns.setdefault(about, []).append(chosen)
+        return cls(tuple(questions), tuple(sources), by_columns)
 
     def columns(self, questions: Questions) -> tuple[int, ...]:
         """Return the columns of some questions."""
         return tuple(self.questions[question].column for question in questions)
-
-    @cached_property
-    def answered(self) -> list[Questions]:
-        """All answered questions, and all pairs of questions that one report answers together."""
-        answered: set[Questions] = set()
-        for source in self.sources:
-            questions = sorted(source.questions)
-            answered.update(combinations(questions, 1), combinations(questions, 2))
-        return sorted(answered, key=lambda questions: (len(questions), questions))
-
-    @cached_property
-    def by_columns(self) -> dict[tuple[int, ...], list[Questions]]:
-        """Answered questions and pairs of questions, by the sorted columns that they are about."""
-        groups: dict[tuple[int, ...], list[Questions]] = {}
-        for questions in self.answered:
-            groups.setdefault(tuple(sorted(self.columns(questions))), []).append(questions)
-        return groups
 
     def about(self, *columns: int) -> list[Questions]:
         """Return the answered questions about one column, or pairs of questions about two columns."""
@@ -299,12 +302,6 @@ def estimate(
     return Estimate.weighted(weights, parts)
 
 
-def pooled(estimates: Sequence[Estimate]) -> Estimate:
-    """Pool estimates of the same means from questions in several alphabets, by inverse variance."""
-    weights = [1 / max(float(each.variance.mean()), 1e-30) for each in estimates]
-    return Estimate.weighted(weights, estimates)
-
-
 def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
     """Return a model's probabilities of the cells of one or two questions (cells,)."""
     table = atoms.marginal([question.column for question in questions])
@@ -351,10 +348,3 @@ def estimate_from(source: Source, g: Any, full: bool) -> Estimate:
     mean = sums / people
     squared_mean = np.outer(mean, mean) if full else mean**2
     return Estimate(mean, (squares / people - squared_mean) / max(people - 1, 1), int(people))
-
-
-def delta_method(f: Callable[[Array], float], at: Array, covariance: Array) -> tuple[float, float]:
-    """Return f of estimated means, and its variance by the delta method with central differences."""
-    size = 1e-4
-    slope = np.array([(f(at + h) - f(at - h)) / (2 * size) for h in size * np.eye(len(at))])
-    return f(at), float(slope @ covariance @ slope)

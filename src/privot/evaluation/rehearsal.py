@@ -39,10 +39,17 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from privot.evaluation.estimates import CodeReports, Estimate, Questions, cell_shares, estimate
+from privot.evaluation.estimates import (
+    CodeReports,
+    Estimate,
+    Questions,
+    cell_shares,
+    estimate,
+    sampler_of,
+)
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
-from privot.local.classes.mixture import LatentClasses, LatentClassSampler
+from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
 from privot.schema.domains import Array
 
@@ -50,12 +57,6 @@ FALSE_ALARMS = 0.05
 MAX_REHEARSED = 200_000  # people in a rehearsal; more have smaller errors
 Columns = tuple[int, ...]
 _MAX_COVARIANCES = 400  # cells of a table whose covariances are estimated
-
-
-def sampler_of(model: LocalModel) -> LatentClassSampler:
-    """Return the sampler of a table's model: its `atoms`, and its `classes` in the schema's codes."""
-    assert isinstance(model.sampler, LatentClassSampler)  # as a check requires
-    return model.sampler
 
 
 @dataclass(frozen=True)
@@ -199,6 +200,5 @@ def rehearse(
     for columns in all_columns:
         gap = (learned.marginal(columns) - true.marginal(columns)).ravel()
         errors[columns], squares[columns] = float(np.abs(gap).sum() / 2), float(gap @ gap)
-    reports = CodeReports.of(simulated, sampler_of(refitted))
-    own = residuals(reports, sampler_of(refitted).atoms)
+    own = residuals(CodeReports.of(simulated, refitted), sampler_of(refitted).atoms)
     return Rehearsed(errors, squares, own, refitted, simulated)

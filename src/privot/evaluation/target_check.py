@@ -78,11 +78,12 @@ from privot.evaluation.estimates import (
     Question,
     Z,
     cells_of,
-    delta_method,
     estimate_from,
+    sampler_of,
     source_weight,
     sum_by_code,
 )
+from privot.evaluation.number_checks import delta_method
 from privot.evaluation.prediction import (
     area_under_curve,
     encode_target,
@@ -91,7 +92,7 @@ from privot.evaluation.prediction import (
     sklearn,
     with_known_target,
 )
-from privot.evaluation.rehearsal import Columns, Rehearsed, sampler_of
+from privot.evaluation.rehearsal import Columns, Rehearsed
 from privot.evaluation.verdicts import CHANCE, MIN_ABOVE_CHANCE, RETAINED, Finding, grade_share
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
@@ -337,8 +338,7 @@ class CrossFit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit of all reports has issued them already
             models = fit_again(model, first, seed), fit_again(model, second, seed)
-        pairs = zip((second, first), map(sampler_of, models), strict=True)
-        return cls(models, tuple(CodeReports.of(*pair) for pair in pairs))
+        return cls(models, tuple(map(CodeReports.of, (second, first), models)))
 
 
 def cross_fitted_performance(
