@@ -30,13 +30,7 @@ from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.evaluation import verdicts
 from privot.evaluation.distances import independent, total_variation
-from privot.evaluation.estimates import (
-    CodeReports,
-    ValueCheck,
-    cell_shares,
-    estimate,
-    sampler_of,
-)
+from privot.evaluation.estimates import CodeReports, ValueCheck, cell_shares, estimate, sampler_of
 from privot.evaluation.number_checks import (
     NumberCheck,
     NumberSample,

@@ -151,9 +151,8 @@ class CodeReports:
         """
         places = None if model is None else sampler_of(model).places
         names, atoms = list(releases.atoms), releases.atoms.values()
-        if places is None:
-            rows = [np.arange(len(each.codes)) for each in atoms]
-        else:
+        rows: list[Any] = [slice(None)] * len(names)
+        if places is not None:
             rows = [*map(Places.numbers, places, atoms, names)]
         questions: list[Question] = []
         sources: list[Source] = []
@@ -171,10 +170,7 @@ class CodeReports:
             else:
                 sources += [SetSource.of(group) for group in report_groups(part, first)]
         answered = {
-            chosen
-            for source in sources
-            for number in (1, 2)
-            for chosen in combinations(sorted(source.questions), number)
+            chosen for each in sources for n in (1, 2) for chosen in combinations(each.questions, n)
         }
         by_columns: dict[tuple[int, ...], list[Questions]] = {}
         for chosen in sorted(answered, key=lambda chosen: (len(chosen), chosen)):

@@ -31,7 +31,6 @@ References:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
@@ -192,9 +191,7 @@ def rehearse(
         read = part.randomizer.schema.table_columns
         parts.append(part.randomizer.privatize(people.select(list(read))))
     simulated = Releases(tuple(parts))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about simulated people are useless
-        refitted = fit_again(model, simulated, seed)
+    refitted = fit_again(model, simulated, seed)
     learned, true = sampler_of(refitted).classes, sampler_of(model).classes
     errors, squares = {}, {}
     for columns in all_columns:

@@ -58,7 +58,6 @@ References:
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -335,9 +334,7 @@ class CrossFit:
         rng = np.random.default_rng(seed)
         halves = zip(*(counts.halves(rng) for counts in releases.counts), strict=True)
         first, second = map(Releases, halves)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit of all reports has issued them already
-            models = fit_again(model, first, seed), fit_again(model, second, seed)
+        models = fit_again(model, first, seed), fit_again(model, second, seed)
         return cls(models, tuple(map(CodeReports.of, (second, first), models)))
 
 

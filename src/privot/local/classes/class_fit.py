@@ -237,7 +237,9 @@ def fit_classes(
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
     """Fit latent classes to other reports, with the settings that were chosen for `model`."""
     trials = [Trial(**each) for each in model.made_with["averaged"]]
-    return fit_classes(releases, seed, trials=trials)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # which the fit of `model` has issued
+        return fit_classes(releases, seed, trials=trials)
 
 
 def warn_of_heavy_atoms(model: LocalModel) -> None:
