@@ -36,13 +36,12 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_finite
 from privot.mechanisms.forms import Form, WindowForm
 from privot.mechanisms.mechanism import Mechanism
 from privot.mechanisms.samplers import Integers
 from privot.mechanisms.window_cells import Area, WindowCells, WindowMixture, window_plan
 from privot.privacy.guarantees import PureDP
-from privot.privacy.rounding import require_finite
 from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain, Polyline
 from privot.schema.columns.alphabet import Bins

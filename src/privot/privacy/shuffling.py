@@ -60,8 +60,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import MOST_PEOPLE, MOST_STEPS, PrivotError, require_count
-from privot.privacy.rounding import bracket, multiply_up, require_delta, require_finite
+from privot.core.errors import MOST_PEOPLE, MOST_STEPS, PrivotError, require_count, require_finite
+from privot.privacy.rounding import bracket, multiply_up, require_delta
 from privot.privacy.slice_losses import LossDistribution, composed_epsilon
 
 Array = NDArray[np.float64]

@@ -218,15 +218,16 @@ class Bins(Alphabet):
         absent = np.isnan(numbers)
         if absent.any() and not self.nullable:
             raise PrivotError("a number is missing in a column that is not nullable")
-        inside = np.clip(np.where(absent, self.edges[0], numbers), self.edges[0], self._largest)
+        inside = np.clip(numbers, self.edges[0], self._largest)
         if self.integer:
-            inside = np.rint(inside)
-        codes = np.searchsorted(self.edges, inside, side="right") - 1
-        codes = np.minimum(codes, self.num_bins - 1)
+            np.rint(inside, out=inside)
+        codes: Codes = np.searchsorted(self.edges, inside, side="right")
+        codes -= 1
+        np.minimum(codes, self.num_bins - 1, out=codes)
         for i, spike in enumerate(self.spikes):
             codes[inside == spike] = self.num_bins + i
         codes[absent] = self.size - 1
-        return codes.astype(np.int64)
+        return codes
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
         """Return numbers (n,), uniform over the bins of codes (n,); NaN if missing."""

@@ -57,7 +57,11 @@ class _ListedColumn(CodedColumn):
 
     def read(self, name: str, table: pa.Table) -> tuple[Codes, list[Problem]]:
         """See `Column`: codes (n,)."""
-        texts, problems = read_texts(table.column(name), name)
+        values, last = table.column(name), self.alphabet.size - 1
+        if self.in_rules == "truth" and values.type == pa.bool_():  # codes, which need no texts
+            codes = values.cast(pa.int8()).fill_null(last).to_numpy().astype(np.int64)
+            return codes, missing_values(np.asarray(values.is_null()), self.nullable, name, [])
+        texts, problems = read_texts(values, name)
         if self.ignores_case:
             texts = pc.utf8_lower(texts)
         names, other = self.alphabet.names, self.alphabet.other
@@ -65,7 +69,7 @@ class _ListedColumn(CodedColumn):
         unlisted = places < 0
         absent = places >= len(self._codes)  # null, or an empty field that is not listed
         codes = np.array([*self._codes.values()])[np.where(unlisted | absent, 0, places)]
-        codes[absent] = self.alphabet.size - 1
+        codes[absent] = last
         if other is None:
             problems += explain_unlisted(texts, name, names, unlisted)
         else:
