@@ -41,6 +41,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
+import psycopg
 import uvicorn
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -67,7 +68,15 @@ from privot.collector.arrivals import (
 )
 from privot.collector.folder import FolderStore
 from privot.collector.sealing import ReleaseStorage, seal, write_shuffled
-from privot.collector.store import DELETED, DUPLICATE, INVALID, NEW, StoreFull, StoreStopped
+from privot.collector.store import (
+    DELETED,
+    DUPLICATE,
+    INVALID,
+    NEW,
+    SealedElsewhere,
+    StoreFull,
+    StoreStopped,
+)
 from privot.core.errors import PrivotError
 from privot.wire.report import WireError
 
@@ -473,11 +482,16 @@ class Sealer:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def seal(self) -> None:
-        """Seal all stored records, and log the outcome; after a failure they remain stored."""
+        """Seal all stored records, and log the outcome; after a failure they remain stored.
+
+        Nothing is logged if another collector of the campaign seals, which the operator wants.
+        """
         with self._lock:
             try:
                 outcome = self._sealed()
-            except (PrivotError, OSError) as error:
+            except SealedElsewhere:
+                return
+            except (PrivotError, OSError, psycopg.Error) as error:
                 self.log(f"not sealed, and nothing is lost: {error}")
                 return
         if outcome:

@@ -12,7 +12,7 @@ the reports again.
 
 **Sealing** moves reports into shards of a release. It first marks unsealed ones with its number, in one
 statement, and takes the marked ones; so an interrupted sealing takes the same reports again. Sealed
-reports stay in the table: their ids stay known. An advisory lock lets one server seal at a time.
+reports stay in the table: their ids stay known. An advisory lock lets one server seal until it stops.
 
 **Deleting** replaces all rows of an id by one tombstone: digest 0 (which no report has), an empty
 report, and sealing −1 once no file of the release contains the report. Groups take a shared lock and
@@ -39,6 +39,7 @@ from privot.collector.store import (
     NEW,
     RecordFormat,
     Records,
+    SealedElsewhere,
     Sealing,
     Statuses,
     StoreFull,
@@ -332,7 +333,7 @@ class PostgresStore:
             try_lock = "SELECT pg_try_advisory_lock(%s, %s)"
             if not _one(connection, try_lock, (_SEAL_LOCK, self._campaign)):
                 connection.close()
-                raise PrivotError("another server seals this campaign: let one of them do it")
+                raise SealedElsewhere("another server seals this campaign: stop that one first")
             self._sealer = connection
         return self._sealer
 
