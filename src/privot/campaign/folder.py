@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -27,6 +29,16 @@ from privot.randomizer.signing import new_key, public_key, read_key, sign, signa
 _RANDOMIZER, _ENCODER = "randomizer.json", "encoder.json"
 _THIS_MACHINE = re.compile(r"localhost|127(?:\.[0-9]+){3}")
 _KEY, _WEB, _ABOUT, _ANALYST = "signing.pem", "web", "campaign.json", "analyst.key"
+_CONTAINERS, _SECRETS, _VERIFY = "containers", "secrets", "verify.key"
+_PORTS, _DATABASE = {"helper": 8002}, "postgresql://privot@database/privot"
+_IN_CONTAINER = [
+    "--host",
+    "0.0.0.0",
+    "--origin",
+    "${PAGE:-http://127.0.0.1:8001}",
+    "--seal-every",
+    "1",
+]
 
 
 @dataclass(frozen=True)
@@ -104,9 +116,30 @@ class CampaignFolder:
         """Public key to which the page seals reports, in base64; empty if they are not shuffled."""
         return str(self._facts.get("analystKey", ""))
 
+    def servers(self, home: str | None = None, stores: str | None = None) -> dict[str, list[str]]:
+        """Return the command of `privot` that runs each server, by role, in the order of `addresses`.
+
+        Arguments:
+            home: Path under which a server has this folder's `web` and `secrets`; None for here.
+            stores: Folder of the servers' stores; None for this one.
+        """
+        commands, home = {}, str(self.folder) if home is None else home
+        for name in self.addresses:
+            role = "shuffler" if self.analyst_key else name
+            store = f"{stores or self.folder}/{'store' if name == 'collector' else name}"
+            command = ["serve", f"{home}/{_WEB}/{self.path.name}", "--store", store]
+            command += [] if role == "collector" else ["--role", role]
+            command += ["--key", f"{home}/{_SECRETS}/{_VERIFY}"] if _proofs(self.rule) else []
+            commands[role] = command
+        return commands
+
 
 def _file_of(rule: Randomizer | Encoder) -> str:
     return _ENCODER if isinstance(rule, Encoder) else _RANDOMIZER
+
+
+def _proofs(rule: Randomizer | Encoder) -> bool:
+    return isinstance(rule, Encoder) and rule.proofs
 
 
 def _receivers(rule: Randomizer | Encoder) -> tuple[str, ...]:
@@ -167,6 +200,7 @@ def create(
         if shuffled_promise(rule.schema) is not None:
             facts["analystKey"] = new_analyst_key(draft / _ANALYST)
         write_pages(web, OF_SHARES if isinstance(rule, Encoder) else OF_REPORTS, facts, origins)
+        _write_containers(CampaignFolder(draft, rule, title, about["questions"]))
     return CampaignFolder(folder, rule, title, about["questions"])
 
 
@@ -218,6 +252,43 @@ def _machine(origin: str) -> tuple[str, int | None]:
         return host, None
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return "127.0.0.1" if host == "localhost" else host, port
+
+
+def _write_containers(campaign: CampaignFolder) -> None:
+    """Write the compose file of the campaign's servers, with configurations and secrets of its services.
+
+    The verification key of shares is made here if both servers are on this machine, to try them out.
+    """
+    services, own = [], True
+    for (role, command), (name, address) in zip(
+        campaign.servers("", "/store").items(), campaign.addresses.items(), strict=True
+    ):
+        port, here = _PORTS.get(role, 8000), _machine(origin_of(name, address))[1]
+        own &= here is not None
+        needed = [{"source": _VERIFY, "target": f"/{_SECRETS}/{_VERIFY}"}] * _proofs(campaign.rule)
+        if role == "collector":
+            command[-1:], needed = [_DATABASE, "--release", "/store"], ["database"]
+        words = {"ROLE": role, "PORT": str(port), "PUBLISHED": str(here or port)}
+        words |= {"COMMAND": json.dumps(command + _IN_CONTAINER), "SECRETS": json.dumps(needed)}
+        words |= {"NUMBER": "2" if role == "collector" else "1"}
+        services.append(words | {"FINGERPRINT": campaign.rule.fingerprint})
+    blocks = {"all": [{}], "each": services, "proofs": [{}] * _proofs(campaign.rule)}
+    blocks |= {words["ROLE"]: [words] for words in services}
+    private, configured = campaign.folder / _SECRETS, campaign.folder / _CONTAINERS
+    private.mkdir(mode=0o700)
+    configured.mkdir()
+    made = ["grafana", *["database"] * ("collector" in blocks)]
+    for name in made + [_VERIFY] * (own and _proofs(campaign.rule)):
+        (private / name).write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
+    for source in (files("privot.campaign") / _CONTAINERS).iterdir():
+        folder = campaign.folder if source.name == "compose.yaml" else configured
+        text, *parts = re.split(r"^ *#: (\w+)\n", source.read_text("utf-8"), flags=re.MULTILINE)
+        for name, block in zip(parts[::2], parts[1::2], strict=True):
+            for words in blocks.get(name, []):
+                text += re.sub(
+                    r"\b[A-Z]+\b", lambda found, w=words: w.get(found[0], found[0]), block
+                )
+        (folder / source.name).write_text(text, encoding="utf-8")
 
 
 def _facts_of(rule: Randomizer | Encoder) -> dict[str, Any]:

@@ -35,8 +35,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -424,30 +423,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Uvicorn's server, which stops applications at a signal: its own, and those of other servers.
+    """Uvicorn's server, which stops its application at a signal."""
 
-    Arguments:
-        config: Uvicorn's settings.
-        collector: Its application.
-        others: Servers of this process that stop with it; None for one that catches no signals.
-    """
-
-    def __init__(
-        self, config: uvicorn.Config, collector: Collector, others: Sequence[Server] | None
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
         super().__init__(config)
-        self._collector, self._others = collector, others
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Catch signals during a `with` block, unless another server does."""
-        with nullcontext() if self._others is None else super().capture_signals():
-            yield
+        self._collector = collector
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Refuse reports from now on (503); the signal is not raised again at the orderly end."""
-        for server in (self, *(self._others or ())):
-            server._collector.stopping = server.should_exit = True
+        self._collector.stopping = self.should_exit = True
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -521,7 +505,8 @@ class Shuffler(Sealer):
 
 
 def serve(
-    collectors: Sequence[tuple[Collector, socket.socket]],
+    collector: Collector,
+    listener: socket.socket,
     sealers: Sequence[Sealer],
     seal_seconds: float,
 ) -> None:
@@ -531,27 +516,25 @@ def serve(
     It ignores headers about the sender's address, which is not used.
 
     Arguments:
-        collectors: Applications, each with its listening socket.
+        collector: The application.
+        listener: Its listening socket.
         sealers: Sealers of the campaigns.
         seal_seconds: Seconds between sealings; 0 to seal only at the end.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    others = [Server(_config(each), each, None) for each, _ in collectors[1:]]
-    first = Server(_config(collectors[0][0]), collectors[0][0], others)
-    listening = zip([first, *others], collectors, strict=True)
+    server = Server(_config(collector), collector)
 
     async def run() -> None:
         sealing = asyncio.create_task(_seal_repeatedly(sealers, seal_seconds))
         try:
-            await asyncio.gather(*(server.serve([socket]) for server, (_, socket) in listening))
+            await server.serve([listener])
         finally:
             sealing.cancel()
 
-    with asyncio.Runner(loop_factory=first.config.get_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(run())
-    for collector, _ in collectors:
-        for served in collector.served:
-            served.writer.close()
+    for served in collector.served:
+        served.writer.close()
     for sealer in sealers:
         sealer.seal()
         sealer.served.writer.store.close()
