@@ -1,5 +1,6 @@
 """PostgreSQL: several servers at once, connections that break, and a database that does not flush."""
 
+import re
 import threading
 import time
 from contextlib import suppress
@@ -182,6 +183,19 @@ def test_collectors_of_one_campaign_seal_in_turn_and_one_that_cannot_says_why(da
         sealer.seal()
     assert (len(logs[0]), len(logs[1])) == (2, 1)
     assert "9 in the release" in logs[1][0]
+
+
+def test_a_database_may_have_no_encoding(database):
+    """Its driver then returns text as bytes."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "CREATE DATABASE plain ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        )
+    store = PostgresStore(re.sub(r"/\w+\?", "/plain?", database), CAMPAIGN.format)
+    assert store.append(*rows(made(3))).tolist() == [NEW] * 3
+    store.close()
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("DROP DATABASE plain")
 
 
 def test_a_database_that_does_not_flush_is_refused(postgres_address):

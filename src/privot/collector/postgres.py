@@ -277,7 +277,7 @@ class PostgresStore:
         """Return the connection for appending; open a new one, and check `fsync`, if there is none."""
         if self._connection is None or self._connection.closed:
             connection = psycopg.connect(self._address, autocommit=True)
-            if _one(connection, "SHOW fsync") != "on":
+            if not _one(connection, "SELECT current_setting('fsync')::boolean"):
                 connection.close()
                 raise PrivotError(
                     "--store: the database runs with fsync = off, and would lose what was acknowledged: "
