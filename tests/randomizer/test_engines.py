@@ -351,9 +351,9 @@ def test_ray_repeats_tasks_and_executions(folder, cluster):
         batch_format="pyarrow",
         batch_size=4096,
     )
-    assert receipts.count() == 5
+    tasks = receipts.count()  # which depends on Ray's version
     assert (folder / "died").exists()
-    assert parts(folder) >= 6
+    assert parts(folder) > tasks >= 5
     run.publish(receipts.iter_batches(batch_format="pyarrow"))
     assert each_once("release", NUM)
 

@@ -30,7 +30,7 @@ _RANDOMIZER, _ENCODER = "randomizer.json", "encoder.json"
 _THIS_MACHINE = re.compile(r"localhost|127(?:\.[0-9]+){3}")
 _KEY, _WEB, _ABOUT, _ANALYST = "signing.pem", "web", "campaign.json", "analyst.key"
 _CONTAINERS, _SECRETS, _VERIFY = "containers", "secrets", "verify.key"
-_PORTS, _DATABASE = {"helper": 8002}, "postgresql://privot@database/privot"
+_DATABASE = "postgresql://privot@database/privot"
 _IN_CONTAINER = [
     "--host",
     "0.0.0.0",
@@ -107,6 +107,12 @@ class CampaignFolder:
         return {name: self._facts[name] for name in _receivers(self.rule) if name in self._facts}
 
     @property
+    def ports(self) -> list[int | None]:
+        """Port of each of `addresses`; None for another machine, or if it is encrypted."""
+        here = [(at, _machine(origin_of(name, at))[1]) for name, at in self.addresses.items()]
+        return [port if at.startswith("http:") else None for at, port in here]
+
+    @property
     def public_key(self) -> str:
         """Public key of the rule's signature in base64, for devices to pin."""
         return str(self._facts.get("publicKey", ""))
@@ -129,17 +135,14 @@ class CampaignFolder:
             store = f"{stores or self.folder}/{'store' if name == 'collector' else name}"
             command = ["serve", f"{home}/{_WEB}/{self.path.name}", "--store", store]
             command += [] if role == "collector" else ["--role", role]
-            command += ["--key", f"{home}/{_SECRETS}/{_VERIFY}"] if _proofs(self.rule) else []
+            if isinstance(self.rule, Encoder) and self.rule.proofs:
+                command += ["--key", f"{home}/{_SECRETS}/{_VERIFY}"]
             commands[role] = command
         return commands
 
 
 def _file_of(rule: Randomizer | Encoder) -> str:
     return _ENCODER if isinstance(rule, Encoder) else _RANDOMIZER
-
-
-def _proofs(rule: Randomizer | Encoder) -> bool:
-    return isinstance(rule, Encoder) and rule.proofs
 
 
 def _receivers(rule: Randomizer | Encoder) -> tuple[str, ...]:
@@ -259,36 +262,32 @@ def _write_containers(campaign: CampaignFolder) -> None:
 
     The verification key of shares is made here if both servers are on this machine, to try them out.
     """
-    services, own = [], True
-    for (role, command), (name, address) in zip(
-        campaign.servers("", "/store").items(), campaign.addresses.items(), strict=True
-    ):
-        port, here = _PORTS.get(role, 8000), _machine(origin_of(name, address))[1]
-        own &= here is not None
-        needed = [{"source": _VERIFY, "target": f"/{_SECRETS}/{_VERIFY}"}] * _proofs(campaign.rule)
+    services, proofs = [], isinstance(campaign.rule, Encoder) and campaign.rule.proofs
+    servers = campaign.servers("", "/store").items()
+    for (role, command), port in zip(servers, campaign.ports, strict=True):
+        needed: list[Any] = [{"source": _VERIFY, "target": f"/{_SECRETS}/{_VERIFY}"}] * proofs
         if role == "collector":
             command[-1:], needed = [_DATABASE, "--release", "/store"], ["database"]
-        words = {"ROLE": role, "PORT": str(port), "PUBLISHED": str(here or port)}
+        inside = 8002 if role == "helper" else 8000
+        words = {"ROLE": role, "PORT": f"{inside}", "PUBLISHED": f"{port or inside}"}
         words |= {"COMMAND": json.dumps(command + _IN_CONTAINER), "SECRETS": json.dumps(needed)}
-        words |= {"NUMBER": "2" if role == "collector" else "1"}
         services.append(words | {"FINGERPRINT": campaign.rule.fingerprint})
-    blocks = {"all": [{}], "each": services, "proofs": [{}] * _proofs(campaign.rule)}
+    blocks = {"all": [{}], "each": services, "proofs": [{}] * proofs}
     blocks |= {words["ROLE"]: [words] for words in services}
-    private, configured = campaign.folder / _SECRETS, campaign.folder / _CONTAINERS
-    private.mkdir(mode=0o700)
-    configured.mkdir()
+    folders = {"compose.yaml": campaign.folder}
+    (private := campaign.folder / _SECRETS).mkdir(mode=0o700)
+    (configured := campaign.folder / _CONTAINERS).mkdir()
     made = ["grafana", *["database"] * ("collector" in blocks)]
-    for name in made + [_VERIFY] * (own and _proofs(campaign.rule)):
+    for name in made + [_VERIFY] * (proofs and all(campaign.ports)):
         (private / name).write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
     for source in (files("privot.campaign") / _CONTAINERS).iterdir():
-        folder = campaign.folder if source.name == "compose.yaml" else configured
         text, *parts = re.split(r"^ *#: (\w+)\n", source.read_text("utf-8"), flags=re.MULTILINE)
         for name, block in zip(parts[::2], parts[1::2], strict=True):
             for words in blocks.get(name, []):
                 text += re.sub(
                     r"\b[A-Z]+\b", lambda found, w=words: w.get(found[0], found[0]), block
                 )
-        (folder / source.name).write_text(text, encoding="utf-8")
+        (folders.get(source.name, configured) / source.name).write_text(text, encoding="utf-8")
 
 
 def _facts_of(rule: Randomizer | Encoder) -> dict[str, Any]:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from privot.campaign import CampaignFolder
 
 _HOST = "127.0.0.1"
-_LOCAL = (_HOST, "localhost")
 _MAX_SECONDS = 10**7  # between two sealings
 _OF_SHARES: tuple[Role, ...] = ("leader", "helper")
 _ONE, _TWO = "http://127.0.0.1:8000", "http://127.0.0.1:8002"  # collector or leader; helper
@@ -130,7 +129,7 @@ def new(
             f"  {folder.folder / 'analyst.key'} opens them: keep it where the shuffler cannot read it"
         )
     print(f"  keep {folder.folder / 'signing.pem'} to yourself, and serve {folder.web}/ as it is")
-    if all(urlsplit(each).hostname in _LOCAL for each in addresses.values()):
+    if all(folder.ports):
         print(f"next: {shlex.join(['privot', 'campaign', 'up', str(output)])}")
         return
     for role, command in folder.servers().items():
@@ -264,8 +263,13 @@ def up(
         raise PrivotError(f"--helper-port {helper_port}: {campaign} has no helper, leave it out")
     moved = {}
     with ExitStack() as reserved:  # each port, until all are chosen
-        for number, (name, address) in enumerate(folder.addresses.items()):
-            own, wanted = _port_here(name, address, campaign), ports[number]
+        known = zip(folder.addresses.items(), folder.ports, ports, strict=False)
+        for (name, address), own, wanted in known:
+            if own is None:
+                raise PrivotError(
+                    f"the page of {campaign} sends to {address}, which is not of this machine: run "
+                    f"`privot serve` there, or make the campaign with a --{name} of {_HOST}"
+                )
             listener = reserved.enter_context(listen(_HOST, own if wanted is None else wanted))
             moved[address] = f"http://{_HOST}:{listener.getsockname()[1]}"
     with page_server(folder.web, moved, _HOST, page_port) as page:
@@ -280,11 +284,15 @@ def up(
                 print(f"{name:<9}  {at}")
             print("Ctrl-C stops all of it", flush=True)
             stopping = Event()
-            shown = Thread(target=_show, args=(count, every, stopping))
+            shown = Thread(target=_show, args=(count, every, stopping), daemon=True)
             shown.start()
             with suppress(KeyboardInterrupt):
                 while True:
-                    _restart_dead(running, commands)
+                    time.sleep(0.1)
+                    for role, process in running.items():
+                        if process.poll() is not None:
+                            log_error(f"the {role} has ended ({process.returncode}), and restarts")
+                            running[role] = _start(commands[role])
             stopping.set()
             shown.join()
     log("stopped; everything that was acknowledged is stored")
@@ -306,32 +314,10 @@ def _running(commands: Mapping[str, Sequence[str]]) -> Iterator[dict[str, subpro
             process.communicate()  # which closes its input
 
 
-def _restart_dead(
-    running: dict[str, subprocess.Popen[bytes]], commands: Mapping[str, Sequence[str]]
-) -> None:
-    """Start each command again whose process has ended, and wait a moment."""
-    time.sleep(0.1)
-    for role, process in running.items():
-        if process.poll() is not None:
-            log_error(f"the {role} has ended ({process.returncode}), and is started again")
-            running[role] = _start(commands[role])
-
-
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     words = [sys.executable, "-P", "-c", _CHILD, *command]
     return subprocess.Popen(words, start_new_session=True, **pipes)
-
-
-def _port_here(name: str, address: str, campaign: Path) -> int:
-    """Return the port of an address on this machine; refuse any other address."""
-    parts = urlsplit(address)
-    if parts.scheme != "http" or parts.hostname not in _LOCAL:
-        raise PrivotError(
-            f"the page of {campaign} sends to {address}, which is not of this machine: run `privot "
-            f"serve` there, or make the campaign with a --{name} of 127.0.0.1"
-        )
-    return parts.port or 80
 
 
 def _numbers(folder: CampaignFolder) -> Callable[[], str]:
@@ -341,8 +327,7 @@ def _numbers(folder: CampaignFolder) -> Callable[[], str]:
     from privot.randomizer import Release
 
     if isinstance(folder.rule, Encoder):
-        log("This machine runs both servers, to try it out: whoever runs both reads every record.")
-        log("In earnest two organizations run one each, by `privot serve --role`.")
+        log("Both servers are here, to try it out: whoever runs both reads every record.")
         return lambda: "\n".join(write_share_status(folder))
     release = folder.folder / "store" / folder.rule.fingerprint / "release"
     manifest = release / "manifest.json"

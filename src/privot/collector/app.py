@@ -66,16 +66,9 @@ from privot.collector.arrivals import (
     require_length,
 )
 from privot.collector.folder import FolderStore
+from privot.collector.postgres import SealedElsewhere
 from privot.collector.sealing import ReleaseStorage, seal, write_shuffled
-from privot.collector.store import (
-    DELETED,
-    DUPLICATE,
-    INVALID,
-    NEW,
-    SealedElsewhere,
-    StoreFull,
-    StoreStopped,
-)
+from privot.collector.store import DELETED, DUPLICATE, INVALID, NEW, StoreFull, StoreStopped
 from privot.core.errors import PrivotError
 from privot.wire.report import WireError
 
@@ -425,13 +418,11 @@ class BoundedProtocol(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """Uvicorn's server, which stops its application at a signal."""
 
-    def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
-        super().__init__(config)
-        self._collector = collector
+    collector: Collector
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Refuse reports from now on (503); the signal is not raised again at the orderly end."""
-        self._collector.stopping = self.should_exit = True
+        self.collector.stopping = self.should_exit = True
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -466,14 +457,11 @@ class Sealer:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def seal(self) -> None:
-        """Seal all stored records, and log the outcome; after a failure they remain stored.
-
-        Nothing is logged if another collector of the campaign seals, which the operator wants.
-        """
+        """Seal all stored records, and log the outcome; after a failure they remain stored."""
         with self._lock:
             try:
                 outcome = self._sealed()
-            except SealedElsewhere:
+            except SealedElsewhere:  # by another collector of the campaign, as it should be
                 return
             except (PrivotError, OSError, psycopg.Error) as error:
                 self.log(f"not sealed, and nothing is lost: {error}")
@@ -497,18 +485,14 @@ class Shuffler(Sealer):
     def _sealed(self) -> str:
         store, campaign = self.served.writer.store, self.served.campaign
         assert isinstance(campaign, ShuffledCampaign)
-        if not isinstance(store, FolderStore):
-            raise PrivotError("a shuffler keeps sealed reports in a folder: give one as --store")
+        assert isinstance(store, FolderStore)  # as its command requires
         # A batch that broke off is finished first, and what came after it may be one by now.
         sizes = iter(partial(write_shuffled, store, campaign, self.storage), None)
         return "; ".join(f"a batch of {size:,} sealed reports is written" for size in sizes)
 
 
 def serve(
-    collector: Collector,
-    listener: socket.socket,
-    sealers: Sequence[Sealer],
-    seal_seconds: float,
+    collector: Collector, listener: socket.socket, sealers: Sequence[Sealer], seal_seconds: float
 ) -> None:
     """Serve until a signal; then refuse new reports, answer waiting requests, and seal.
 
@@ -522,7 +506,8 @@ def serve(
         seal_seconds: Seconds between sealings; 0 to seal only at the end.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    server = Server(_config(collector), collector)
+    server = Server(_config(collector))
+    server.collector = collector
 
     async def run() -> None:
         sealing = asyncio.create_task(_seal_repeatedly(sealers, seal_seconds))

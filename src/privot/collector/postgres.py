@@ -39,7 +39,6 @@ from privot.collector.store import (
     NEW,
     RecordFormat,
     Records,
-    SealedElsewhere,
     Sealing,
     Statuses,
     StoreFull,
@@ -119,6 +118,10 @@ _COPY_HEAD, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _PIECE_ROWS = 2**14  # reports that are read at a time
 
 
+class SealedElsewhere(PrivotError):  # noqa: N818 (a state, not a fault)
+    """Another server of the campaign seals its records, and will until it stops."""
+
+
 class PostgresStore:
     """Store of one campaign's reports in PostgreSQL.
 
@@ -140,7 +143,7 @@ class PostgresStore:
             self._connected()
         except psycopg.Error as error:
             raise PrivotError(
-                f"--store: the database cannot be used ({_first_line(error)}): check its "
+                f"--store: the database cannot be used ({' '.join(str(error).split())}): check its "
                 "address and rights"
             ) from None
 
@@ -358,8 +361,3 @@ def _one(
     row = connection.execute(query, values).fetchone()
     assert row is not None
     return row[0]
-
-
-def _first_line(error: psycopg.Error) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

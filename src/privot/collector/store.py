@@ -333,10 +333,6 @@ class StoreStopped(PrivotError):  # noqa: N818 (a state, not a fault)
     """The store cannot make records durable, at present or until it is opened again."""
 
 
-class SealedElsewhere(PrivotError):  # noqa: N818 (a state, not a fault)
-    """Another server of the campaign seals its records, and will until it stops."""
-
-
 def shards_missing(found: int, made: int) -> PrivotError:
     """Return the error of an erasure while shards are missing that may contain deleted reports."""
     return PrivotError(

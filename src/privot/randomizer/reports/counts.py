@@ -54,13 +54,7 @@ from privot.core.files import replacing_file
 from privot.mechanisms.forms import SPACINGS, Answers, Form
 from privot.randomizer.randomizer import Randomizer, Release, Reports
 from privot.randomizer.reports.joint import JointAnswers, JointReport
-from privot.randomizer.reports.rows import (
-    MOST_IDS,
-    REPORT_ID,
-    IdSample,
-    ReportTable,
-    distinct_ids,
-)
+from privot.randomizer.reports.rows import MOST_IDS, REPORT_ID, IdSample, ReportTable, distinct_ids
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
 
