@@ -143,6 +143,7 @@ def test_a_key_of_two_organizations_is_not_made_for_both(tmp_path):
     assert not (made.folder / "secrets" / "verify.key").exists()
     assert services(made)["proxy"]["ports"] == ["127.0.0.1:8000:8000", "127.0.0.1:8002:8002"]
     assert CampaignFolder.load(made.folder).servers() == made.servers()
+    assert made.ports == [None, None]
 
 
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")

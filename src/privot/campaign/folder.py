@@ -108,9 +108,10 @@ class CampaignFolder:
 
     @property
     def ports(self) -> list[int | None]:
-        """Port of each of `addresses`; None for another machine, or if it is encrypted."""
-        here = [(at, _machine(origin_of(name, at))[1]) for name, at in self.addresses.items()]
-        return [port if at.startswith("http:") else None for at, port in here]
+        """Port of 127.0.0.1 that each of `addresses` names; None for any other address, or https."""
+        found = [(at, *_machine(origin_of(name, at))) for name, at in self.addresses.items()]
+        here = ("http", "127.0.0.1")
+        return [port if (at.partition(":")[0], host) == here else None for at, host, port in found]
 
     @property
     def public_key(self) -> str:
@@ -272,7 +273,8 @@ def _write_containers(campaign: CampaignFolder) -> None:
         words = {"ROLE": role, "PORT": f"{inside}", "PUBLISHED": f"{port or inside}"}
         words |= {"COMMAND": json.dumps(command + _IN_CONTAINER), "SECRETS": json.dumps(needed)}
         services.append(words | {"FINGERPRINT": campaign.rule.fingerprint})
-    blocks = {"all": [{}], "each": services, "proofs": [{}] * proofs}
+    blocks: dict[str, list[dict[str, str]]] = {"all": [{}], "each": services}
+    blocks["proofs"] = [{}] * proofs
     blocks |= {words["ROLE"]: [words] for words in services}
     folders = {"compose.yaml": campaign.folder}
     (private := campaign.folder / _SECRETS).mkdir(mode=0o700)

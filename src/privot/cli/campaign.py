@@ -315,9 +315,8 @@ def _running(commands: Mapping[str, Sequence[str]]) -> Iterator[dict[str, subpro
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    words = [sys.executable, "-P", "-c", _CHILD, *command]
-    return subprocess.Popen(words, start_new_session=True, **pipes)
+    words, pipe = [sys.executable, "-P", "-c", _CHILD, *command], subprocess.PIPE
+    return subprocess.Popen(words, stdin=pipe, stdout=pipe, start_new_session=True)
 
 
 def _numbers(folder: CampaignFolder) -> Callable[[], str]:
