@@ -47,13 +47,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from privot.core.errors import PrivotError
-from privot.core.files import (
-    flush_folder,
-    holding_state,
-    read_text,
-    replacing_file,
-    write_json,
-)
+from privot.core.files import flush_folder, holding_state, read_text, replacing_file, write_json
 from privot.waves import Panel
 
 try:

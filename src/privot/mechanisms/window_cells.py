@@ -26,13 +26,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers import (
-    WORDS,
-    Integers,
-    random_words,
-    uniforms_below,
-    words_outside,
-)
+from privot.mechanisms.samplers import WORDS, Integers, random_words, uniforms_below, words_outside
 from privot.schema.domains import Array
 
 Mask = NDArray[np.bool_]
