@@ -12,7 +12,6 @@ from privot.audit.statistics import audit
 from privot.core.errors import PrivotError
 from privot.integral import ClippedRatioSettings, clip_ratio
 from privot.integral.density import Normalizer, TiltedDensity
-from privot.integral.methods import mollify
 from privot.integral.references import StandardNormal
 
 
@@ -49,7 +48,9 @@ def cells(density, edges):
 def test_draws_agree_with_quadrature(num, exact):
     density = wave()
     if exact:
-        density = mollify(Wave(), np.zeros((1, 1)), StandardNormal(1), 1.5)
+        settings = ClippedRatioSettings()
+        untilted = settings.untilted(StandardNormal(1), 1.5)
+        density = settings.clipped(untilted, Wave(), np.zeros((1, 1)))
     edges = np.linspace(-5.5, 5.5, 111)
     mass = cells(density, edges)
     counts = np.histogram(density.draw(num), bins=edges)[0]
