@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_count
 from privot.mechanisms.forms import SupportForm
 from privot.mechanisms.mechanism import Mechanism
 from privot.mechanisms.samplers import (
@@ -193,10 +193,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        if not isinstance(self.num_categories, int) or not 2 <= self.num_categories <= 2**31:
-            raise PrivotError(
-                f"num_categories is {self.num_categories!r}: give an integer from 2 to 2^31"
-            )
+        require_count("num_categories", self.num_categories, 2**31, least=2)
         if self.words[0] < self.words[1]:
             raise PrivotError(
                 f"epsilon is {self.epsilon!r}: too small for {self.num_categories} categories to "
@@ -366,8 +363,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        if not isinstance(self.num_cells, int) or not 2 <= self.num_cells <= 2**24:
-            raise PrivotError(f"num_cells is {self.num_cells!r}: give an integer from 2 to 2^24")
+        require_count("num_cells", self.num_cells, 2**24, least=2)
         if self.epsilon < 2.0**-30:
             raise PrivotError(f"epsilon is {self.epsilon!r}: give at least 2^-30")
 
