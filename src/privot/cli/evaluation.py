@@ -374,7 +374,7 @@ def _print_trust(plan: TrustPlan, epsilon: float, simulation: _Simulation) -> No
         )
         lines.append(_Line(cells, TRUSTED[row.where]))
     _print_table(lines)
-    print(f"\nwithout noise: {plan.floor[plan.measure]:.4f}")
+    print(f"\nwithout noise: {plan.without_noise[plan.measure]:.4f}")
     for row in plan.rows:
         if row.refused:
             print(f"{row.where} at ε = {at_most(row.epsilon)} is refused: {row.refused}")

@@ -285,7 +285,7 @@ def learn_waves(
     from privot.collector.waves import sealed_waves
     from privot.local import fit_waves
     from privot.models import FILES, load
-    from privot.report.panels import write_wave_report
+    from privot.report.pages import write_wave_report
 
     onto = times.onto
     require_place(output, waves)

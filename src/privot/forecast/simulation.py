@@ -128,13 +128,13 @@ class TrustPlan:
     people: int
     made_up: bool  # whether the population is made up; otherwise a prior was given
     rehearsals: int  # of each row
-    floor: Errors  # without noise: of the people's own records
+    without_noise: Errors  # of the people's own records
     rows: tuple[TrustForecast, ...]  # by ε and then in the order of `PLACES`
 
     @property
     def measure(self) -> str:
         """Name of the error to show: W₂ of places, or the most detailed one of a table."""
-        return next(name for name in ("W2", "two_way", "one_way") if name in self.floor)
+        return next(name for name in ("W2", "two_way", "one_way") if name in self.without_noise)
 
 
 def promises_at(
