@@ -102,7 +102,7 @@ def asked_by(words, ratio, monkeypatch):
         return [1.0]
 
     monkeypatch.setattr(samplers, "round_with_more_bits", spy)
-    monkeypatch.setattr(laplace, "random_words", lambda n: words[:n])
+    monkeypatch.setattr(samplers, "random_words", lambda n: words[:n])
     return sample_discrete_laplace(len(words), ratio), asked
 
 

@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
-from privot.cli.console import (
-    Force,
-    Target,
-    counted,
-    load_generative,
-    note,
-    open_releases,
-    print_quarantined,
-    print_verdict,
-    row_bar,
-    step_bar,
-    training_bar,
-)
+from privot.cli import console
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, claim_folder, require_place
 from privot.core.processes import is_first
@@ -50,7 +38,7 @@ def collect(
     key: Path | None = Option(
         None, help="Of shuffled reports: the analyst's private key, which opens one batch.sealed."
     ),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Put many devices' reports into one release; all must be of the same randomizer.
 
@@ -98,7 +86,7 @@ def collect(
     else:
         done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
         guarantee = done.randomizer.guarantee
-    print_quarantined(done)
+    console.print_quarantined(done)
     print(f"{output}: {done.num_reports:,} reports, {guarantee}")
 
 
@@ -125,10 +113,10 @@ def _counts_of(
         paths.append(folder / "release.parquet")
         strict = options["strict"]
         done = collect_files(loose, paths[-1], made_by, quarantine=quarantine, strict=strict)
-        print_quarantined(done)
+        console.print_quarantined(done)
     stem = quarantine.name.removesuffix(".csv").removesuffix(".quarantine")
     beside = [quarantine.with_name(f"{stem}.{number}") for number in range(len(paths))]
-    found = open_releases(context, paths, beside, **options)
+    found = console.open_releases(context, paths, beside, **options)
     first, *others = (each if isinstance(each, Counts) else count(each) for each in found)
     if made_by is not None and first.randomizer.to_json() != made_by.to_json():
         raise PrivotError(f"{paths[0]} is of another randomizer than -r: leave it out, or -r")
@@ -150,7 +138,7 @@ def fit(
         help="Refuse a release with reports that its randomizer cannot have made.",
     ),
     with_check: bool = Option(True, "--check/--no-check", help="Grade uses of a table's model."),
-    target: Target = None,
+    target: console.Target = None,
     waves: bool = Option(
         False,
         "--waves",
@@ -166,7 +154,7 @@ def fit(
     panel: Path | None = Option(
         None, help="panel.json of the waves: who reports when, for the guarantee of all together."
     ),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
 
@@ -218,7 +206,7 @@ def fit(
     beside = [output, *(output.with_name(f"{output.name}.{n}") for n in range(1, len(release)))]
     replace = force or resume or not is_first()
     one_by_one = settings.estimator == "generator"
-    reports = open_releases(
+    reports = console.open_releases(
         context, release, beside, strict=strict, replace=replace, one_by_one=one_by_one
     )
     if target is not None:
@@ -227,7 +215,7 @@ def fit(
         from privot.evaluation.target_check import require_target
 
         require_target(reports[-1].schema, target)
-    with training_bar(then="") as progress:
+    with console.training_bar(then="") as progress:
         try:
             model = fit_model(
                 reports,
@@ -283,14 +271,14 @@ def _check(
     from privot.report import write_check_report
 
     try:
-        with step_bar("checking") as progress:
+        with console.step_bar("checking") as progress:
             found = check(model, reports, target=target, seed=seed, progress=progress)
     except PrivotError as error:
         # Releases of earlier schemas may not fit the check; the model is saved without a verdict.
-        note(f"the model was not checked: {error}")
+        console.note(f"the model was not checked: {error}")
         return
     found.recorded(model).save(output)
-    print_verdict(found.verdict, "by the reports alone")
+    console.print_verdict(found.verdict, "by the reports alone")
     write_check_report(found, model, output / "report.html")
     print(f"\n{output / 'report.html'}: the same, with every column and pair")
 
@@ -301,7 +289,7 @@ def _save_interrupted(interruption: Interrupted, output: Path, checkpoint: Path)
         interruption.model.save(output)
         print(f"{output}: what was learned until now, {interruption.model.guarantee}")
     if checkpoint.exists():
-        note("run again with --resume to continue")
+        console.note("run again with --resume to continue")
 
 
 def sample(
@@ -321,7 +309,7 @@ def sample(
         "for one column.",
     ),
     time: str | None = Option(None, help="Time, for a model of waves; the last by default."),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Draw synthetic records from a model.
 
@@ -331,7 +319,7 @@ def sample(
 
     if output is not None:
         _claim_table(output, model, force)  # refused before the model is read
-    loaded = load_generative(model, f"privot integral sample {model}")
+    loaded = console.load_generative(model, f"privot integral sample {model}")
     if time is not None:
         from privot.local import WaveModel
 
@@ -349,8 +337,8 @@ def sample(
             raise PrivotError(f"--where {given!r} says no value: write COLUMN=VALUE")
         condition.setdefault(column, []).append(value)
     if output.name.endswith(STREAMED) and not loaded.schema.images:
-        with row_bar() as progress:
-            pieces = counted(loaded.pieces(num_rows, seed, condition), num_rows, progress)
+        with console.row_bar() as progress:
+            pieces = console.counted(loaded.pieces(num_rows, seed, condition), num_rows, progress)
             write_pieces(pieces, output)
     else:
         write_table(loaded.sample(num_rows, seed=seed, where=condition), output, loaded.schema)
@@ -392,7 +380,7 @@ def demo(
     verify: str | None = Option(
         None, help="Instead: verify the checksums of a data set in --data, or in PRIVOT_DATA."
     ),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Recover where people live from locations that were randomized one by one; or how they write.
 
@@ -421,7 +409,7 @@ def demo(
 def _demo_homes(output: Path, given: dict[str, Any]) -> list[str]:
     from privot.demo.homes import run_demo
 
-    with training_bar(then="") as progress:
+    with console.training_bar(then="") as progress:
         metrics = run_demo(output, **given, progress=progress)
     floor = "two honest samples"
     width = len(floor)
@@ -440,7 +428,7 @@ def _demo_homes(output: Path, given: dict[str, Any]) -> list[str]:
 def _demo_digits(output: Path, given: dict[str, Any], data: Path | None) -> list[str]:
     from privot.demo.digits import run_image_demo
 
-    with training_bar(then="") as progress:
+    with console.training_bar(then="") as progress:
         metrics = run_image_demo(output, **given, data=data, progress=progress)
     return [
         "share of held-out real digits that a classifier recognizes, trained",
@@ -460,7 +448,7 @@ def _datasets(
     if fetched is not None:
         if data is None:
             raise PrivotError("--data is missing: name the folder of data sets to fetch into")
-        print(fetch(fetched, data, address=address, say=note))
+        print(fetch(fetched, data, address=address, say=console.note))
     if verified is not None:
         images = load_images(verified, data)
         height, width = images.x_train.shape[1:]

@@ -17,21 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Exit, Option
 
-from privot.cli.console import (
-    Floor,
-    Force,
-    Ignore,
-    People,
-    ReportColumns,
-    SchemaFile,
-    Separator,
-    complain,
-    load_local,
-    note,
-    record_form,
-    row_bar,
-    with_promise,
-)
+from privot.cli import console
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, claim_folder, read_text, replacing_folder, require_place
 from privot.device.exact import ExactLaw, Ratio, check_randomizer, exp_below
@@ -46,17 +32,17 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    schema: SchemaFile,
+    schema: console.SchemaFile,
     epsilon: float | None = Option(None, help="Privacy loss of one person's whole report."),
     output: Path = Option(Path("randomizer.json"), "-o", "--output", help="File to write."),
     delta: float = Option(0.0, help="Needed by shuffled reports and by Gaussian noise only."),
     where: str | None = Option(None, help="local, shuffled, or aggregated by two servers."),
-    people: People = None,
+    people: console.People = None,
     proofs: bool = Option(False, help="Aggregated: shares prove that they are a record's."),
-    floor: Floor = None,
+    floor: console.Floor = None,
     report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
     mechanism: str | None = Option(None, help="auto, window, candidates, laplace or gaussian."),
-    report_columns: ReportColumns = None,
+    report_columns: console.ReportColumns = None,
     share: list[str] | None = Option(
         None, help="COLUMN=EPSILON: share of epsilon for this column. May be repeated."
     ),
@@ -69,7 +55,7 @@ def calibrate(
         None, help="A model of the first people's reports: dependent pairs are reported more often."
     ),
     as_json: bool = Option(False, "--json", help="Print the expected noise as JSON."),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Choose the noise for a schema, before anyone reports, and write the randomizer.
 
@@ -90,7 +76,7 @@ def calibrate(
         )
     if declared.promise is None and (epsilon is None) == (noise is None):
         raise PrivotError("give --epsilon, or --noise instead of it, or declare [promise]")
-    declared, epsilon, delta = with_promise(declared, epsilon, delta, where, people, floor)
+    declared, epsilon, delta = console.with_promise(declared, epsilon, delta, where, people, floor)
     if epsilon is None and declared.promise and declared.promise.where == "aggregated":
         return _calibrate_encoder(declared, schema, output, force, proofs)
     if proofs:
@@ -114,15 +100,15 @@ def calibrate(
     if pilot is not None:
         randomizer = _weighed_by_pilot(randomizer, pilot)
     if shares and report == "auto" and randomizer.joint is None:
-        note("columns with --share are reported one by one, and so are all others")
+        console.note("columns with --share are reported one by one, and so are all others")
     if output.exists() and output.read_bytes() != randomizer.to_json().encode() + b"\n":
-        complain(
+        console.complain(
             f"warning: {output} is replaced: devices that hold the old one go on making its reports, "
             "which are collected and fitted apart from those of the new one"
         )
     randomizer.save(output)
     if randomizer.marginals_only:
-        complain(
+        console.complain(
             "warning: one column a person identifies marginals only: for joint structure use 2"
         )
     expected = randomizer.expected_noise()
@@ -148,7 +134,7 @@ def _weighed_by_pilot(randomizer: Randomizer, pilot: Path) -> Randomizer:
     from privot.local import pair_weights
     from privot.randomizer import weight_pairs
 
-    model = load_local(pilot, "give --pilot a model by `privot fit`")
+    model = console.load_local(pilot, "give --pilot a model by `privot fit`")
     return weight_pairs(randomizer, pair_weights(model))
 
 
@@ -236,8 +222,8 @@ def privatize(
         "given away meanwhile have then reported twice, and spent the budget twice.",
     ),
     shard_rows: int | None = Option(None, help="Records of a part, about those of a shard."),
-    separator: Separator = ",",
-    ignore: Ignore = None,
+    separator: console.Separator = ",",
+    ignore: console.Ignore = None,
 ) -> None:
     """Noise every record with fresh randomness; only the result may leave the device.
 
@@ -257,14 +243,14 @@ def privatize(
     to_pipe = str(output) == "-"
     if not to_pipe:
         require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
-    form = record_form(separator, ignore)
+    form = console.record_form(separator, ignore)
     if resume and discard:
         raise PrivotError("--resume and --discard exclude each other: give one")
     left: Left = "resume" if resume else "discard" if discard else "refuse"
     if (encoder := _encoder_in(randomizer)) is not None:
         return _encode_records(encoder, table, output, [table, randomizer])
     loaded = Randomizer.load(randomizer)
-    with row_bar() as progress:
+    with console.row_bar() as progress:
         made = privatize_records(
             loaded,
             open_records(table, loaded.schema, form),
@@ -272,16 +258,16 @@ def privatize(
             left=left,
             part_rows=shard_rows,
             progress=progress,
-            log=note,
+            log=console.note,
         )
     outside = ", ".join(f"{number:,} of {name}" for name, number in made.outside.items() if number)
     if outside:
-        note(
+        console.note(
             f"values outside their bounds were moved to them: {outside}. "
             "This count is not private: it is for you, and not in the release."
         )
     before = f" ({made.resumed_rows:,} of them by the run before)" if made.resumed_rows else ""
-    say = note if to_pipe else print  # standard output has the reports
+    say = console.note if to_pipe else print  # standard output has the reports
     say(f"{output}: {made.num_rows:,} reports{before}, {loaded.guarantee}")
 
 
