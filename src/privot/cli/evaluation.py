@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typer import Argument, Option
 
+import privot
 from privot.cli import console
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice, require_count, require_seed
 from privot.core.files import claim_file, claim_folder, replacing_folder
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from privot.randomizer import Plan
     from privot.randomizer.column_plans import ColumnPlan, Forecast
     from privot.randomizer.plan import ExpectedError, TablePlan
-    from privot.schema import Schema
     from privot.schema.promise import Promise
 
 
@@ -46,8 +46,6 @@ def check(
 
     Example: privot check model/ release.parquet --target income -o check.html
     """
-    from privot.evaluation import check as check_model
-    from privot.randomizer import Counts, Release
     from privot.randomizer.reports.counts import is_counts
     from privot.report import write_check_report
 
@@ -55,9 +53,9 @@ def check(
         claim_file(output, inputs=[model, release], suffixes=(".html",), force=force)
     require_seed(seed)
     loaded = console.load_local(model, "compare it with real records by `privot evaluate`")
-    reports = Counts.load(release) if is_counts(release) else Release.load(release)
+    reports = privot.Counts.load(release) if is_counts(release) else privot.Release.load(release)
     with console.step_bar("checking") as progress:
-        found = check_model(
+        found = privot.check(
             loaded, reports, held_out=held_out, target=target, seed=seed, progress=progress
         )
     if output is not None:
@@ -98,8 +96,6 @@ def evaluate(
 
     Example: privot evaluate model/ --against holdout.csv --target income -o report.html
     """
-    from privot.evaluation import evaluate as evaluate_model
-    from privot.report import write_report
     from privot.tables.record_files import open_records, sample_rows
 
     claim_file(output, inputs=[model, against], suffixes=(".html",), force=force)
@@ -115,14 +111,14 @@ def evaluate(
         console.note(
             f"{against} holds {num_held:,} records: {real.num_rows:,} drawn uniformly are compared"
         )
-    found = evaluate_model(loaded, real, target=target, num_rows=num_rows, seed=seed)
+    found = privot.evaluate(loaded, real, target=target, num_rows=num_rows, seed=seed)
     if fail_on is not None and not found.verdict:
         raise PrivotError(
             f"--fail-on {fail_on}: places and images alone have distances and no verdict: leave it out, "
             "and read them with --json"
         )
     comparison, prediction, label = found.comparison, found.prediction, found.label
-    write_report(found, output, num_held=num_held)
+    privot.write_report(found, output, num_held=num_held)
     console.note("what follows, and the report, depend on real records: they are not private")
     if as_json:
         numbers = {
@@ -200,7 +196,6 @@ def plan(
     The same ε where others are trusted: privot plan schema.toml --epsilon 1 --people 200000 --where all
     """
     from privot.randomizer import plan_reports
-    from privot.schema import Schema
 
     if where is not None:  # errors at places of trust
         if rehearse:
@@ -218,7 +213,7 @@ def plan(
         simulation = _Simulation(schema, like, rehearsals or 3, seed, simulate, force)
         _simulate(simulation, simulate, epsilon, people)
         return
-    declared = Schema.load(schema)
+    declared = privot.Schema.load(schema)
     overall = plan_reports(declared, epsilon, people, target_error=target_error)
     command = _calibrate_command(schema, overall)
     fitted = None
@@ -265,14 +260,13 @@ class _Simulation(NamedTuple):
             inputs = [self.schema, *([] if self.like is None else [self.like])]
             claim_folder(self.output, written, inputs=inputs, force=self.force)
 
-    def arguments(self, declared: Schema) -> dict[str, Any]:
+    def arguments(self, declared: privot.Schema) -> dict[str, Any]:
         """Read the model or table, and return the arguments of the simulating function."""
-        from privot.models import load
-        from privot.tables.files import read_table
-
         prior: Any = None
-        if self.like is not None:
-            prior = load(self.like) if self.like.is_dir() else read_table(self.like, declared)
+        if self.like is not None and self.like.is_dir():
+            prior = privot.load(self.like)
+        elif self.like is not None:
+            prior = privot.read_table(self.like, declared)
         return {"prior": prior, "rehearsals": self.rehearsals, "seed": self.seed}
 
 
@@ -293,9 +287,8 @@ def _plan_trust(
     """
     from privot.forecast.simulation import PLACES, STAMP, forecast_trust, promises_at
     from privot.report.pages import TRUST_FILES, write_trust
-    from privot.schema import Schema
 
-    declared, output = Schema.load(simulation.schema), simulation.output
+    declared, output = privot.Schema.load(simulation.schema), simulation.output
     promise = declared.promise
     for name in where:
         require_choice("--where", name, ("all", *PLACES))
@@ -373,9 +366,8 @@ def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int
     """Simulate a campaign, print its errors, and write a page of its answer to `output`."""
     from privot.forecast.simulation import STAMP, simulate_campaign
     from privot.report.pages import ERROR_NAMES, SIMULATED_FILES, write_rehearsal
-    from privot.schema import Schema
 
-    declared = Schema.load(simulation.schema)
+    declared = privot.Schema.load(simulation.schema)
     simulation.claim(SIMULATED_FILES)
     arguments = simulation.arguments(declared)
     with console.step_bar("rehearsing") as progress:

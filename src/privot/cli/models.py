@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
+import privot
 from privot.cli import console
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, claim_folder, require_place
@@ -18,7 +19,6 @@ from privot.core.processes import is_first
 if TYPE_CHECKING:
     from privot.local import LocalModel
     from privot.local.releases import Reports
-    from privot.randomizer import Counts, Randomizer
     from privot.training import Interrupted
 
 
@@ -54,7 +54,6 @@ def collect(
     from privot.collector import collect_files
     from privot.collector.analyst import collect_batch
     from privot.collector.collecting import quarantine_of
-    from privot.randomizer import Randomizer
 
     inputs = [*releases] if randomizer is None else [*releases, randomizer]
     if counted and output.name == "release.parquet":
@@ -62,7 +61,7 @@ def collect(
     claim_file(output, inputs=inputs, suffixes=() if counted else (".parquet",), force=force)
     quarantine = quarantine or quarantine_of(output)
     claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
-    made_by = None if randomizer is None else Randomizer.load(randomizer)
+    made_by = None if randomizer is None else privot.Randomizer.load(randomizer)
     if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
         raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
     if counted:
@@ -93,13 +92,12 @@ def collect(
 def _counts_of(
     context: typer.Context,
     sources: list[Path],
-    made_by: Randomizer | None,
+    made_by: privot.Randomizer | None,
     quarantine: Path,
     options: dict[str, Any],
-) -> Counts:
+) -> privot.Counts:
     """Count releases, and what is collected from other files first, and add up counts."""
     from privot.collector import collect_files
-    from privot.randomizer import Counts, count
     from privot.randomizer.reports.counts import is_counts
     from privot.randomizer.reports.rows import is_release
 
@@ -117,7 +115,9 @@ def _counts_of(
     stem = quarantine.name.removesuffix(".csv").removesuffix(".quarantine")
     beside = [quarantine.with_name(f"{stem}.{number}") for number in range(len(paths))]
     found = console.open_releases(context, paths, beside, **options)
-    first, *others = (each if isinstance(each, Counts) else count(each) for each in found)
+    first, *others = (
+        each if isinstance(each, privot.Counts) else privot.count(each) for each in found
+    )
     if made_by is not None and first.randomizer.to_json() != made_by.to_json():
         raise PrivotError(f"{paths[0]} is of another randomizer than -r: leave it out, or -r")
     return first.merge(*others)
@@ -177,14 +177,12 @@ def fit(
     For waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
     from privot.cli.waves import WaveTimes, learn_waves
-    from privot.local import FitSettings
-    from privot.local import fit as fit_model
     from privot.models import FILES
-    from privot.randomizer import Release
     from privot.training import Interrupted
 
     # `context.obj` has the values of the options that app.py declares from `FitSettings`.
-    settings, wave_times = FitSettings(**context.obj), WaveTimes(times, start, every, onto, panel)
+    settings = privot.FitSettings(**context.obj)
+    wave_times = WaveTimes(times, start, every, onto, panel)
     if [path.suffix for path in release] == [".json", ".json"]:
         _fit_sums(release, output, settings.seed, force)
         return
@@ -217,7 +215,7 @@ def fit(
         require_target(reports[-1].schema, target)
     with console.training_bar(then="") as progress:
         try:
-            model = fit_model(
+            model = privot.fit(
                 reports,
                 settings,
                 device=device,
@@ -242,7 +240,7 @@ def fit(
         print(f"  of them {promise['reports']:,} were promised {promise['guarantee']}")
     if with_check and model.made_with["estimator"] == "latent_classes":
         _check(model, reports, output, settings.seed, target)
-    if isinstance(reports[-1], Release) and model.schema.images:
+    if isinstance(reports[-1], privot.Release) and model.schema.images:
         from privot.report import write_image_fit_report
 
         write_image_fit_report(output / "report.html", model, reports[-1])
@@ -267,12 +265,11 @@ def _check(
     model: LocalModel, reports: list[Reports], output: Path, seed: int, target: str | None
 ) -> None:
     """Check a table's model by its reports, print the verdict, and store it with the model."""
-    from privot.evaluation import check
     from privot.report import write_check_report
 
     try:
         with console.step_bar("checking") as progress:
-            found = check(model, reports, target=target, seed=seed, progress=progress)
+            found = privot.check(model, reports, target=target, seed=seed, progress=progress)
     except PrivotError as error:
         # Releases of earlier schemas may not fit the check; the model is saved without a verdict.
         console.note(f"the model was not checked: {error}")
@@ -315,7 +312,7 @@ def sample(
 
     Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
-    from privot.tables.files import STREAMED, check_output, write_pieces, write_table
+    from privot.tables.files import STREAMED, check_output, write_pieces
 
     if output is not None:
         _claim_table(output, model, force)  # refused before the model is read
@@ -341,7 +338,9 @@ def sample(
             pieces = console.counted(loaded.pieces(num_rows, seed, condition), num_rows, progress)
             write_pieces(pieces, output)
     else:
-        write_table(loaded.sample(num_rows, seed=seed, where=condition), output, loaded.schema)
+        privot.write_table(
+            loaded.sample(num_rows, seed=seed, where=condition), output, loaded.schema
+        )
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
 
 
@@ -388,8 +387,6 @@ def demo(
 
     A public data set to try things on: privot demo --fetch mnist --data data
     """
-    from privot.local import FitSettings
-
     if address is not None and fetch is None:
         raise PrivotError("--address is where to fetch from: give --fetch, or leave it out")
     if fetch is not None or verify is not None:
@@ -400,7 +397,7 @@ def demo(
     claim_folder(output, _DEMO_FILES, force=force)
     options = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    given["settings"] = FitSettings(**context.obj)
+    given["settings"] = privot.FitSettings(**context.obj)
     lines = _demo_digits(output, given, data) if images else _demo_homes(output, given)
     print("\n   " + "\n   ".join(lines))
     print(f"\n   look at {output / 'report.html'}")

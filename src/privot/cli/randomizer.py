@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Exit, Option
 
+import privot
 from privot.cli import console
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, claim_folder, read_text, replacing_folder, require_place
@@ -27,8 +28,6 @@ from privot.waves import Panel
 if TYPE_CHECKING:
     from privot.aggregated import Encoder
     from privot.audit import RandomizerAudit
-    from privot.randomizer import Randomizer
-    from privot.schema import Schema
 
 
 def calibrate(
@@ -64,12 +63,11 @@ def calibrate(
 
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
-    from privot.randomizer import Randomizer, randomizer_from_noise
-    from privot.schema import Schema
+    from privot.randomizer import randomizer_from_noise
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _read_shares(share or [])
-    declared = Schema.load(schema)
+    declared = privot.Schema.load(schema)
     if noise is not None and (declared.promise is not None or where or people or floor):
         raise PrivotError(
             "--noise promises what it gives: leave out [promise], --where, --people and --floor"
@@ -82,7 +80,7 @@ def calibrate(
     if proofs:
         raise PrivotError("--proofs is for sums by two servers: promise where = 'aggregated'")
     if noise is None:
-        randomizer = Randomizer.calibrate(
+        randomizer = privot.Randomizer.calibrate(
             declared,
             epsilon,
             delta,
@@ -129,7 +127,7 @@ def calibrate(
             print(f"    {row['reason']}")
 
 
-def _weighed_by_pilot(randomizer: Randomizer, pilot: Path) -> Randomizer:
+def _weighed_by_pilot(randomizer: privot.Randomizer, pilot: Path) -> privot.Randomizer:
     """Return the randomizer with forms weighted by how strongly pairs depend in a pilot's model."""
     from privot.local import pair_weights
     from privot.randomizer import weight_pairs
@@ -155,7 +153,9 @@ def _read_shares(given: list[str]) -> dict[str, float]:
     return shares
 
 
-def _calibrate_encoder(schema: Schema, path: Path, output: Path, force: bool, proofs: bool) -> None:
+def _calibrate_encoder(
+    schema: privot.Schema, path: Path, output: Path, force: bool, proofs: bool
+) -> None:
     """Choose the noise of two servers, and write the encoder."""
     from privot.aggregated import Encoder
 
@@ -182,14 +182,13 @@ def sign(
 
     Example: privot sign randomizer.json --key signing.pem --create
     """
-    from privot.randomizer import Randomizer
     from privot.randomizer.signing import new_key, public_key, read_key, signature_path
     from privot.randomizer.signing import sign as sign_file
 
     try:
         Panel.load(file)
     except PrivotError:
-        Randomizer.load(file)  # refuses a file that is neither, or was altered
+        privot.Randomizer.load(file)  # refuses a file that is neither, or was altered
     if create:
         new_key(key)
     private_key = read_key(key)
@@ -235,7 +234,6 @@ def privatize(
 
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
-    from privot.randomizer import Randomizer
     from privot.randomizer.privatize import privatize_records
     from privot.randomizer.publishing import Left
     from privot.tables.record_files import open_records
@@ -249,7 +247,7 @@ def privatize(
     left: Left = "resume" if resume else "discard" if discard else "refuse"
     if (encoder := _encoder_in(randomizer)) is not None:
         return _encode_records(encoder, table, output, [table, randomizer])
-    loaded = Randomizer.load(randomizer)
+    loaded = privot.Randomizer.load(randomizer)
     with console.row_bar() as progress:
         made = privatize_records(
             loaded,
@@ -325,9 +323,8 @@ def audit(
             raise PrivotError("--exact draws nothing: leave out --draws")
         raise Exit(_audit_exactly(randomizer, as_json))
     from privot.audit import audit_randomizer, stated_guarantee
-    from privot.randomizer import Randomizer
 
-    loaded = Randomizer.load(randomizer)
+    loaded = privot.Randomizer.load(randomizer)
     promised = stated_guarantee(randomizer.read_text(encoding="utf-8"))
     result = audit_randomizer(loaded, promised, num_draws=draws, confidence=confidence)
     if as_json:
