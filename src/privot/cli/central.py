@@ -66,7 +66,6 @@ def fit(
     """
     from privot.central import fit as fit_model
     from privot.central.fitting import raw_records
-    from privot.models import FILES
 
     # The class of these settings needs PyTorch, which a fit by sums does not: the options of slices
     # are therefore written out, while `context.obj` has those that app.py declares from `SumSettings`.
@@ -82,7 +81,7 @@ def fit(
     declared = privot.Schema.load(schema)
     shared = {"low_pass": low_pass, "seed": seed}
     settings = _settings(method, declared, context.obj | shared, slices_options | shared)
-    claim_folder(output, FILES, inputs=[data, schema], force=force)
+    claim_folder(output, privot.models.FILES, inputs=[data, schema], force=force)
     checkpoint = output.with_name(output.name + ".checkpoint")
     records = raw_records(data, declared, record_form(separator, ignore))
     note_unit(declared.unit)
@@ -155,7 +154,6 @@ def adapt(
 
     from privot.central import AdaptationSettings
     from privot.central import adapt as adapt_classifier
-    from privot.models import FILES
 
     settings = AdaptationSettings(
         epsilon=epsilon,
@@ -165,7 +163,7 @@ def adapt(
         training_steps=training_steps,
         seed=seed,
     )
-    claim_folder(output, FILES, inputs=[source, target], force=force)
+    claim_folder(output, privot.models.FILES, inputs=[source, target], force=force)
     if not 0 < maximum < float("inf"):
         raise PrivotError(f"--maximum {maximum}: give a positive number, such as 255")
     public = _arrays(source, ("x", "y"))

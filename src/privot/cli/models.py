@@ -177,7 +177,6 @@ def fit(
     For waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
     from privot.cli.waves import WaveTimes, learn_waves
-    from privot.models import FILES
     from privot.training import Interrupted
 
     # `context.obj` has the values of the options that app.py declares from `FitSettings`.
@@ -199,7 +198,9 @@ def fit(
         )
     if is_first():
         # A resumed fit replaces the model that the interrupted fit has saved.
-        claim_folder(output, FILES, inputs=release, force=force or checkpoint.exists())
+        claim_folder(
+            output, privot.models.FILES, inputs=release, force=force or checkpoint.exists()
+        )
     # The quarantine of the first release is OUTPUT.quarantine.csv, of the next OUTPUT.1.quarantine.csv.
     beside = [output, *(output.with_name(f"{output.name}.{n}") for n in range(1, len(release)))]
     replace = force or resume or not is_first()
@@ -251,9 +252,8 @@ def _fit_sums(files: Sequence[Path], output: Path, seed: int, force: bool) -> No
     """Add up the sums of both servers, learn from them, and save the model."""
     from privot.aggregated import fit, open_sums
     from privot.central import SumSettings
-    from privot.models import FILES
 
-    claim_folder(output, FILES, inputs=files, force=force)
+    claim_folder(output, privot.models.FILES, inputs=files, force=force)
     leader, helper = files
     release = open_sums(leader, helper)
     model = fit(release, SumSettings(seed=seed))

@@ -283,7 +283,6 @@ def learn_waves(
     """Fit a population that moves to waves of reports of one schema, and write it with its trends."""
     from privot.collector.waves import sealed_waves
     from privot.local import fit_waves
-    from privot.models import FILES
     from privot.report.pages import write_wave_report
 
     onto = times.onto
@@ -291,7 +290,7 @@ def learn_waves(
     replaced = force or onto == output
     before = None if onto is None else _require_wave_model(onto, privot.load(onto))
     panel = None if times.panel is None else Panel.load(times.panel)
-    claim_folder(output, FILES, inputs=waves, force=replaced)
+    claim_folder(output, privot.models.FILES, inputs=waves, force=replaced)
     sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
     if sealed is None:
         paths, model_times = waves, _times(times, len(waves))

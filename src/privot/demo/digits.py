@@ -40,7 +40,7 @@ from privot.randomizer import Randomizer, Release
 from privot.report.pages import write_results
 from privot.report.panels import ImagePanel, draw_image_panels, reported_images, unit_images
 from privot.schema import Schema
-from privot.schema.columns.array import tensor_array
+from privot.schema.columns.array import interpolate, tensor_array
 from privot.training import Progress
 
 DELTA = 1e-5
@@ -299,20 +299,9 @@ def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
     """Return gray bytes (n, side, side): each shape (n, 40, 40) transformed by its map (n, 2, 3)."""
     centers = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1  # of the sheet's pixels, in [−1, 1]
     sheet = np.stack([*np.meshgrid(centers, centers, indexing="ij"), np.ones((SIDE, SIDE))])
-    # Row and column in the shape of each of the sheet's pixels (n, 2, side, side), 0 at a first center.
+    # Row and column in the shape of each of the sheet's pixels (n, 2, side²), 0 at a first center.
     places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
-    places = places.reshape(len(shapes), 2, SIDE, SIDE)
-    # Bilinear interpolation between the four pixels around each place; the first is at or above its
-    # upper left. White beyond the shape: padding moves pixel i to i + 1.
-    padded = np.pad(shapes, ((0, 0), (1, 2), (1, 2)))
-    corner = np.floor(places).clip(-1, _FINE).astype(np.int64)
-    down, right = (places - corner).clip(0, 1).swapaxes(0, 1)
-    rows, columns = (corner + 1).swapaxes(0, 1)
-    index = np.arange(len(shapes))[:, None, None]
-
-    def between_columns(rows: np.ndarray) -> np.ndarray:
-        left, next_right = padded[index, rows, columns], padded[index, rows, columns + 1]
-        return np.asarray(left * (1 - right) + next_right * right)
-
-    above, below = between_columns(rows), between_columns(rows + 1)
-    return np.asarray(np.rint(255 * (above * (1 - down) + below * down)), np.uint8)
+    # White beyond the shape: padding moves pixel i to i + 1.
+    padded = np.pad(shapes, ((0, 0), (1, 1), (1, 1)))
+    gray = interpolate(padded, places[:, 0] + 1, places[:, 1] + 1)
+    return np.rint(255 * gray).astype(np.uint8).reshape(len(shapes), SIDE, SIDE)

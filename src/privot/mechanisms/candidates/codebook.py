@@ -94,9 +94,7 @@ def seed_words(seeds: Words, first: NDArray[np.int64] | int, count: int) -> Word
 @lru_cache(maxsize=32)
 def hadamard(size: int) -> Floats:
     """Return the Hadamard matrix of a size that is a power of two."""
-    matrix = np.ones((1, 1), np.float32)
-    while len(matrix) < size:
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    matrix = scipy.linalg.hadamard(size, np.float32)
     matrix.setflags(write=False)
     return matrix
 
