@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
 from privot.core.errors import PrivotError
-from privot.mechanisms import laplace, samplers
+from privot.mechanisms import samplers
 from privot.mechanisms.laplace import (
     draw_discrete_laplace,
     enclose,
