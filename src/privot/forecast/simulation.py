@@ -378,7 +378,6 @@ class SimulatedCampaign:
     model: LocalModel  # of the first fit; its schema says that it is simulated
     people: pa.Table  # records of the people whose reports the first fit used
     rehearsals: int  # number of fits
-    rehearsed: int  # number of people in each fit; if more will report, errors are scaled
 
 
 def simulated(schema: Schema) -> Schema:
@@ -441,7 +440,6 @@ def simulate_campaign(
         model=models[0],
         people=tables[0],
         rehearsals=rehearsals,
-        rehearsed=rehearsed,
     )
 
 
