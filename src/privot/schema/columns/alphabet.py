@@ -36,7 +36,6 @@ Codes = NDArray[np.int64]
 
 MISSING = "(missing)"
 
-
 NUM_CODINGS = 8
 _NUM_EQUAL = NUM_CODINGS // 2  # codings with equal bins on a linear scale; the others are geometric
 _NUM_EDGES = 10  # inner edges of a geometric coding
