@@ -27,7 +27,7 @@ import pyarrow.csv as pa_csv
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-from privot.core.errors import MOST_ROWS, PrivotError, require_count
+from privot.core.errors import MOST_ROWS, require_choice, require_count
 from privot.core.processes import map_threads
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, LocalModel, fit
@@ -132,10 +132,7 @@ def run_demo(
         say: Callback for messages.
         progress: Callback after the steps of a generator.
     """
-    if mechanism not in _KINDS:
-        raise PrivotError(
-            f"mechanism {mechanism!r} does not report places on a map: use one of {', '.join(_KINDS)}"
-        )
+    require_choice("mechanism", mechanism, _KINDS)
     settings = settings or FitSettings()
     kinds = list(dict.fromkeys([PAPERS, mechanism]))
     if mechanism == PAPERS and settings.estimator == "auto":

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from privot.core.errors import MOST_CODES, PrivotError
+from privot.core.errors import MOST_CODES, require_count
 from privot.schema.domains import Array
 
 Scale = Literal["linear", "log"]
@@ -53,10 +53,7 @@ def choose_edges(
     if bins is None:
         bins = values if integer and values <= _EVERY_INTEGER else DEFAULT_BINS
     most = min(values, MOST_CODES) if integer else MOST_CODES
-    if not 1 <= bins <= most:
-        raise PrivotError(
-            f"bins {bins} do not fit between {low:g} and {high:g}: give a number from 1 to {most}"
-        )
+    require_count("bins", bins, most, f"between {low:g} and {high:g}")
     if scale == "log":
         return _log_edges(low, high, integer, bins, shift)
     if integer:
