@@ -12,7 +12,6 @@ from scipy import stats
 
 from privot.audit.statistics import audit
 from privot.core.errors import PrivotError
-from privot.mechanisms import samplers
 from privot.mechanisms.candidates import codebook
 from privot.mechanisms.candidates.codebook import ClosestCandidates, Codebook
 
@@ -51,7 +50,7 @@ def test_skipping_counts_the_others(taken):
     others = [number for number in range(20) if number not in taken]
     ranks = np.arange(len(others))
     rows = np.broadcast_to(sorted(taken), (len(others), len(taken)))
-    assert samplers.skip_taken(ranks, rows).tolist() == others
+    assert codebook.skip_taken(ranks, rows).tolist() == others
 
 
 def ranks(mechanism, x, num_people):
