@@ -35,7 +35,7 @@ MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 60_950, 210, 31
 # loops that are compiled apart from what calls them.
 CONCEPTS = {
     "local.networks.image_generators", "local.waves.grid_drift", "local.waves.table_drift",
-    "schema.rules", "randomizer.budget", "transport.pair_loops", "transport.sweeps", "wire.windows",
+    "randomizer.budget", "transport.pair_loops", "transport.sweeps", "wire.windows",
 }  # fmt: skip
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {

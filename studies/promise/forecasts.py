@@ -89,7 +89,10 @@ def measure(
         )
         for row in found.rows:
             at = {"where": row.where, "epsilon": row.epsilon, "row": name}
-            facts: dict[str, Any] = {"floor": _rounded(found.floor), "bytes": row.report_bytes}
+            facts: dict[str, Any] = {
+                "floor": _rounded(found.without_noise),
+                "bytes": row.report_bytes,
+            }
             facts |= {"epsilon0": row.epsilon0, "errors": _rounded(row.predicted)}
             yield common | at | facts
     for promise in promises if "realized" in rows else []:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.demo.datasets import SCHEMA_TOML
+from privot.demo.homes import SCHEMA_TOML
 from privot.local import fit
 from privot.local.classes.mixture import LatentClassSampler
 from privot.randomizer import Randomizer, plan_reports

@@ -304,7 +304,7 @@ def _lattice_sum(ratio: float) -> tuple[float, float]:
 
 
 def _keeps_distances(domain: Domain) -> None:
-    if not domain.nonexpansive:
+    if domain.area == "curve":
         raise PrivotError(
             f"domain {type(domain).__name__} is not convex: places next to each other may be projected "
             "far apart, so no promise by distance holds; declare a radius or a square, or use calibrate"

@@ -63,7 +63,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
-from privot.core.errors import PrivotError, require_choice, require_seed
+from privot.core.errors import MOST_STEPS, PrivotError, require_choice, require_count, require_seed
 from privot.integral.density import (
     GridReference,
     Normalizer,
@@ -155,8 +155,7 @@ class BoostSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rounds < 1:
-            raise PrivotError(f"rounds {self.rounds} is not positive: give at least 1")
+        require_count("rounds", self.rounds, MOST_STEPS)
 
     def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
         """See `Settings`."""
@@ -279,10 +278,7 @@ class ClippedRatioSettings(Settings):
         if not 0 < self.floor_share < 1:
             raise PrivotError(f"floor_share {self.floor_share} is not in (0, 1): try 0.5")
         require_delta(self.delta, positive=True)
-        if self.normalizer_draws < 1:
-            raise PrivotError(
-                f"normalizer_draws {self.normalizer_draws} is not positive: try a million"
-            )
+        require_count("normalizer_draws", self.normalizer_draws, MOST_STEPS, "such as a million")
 
     def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
         """See `Settings`; raises also if ε is below 10⁻⁶."""
@@ -343,29 +339,6 @@ def clip_ratio(
         True
     """
     return (settings or ClippedRatioSettings()).learn(records, reference, epsilon)
-
-
-def mollify(
-    ratio: Tilt,
-    records: Floats,
-    reference: Reference,
-    epsilon: float,
-    settings: ClippedRatioSettings | None = None,
-) -> TiltedDensity:
-    """Clip and normalize a given log ratio, for any function of points (n, dim).
-
-    The records are used only to choose the constant log r of a tilt that is not normalized.
-
-    Examples:
-        >>> from privot.integral.references import StandardNormal
-        >>> records = np.random.default_rng(0).normal(1.0, 1.0, (100, 1))
-        >>> density = mollify(lambda x: x[:, 0], records, StandardNormal(1), epsilon=1.0)
-        >>> density.epsilon <= 1.0
-        True
-    """
-    settings = settings or ClippedRatioSettings()
-    require_epsilon(epsilon)
-    return settings.clipped(settings.untilted(reference, epsilon), ratio, records)
 
 
 def _limits(epsilon: float, eta: float, floor_share: float) -> tuple[float, float]:
