@@ -7,12 +7,17 @@ ROWS = Path(__file__).parents[1] / "docs" / "results" / "promise" / "forecasts"
 
 
 def rows_script(rows: Path = ROWS) -> str:
-    """The script that defines `FORECASTS`, of all files in a folder: a local page may load no JSON."""
-    forecasts = [
-        {name: row[name] for name in ("plan", "people", "epsilon", "where", "epsilon0", "bytes")}
+    """The script that defines `FORECASTS`, of all files in a folder: a local page may load no JSON.
+
+    Of rows that were measured twice it has the last.
+    """
+    forecasts = {
+        (row["plan"], row["epsilon"], row["where"]): {
+            name: row[name] for name in ("plan", "people", "epsilon", "where", "epsilon0", "bytes")
+        }
         | {"error": [*row["errors"].values()][-1], "floor": [*row["floor"].values()][-1]}
         for path in sorted(rows.glob("*.json"))
         for row in json.loads(path.read_text("utf-8"))
         if row["row"] == "predicted" and row["seed"] == 0
-    ]
-    return f"const FORECASTS = {json.dumps(forecasts)};\n"
+    }
+    return f"const FORECASTS = {json.dumps([*forecasts.values()])};\n"

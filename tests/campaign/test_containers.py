@@ -29,7 +29,7 @@ def campaign(request, tmp_path_factory):
     fields = {"columns": {"bit": {"kind": "boolean"}}}
     schema = Schema.from_dict(fields | ({} if where == "local" else {"promise": promise}))
     if where == "aggregated":
-        rule, at = Encoder.calibrate(schema, request.param == "proofs"), HERE
+        rule, at = Encoder.calibrate(schema, proofs=request.param == "proofs"), HERE
     else:
         epsilon = 1.0 if where == "local" else None
         rule, at = Randomizer.calibrate(schema, epsilon), {"collector": "http://127.0.0.1:9000"}
@@ -139,7 +139,7 @@ def test_a_key_of_two_organizations_is_not_made_for_both(tmp_path):
     promise = {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 300}
     schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}, "promise": promise})
     away = {"leader": "https://a.example", "helper": "https://b.example"}
-    made = create(Encoder.calibrate(schema, True), tmp_path / "two", title="?", **away)
+    made = create(Encoder.calibrate(schema, proofs=True), tmp_path / "two", title="?", **away)
     assert not (made.folder / "secrets" / "verify.key").exists()
     assert services(made)["proxy"]["ports"] == ["127.0.0.1:8000:8000", "127.0.0.1:8002:8002"]
     assert CampaignFolder.load(made.folder).servers() == made.servers()

@@ -213,9 +213,12 @@ def test_shuffled_reports_are_counted_as_one_batch_alone():
     randomizer = Randomizer.calibrate(schema)
     reports = randomizer.privatize({"bit": np.arange(400) % 2 == 0}).table.combine_chunks()
     (whole,) = reports.to_batches()
-    assert len(merge_counts(count_batches([whole], randomizer))) == 400
+    pieces = [whole[:200], whole[200:]]
+    assert len(merge_counts(count_batches(pieces, randomizer))) == 400
+    with pytest.raises(PrivotError, match="not in the order of ids"):
+        list(count_batches(pieces[::-1], randomizer))
     with pytest.raises(PrivotError, match="count each batch by itself"):
-        list(count_batches([whole[:200], whole[200:]], randomizer))
+        merge_counts(each for piece in pieces for each in count_batches([piece], randomizer))
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
