@@ -79,6 +79,30 @@ def test_one_file_alone_is_noise(tmp_path):
         assert chi2.sf(((counts - expected) ** 2 / expected).sum(), 255) > 1e-6
 
 
+def test_one_file_of_places_with_proofs_says_its_noise_and_nothing_else(tmp_path):
+    """Its finest cells are uniform, and what coarser ones add to these is noise of the stated σ."""
+    rule = proving("place")
+    leader, helper = provers(tmp_path, rule, few(50, "place"))
+    leader.verify(helper.prepare())
+    fields = server.unsealed(leader.release(leader.ids()).read_text())
+    prime, sizes = rule.prio3.circuit.field, rule.query.sizes
+    sums = prime.decode(server.base64.b64decode(fields["sums"]))
+    *coarser, finest = np.split(sums, np.cumsum(sizes)[:-1])
+    words = np.frombuffer(prime.encode(finest), np.uint8)
+    expected = len(words) / 256
+    assert (
+        chi2.sf(((np.bincount(words, minlength=256) - expected) ** 2 / expected).sum(), 255) > 1e-6
+    )
+    squares = []
+    for level in coarser:  # the last cell of each level has the missing places
+        sides = finest[:-1].reshape(len(level) - 1, -1)
+        apart = np.append(level[:-1] - sides.sum(axis=1), level[-1] - finest[-1]) % prime.modulus
+        apart = np.where(apart > prime.modulus // 2, apart - prime.modulus, apart).astype(float)
+        summed = np.append(np.full(len(sides), sides.shape[1]), 1)  # noises, beside its own
+        squares += [*(apart**2 / (1 + summed) / rule.stddev**2)]
+    assert 0 < max(squares) < 8**2  # deviations of single cells
+
+
 def test_a_liar_moves_any_count_by_any_amount_and_nobodys_privacy(tmp_path, monkeypatch):
     rule, data = encoder(), table(250)
     leader, helper = servers(tmp_path, rule, data)

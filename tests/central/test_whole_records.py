@@ -99,3 +99,13 @@ def test_methods_share_an_account_of_the_same_records(tmp_path):
     with pytest.warns(RepeatedRecords, match="2 runs"):
         model.save(tmp_path / "model")
     assert [len(account.runs) for account in accounts()] == [2, 2, 2]
+
+
+@pytest.mark.slow
+def test_a_number_by_another_schema_or_method_is_not_noticed():
+    """As the page says: an account compares what a run reads of a record, and these read other parts."""
+    table = pa.table({"age": np.linspace(0, 80, 600)})
+    for top, method in ((80, SUMS), (80, SLICES), (90, SUMS)):
+        column = {"kind": "numeric", "bounds": [0, top]}
+        fit(table, Schema.from_dict({"columns": {"age": column}}), epsilon=8.0, method=method)
+    assert [len(account.runs) for account in accounts()] == [1, 1, 1]

@@ -178,6 +178,9 @@ def seal_with_a_kill_before_every_file(folder):
         store = FolderStore(copy, CAMPAIGN.format)
         delete_reports(store, shelf, [id_of(reports[50])])
         assert sum(map(len, files_of(copy / "r").values())) in (40, 79)
+        gone, left = id_of(reports[50]), [path for path in copy.rglob("*") if path.is_file()]
+        holding = [path.name for path in left if gone in path.read_bytes()]
+        assert set(holding) <= {"reports.db", "reports.db-wal"}, holding  # which refuse it
         seal(store, CAMPAIGN, shelf)
         store.close()
         assert held(copy / "r") == ids_of(reports) - ids_of([reports[50]])

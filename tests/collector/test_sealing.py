@@ -68,6 +68,7 @@ class BrokenShelf:
 
     def __init__(self, folder, after):
         self.shelf, self.left = FolderStorage(folder), after
+        self.work, self.drafts = self.shelf.work, self.shelf.drafts
 
     def writing(self, name):
         self.left -= 1

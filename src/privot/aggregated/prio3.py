@@ -195,20 +195,6 @@ class Histogram(Circuit):
     Arguments:
         length: Number n of buckets.
         chunk: Products of a call; about √n, which is the default, makes proofs short.
-
-    Examples:
-        >>> prio3 = Prio3(Histogram(4))
-        >>> key, nonces = secrets.token_bytes(16), [secrets.token_bytes(16) for _ in range(3)]
-        >>> made = [prio3.shard(prio3.circuit.encode(k), nonce) for k, nonce in zip((2, 0, 2), nonces)]
-        >>> sums = [np.zeros(4, object), np.zeros(4, object)]
-        >>> for nonce, (public, inputs) in zip(nonces, made):
-        ...     states, shares = zip(*(
-        ...         prio3.prep_init(key, k, nonce, public, share) for k, share in enumerate(inputs)
-        ...     ))
-        ...     message = prio3.prep_shares_to_prep(shares)
-        ...     sums = [a + prio3.prep_next(s, message) for a, s in zip(sums, states)]
-        >>> prio3.unshard(sums).tolist()
-        [1, 0, 2, 0]
     """
 
     algorithm = 3
@@ -247,10 +233,6 @@ class Levels(Histogram):
     Arguments:
         sizes: Buckets of each level, the coarsest first; each is split alike by the next.
         missing: Whether the last bucket of every level is one for missing places.
-
-    Examples:
-        >>> Levels((2, 4)).truncate(np.array([0, 0, 1, 0], object)).tolist()
-        [0, 1, 0, 0, 1, 0]
     """
 
     def __init__(self, sizes: Sequence[int], missing: bool = False) -> None:

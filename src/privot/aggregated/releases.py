@@ -9,13 +9,7 @@ each of them holds (`count`).
 its stddev is √k times that of one. Nothing counts twice: a batch has a name, the digest of its reports'
 ids or the random number of a curator's ledger, and sums that share one are refused.
 
-**Exact sums are not written.** They are raw data, and whoever may hold those of all parts may hold the
-records: one run then adds one noise to their exact sum (`privot.central.fit`). Curators who want one
-noise without that send shares to two servers.
-
-**Learning** is that of `privot.central`, with the same likelihood. Images, which a curator learns from
-several rounds, are learned from one (`privot.central.mixture_fit`): what a later round sums depends on
-the noise of earlier ones.
+**Learning** is that of `privot.central`, with the same likelihood, and of images by one round.
 
 **Privacy review.** Adjacency: batches of public size that differ in one unit's record (`replace_one`).
 σ and Δ, the query's, are functions of the schema, from which the guarantee is computed, never merely

@@ -25,17 +25,14 @@ Noise has $σ ≤ 2^{40}$ (more is refused), and exceeds $2^{60}$ at $2^{20}$ st
 a probability below $e^{-2^{38}}$. So honest sums with both noises lie within $±2^{63}$, and are read as
 signed words without loss.
 
-**Honest clients.** Here nothing proves that v is a record's. One liar can add *any* vector mod $2^{64}$,
-so move any count by any amount, or make all of them useless, and is found out only where the result
-cannot be. Nobody's privacy depends on what liars add: noise hides one record among any others.
+**Honest clients.** Here nothing proves that v is a record's: one liar can move any count by any amount.
+Nobody's privacy depends on what liars add: noise hides one record among any others.
 
 **With proofs** (`Encoder.proofs`) shares are those of `privot.aggregated.prio3`: in a field of $2^{128}$
 numbers instead of mod $2^{64}$, with a proof that v is some record's, the id as nonce, and seeds of 16
 bytes. A liar can then add what one record can add, no more. Servers open only what both verified.
 
-**Browsers** make the same shares, byte for byte, by the integers of `Encoder.program`
-(`clients/javascript/src/shares.ts`, `prio3.ts`): of tables and of one place. A server that loads the
-encoder has computed the program anew, and accepts no shares of an altered one.
+**Browsers** make the same shares by the integers of `Encoder.program`, which a server computes anew.
 
 **Privacy review.** Adjacency: batches of equal size that differ in one unit's record. Δ is the query's
 (`privot.central.sums.sensitivity`); contributions that break its bounds count as zeros, as with a

@@ -355,12 +355,10 @@ class WaveTickets:
     nonce to its person, so it must not see tickets used. Only the service can observe that a person
     takes part in no wave, because it never gets their request.
 
-    An overwritten key may survive in a backup, a snapshot, a copy-on-write file system or free blocks
-    of the disk. Whoever finds it, knows the ids and sees nonces can link each nonce of that wave to its
-    person. Let `path` be in memory (tmpfs), or on an encrypted disk without backups. If a restart loses
-    the key, a person can get a second ticket in that wave, and a device that draws twice has two reports
-    accepted; the ledger still prevents the second draw. If the clock is set back, the stored key is of a
-    later wave, and requests are refused.
+    Whoever finds an overwritten key in a backup, a snapshot or free blocks, knows the ids and sees
+    nonces links each of that wave to its person. Let `path` be in memory, or on an encrypted disk
+    without backups. If a restart loses the key, a person can get a second ticket in that wave; the
+    ledger still prevents a second draw. If the clock is set back, requests are refused.
 
     Arguments:
         panel: Schedule of the reports.

@@ -14,7 +14,7 @@ names all shards so far, is replaced. With a panel, each shard is of one wave, n
 **Counts** of a shard's reports, if at most half of these are distinct, are written beside it. The shard
 names their hash: counts of other reports are never read (`privot.randomizer.reports.counts`). A sealing
 writes the shard before its counts, and a deletion the counts before the shard: wherever either breaks
-off, each file with a deleted report is written again.
+off, each file with a deleted report is written again, and what a kill left is removed (`_working`).
 
 **Exactly once.** The next sealing first repeats an interrupted one with the same records. The order
 depends only on the records, so the shards have the same rows and the same names, and no manifest names
@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from urllib.parse import urlsplit
 
 import fsspec
@@ -54,7 +54,7 @@ from privot.collector.postgres import PostgresStore
 from privot.collector.store import CRC_BYTES, ID_AT, PAYLOAD_AT, Records, Store
 from privot.collector.waves import wave_metadata
 from privot.core.errors import PrivotError
-from privot.core.files import flush_folder, replacing_file
+from privot.core.files import cannot_write, flush_folder, replacing_file
 from privot.randomizer.publishing import in_random_order, write_buckets
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.counts import count, is_counted
@@ -99,9 +99,9 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
     batch = store.begin_sealing()
     if batch is None:
         return None
-    with TemporaryDirectory(prefix="privot-") as work:
+    with _working(storage) as work:
         num_buckets = 1 + batch.reports * campaign.format.record_bytes // _BUCKET_BYTES
-        quarantine = Path(work) / "quarantine.csv"
+        quarantine = work / "quarantine.csv"
         parts, quarantined = _write_parts(store.taken(batch), campaign, num_buckets, quarantine)
         if quarantined:
             with storage.writing(f"quarantine-{batch.number:06d}.csv") as draft:
@@ -119,9 +119,9 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
                 if counts:
                     with storage.writing(counts_name(name)) as draft:
                         draft.write_bytes(counts)
-    if rows:
-        with storage.writing(MANIFEST) as draft:
-            draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
+        if rows:
+            with storage.writing(MANIFEST) as draft:
+                draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
     store.finish_sealing(batch, rows)
     return Sealed(sum(rows), quarantined, sum(batch.shards) + sum(rows))
 
@@ -207,16 +207,16 @@ def write_shuffled(
     sealed = [each.tobytes() for each in records[:, PAYLOAD_AT:-CRC_BYTES]]
     sealed.sort(key=lambda each: hashlib.blake2b(each, key=key).digest())
     content, name = write_batch(sealed), f"batch-{batch.number:06d}.sealed"
-    if name in storage.names():
-        with TemporaryDirectory(prefix="privot-") as work:
-            storage.fetch(name, copy := Path(work) / name)
+    with _working(storage) as work:
+        if name in storage.names():
+            storage.fetch(name, copy := work / name)
             if copy.read_bytes() != content:
                 raise PrivotError(
                     f"{name} is there with other reports: {store.folder} is an older copy, and would "
                     "put reports into two batches; restore the newest"
                 )
-    with storage.writing(name) as draft:
-        draft.write_bytes(content)
+        with storage.writing(name) as draft:
+            draft.write_bytes(content)
     store.finish_sealing(batch, [len(sealed)])
     store.erase_log()
     return len(sealed)
@@ -261,9 +261,8 @@ def delete_reports(
     deletion adds nothing to this guarantee. Backups, snapshots and database logs may have old files.
 
     **Privacy review.** Adjacency and guarantee are those of the reports: deleting is post-processing
-    that depends only on ids, which are random. A comparison of the release before and after shows which
-    report was deleted; whoever can compare has the report already. The list of tombstones reveals that a
-    person took part and requested deletion; only the collector has it.
+    that depends only on ids, which are random. The list of tombstones reveals that a person took part
+    and requested deletion; only the collector has it.
 
     Arguments:
         store: The store that accepted the reports; no other process may seal it meanwhile.
@@ -286,8 +285,8 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
         return
     rows: list[int] = []  # of each shard
     names = storage.names()
-    with TemporaryDirectory(prefix="privot-") as work:
-        copy = Path(work) / "file"
+    with _working(storage) as work:
+        copy = work / "file"
         for name in names:
             if name.startswith("shard-") and name.endswith(".parquet"):
                 storage.fetch(name, copy)
@@ -306,6 +305,22 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
             with storage.writing(MANIFEST) as draft:
                 draft.write_text(manifest_text(rows[:num_named]), encoding="utf-8")
     store.finish_erasing(rows)
+
+
+@contextmanager
+def _working(storage: ReleaseStorage) -> Iterator[Path]:
+    """Provide a folder for copies, of the only process that seals; first remove what a kill left."""
+    try:
+        for left in storage.drafts():
+            left.unlink()
+        shutil.rmtree(storage.work, ignore_errors=True)
+        storage.work.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise cannot_write(storage.work, error) from None
+    try:
+        yield storage.work
+    finally:
+        shutil.rmtree(storage.work, ignore_errors=True)
 
 
 def _erase_shard(
@@ -354,6 +369,15 @@ class FolderStorage:
 
     folder: Path
 
+    @property
+    def work(self) -> Path:
+        """Folder for copies of reports, beside the release."""
+        return self.folder.with_name(f".{self.folder.name}.work")
+
+    def drafts(self) -> list[Path]:
+        """Return the drafts that a kill has left."""
+        return [*self.folder.glob(".*.draft")]
+
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
         """Provide a draft's path; after the block, the draft durably replaces the named file."""
@@ -379,10 +403,19 @@ class AddressStorage:
 
     address: str
 
+    @property
+    def work(self) -> Path:
+        """See `FolderStorage`: of temporary files, by the address."""
+        return Path(gettempdir(), "privot-" + hashlib.sha256(self.address.encode()).hexdigest())
+
+    def drafts(self) -> list[Path]:
+        """See `FolderStorage`: they are in `work`."""
+        return []
+
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
         """See `FolderStorage`."""
-        with TemporaryDirectory(prefix="privot-") as work:
+        with TemporaryDirectory(dir=self.work) as work:
             draft = Path(work) / name
             draft.touch()
             yield draft
