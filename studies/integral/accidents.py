@@ -30,7 +30,6 @@ from privot.evaluation import sample_distance
 from privot.integral import ClippedRatioSettings
 from privot.integral.density import make_grid
 from privot.integral.learners import NetworkSettings
-from privot.integral.methods import mollify
 from privot.integral.references import UniformBox
 from privot.integral.tilts import fit_log_ratio
 from privot.report.panels import Map, draw_maps, save_png
@@ -74,7 +73,7 @@ def measure(
     draws = {}
     for epsilon in epsilons:
         started = time.perf_counter()
-        density = mollify(ratio, records, reference, epsilon, SETTINGS)
+        density = SETTINGS.clipped(SETTINGS.untilted(reference, epsilon), ratio, records)
         clipping = time.perf_counter() - started
         log_normalizer = float(np.log(cells.mean(np.exp(density.log_tilt(cells.centers())))))
         started = time.perf_counter()

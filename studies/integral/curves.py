@@ -33,7 +33,7 @@ import torch
 from privot.integral import BoostSettings, ClippedRatioSettings, boost
 from privot.integral.density import Tilt, TiltedDensity
 from privot.integral.learners import NetworkSettings
-from privot.integral.methods import clip_ratio, mollify
+from privot.integral.methods import clip_ratio
 from privot.integral.references import Reference, StandardNormal, TruncatedNormal
 from privot.integral.tilts import fit_log_ratio
 from studies.common.densities import (
@@ -83,7 +83,7 @@ def densities(
     if "ratio" in chosen:
         for name, start in references(mixture.dim).items():
             ratio = learned_ratio(target, seed, name)
-            fitted = mollify(ratio, records, start, epsilon, SETTINGS)
+            fitted = SETTINGS.clipped(SETTINGS.untilted(start, epsilon), ratio, records)
             yield name, grid.normalized(fitted.log_unnormalized(grid.points))[0]
     if "boost" in chosen:
         fitted = boost(records, reference, epsilon, BoostSettings(seed=seed))

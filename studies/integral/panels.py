@@ -22,7 +22,6 @@ from matplotlib.figure import Figure
 
 from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, boost
-from privot.integral.methods import mollify
 from privot.integral.references import StandardNormal
 from privot.report.panels import (
     DIM,
@@ -76,7 +75,7 @@ def densities(
     for epsilon in epsilons:
         boosted = boost(records, reference, epsilon, BoostSettings(seed=seed))
         yield ("boost", epsilon), grid.normalized(boosted.log_unnormalized(grid.points))[0]
-        clipped = mollify(ratio, records, reference, epsilon, SETTINGS)
+        clipped = SETTINGS.clipped(SETTINGS.untilted(reference, epsilon), ratio, records)
         logs = clipped.log_unnormalized(grid.points)
         yield ("clipped ratio", epsilon), grid.normalized(logs)[0]
         degree, bandwidth, positivity = best_settings(rows, target, epsilon)

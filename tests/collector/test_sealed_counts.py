@@ -2,15 +2,12 @@
 
 import os
 import shutil
-import signal
-from functools import partial
 
 import pytest
 
 from campaign_reports import CAMPAIGN, RANDOMIZER, changed, ids_of, made, rows
 from collector.test_deleting import held, id_of
 from collector.test_sealing import IN_WAVES, BrokenShelf, in_wave
-from forked_commands import call
 from privot import Counts, Release, count
 from privot.collector import sealing
 from privot.collector.folder import FolderStore
@@ -140,50 +137,28 @@ def test_a_shard_of_which_all_is_deleted_has_no_counts(opened, tmp_path):
     assert count(tmp_path / "r").to_bytes() == of_reports(tmp_path / "r")
 
 
-def test_a_kill_before_any_file_of_a_sealing_loses_and_doubles_nothing(tmp_path):
-    call(seal_with_a_kill_before_every_file, tmp_path)
-
-
-def killed_before(file, done):
-    """End the process before it replaces the file of this number."""
-    left, replace = [file], os.replace
-
-    def replaced(*paths):
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        left[0] -= 1
-        replace(*paths)
-
-    os.replace = replaced
-    done()
-    os._exit(0)
-
-
-def seal_with_a_kill_before_every_file(folder):
-    """A report is deleted after each kill, and is in no counts then."""
-    reports = few(80)
-    store = FolderStore(folder / "s", CAMPAIGN.format)
+@pytest.mark.parametrize("after", range(4))  # the last one after a shard, its counts, the manifest
+def test_a_sealing_that_breaks_off_before_any_file_loses_and_doubles_nothing(
+    opened, tmp_path, after
+):
+    """A report is deleted then, and is in no counts. `test_deleting` kills the process at every step."""
+    reports, shelf = few(80), FolderStorage(tmp_path / "r")
+    store = opened()
     store.append(*rows(reports[:40]))
-    seal(store, CAMPAIGN, FolderStorage(folder / "s" / "r"))
+    seal(store, CAMPAIGN, shelf)
     store.append(*rows(reports[40:]))
+    if after < 3:
+        with pytest.raises(OSError, match="Input"):
+            seal(store, CAMPAIGN, BrokenShelf(tmp_path / "r", after))
+    else:
+        seal(store, CAMPAIGN, BrokenShelf(tmp_path / "r", after))
     store.close()
-    for file in range(20):
-        copy = shutil.copytree(folder / "s", folder / str(file))
-        shelf = FolderStorage(copy / "r")
-        if not (child := os.fork()):
-            store = FolderStore(copy, CAMPAIGN.format)
-            killed_before(file, partial(seal, store, CAMPAIGN, shelf))
-        whole = not os.WIFSIGNALED(os.waitpid(child, 0)[1])
-        assert count(copy / "r").to_bytes() == of_reports(copy / "r")
-        store = FolderStore(copy, CAMPAIGN.format)
-        delete_reports(store, shelf, [id_of(reports[50])])
-        assert sum(map(len, files_of(copy / "r").values())) in (40, 79)
-        seal(store, CAMPAIGN, shelf)
-        store.close()
-        assert held(copy / "r") == ids_of(reports) - ids_of([reports[50]])
-        assert [len(each) for each in files_of(copy / "r").values()] == [40, 39]
-        assert count(copy / "r").to_bytes() == of_reports(copy / "r")
-        if whole:
-            break
-    assert whole
-    assert file == 3  # a shard, its counts, the manifest
+    assert count(tmp_path / "r").to_bytes() == of_reports(tmp_path / "r")
+    store = opened()
+    delete_reports(store, shelf, [id_of(reports[50])])
+    assert sum(map(len, files_of(tmp_path / "r").values())) in (40, 79)
+    seal(store, CAMPAIGN, shelf)
+    store.close()
+    assert held(tmp_path / "r") == ids_of(reports) - ids_of([reports[50]])
+    assert [len(each) for each in files_of(tmp_path / "r").values()] == [40, 39]
+    assert count(tmp_path / "r").to_bytes() == of_reports(tmp_path / "r")

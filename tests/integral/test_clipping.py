@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from clipped_densities import mollify
 from privot.core.errors import PrivotError
 from privot.integral import ClippedRatioSettings, clip_ratio
-from privot.integral.methods import mollify
 from privot.integral.references import CustomReference, StandardNormal
 
 X = np.linspace(-6, 6, 6001)

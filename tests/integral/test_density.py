@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
+from clipped_densities import mollify
 from laws.reference import FALSE_ALARM, chi_square
 from privot.audit.statistics import audit
 from privot.core.errors import PrivotError
 from privot.integral import ClippedRatioSettings, clip_ratio
 from privot.integral.density import Normalizer, TiltedDensity
-from privot.integral.methods import mollify
 from privot.integral.references import StandardNormal
 
 

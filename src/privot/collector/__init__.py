@@ -36,12 +36,6 @@ _PLACES = {
 __getattr__ = lazy_names(__name__, _PLACES)
 
 __all__ = [
-    "Campaign",
-    "Collected",
-    "Collection",
-    "collect",
-    "collect_files",
-    "open_batch",
-    "seal",
+    "Campaign", "Collected", "Collection", "collect", "collect_files", "open_batch", "seal",
     "seal_report",
-]
+]  # fmt: skip

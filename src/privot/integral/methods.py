@@ -345,29 +345,6 @@ def clip_ratio(
     return (settings or ClippedRatioSettings()).learn(records, reference, epsilon)
 
 
-def mollify(
-    ratio: Tilt,
-    records: Floats,
-    reference: Reference,
-    epsilon: float,
-    settings: ClippedRatioSettings | None = None,
-) -> TiltedDensity:
-    """Clip and normalize a given log ratio, for any function of points (n, dim).
-
-    The records are used only to choose the constant log r of a tilt that is not normalized.
-
-    Examples:
-        >>> from privot.integral.references import StandardNormal
-        >>> records = np.random.default_rng(0).normal(1.0, 1.0, (100, 1))
-        >>> density = mollify(lambda x: x[:, 0], records, StandardNormal(1), epsilon=1.0)
-        >>> density.epsilon <= 1.0
-        True
-    """
-    settings = settings or ClippedRatioSettings()
-    require_epsilon(epsilon)
-    return settings.clipped(settings.untilted(reference, epsilon), ratio, records)
-
-
 def _limits(epsilon: float, eta: float, floor_share: float) -> tuple[float, float]:
     """Return the limits log b and log b + w, with w + 2η at most ε in spite of rounding."""
     width = epsilon - 2 * eta

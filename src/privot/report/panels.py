@@ -33,7 +33,7 @@ from scipy.ndimage import gaussian_filter
 
 import privot
 from privot.core.errors import PrivotError
-from privot.core.files import replacing_file
+from privot.core.files import write_file
 from privot.local import WaveModel
 from privot.local.waves.wave_model import Trend
 from privot.randomizer import Release
@@ -135,8 +135,7 @@ def save_png(figure: Figure, path: Path | io.BytesIO, dpi: int = 160) -> None:
 def write_page(path: str | Path, template: str, fields: dict[str, Any]) -> None:
     """Fill `templates/<template>` and write the page; an old one survives any failure."""
     page = _TEMPLATES.get_template(template).render(**fields, version=privot.__version__)
-    with replacing_file(path) as draft:
-        draft.write_text(page, encoding="utf-8")
+    write_file(path, page)
 
 
 # Dark figures of several panels.

@@ -25,13 +25,6 @@ _PLACES |= dict.fromkeys(("manhattan", "squared_euclidean"), "privot.transport.g
 __getattr__ = lazy_names(__name__, _PLACES)
 
 __all__ = [
-    "Problem",
-    "SinkhornResult",
-    "SinkhornSolver",
-    "Status",
-    "entropic_cost",
-    "manhattan",
-    "sliced_wasserstein",
-    "squared_euclidean",
-    "wasserstein",
-]
+    "Problem", "SinkhornResult", "SinkhornSolver", "Status", "entropic_cost", "manhattan",
+    "sliced_wasserstein", "squared_euclidean", "wasserstein",
+]  # fmt: skip
