@@ -31,7 +31,7 @@ import torch
 
 from privot.integral import BoostSettings, ClippedRatioSettings, boost, clip_ratio
 from privot.integral.density import TiltedDensity
-from privot.integral.references import Reference, TruncatedNormal
+from privot.integral.references import Normal, ProductReference, Reference
 from studies.common.densities import Array, Grid, kullback_leibler
 from studies.common.rows import write_rows
 from studies.integral.targets import Mixture, client, envelope
@@ -76,7 +76,7 @@ class Population:
 
 def normal(stddev: float) -> Reference:
     """The public reference: N(0, stddev²) on [−4, 4]."""
-    return TruncatedNormal([-LIMIT], [LIMIT], stddev=stddev)
+    return ProductReference([Normal(0.0, stddev, -LIMIT, LIMIT)])
 
 
 def published(population: Population, epsilon: float, clip: bool, seed: int) -> list[float]:

@@ -34,7 +34,7 @@ from privot.integral import BoostSettings, ClippedRatioSettings, boost
 from privot.integral.density import Tilt, TiltedDensity
 from privot.integral.learners import NetworkSettings
 from privot.integral.methods import clip_ratio
-from privot.integral.references import Reference, StandardNormal, TruncatedNormal
+from privot.integral.references import Normal, ProductReference, Reference, StandardNormal
 from privot.integral.tilts import fit_log_ratio
 from studies.common.densities import (
     Array,
@@ -57,7 +57,7 @@ _CELLS = {1: 250, 2: 64}
 
 def references(dim: int) -> dict[str, Reference]:
     """Public references, by the name of the row that starts from them."""
-    wide = TruncatedNormal([-8.0] * dim, [8.0] * dim, stddev=WIDE)
+    wide = ProductReference([Normal(0.0, WIDE, -8.0, 8.0)] * dim)
     return {"clipped ratio": StandardNormal(dim), "clipped ratio, N(0, 1.5² I)": wide}
 
 

@@ -12,7 +12,6 @@ from privot.integral.references import (
     Normal,
     ProductReference,
     StandardNormal,
-    TruncatedNormal,
     Uniform,
     UniformBox,
 )
@@ -24,12 +23,12 @@ class TestStandardNormal(ReferenceLaws):
 
 
 class TestTruncatedNormal(ReferenceLaws):
-    reference = TruncatedNormal([-1.0], [3.0], mean=0.5, stddev=2.0)
+    reference = ProductReference([Normal(0.5, 2.0, -1.0, 3.0)])
     box = ((-1,), (3,))
 
 
 class TestFarTail(ReferenceLaws):
-    reference = TruncatedNormal([6.0], [8.0], mean=0.0, stddev=1.0)
+    reference = ProductReference([Normal(0.0, 1.0, 6.0, 8.0)])
     box = ((6,), (8,))
     cells = 60
 

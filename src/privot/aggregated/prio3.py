@@ -206,7 +206,8 @@ class Histogram(Circuit):
         ...         prio3.prep_init(key, k, nonce, public, share) for k, share in enumerate(inputs)
         ...     ))
         ...     message = prio3.prep_shares_to_prep(shares)
-        ...     sums = [a + prio3.prep_next(s, message) for a, s in zip(sums, states)]
+        ...     prio3.check_seed(states[0][1], message)
+        ...     sums = [a + prio3.circuit.truncate(x) for a, (x, _) in zip(sums, states)]
         >>> prio3.unshard(sums).tolist()
         [1, 0, 2, 0]
     """
@@ -445,16 +446,6 @@ class Prio3:
         if not all(self.circuit.decide(each) for each in verifiers):
             raise InvalidReportError("the proof of a report is not accepted: leave it out")
         return self._joint_rand_seed(parts)
-
-    def prep_next(self, state: PrepState, message: bytes) -> Elements:
-        """Return a server's share of what the report adds to the result.
-
-        Raises:
-            InvalidReportError: if the servers used other randomness for the proof than the client.
-        """
-        measurement, seed = state
-        self.check_seed(seed, message)
-        return self.circuit.truncate(measurement)
 
     def check_seed(self, seed: bytes, message: bytes) -> None:
         """Refuse a report for whose proof client and servers used different randomness."""

@@ -257,20 +257,9 @@ def shuffle(
     _print_answer(as_json, "epsilon" if asks_central else "epsilon_local", fields, lines)
 
 
-class _Sampling(StrEnum):
-    without_replacement = "without_replacement"
-    padded_poisson = "padded_poisson"
-    none = "none"
-
-
-class _Neighboring(StrEnum):
-    replace_one = "replace_one"
-    zero_out = "zero_out"
-
-
-class _Accounting(StrEnum):
-    rdp = "rdp"
-    pld = "pld"
+_Sampling = StrEnum("_Sampling", ["without_replacement", "padded_poisson", "none"])
+_Neighboring = StrEnum("_Neighboring", ["replace_one", "zero_out"])
+_Accounting = StrEnum("_Accounting", ["rdp", "pld"])
 
 
 def slices(
@@ -312,18 +301,10 @@ def slices(
             raise PrivotError(f"--batch-size is missing: sampling {sampling} needs it")
         batch_size = records
     setting = SlicedAccounting(
-        dim=dim,
-        num_projections=num_projections,
-        records=records,
-        batch_size=batch_size,
-        sampling=sampling.value,
-        neighboring=neighboring.value,
-        radius=radius,
-        non_negative=non_negative,
-        orthonormal=orthonormal,
-        grid=grid,
-        unit=unit,
-    )
+        dim=dim, num_projections=num_projections, records=records, batch_size=batch_size,
+        sampling=sampling.value, neighboring=neighboring.value, radius=radius,
+        non_negative=non_negative, orthonormal=orthonormal, grid=grid, unit=unit,
+    )  # fmt: skip
     num_releases = _num_releases(setting, epochs, steps)
     # Rényi accounting cannot reach a small epsilon, so --accounting pld has to do without it.
     methods: list[Literal["rdp", "pld"]] = ["rdp", "pld"] if accounting == "rdp" else ["pld"]

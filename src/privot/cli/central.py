@@ -106,15 +106,9 @@ def fit(
     note_unit(declared.unit)
     with training_bar() as progress:
         model = fit_model(
-            records,
-            declared,
-            epsilon=epsilon,
-            delta=delta,
-            method=settings,
-            checkpoint=checkpoint,
-            resume=resume,
-            progress=progress,
-        )
+            records, declared, epsilon=epsilon, delta=delta, method=settings, checkpoint=checkpoint,
+            resume=resume, progress=progress,
+        )  # fmt: skip
     model.save(output)
     checkpoint.unlink(missing_ok=True)
     print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
@@ -191,13 +185,9 @@ def adapt(
     from privot.models import FILES
 
     settings = AdaptationSettings(
-        epsilon=epsilon,
-        unit=unit,
-        delta=delta,
-        rounds=rounds,
-        training_steps=training_steps,
+        epsilon=epsilon, unit=unit, delta=delta, rounds=rounds, training_steps=training_steps,
         seed=seed,
-    )
+    )  # fmt: skip
     claim_folder(output, FILES, inputs=[source, target], force=force)
     if not 0 < maximum < float("inf"):
         raise PrivotError(f"--maximum {maximum}: give a positive number, such as 255")

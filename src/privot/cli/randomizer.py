@@ -97,14 +97,9 @@ def calibrate(
         raise PrivotError("--proofs is for sums by two servers: promise where = 'aggregated'")
     if noise is None:
         randomizer = Randomizer.calibrate(
-            declared,
-            epsilon,
-            delta,
-            report=report,
-            mechanism=mechanism,
-            report_columns=report_columns,
-            shares=shares,
-        )
+            declared, epsilon, delta, report=report, mechanism=mechanism,
+            report_columns=report_columns, shares=shares,
+        )  # fmt: skip
     else:
         if report_columns is not None or report == "joint":
             raise PrivotError("--noise is for columns all reported one by one: leave others out")
@@ -266,14 +261,10 @@ def privatize(
     loaded = Randomizer.load(randomizer)
     with row_bar() as progress:
         made = privatize_records(
-            loaded,
-            open_records(table, loaded.schema, form),
-            sys.stdout.buffer if to_pipe else output,
-            left=left,
-            part_rows=shard_rows,
-            progress=progress,
-            log=note,
-        )
+            loaded, open_records(table, loaded.schema, form),
+            sys.stdout.buffer if to_pipe else output, left=left, part_rows=shard_rows,
+            progress=progress, log=note,
+        )  # fmt: skip
     outside = ", ".join(f"{number:,} of {name}" for name, number in made.outside.items() if number)
     if outside:
         note(

@@ -21,9 +21,9 @@ acknowledgment, the ticket is used up: delivery is at most once.
 Expiry is compared with the latest time that was seen: a clock set back extends no ticket.
 
 **Privacy review.** A ticket identifies its person to the issuer, if the issuer sees it again. So a
-collector stores only a ticket's nonce, until it expires, and nothing that links it to a report: a
-digest of unacknowledged reports is in memory only, never on disk. Whoever issues tickets must not see
-them used. A token that all devices share identifies nobody.
+collector stores only a ticket's nonce and expiry, until it expires, in the order of arrival, and nothing
+that links it to a report: a digest of unacknowledged reports is in memory only, never on disk. Whoever
+issues tickets must not see them used. A token that all devices share identifies nobody.
 """
 
 from __future__ import annotations
@@ -232,9 +232,6 @@ class UsedTickets:
     entry, for which no report was stored: it is cut off. When there are too many entries, expired ones
     are removed, and an entry with a zero nonce records the time of this removal, so that expired tickets
     stay invalid if the clock is set back later.
-
-    **Privacy review.** The file contains nonces and expiry times in the order of arrival; no reports,
-    and no times of arrival.
 
     Arguments:
         path: Created if it does not exist.

@@ -11,7 +11,7 @@ one line of error. An argument has the same limit in every function and command.
 import importlib
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, SupportsIndex
 
@@ -89,7 +89,7 @@ def load_object(place: str, purpose: str) -> Any:
         return getattr(importlib.import_module(module), name)
 
 
-def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return a package's `__getattr__`, which imports the module of a name on first use.
 
     The function raises an AttributeError for a name that the package does not have, and a
@@ -97,8 +97,9 @@ def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 
     Arguments:
         package: Name of the package.
-        places: The module of each public name.
+        modules: Public names, by the package's module that has them.
     """
+    places = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
 
     def find(name: str) -> Any:
         if name not in places:

@@ -351,7 +351,8 @@ def secret_key() -> bytes:
                     f"{path} is gone, and with another nothing is found again: restore it, or move "
                     f"{folder} away, and with it all that is known of earlier runs"
                 )
-            write_file(path, secrets.token_bytes(32), secret=True)
+            with replacing_file(path, secret=True) as draft:
+                draft.write_bytes(secrets.token_bytes(32))
             flush_folder(folder)
         _require_private(path, 0o077, "read or written", "600")
         key = path.read_bytes()

@@ -439,21 +439,6 @@ class StandardNormal(ProductReference):
         super().__init__([Normal()] * dim)
 
 
-class TruncatedNormal(ProductReference):
-    """Independent normals, truncated to the box [lower, upper].
-
-    Examples:
-        >>> TruncatedNormal([0.0], [1.0]).contains(np.array([[0.5], [2.0]])).tolist()
-        [True, False]
-    """
-
-    def __init__(
-        self, lower: Sequence[float], upper: Sequence[float], mean: float = 0.0, stddev: float = 1.0
-    ) -> None:
-        pairs = zip(lower, upper, strict=True)
-        super().__init__([Normal(mean, stddev, float(low), float(high)) for low, high in pairs])
-
-
 class UniformBox(ProductReference):
     """Uniform on the box [lower, upper].
 
