@@ -302,8 +302,9 @@ def slices(
         batch_size = records
     setting = SlicedAccounting(
         dim=dim, num_projections=num_projections, records=records, batch_size=batch_size,
-        sampling=sampling.value, neighboring=neighboring.value, radius=radius,
-        non_negative=non_negative, orthonormal=orthonormal, grid=grid, unit=unit,
+        sampling=sampling.value,  # type: ignore[arg-type]  # one of its choices
+        neighboring=neighboring.value,  # type: ignore[arg-type]  # likewise
+        radius=radius, non_negative=non_negative, orthonormal=orthonormal, grid=grid, unit=unit,
     )  # fmt: skip
     num_releases = _num_releases(setting, epochs, steps)
     # Rényi accounting cannot reach a small epsilon, so --accounting pld has to do without it.

@@ -197,14 +197,10 @@ def adapt(
     checkpoint = output.with_name(output.name + ".checkpoint")
     with training_bar() as progress:
         adapted = adapt_classifier(
-            np.clip(public["x"] / maximum, 0, 1),
-            public["y"],
-            np.clip(private["x"] / maximum, 0, 1),
-            settings,
-            checkpoint=checkpoint,
-            resume=resume,
+            np.clip(public["x"] / maximum, 0, 1), public["y"],
+            np.clip(private["x"] / maximum, 0, 1), settings, checkpoint=checkpoint, resume=resume,
             progress=progress,
-        )
+        )  # fmt: skip
     adapted.save(output)
     checkpoint.unlink(missing_ok=True)
     print(f"{output}: adapted through {adapted.releases:,} noisy sums, {adapted.guarantee}")
@@ -268,13 +264,9 @@ def fit_integral(
         settings = BoostSettings(classifier="trees" if estimator == "trees" else "mlp", seed=seed)
     declared = Schema.load(schema)
     model = fit_model(
-        read_table(people, declared, record_form(separator, ignore)),
-        declared,
-        draws=draws,
-        epsilon=epsilon,
-        epsilon_per_draw=epsilon_per_draw,
-        settings=settings,
-    )
+        read_table(people, declared, record_form(separator, ignore)), declared, draws=draws,
+        epsilon=epsilon, epsilon_per_draw=epsilon_per_draw, settings=settings,
+    )  # fmt: skip
     model.save(output)
     each = at_most(model.density.epsilon)
     print(f"{output}: {draws:,} draws of ε = {each} each, together {model.guarantee}")
